@@ -1,0 +1,29 @@
+"""faith_jax: train, decode, score and measure faithful grounded generation in JAX.
+
+`import faith_jax` is cheap: what needs JAX is imported when it is first used.
+
+>>> import faith_jax
+>>> callable(faith_jax.load_model)
+True
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from faith_jax.errors import FaithJaxError
+from faith_jax.types import GroundedExample
+from faith_jax.version import __version__
+
+if TYPE_CHECKING:
+    from faith_jax.language_model import LanguageModel, load_model
+
+__all__ = ["FaithJaxError", "GroundedExample", "LanguageModel", "__version__", "load_model"]
+
+_LAZY = {"LanguageModel": "faith_jax.language_model", "load_model": "faith_jax.language_model"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the names in `_LAZY` on first use."""
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'faith_jax' has no attribute {name!r}")

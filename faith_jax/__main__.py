@@ -1,0 +1,8 @@
+"""`python -m faith_jax` is the command `faith-jax`."""
+
+import sys
+
+from faith_jax.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

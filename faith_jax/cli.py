@@ -1,0 +1,1 @@
+"""The commands `faith-jax` and `t5x`."""

@@ -1,0 +1,1 @@
+"""Data: raw formats, their TFDS builders, vocabularies and the embedded sample."""

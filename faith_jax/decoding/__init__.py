@@ -1,0 +1,1 @@
+"""Decoding: search and sampling over one step function."""

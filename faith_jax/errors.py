@@ -1,0 +1,39 @@
+"""Errors that a user can act on.
+
+Every mistake in what a user gave (a file, a flag, a name, a checkpoint) is raised as a
+`FaithJaxError`. The command line prints its message as one line and exits with status 2; a
+library caller catches it as a `ValueError`.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class FaithJaxError(ValueError):
+    """A user's mistake: the message names what is wrong, where, and what to do about it."""
+
+
+class InputError(FaithJaxError):
+    """Bad input data: a malformed line, a missing field, a text that is too long."""
+
+
+class CheckpointError(FaithJaxError):
+    """A checkpoint that is foreign, truncated, mis-shaped or made for another model."""
+
+
+class ConfigError(FaithJaxError):
+    """A wrong setting: an unknown macro, a missing file, an unknown task or split."""
+
+
+def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """Returns up to `count` of the `known` names that are most like `name`, best first."""
+    known = list(dict.fromkeys(known))
+    lower = {k.lower(): k for k in known}
+    close = difflib.get_close_matches(name.lower(), list(lower), n=count, cutoff=0.4)
+    return [lower[c] for c in close]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns " Did you mean 'a' or 'b'?" with the nearest known names, or an empty string."""
+    near = nearest_names(name, known)
+    return f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""

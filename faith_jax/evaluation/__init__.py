@@ -1,0 +1,1 @@
+"""Evaluation: numbers from texts, scores and labels alone (no model, no TensorFlow)."""

@@ -1,0 +1,1 @@
+"""Export: scores and generations to JSONL and TFDS."""

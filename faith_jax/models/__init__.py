@@ -1,0 +1,1 @@
+"""The models: one configurable transformer, soft prompts and checkpoint importers."""

@@ -1,0 +1,66 @@
+"""The text a model sees, as pure functions of strings (SeqIO preprocessors agree with them).
+
+The NPOV tasks use the "curly braces format" of Chang 2024, appendix B: key-value pairs in the
+input and in the target.
+
+>>> npov_generate_inputs("Is tea better?", ["It is calming."], ["It is weak.", "It stains."])
+'{query: Is tea better?} {pro: It is calming.} {con: It is weak. It stains.}'
+>>> npov_generate_targets("Views differ.")
+'{response: Views differ.}'
+>>> npov_response("{response: Views differ.}")
+'Views differ.'
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+_BRACES = str.maketrans({"{": "(", "}": ")"})
+_WHITE_SPACE = re.compile(r"\s+")
+
+
+def clean_value(text: str) -> str:
+    """Returns `text` fit to stand between curly braces.
+
+    White space runs become one space, and braces become parentheses, since a value that held
+    a brace could not be told from the format.
+    """
+    return _WHITE_SPACE.sub(" ", text).strip().translate(_BRACES)
+
+
+def curly_braces(pairs: Iterable[tuple[str, str]]) -> str:
+    """Returns the pairs as `{key: value} {key: value}`, values cleaned by `clean_value`."""
+    return " ".join(f"{{{key}: {clean_value(value)}}}" for key, value in pairs)
+
+
+def npov_generate_inputs(
+    query: str, pro_arguments: Sequence[str], con_arguments: Sequence[str]
+) -> str:
+    """Returns the generator's input: the query and the two perspectives.
+
+    A perspective is its arguments, concatenated with spaces, in the given order
+    (Chang 2024, section 2.1).
+    """
+    return curly_braces(
+        [
+            ("query", query),
+            ("pro", " ".join(clean_value(a) for a in pro_arguments)),
+            ("con", " ".join(clean_value(a) for a in con_arguments)),
+        ]
+    )
+
+
+def npov_generate_targets(response: str) -> str:
+    """Returns the generator's target text for a written response."""
+    return curly_braces([("response", response)])
+
+
+def npov_response(generated: str) -> str:
+    """Returns the response in a generated text.
+
+    Text before `{response:` and after the closing brace is dropped. A generated text that has
+    no opening (a model that missed the format) is returned as it stands, and one without a
+    closing brace (cut at the length limit) up to its end.
+    """
+    _, found, rest = generated.partition("{response:")
+    value = rest if found else generated
+    return value.partition("}")[0].strip()

@@ -1,0 +1,1 @@
+"""Training: objectives, optimizers, train state, trainer, checkpoints and partitioning."""

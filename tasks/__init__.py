@@ -1,0 +1,1 @@
+"""SeqIO tasks and mixtures. Importing this package registers all of them."""
