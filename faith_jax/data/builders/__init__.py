@@ -1,0 +1,1 @@
+"""TFDS builders, one file a data set."""
