@@ -1,0 +1,551 @@
+"""The encoder-decoder transformer: T5 1.0 and 1.1, a drop-in for T5X's t5 network.
+
+`Transformer` has the call signature, parameter names and logical axes of
+`t5x.examples.t5.network.Transformer`, so that T5X checkpoints load without renaming and
+`t5x.models.EncoderDecoderModel(module=Transformer(config))` trains it. Beyond that it has soft
+prompts, hidden states before the output layer, and a cached decoding path that projects the
+encoder's outputs once.
+
+>>> import jax, jax.numpy as jnp
+>>> from faith_jax.models.config import TransformerConfig
+>>> model = Transformer(TransformerConfig(vocab_size=32, emb_dim=8, num_heads=2, head_dim=4,
+...                                       mlp_dim=16, num_encoder_layers=1, num_decoder_layers=1))
+>>> tokens = jnp.ones((2, 5), jnp.int32)
+>>> variables = model.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
+>>> model.apply(variables, tokens, tokens, tokens, enable_dropout=False).shape
+(2, 5, 32)
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen import partitioning as nn_partitioning
+
+from faith_jax.models.attention import MultiHeadAttention
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.layers import (
+    Embedding,
+    FeedForward,
+    OutputKernel,
+    RelativePositionBias,
+    RMSNorm,
+)
+from faith_jax.models.prompts import SoftPrompt
+from faith_jax.types import Array
+
+_REMAT_POLICIES = {
+    "minimal": jax.checkpoint_policies.checkpoint_dots_with_no_batch_dims,
+    "full": None,
+}
+
+
+def _norm(cfg: TransformerConfig, name: str) -> RMSNorm:
+    return RMSNorm(cfg.layer_norm_epsilon, cfg.dtype, name=name)
+
+
+def _attention(cfg: TransformerConfig, name: str) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        cfg.num_heads,
+        cfg.head_dim,
+        cfg.dropout_rate,
+        cfg.float32_attention_logits,
+        cfg.dtype,
+        name=name,
+    )
+
+
+def _feed_forward(cfg: TransformerConfig) -> FeedForward:
+    return FeedForward(
+        cfg.mlp_dim, cfg.mlp_activations, cfg.mlp_kernels, cfg.dropout_rate, cfg.dtype, name="mlp"
+    )
+
+
+def _dropout(cfg: TransformerConfig, x: Array, deterministic: bool) -> Array:
+    """Drops features for whole sequences at a time, as T5X does."""
+    return nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))(x, deterministic=deterministic)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward, each behind a norm and beside a residual."""
+
+    config: TransformerConfig
+
+    @nn.compact
+    def __call__(
+        self, x: Array, mask: Array, bias: Array, deterministic: bool
+    ) -> tuple[Array, None]:
+        """Maps [batch, length, embed] to the same shape (the None is for `scan`)."""
+        cfg = self.config
+        y = _norm(cfg, "pre_attention_layer_norm")(x)
+        y = _attention(cfg, "attention")(y, mask=mask, bias=bias, deterministic=deterministic)
+        x = x + _dropout(cfg, y, deterministic)
+        y = _norm(cfg, "pre_mlp_layer_norm")(x)
+        y = _feed_forward(cfg)(y, deterministic=deterministic)
+        return x + _dropout(cfg, y, deterministic), None
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention, attention over the encoder's outputs, and feed-forward."""
+
+    config: TransformerConfig
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Array,
+        encoded: Array | None,
+        mask: Array | None,
+        encoder_mask: Array | None,
+        bias: Array,
+        cache_position: Array | None,
+        deterministic: bool,
+        cache_length: int | None,
+    ) -> tuple[Array, None]:
+        """Maps [batch, length, embed] to the same shape (the None is for `scan`)."""
+        cfg = self.config
+        y = _norm(cfg, "pre_self_attention_layer_norm")(x)
+        y = _attention(cfg, "self_attention")(
+            y,
+            mask=mask,
+            bias=bias,
+            deterministic=deterministic,
+            cache_position=cache_position,
+            cache_length=cache_length,
+        )
+        x = x + _dropout(cfg, y, deterministic)
+        y = _norm(cfg, "pre_cross_attention_layer_norm")(x)
+        y = _attention(cfg, "encoder_decoder_attention")(
+            y,
+            encoded,
+            mask=encoder_mask,
+            deterministic=deterministic,
+            cache_position=cache_position,
+        )
+        x = x + _dropout(cfg, y, deterministic)
+        y = _norm(cfg, "pre_mlp_layer_norm")(x)
+        y = _feed_forward(cfg)(y, deterministic=deterministic)
+        return x + _dropout(cfg, y, deterministic), None
+
+
+def _make_layers(
+    layer_class: type[nn.Module],
+    cfg: TransformerConfig,
+    count: int,
+    static_argnums: tuple[int, ...],
+) -> Any:
+    """Returns a list of layers, or one scanned stack of them.
+
+    In a module's `setup`, a list assigned to `layers` is named `layers_0`, `layers_1` …, and a
+    stack `layers`, with the layers on axis 0 of each parameter.
+    """
+    if cfg.remat_policy != "none":
+        layer_class = nn_partitioning.remat(
+            layer_class,
+            prevent_cse=not cfg.scan_layers,
+            policy=_REMAT_POLICIES[cfg.remat_policy],
+            static_argnums=static_argnums,
+        )
+    if not cfg.scan_layers:
+        return [layer_class(cfg) for _ in range(count)]
+    return nn_partitioning.scan_with_axes(
+        layer_class,
+        variable_axes={"params": 0, "cache": 0, "encoder_cache": 0},
+        split_rngs={"params": True, "dropout": True},
+        in_axes=nn.broadcast,
+        length=count,
+        axis_name="layers",
+    )(cfg)
+
+
+def _run_layers(layers: Any, x: Array, *broadcast: Any) -> Array:
+    for layer in layers if isinstance(layers, list | tuple) else [layers]:
+        x, _ = layer(x, *broadcast)
+    return x
+
+
+def _position_bias(cfg: TransformerConfig, bidirectional: bool) -> RelativePositionBias:
+    return RelativePositionBias(
+        cfg.num_heads,
+        bidirectional=bidirectional,
+        num_buckets=cfg.relative_attention_num_buckets,
+        max_distance=cfg.relative_attention_max_distance,
+        dtype=cfg.dtype,
+    )
+
+
+class Encoder(nn.Module):
+    """The stack of encoder layers, over input embeddings."""
+
+    config: TransformerConfig
+
+    def setup(self):
+        cfg = self.config
+        self.relpos_bias = _position_bias(cfg, bidirectional=True)
+        self.layers = _make_layers(EncoderLayer, cfg, cfg.num_encoder_layers, (3,))
+        self.encoder_norm = RMSNorm(cfg.layer_norm_epsilon, cfg.dtype)
+        self.dropout = nn.Dropout(cfg.dropout_rate)
+        self.embedding_dropout = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
+
+    def __call__(self, embeddings: Array, mask: Array, *, deterministic: bool) -> Array:
+        """Encodes [batch, length, embed]; mask is boolean [batch, 1, length or 1, length]."""
+        positions = jnp.arange(embeddings.shape[-2])
+        bias = self.relpos_bias(positions, positions)
+        x = self.embedding_dropout(
+            embeddings.astype(self.config.dtype), deterministic=deterministic
+        )
+        x = _run_layers(self.layers, x, mask, bias, deterministic)
+        return self.dropout(self.encoder_norm(x), deterministic=deterministic)
+
+
+class Decoder(nn.Module):
+    """The stack of decoder layers, over input embeddings, and the output layer."""
+
+    config: TransformerConfig
+
+    def setup(self):
+        cfg = self.config
+        self.relpos_bias = _position_bias(cfg, bidirectional=False)
+        self.layers = _make_layers(DecoderLayer, cfg, cfg.num_decoder_layers, (6, 7))
+        self.decoder_norm = RMSNorm(cfg.layer_norm_epsilon, cfg.dtype)
+        self.dropout = nn.Dropout(cfg.dropout_rate, broadcast_dims=(-2,))
+        if not cfg.logits_via_embedding:
+            # The output layer stays in float32 under bfloat16 too, for stable log-probabilities.
+            self.logits_dense = OutputKernel(cfg.emb_dim, cfg.vocab_size)
+
+    @nn.compact
+    def __call__(
+        self,
+        embeddings: Array,
+        encoded: Array | None,
+        mask: Array | None,
+        encoder_mask: Array | None,
+        *,
+        deterministic: bool,
+        decode: bool = False,
+        cache_length: int | None = None,
+    ) -> Array:
+        """Returns the normalised hidden states [batch, length, embed].
+
+        Args:
+          embeddings: [batch, length, embed].
+          encoded: [batch, encoder_length, embed]; None where the `encoder_cache` is filled.
+          mask: boolean [batch or 1, 1, length, length]; not used where `decode`.
+          encoder_mask: boolean [batch, 1, length or 1, encoder_length].
+          deterministic: no dropout.
+          decode: read and write the caches; the inputs follow the cached positions.
+          cache_length: positions of a cache that does not exist yet; default: `length`.
+        """
+        length = embeddings.shape[-2]
+        query_positions = key_positions = jnp.arange(length)
+        cache_position = None
+        if decode:
+            cached_length = self._cached_length()
+            index = self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
+            cache_position, mask = index.value, None
+            if cached_length is not None:
+                query_positions = cache_position + query_positions
+                key_positions = jnp.arange(cached_length)
+                mask = (key_positions[None, :] <= query_positions[:, None])[None, None]
+                index.value = cache_position + length
+        bias = self.relpos_bias(query_positions, key_positions)
+        x = self.dropout(embeddings.astype(self.config.dtype), deterministic=deterministic)
+        x = _run_layers(
+            self.layers,
+            x,
+            encoded,
+            mask,
+            encoder_mask,
+            bias,
+            cache_position,
+            deterministic,
+            cache_length,
+        )
+        return self.dropout(self.decoder_norm(x), deterministic=deterministic)
+
+    def output_kernel(self) -> Array:
+        """Returns the output layer's own kernel [embed, vocab] (untied models only)."""
+        return self.logits_dense.kernel
+
+    def _cached_length(self) -> int | None:
+        """Returns how many positions the cache holds, or None where there is no cache yet."""
+        if not self.has_variable("cache", "cache_index"):
+            return None
+        first = "layers" if self.config.scan_layers else "layers_0"
+        return self.variables["cache"][first]["self_attention"]["cached_key"].shape[-2]
+
+
+def attention_mask(
+    query_mask: Array, key_mask: Array, query_segments: Array | None, key_segments: Array | None
+) -> Array:
+    """Returns boolean [batch, 1, query_length, key_length]: both valid, in the same segment.
+
+    Args:
+      query_mask: boolean [batch, query_length].
+      key_mask: boolean [batch, key_length].
+      query_segments: int [batch, query_length] of a packed batch, or None.
+      key_segments: int [batch, key_length] of a packed batch, or None.
+    """
+    mask = query_mask[:, :, None] & key_mask[:, None, :]
+    if query_segments is not None and key_segments is not None:
+        mask &= query_segments[:, :, None] == key_segments[:, None, :]
+    return mask[:, None]
+
+
+class Transformer(nn.Module):
+    """An encoder-decoder transformer, with soft prompts where the config asks for them."""
+
+    config: TransformerConfig
+
+    def setup(self):
+        cfg = self.config
+        self.token_embedder = Embedding(cfg.vocab_size, cfg.emb_dim, cfg.dtype)
+        self.encoder = Encoder(cfg)
+        self.decoder = Decoder(cfg)
+        if cfg.encoder_prompt_length:
+            self.encoder_prompt = SoftPrompt(cfg.encoder_prompt_length, cfg.emb_dim)
+        if cfg.decoder_prompt_length:
+            self.decoder_prompt = SoftPrompt(cfg.decoder_prompt_length, cfg.emb_dim)
+
+    def __call__(
+        self,
+        encoder_input_tokens: Array,
+        decoder_input_tokens: Array,
+        decoder_target_tokens: Array,
+        encoder_segment_ids: Array | None = None,
+        decoder_segment_ids: Array | None = None,
+        encoder_positions: Array | None = None,
+        decoder_positions: Array | None = None,
+        *,
+        enable_dropout: bool = True,
+        decode: bool = False,
+    ) -> Array:
+        """Computes the logits of a batch, teacher-forced.
+
+        Args:
+          encoder_input_tokens: int [batch, encoder_length].
+          decoder_input_tokens: int [batch, decoder_length], the targets shifted right by one.
+          decoder_target_tokens: int [batch, decoder_length]; only where it is 0 matters.
+          encoder_segment_ids: int [batch, encoder_length] of packed inputs.
+          decoder_segment_ids: int [batch, decoder_length] of packed targets.
+          encoder_positions: unused (positions are relative); for T5X's call signature.
+          decoder_positions: unused.
+          enable_dropout: needs the rng "dropout".
+          decode: make the caches (T5X's way of starting a decode).
+
+        Returns:
+          float32 [batch, decoder_length, vocab]: the logits of each next token.
+        """
+        encoded = self.encode(encoder_input_tokens, encoder_segment_ids, enable_dropout)
+        return self.decode(
+            encoded,
+            encoder_input_tokens,
+            decoder_input_tokens,
+            decoder_target_tokens,
+            encoder_segment_ids,
+            decoder_segment_ids,
+            decoder_positions,
+            enable_dropout,
+            decode,
+        )
+
+    def encode(
+        self,
+        encoder_input_tokens: Array,
+        encoder_segment_ids: Array | None = None,
+        enable_dropout: bool = True,
+    ) -> Array:
+        """Encodes int [batch, length] to [batch, prompt + length, embed]."""
+        embeddings = self.token_embedder(encoder_input_tokens)
+        return self.encode_embeddings(
+            embeddings, encoder_input_tokens, encoder_segment_ids, enable_dropout
+        )
+
+    def encode_embeddings(
+        self,
+        embeddings: Array,
+        encoder_input_tokens: Array,
+        encoder_segment_ids: Array | None = None,
+        enable_dropout: bool = True,
+    ) -> Array:
+        """Encodes embeddings [batch, length, embed] of tokens (which only make the mask).
+
+        Raises:
+          ValueError: on packed inputs with a soft prompt, which could not be told apart.
+        """
+        cfg = self.config
+        if encoder_segment_ids is not None and (
+            cfg.encoder_prompt_length or cfg.decoder_prompt_length
+        ):
+            raise ValueError("Soft prompts cannot be used with packed inputs: set PACK = False.")
+        mask = self._encoder_mask(encoder_input_tokens)
+        if cfg.encoder_prompt_length:
+            embeddings = self.encoder_prompt(embeddings)
+        mask = attention_mask(mask, mask, encoder_segment_ids, encoder_segment_ids)
+        return self.encoder(embeddings, mask, deterministic=not enable_dropout)
+
+    def decode(
+        self,
+        encoded: Array,
+        encoder_input_tokens: Array,
+        decoder_input_tokens: Array,
+        decoder_target_tokens: Array,
+        encoder_segment_ids: Array | None = None,
+        decoder_segment_ids: Array | None = None,
+        decoder_positions: Array | None = None,
+        enable_dropout: bool = True,
+        decode: bool = False,
+        max_decode_length: int | None = None,
+    ) -> Array:
+        """Returns the logits [batch, decoder_length, vocab] for encoded inputs.
+
+        Arguments are those of `__call__`, and `encoded` as `encode` returns it. With `decode`,
+        the inputs follow the tokens of the cache, T5X's way; `start_decoding` and `decode_step`
+        are ours, which also cache the encoder's keys and values.
+        """
+        del decoder_positions
+        if decode:
+            hidden = self._decode_hidden(
+                encoded, encoder_input_tokens, decoder_input_tokens, max_decode_length
+            )
+        else:
+            hidden = self.decode_hidden(
+                encoded,
+                encoder_input_tokens,
+                decoder_input_tokens,
+                decoder_target_tokens,
+                encoder_segment_ids,
+                decoder_segment_ids,
+                enable_dropout,
+            )
+        return self.logits(hidden)
+
+    def decode_hidden(
+        self,
+        encoded: Array,
+        encoder_input_tokens: Array,
+        decoder_input_tokens: Array,
+        decoder_target_tokens: Array | None = None,
+        encoder_segment_ids: Array | None = None,
+        decoder_segment_ids: Array | None = None,
+        enable_dropout: bool = True,
+    ) -> Array:
+        """Returns the hidden states [batch, decoder_length, embed] before the output layer.
+
+        Arguments are those of `decode`; without `decoder_target_tokens` no decoder position is
+        taken for padding.
+        """
+        embeddings = self.token_embedder(decoder_input_tokens)
+        return self.decode_embeddings(
+            embeddings,
+            encoded,
+            encoder_input_tokens,
+            decoder_target_tokens,
+            encoder_segment_ids,
+            decoder_segment_ids,
+            enable_dropout,
+        )
+
+    def decode_embeddings(
+        self,
+        embeddings: Array,
+        encoded: Array,
+        encoder_input_tokens: Array,
+        decoder_target_tokens: Array | None = None,
+        encoder_segment_ids: Array | None = None,
+        decoder_segment_ids: Array | None = None,
+        enable_dropout: bool = True,
+    ) -> Array:
+        """`decode_hidden` from embeddings [batch, decoder_length, embed] of the inputs."""
+        prompt = self.config.decoder_prompt_length
+        if prompt:
+            embeddings = self.decoder_prompt(embeddings)
+        length = embeddings.shape[1]
+        if decoder_target_tokens is None:
+            valid = jnp.ones(embeddings.shape[:2], bool)
+        else:
+            valid = jnp.pad(decoder_target_tokens > 0, ((0, 0), (prompt, 0)), constant_values=True)
+        causal = jnp.tril(jnp.ones((length, length), bool))
+        mask = causal & attention_mask(valid, valid, decoder_segment_ids, decoder_segment_ids)
+        encoder_mask = attention_mask(
+            valid,
+            self._encoder_mask(encoder_input_tokens),
+            decoder_segment_ids,
+            encoder_segment_ids,
+        )
+        hidden = self.decoder(
+            embeddings, encoded, mask, encoder_mask, deterministic=not enable_dropout
+        )
+        return hidden[:, prompt:]
+
+    def start_decoding(
+        self, encoded: Array, encoder_input_tokens: Array, max_decode_length: int
+    ) -> None:
+        """Fills the caches for `decode_step`: the encoder's keys and values and the prompt's.
+
+        Apply with `mutable=["cache", "encoder_cache"]`.
+
+        Args:
+          encoded: [batch, prompt + encoder_length, embed], as `encode` returns it.
+          encoder_input_tokens: int [batch, encoder_length].
+          max_decode_length: how many tokens will be decoded at most.
+        """
+        cfg = self.config
+        start = jnp.zeros((encoder_input_tokens.shape[0], 1), jnp.int32)
+        cache_length = cfg.decoder_prompt_length + max_decode_length
+        self._decode_hidden(encoded, encoder_input_tokens, start, cache_length)
+        if cfg.decoder_prompt_length:
+            prompt = self.decoder_prompt(jnp.zeros((start.shape[0], 0, cfg.emb_dim), cfg.dtype))
+            mask = self._encoder_mask(encoder_input_tokens)[:, None, None, :]
+            self.decoder(prompt, None, None, mask, deterministic=True, decode=True)
+
+    def decode_step(self, encoder_input_tokens: Array, tokens: Array) -> Array:
+        """Feeds one token a row and returns the next token's logits.
+
+        Apply with `mutable=["cache"]` and the caches of `start_decoding`.
+
+        Args:
+          encoder_input_tokens: int [batch, encoder_length], for the mask.
+          tokens: int [batch], the last token of each row.
+
+        Returns:
+          float32 logits [batch, vocab].
+        """
+        hidden = self._decode_hidden(None, encoder_input_tokens, tokens[:, None], None)
+        return self.logits(hidden)[:, 0]
+
+    def logits(self, hidden: Array) -> Array:
+        """Projects hidden states [..., embed] to float32 logits [..., vocab]."""
+        return jnp.dot(hidden.astype(jnp.float32), self.output_kernel())
+
+    def output_kernel(self) -> Array:
+        """Returns the output layer's kernel, float32 [embed, vocab], scaling included."""
+        if self.config.logits_via_embedding:
+            # Raffel 2020: tied output embeddings are scaled by 1/sqrt(embed).
+            scale = self.config.emb_dim**-0.5
+            return self.token_embedder.embedding.astype(jnp.float32).T * scale
+        return self.decoder.output_kernel()
+
+    def _decode_hidden(
+        self,
+        encoded: Array | None,
+        encoder_input_tokens: Array,
+        decoder_input_tokens: Array,
+        cache_length: int | None,
+    ) -> Array:
+        mask = self._encoder_mask(encoder_input_tokens)[:, None, None, :]
+        return self.decoder(
+            self.token_embedder(decoder_input_tokens),
+            encoded,
+            None,
+            mask,
+            deterministic=True,
+            decode=True,
+            cache_length=cache_length,
+        )
+
+    def _encoder_mask(self, encoder_input_tokens: Array) -> Array:
+        """Boolean [batch, prompt + encoder_length]: prompt vectors are always valid."""
+        prompt = self.config.encoder_prompt_length
+        return jnp.pad(encoder_input_tokens > 0, ((0, 0), (prompt, 0)), constant_values=True)
