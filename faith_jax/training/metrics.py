@@ -1,0 +1,103 @@
+"""Metrics of a run: to the console, to TensorBoard and to a JSONL file."""
+
+import json
+import logging
+import os
+import pathlib
+import time
+from collections.abc import Mapping
+
+logger = logging.getLogger("faith_jax")
+
+
+class MetricsWriter:
+    """Writes scalar metrics by step.
+
+    Each line of MODEL_DIR/metrics.jsonl is {"step": 100, "part": "train", "loss": 1.5, …}.
+    TensorBoard events go to MODEL_DIR/tensorboard/<part>.
+
+    Args:
+      folder: MODEL_DIR; None = console only (processes other than the first).
+      start_step: lines of later steps, which a killed run left, are dropped: those steps will
+        be taken again.
+    """
+
+    def __init__(self, folder: str | pathlib.Path | None, start_step: int = 0):
+        self._folder = None if folder is None else pathlib.Path(folder)
+        self._writers: dict[str, object] = {}
+        self._file = None
+        if self._folder is not None:
+            path = self._folder / "metrics.jsonl"
+            _drop_later_steps(path, start_step)
+            self._file = path.open("a", encoding="utf-8")
+
+    def write(self, step: int, part: str, metrics: Mapping[str, float]) -> None:
+        """Writes one line of a part ("train", "validation", "validation_decoded" …)."""
+        if self._file is None or self._folder is None:
+            return
+        row = {"step": step, "part": part, **{k: float(v) for k, v in metrics.items()}}
+        self._file.write(json.dumps(row) + "\n")
+        self._file.flush()
+        self._tensorboard(part).write_scalars(step, {k: float(v) for k, v in metrics.items()})
+
+    def _tensorboard(self, part: str):
+        if part not in self._writers:
+            # Imported here: it brings TensorFlow, which a GPU container may lack.
+            from clu import metric_writers
+
+            self._writers[part] = metric_writers.SummaryWriter(
+                str(self._folder / "tensorboard" / part)
+            )
+        return self._writers[part]
+
+    def close(self) -> None:
+        """Flushes and closes all files."""
+        if self._file is not None:
+            self._file.close()
+        for writer in self._writers.values():
+            writer.close()
+
+
+def _drop_later_steps(path: pathlib.Path, start_step: int) -> None:
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            if json.loads(line)["step"] <= start_step:
+                kept.append(line)
+        except (json.JSONDecodeError, KeyError):
+            continue  # a line that was cut when the run was killed
+    beside = path.with_suffix(".tmp")
+    beside.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+    os.replace(beside, path)
+
+
+class Progress:
+    """Tells how a long loop goes, with rate and time left, at most every few seconds."""
+
+    def __init__(self, what: str, total: int, done: int = 0, every_seconds: float = 10.0):
+        self._what, self._total, self._first = what, total, done
+        self._every = every_seconds
+        self._start = self._last = time.monotonic()
+
+    def update(self, done: int, text: str = "", force: bool = False) -> None:
+        """Logs a line where it is time for one."""
+        now = time.monotonic()
+        if not force and now - self._last < self._every:
+            return
+        self._last = now
+        rate = (done - self._first) / max(now - self._start, 1e-9)
+        left = (self._total - done) / rate if rate > 0 else float("inf")
+        logger.info(
+            "%s %d/%d  %s  %.2f/s  %s left", self._what, done, self._total, text, rate, clock(left)
+        )
+
+
+def clock(seconds: float) -> str:
+    """Returns seconds as "1:02:03" or "2:03"."""
+    if seconds == float("inf"):
+        return "?"
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

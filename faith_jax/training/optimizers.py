@@ -1,0 +1,114 @@
+"""Optimizers and learning rate schedules, all Optax's."""
+
+from collections.abc import Callable
+
+import jax
+import optax
+
+from faith_jax.errors import ConfigError
+
+Schedule = Callable[[jax.Array | int], jax.Array]
+
+
+def constant(learning_rate: float = 1e-3, warmup_steps: int = 0) -> Schedule:
+    """The same rate at every step, after a linear warm-up from 0."""
+    if not warmup_steps:
+        return optax.constant_schedule(learning_rate)
+    return optax.linear_schedule(0.0, learning_rate, warmup_steps)
+
+
+def linear_decay(
+    learning_rate: float = 1e-3,
+    warmup_steps: int = 0,
+    total_steps: int = 1000,
+    end_rate: float = 0.0,
+) -> Schedule:
+    """A linear warm-up from 0, then a linear decay to `end_rate` at `total_steps`.
+
+    Args:
+      learning_rate: the rate after the warm-up.
+      warmup_steps: length of the warm-up; shorter than total_steps.
+      total_steps: the step at which the decay ends.
+      end_rate: the rate from there on.
+
+    Raises:
+      ConfigError: on a warm-up that does not end before the run.
+    """
+    if not 0 <= warmup_steps < total_steps:
+        raise ConfigError(
+            f"linear_decay: WARMUP_STEPS = {warmup_steps} must be less than "
+            f"TRAIN_STEPS = {total_steps}."
+        )
+    decay = optax.linear_schedule(learning_rate, end_rate, total_steps - warmup_steps)
+    if not warmup_steps:
+        return decay
+    warmup = optax.linear_schedule(0.0, learning_rate, warmup_steps)
+    return optax.join_schedules([warmup, decay], [warmup_steps])
+
+
+def inverse_square_root(learning_rate: float = 1.0, warmup_steps: int = 10_000) -> Schedule:
+    """T5's pre-training rate: learning_rate / sqrt(max(step, warmup_steps))."""
+
+    def schedule(step):
+        return learning_rate * jax.lax.rsqrt(
+            jax.numpy.maximum(step, warmup_steps).astype(jax.numpy.float32)
+        )
+
+    return schedule
+
+
+def adafactor(
+    learning_rate: Schedule | float,
+    multiply_by_parameter_scale: bool = True,
+    decay_rate: float = 0.8,
+    weight_decay: float | None = None,
+    gradient_clip: float | None = None,
+) -> optax.GradientTransformation:
+    """Adafactor (Shazeer 2018), factored for kernels of at least 128 x 128.
+
+    Args:
+      learning_rate: a rate or a schedule.
+      multiply_by_parameter_scale: make the rate relative to each parameter's size, as T5 is
+        trained; off for soft prompts, as in Lester 2021.
+      decay_rate: exponent of the second moment's decay.
+      weight_decay: share of a parameter taken off at each step, times the rate.
+      gradient_clip: largest global norm of the gradient; None = no limit.
+    """
+    transform = optax.adafactor(
+        learning_rate,
+        multiply_by_parameter_scale=multiply_by_parameter_scale,
+        decay_rate=decay_rate,
+        weight_decay_rate=weight_decay,
+    )
+    return _clipped(transform, gradient_clip)
+
+
+def adamw(
+    learning_rate: Schedule | float,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    gradient_clip: float | None = None,
+) -> optax.GradientTransformation:
+    """AdamW (Loshchilov 2019); without weight decay it is Adam.
+
+    Args:
+      learning_rate: a rate or a schedule.
+      b1: decay of the first moment.
+      b2: decay of the second moment.
+      eps: added to the root of the second moment.
+      weight_decay: decoupled weight decay, times the rate.
+      gradient_clip: largest global norm of the gradient; None = no limit.
+    """
+    return _clipped(
+        optax.adamw(learning_rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay), gradient_clip
+    )
+
+
+def _clipped(
+    transform: optax.GradientTransformation, gradient_clip: float | None
+) -> optax.GradientTransformation:
+    if gradient_clip is None:
+        return transform
+    return optax.chain(optax.clip_by_global_norm(gradient_clip), transform)

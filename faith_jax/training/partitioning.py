@@ -1,0 +1,164 @@
+"""Where parameters and batches lie: a (data, model) mesh and logical axis rules.
+
+Models name their axes logically ("embed", "mlp" …); this file alone maps names to the mesh. The
+same code runs on one device, on eight forced host devices, on several processes and on TPU pods.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from flax.linen import partitioning as nn_partitioning
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from faith_jax.errors import ConfigError
+from faith_jax.models.config import TransformerConfig
+from faith_jax.types import PyTree
+
+AxisRules = tuple[tuple[str, str | None], ...]
+
+
+def standard_logical_axis_rules() -> AxisRules:
+    """Returns T5X's rules: batch over "data"; heads, feed-forward and vocabulary over "model"."""
+    return (
+        ("batch", "data"),
+        ("vocab", "model"),
+        ("heads", "model"),
+        ("mlp", "model"),
+        ("joined_kv", "model"),
+        ("embed", None),
+        ("kv", None),
+        ("length", None),
+        ("layers", None),
+        ("prompt", None),
+        ("relpos_buckets", None),
+    )
+
+
+def fitting_rules(rules: AxisRules, config: TransformerConfig, mesh: Mesh) -> AxisRules:
+    """Returns the rules with those dropped whose dimension the mesh axis does not divide.
+
+    Such a dimension is replicated: six heads cannot be split over eight devices, but the
+    384-wide kernels that hold them can.
+    """
+    sizes = {
+        "vocab": config.vocab_size,
+        "heads": config.num_heads,
+        "mlp": config.mlp_dim,
+        "joined_kv": config.num_heads * config.head_dim,
+        "embed": config.emb_dim,
+    }
+
+    def fits(name: str, axis: str | None) -> bool:
+        return axis is None or name not in sizes or sizes[name] % mesh.shape[axis] == 0
+
+    return tuple((name, axis if fits(name, axis) else None) for name, axis in rules)
+
+
+@dataclasses.dataclass(frozen=True)
+class Partitioner:
+    """Places arrays on the mesh and compiles functions for it.
+
+    Attributes:
+      mesh: devices on the axes "data" and "model".
+      rules: logical axis name to mesh axis.
+    """
+
+    mesh: Mesh
+    rules: AxisRules
+
+    @property
+    def data_parallelism(self) -> int:
+        """Number of pieces a batch is split into."""
+        return self.mesh.shape["data"]
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Within it, the model's sharding constraints refer to this mesh."""
+        with self.mesh, nn_partitioning.axis_rules(self.rules):
+            yield
+
+    def jit(self, function: Callable, **options: Any) -> Callable:
+        """`jax.jit`, traced and called with the mesh and rules active."""
+        compiled = jax.jit(function, **options)
+
+        def call(*args: Any) -> Any:
+            with self.active():
+                return compiled(*args)
+
+        call.compiled = compiled  # for counting compilations
+        return call
+
+    @property
+    def replicated(self) -> NamedSharding:
+        """The sharding of arrays that every device holds whole."""
+        return NamedSharding(self.mesh, PartitionSpec())
+
+    @property
+    def rows(self) -> NamedSharding:
+        """The sharding of batches, over their first axis."""
+        return NamedSharding(self.mesh, PartitionSpec("data"))
+
+    def param_shardings(self, params_axes: PyTree) -> PyTree:
+        """Returns the shardings of parameters from the model's `params_axes` collection."""
+        rules = dict(self.rules)
+
+        def sharding(axes):
+            return NamedSharding(self.mesh, PartitionSpec(*(rules.get(name) for name in axes)))
+
+        names = nn_partitioning.get_axis_names(params_axes)
+        return jax.tree.map(sharding, names, is_leaf=lambda x: isinstance(x, PartitionSpec))
+
+    def put(self, tree: PyTree, shardings: PyTree) -> PyTree:
+        """Makes global arrays of host arrays that every process holds whole."""
+
+        def place(array, sharding):
+            array = np.asarray(array)
+            return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+
+        if isinstance(shardings, NamedSharding):
+            return jax.tree.map(lambda x: place(x, shardings), tree)
+        return jax.tree.map(place, tree, shardings)
+
+    def put_batch(self, batch: PyTree) -> PyTree:
+        """Makes a global batch, split over "data", of one that every process holds whole.
+
+        Raises:
+          ConfigError: where the batch does not divide by the data axis.
+        """
+        for array in jax.tree.leaves(batch):
+            if array.shape[0] % self.data_parallelism:
+                raise ConfigError(
+                    f"A batch of {array.shape[0]} rows does not divide over "
+                    f"{self.data_parallelism} data-parallel devices; set BATCH_SIZE to a multiple."
+                )
+        return self.put(batch, self.rows)
+
+
+def make_partitioner(
+    config: TransformerConfig,
+    num_partitions: int = 1,
+    logical_axis_rules: AxisRules | None = None,
+) -> Partitioner:
+    """Makes the mesh of all devices: (devices / num_partitions) x num_partitions.
+
+    Args:
+      config: the model, whose dimensions decide which rules fit.
+      num_partitions: devices over which a model is split.
+      logical_axis_rules: default: `standard_logical_axis_rules()`.
+
+    Raises:
+      ConfigError: where num_partitions does not divide the number of devices.
+    """
+    count = jax.device_count()
+    if num_partitions < 1 or count % num_partitions:
+        raise ConfigError(
+            f"NUM_PARTITIONS = {num_partitions} does not divide the {count} devices of this run."
+        )
+    devices = np.asarray(jax.devices()).reshape(count // num_partitions, num_partitions)
+    mesh = Mesh(devices, ("data", "model"))
+    rules = logical_axis_rules or standard_logical_axis_rules()
+    return Partitioner(mesh, fitting_rules(rules, config, mesh))

@@ -1,0 +1,186 @@
+"""The training step: one compiled, sharded function from state and batch to state and metrics.
+
+Only trainable parameters get gradients and optimizer state; the frozen ones are an argument of
+the step beside the state.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import flax.traverse_util
+import jax
+import jax.numpy as jnp
+import optax
+
+from faith_jax.errors import ConfigError
+from faith_jax.models.transformer import Transformer
+from faith_jax.training.objectives import Batch, Objective
+from faith_jax.training.partitioning import Partitioner
+from faith_jax.types import Array, PyTree
+
+
+class TrainState(NamedTuple):
+    """What training changes.
+
+    Attributes:
+      step: int32 scalar, steps done.
+      params: the trainable parameters.
+      opt_state: the optimizer's state.
+    """
+
+    step: Array
+    params: PyTree
+    opt_state: PyTree
+
+
+def split_params(params: PyTree, trainable: Sequence[str]) -> tuple[PyTree, PyTree]:
+    """Splits parameters into (trainable, frozen) by regular expressions.
+
+    Args:
+      params: nested dict.
+      trainable: a parameter whose whole name ("encoder/layers_0/mlp/wo/kernel") matches any of
+        these is trained.
+
+    Raises:
+      ConfigError: where nothing matches.
+    """
+    patterns = [re.compile(p) for p in trainable]
+    flat = flax.traverse_util.flatten_dict(params, sep="/")
+    chosen = {n: any(p.fullmatch(n) for p in patterns) for n in flat}
+    if not any(chosen.values()):
+        raise ConfigError(
+            f"TRAINABLE = {list(trainable)!r} matches none of the {len(flat)} parameters "
+            f"(such as {next(iter(flat))!r})."
+        )
+    parts = [{n: v for n, v in flat.items() if chosen[n] == wanted} for wanted in (True, False)]
+    return tuple(flax.traverse_util.unflatten_dict(p, sep="/") for p in parts)
+
+
+def merge_params(trainable: PyTree, frozen: PyTree) -> PyTree:
+    """The inverse of `split_params`."""
+    flat = flax.traverse_util.flatten_dict(frozen) | flax.traverse_util.flatten_dict(trainable)
+    return flax.traverse_util.unflatten_dict(flat)
+
+
+class Trainer:
+    """Compiles and runs training and evaluation steps.
+
+    Args:
+      module: the model.
+      objective: what is minimised, per target token.
+      optimizer: an Optax transformation.
+      partitioner: the mesh.
+      seed: of the dropout; step and micro-batch are folded in.
+      num_microbatches: pieces of a batch whose gradients are added up before one update.
+    """
+
+    def __init__(
+        self,
+        module: Transformer,
+        objective: Objective,
+        optimizer: optax.GradientTransformation,
+        partitioner: Partitioner,
+        seed: int = 0,
+        num_microbatches: int = 1,
+    ):
+        self.module = module
+        self.objective = objective
+        self.optimizer = optimizer
+        self.partitioner = partitioner
+        self.num_microbatches = num_microbatches
+        self._dropout_key = jax.random.key(seed)
+        self._shardings: Any = None
+        self._eval_step = partitioner.jit(self._evaluate)
+        self._train_step: Any = None
+
+    def init_state(self, params: PyTree) -> TrainState:
+        """Returns the state before the first step, for trainable parameters on the mesh."""
+        opt_state = self.partitioner.jit(self.optimizer.init)(params)
+        step = self.partitioner.put(jnp.zeros((), jnp.int32), self.partitioner.replicated)
+        # What init leaves unplaced (counters) goes to the whole mesh, so that a state restored
+        # from a checkpoint and a fresh one lie alike.
+        opt_state = jax.tree.map(
+            lambda x: x if x.ndim else jax.device_put(x, self.partitioner.replicated), opt_state
+        )
+        return TrainState(step, params, opt_state)
+
+    def train_step(
+        self, state: TrainState, frozen: PyTree, batch: Batch
+    ) -> tuple[TrainState, dict[str, Array]]:
+        """Takes one optimizer step. The state given is used up (its memory is reused).
+
+        Args:
+          state: before the step.
+          frozen: the parameters that are not trained.
+          batch: global arrays [batch, length].
+
+        Returns:
+          The state after it, and metrics: `loss` (mean over target tokens, nats),
+          `negative_log_likelihood` (mean), `z_loss`, `weight` (target tokens) and
+          `gradient_norm`.
+        """
+        if self._train_step is None:
+            shardings = jax.tree.map(lambda x: x.sharding, state)
+            self._train_step = self.partitioner.jit(
+                self._train,
+                donate_argnums=0,
+                out_shardings=(shardings, self.partitioner.replicated),
+            )
+        return self._train_step(state, frozen, batch)
+
+    def eval_step(self, params: PyTree, frozen: PyTree, batch: Batch) -> dict[str, Array]:
+        """Returns the metrics of a batch, summed over target tokens, without dropout."""
+        return self._eval_step(params, frozen, batch)
+
+    @property
+    def num_compilations(self) -> int:
+        """How many programs the training and evaluation steps were compiled to so far."""
+        steps = [s.compiled for s in (self._train_step, self._eval_step) if s is not None]
+        return sum(s._cache_size() for s in steps)
+
+    def _loss(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array | None):
+        return self.objective(self.module, merge_params(params, frozen), batch, key)
+
+    def _evaluate(self, params: PyTree, frozen: PyTree, batch: Batch) -> dict[str, Array]:
+        return self._loss(params, frozen, batch, None)[1]
+
+    def _train(self, state: TrainState, frozen: PyTree, batch: Batch):
+        key = jax.random.fold_in(self._dropout_key, state.step)
+        gradient, sums = self._gradient(state.params, frozen, batch, key)
+        # An empty batch (all padding) must not poison the parameters with NaN.
+        weight = jnp.maximum(sums["weight"], 1.0)
+        gradient = jax.tree.map(lambda g: g / weight, gradient)
+        updates, opt_state = self.optimizer.update(gradient, state.opt_state, state.params)
+        params = optax.apply_updates(state.params, updates)
+        metrics = {n: v if n == "weight" else v / weight for n, v in sums.items()}
+        metrics["gradient_norm"] = optax.global_norm(gradient)
+        return TrainState(state.step + 1, params, opt_state), metrics
+
+    def _gradient(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array):
+        """Returns gradient and metrics, both summed over the micro-batches."""
+        dropout = self.module.config.dropout_rate > 0
+        gradient_of = jax.grad(self._loss, has_aux=True)
+        count = self.num_microbatches
+        if count == 1:
+            return gradient_of(params, frozen, batch, key if dropout else None)
+
+        def split(x):
+            # Rows are dealt out in turn, so that every device keeps a share of each piece.
+            if x.shape[0] % count:
+                raise ConfigError(
+                    f"BATCH_SIZE = {x.shape[0]} does not divide into NUM_MICROBATCHES = {count}."
+                )
+            return jnp.swapaxes(x.reshape(x.shape[0] // count, count, *x.shape[1:]), 0, 1)
+
+        def add(total, inputs):
+            index, piece = inputs
+            piece_key = jax.random.fold_in(key, index) if dropout else None
+            return jax.tree.map(jnp.add, total, gradient_of(params, frozen, piece, piece_key)), None
+
+        pieces = jax.tree.map(split, batch)
+        first = jax.tree.map(lambda x: x[0], pieces)
+        shapes = jax.eval_shape(gradient_of, params, frozen, first, key if dropout else None)
+        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+        total, _ = jax.lax.scan(add, zeros, (jnp.arange(count), pieces))
+        return total
