@@ -23,6 +23,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen import partitioning as nn_partitioning
 
+from faith_jax.errors import ConfigError
 from faith_jax.models.attention import MultiHeadAttention
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import (
@@ -298,6 +299,11 @@ class Transformer(nn.Module):
 
     config: TransformerConfig
 
+    @property
+    def scan_layers(self) -> bool:
+        """Whether layers are stacked; T5X asks for it to find the batch axis of its caches."""
+        return self.config.scan_layers
+
     def setup(self):
         cfg = self.config
         self.token_embedder = Embedding(cfg.vocab_size, cfg.emb_dim, cfg.dtype)
@@ -372,15 +378,11 @@ class Transformer(nn.Module):
         """Encodes embeddings [batch, length, embed] of tokens (which only make the mask).
 
         Raises:
-          ValueError: on packed inputs with a soft prompt, which could not be told apart.
+          ConfigError: on packed inputs with a soft prompt, which could not be told apart.
         """
-        cfg = self.config
-        if encoder_segment_ids is not None and (
-            cfg.encoder_prompt_length or cfg.decoder_prompt_length
-        ):
-            raise ValueError("Soft prompts cannot be used with packed inputs: set PACK = False.")
+        self._refuse_packed_prompts(encoder_segment_ids)
         mask = self._encoder_mask(encoder_input_tokens)
-        if cfg.encoder_prompt_length:
+        if self.config.encoder_prompt_length:
             embeddings = self.encoder_prompt(embeddings)
         mask = attention_mask(mask, mask, encoder_segment_ids, encoder_segment_ids)
         return self.encoder(embeddings, mask, deterministic=not enable_dropout)
@@ -403,9 +405,20 @@ class Transformer(nn.Module):
         Arguments are those of `__call__`, and `encoded` as `encode` returns it. With `decode`,
         the inputs follow the tokens of the cache, T5X's way; `start_decoding` and `decode_step`
         are ours, which also cache the encoder's keys and values.
+
+        Raises:
+          ConfigError: with `decode`, on packed inputs and on a decoder prompt, for which T5X's
+            cache has no place.
         """
         del decoder_positions
         if decode:
+            if encoder_segment_ids is not None or decoder_segment_ids is not None:
+                raise ConfigError("Packed inputs cannot be decoded: set PACK = False.")
+            if self.config.decoder_prompt_length:
+                raise ConfigError(
+                    "T5X's decoding has no place for a decoder prompt: use start_decoding and "
+                    "decode_step, or an encoder prompt."
+                )
             hidden = self._decode_hidden(
                 encoded, encoder_input_tokens, decoder_input_tokens, max_decode_length
             )
@@ -458,6 +471,7 @@ class Transformer(nn.Module):
         enable_dropout: bool = True,
     ) -> Array:
         """`decode_hidden` from embeddings [batch, decoder_length, embed] of the inputs."""
+        self._refuse_packed_prompts(decoder_segment_ids)
         prompt = self.config.decoder_prompt_length
         if prompt:
             embeddings = self.decoder_prompt(embeddings)
@@ -511,7 +525,16 @@ class Transformer(nn.Module):
 
         Returns:
           float32 logits [batch, vocab].
+
+        Raises:
+          ValueError: without the caches.
         """
+        missing = {"cache", "encoder_cache"} - set(self.variables)
+        if missing:
+            raise ValueError(
+                f"decode_step needs the collections that start_decoding makes; missing: "
+                f"{sorted(missing)}."
+            )
         hidden = self._decode_hidden(None, encoder_input_tokens, tokens[:, None], None)
         return self.logits(hidden)[:, 0]
 
@@ -544,6 +567,11 @@ class Transformer(nn.Module):
             decode=True,
             cache_length=cache_length,
         )
+
+    def _refuse_packed_prompts(self, segment_ids: Array | None) -> None:
+        cfg = self.config
+        if segment_ids is not None and (cfg.encoder_prompt_length or cfg.decoder_prompt_length):
+            raise ConfigError("Soft prompts cannot be used with packed inputs: set PACK = False.")
 
     def _encoder_mask(self, encoder_input_tokens: Array) -> Array:
         """Boolean [batch, prompt + encoder_length]: prompt vectors are always valid."""
