@@ -1,0 +1,24 @@
+"""Rows to JSONL."""
+
+import json
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Appends rows, one JSON object a line, and flushes them to disk."""
+    with path.open("a", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def complete_rows(path: pathlib.Path) -> list[dict[str, Any]]:
+    """Reads back what `append_rows` wrote; a last line that a kill cut is dropped from the file."""
+    if not path.exists():
+        return []
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    if whole != text:
+        path.write_bytes(whole)
+    return [json.loads(line) for line in whole.decode("utf-8").splitlines()]

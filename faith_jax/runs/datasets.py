@@ -1,0 +1,202 @@
+"""Batches of SeqIO tasks and mixtures: trimmed, counted, packed or padded, in a fixed order.
+
+Every process reads the whole stream and keeps its devices' rows: a run then gives the same
+numbers on any number of processes. Text is small; if reading ever bounds a run, cache the task.
+"""
+
+import dataclasses
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from faith_jax.errors import ConfigError, InputError
+
+TOO_LONG = "faith_jax: target too long: "
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetConfig:
+    """A split of a task, as batches.
+
+    Attributes:
+      mixture_or_task_name: a registered SeqIO task or mixture.
+      task_feature_lengths: {"inputs": …, "targets": …}, in tokens, end token included.
+      split: "train", "validation" …
+      batch_size: rows of a global batch.
+      shuffle: reshuffled each epoch, by `seed`.
+      seed: of the order.
+      pack: several examples in a row, told apart by segment ids.
+      use_cached: read SeqIO's offline cache.
+      module: a module to import first, which registers the user's own tasks.
+    """
+
+    mixture_or_task_name: str
+    task_feature_lengths: Mapping[str, int]
+    split: str = "train"
+    batch_size: int = 16
+    shuffle: bool = True
+    seed: int = 0
+    pack: bool = False
+    use_cached: bool = False
+    module: str | None = None
+
+    def __post_init__(self):
+        for name in ("inputs", "targets"):
+            if not isinstance(self.task_feature_lengths.get(name), int):
+                raise ConfigError(
+                    "TASK_FEATURE_LENGTHS: expected {'inputs': N, 'targets': M}, got "
+                    f"{dict(self.task_feature_lengths)!r}."
+                )
+        if self.batch_size < 1:
+            raise ConfigError(f"BATCH_SIZE: expected a positive number, got {self.batch_size}.")
+
+    def task(self) -> Any:
+        """Returns the SeqIO task or mixture, its split checked.
+
+        Raises:
+          ConfigError: on an unknown module, task or split, with the nearest names.
+        """
+        from faith_jax.tasks import lookup
+
+        if self.module:
+            try:
+                importlib.import_module(self.module)
+            except ModuleNotFoundError as error:
+                raise ConfigError(
+                    f"MIXTURE_OR_TASK_MODULE = {self.module!r} cannot be imported ({error})."
+                ) from None
+        task = lookup.get_task(self.mixture_or_task_name)
+        lookup.check_split(task, self.split)
+        return task
+
+
+def training_batches(config: DatasetConfig, start_step: int = 0) -> Iterator[dict[str, np.ndarray]]:
+    """Yields global batches without end, from the batch that step `start_step` takes.
+
+    The order is a function of the config alone, so that a resumed run sees the batches that it
+    would have seen; those before `start_step` are read and passed over.
+
+    Raises:
+      InputError: on a target longer than its limit, or a split without examples.
+    """
+    dataset = _examples(config, num_epochs=None)
+    dataset = _converter(config)(dataset, dict(config.task_feature_lengths))
+    dataset = dataset.batch(config.batch_size, drop_remainder=True).skip(start_step).prefetch(4)
+    found = False
+    for batch in _readable(dataset, config):
+        found = True
+        yield _model_features(batch)
+    if not found:
+        raise InputError(f"{_name(config)} has no examples.")
+
+
+def evaluation_batches(config: DatasetConfig) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the split once, in order; the last batch is filled up with rows of padding."""
+    dataset = _examples(dataclasses.replace(config, shuffle=False), num_epochs=1)
+    dataset = _converter(config)(dataset, dict(config.task_feature_lengths))
+    for batch in _readable(dataset.batch(config.batch_size), config):
+        yield {k: fill_rows(v, config.batch_size) for k, v in _model_features(batch).items()}
+
+
+def fill_rows(array: np.ndarray, rows: int) -> np.ndarray:
+    """Returns [rows, …]: the array with rows of zeros behind its own."""
+    return np.pad(array, ((0, rows - array.shape[0]),) + ((0, 0),) * (array.ndim - 1))
+
+
+def count_cut(config: DatasetConfig, sample: int = 1000) -> dict[str, float]:
+    """Counts how far inputs exceed their limit, over the first `sample` examples.
+
+    Returns:
+      {"examples", "examples_cut", "tokens", "tokens_cut"} of the inputs.
+    """
+    limit = config.task_feature_lengths["inputs"]
+    dataset = config.task().get_dataset(
+        None, split=config.split, shuffle=False, use_cached=config.use_cached, num_epochs=1
+    )
+    totals = {"examples": 0, "examples_cut": 0, "tokens": 0, "tokens_cut": 0}
+    for example in _readable(dataset.take(sample), config):
+        length = len(example["inputs"])
+        totals["examples"] += 1
+        totals["tokens"] += length
+        totals["examples_cut"] += length > limit
+        totals["tokens_cut"] += max(0, length - limit)
+    return totals
+
+
+def _name(config: DatasetConfig) -> str:
+    return f"{config.mixture_or_task_name}, split {config.split!r}"
+
+
+def _converter(config: DatasetConfig) -> Any:
+    import seqio
+
+    return seqio.EncDecFeatureConverter(pack=config.pack)
+
+
+def _examples(config: DatasetConfig, num_epochs: int | None) -> Any:
+    """Returns the tokenised examples, inputs cut to their limit, targets checked against theirs."""
+    import tensorflow as tf
+
+    task = config.task()
+    dataset = task.get_dataset(
+        None,  # SeqIO would cut silently; here inputs are cut and long targets are errors
+        split=config.split,
+        shuffle=config.shuffle,
+        seed=config.seed,
+        use_cached=config.use_cached,
+        num_epochs=num_epochs,
+    )
+    limits = config.task_feature_lengths
+
+    def fit(example):
+        length = tf.shape(example["targets"])[0]
+        message = tf.strings.format(
+            TOO_LONG + "{} {}", (example.get("id", tf.constant("?")), length)
+        )
+        check = tf.debugging.Assert(length <= limits["targets"], [message])
+        inputs, eos = example["inputs"], task.output_features["inputs"].add_eos
+        cut = inputs[: limits["inputs"]]
+        if eos:
+            # The end token survives the cut.
+            cut = tf.cond(
+                tf.shape(inputs)[0] > limits["inputs"],
+                lambda: tf.concat([inputs[: limits["inputs"] - 1], inputs[-1:]], 0),
+                lambda: inputs,
+            )
+        with tf.control_dependencies([check]):
+            return {"inputs": cut, "targets": tf.identity(example["targets"])}
+
+    return dataset.map(fit, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _readable(dataset: Any, config: DatasetConfig) -> Iterator[dict[str, Any]]:
+    """Yields NumPy examples; a target that is too long becomes an error people can act on."""
+    import tensorflow as tf
+
+    try:
+        yield from dataset.as_numpy_iterator()
+    except tf.errors.InvalidArgumentError as error:
+        if TOO_LONG not in error.message:
+            raise
+        found = error.message.partition(TOO_LONG)[2]
+        identifier, _, rest = found.partition(" ")
+        length = "".join(c for c in rest.split("]")[0] if c.isdigit())
+        raise InputError(
+            f"{_name(config)}, example {identifier.strip(chr(34))}: the target has {length} tokens "
+            f"but TASK_FEATURE_LENGTHS allows {config.task_feature_lengths['targets']}; "
+            "raise the limit or shorten the response."
+        ) from None
+
+
+def _model_features(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Keeps what the objective takes, as int32."""
+    names = (
+        "encoder_input_tokens",
+        "decoder_input_tokens",
+        "decoder_target_tokens",
+        "encoder_segment_ids",
+        "decoder_segment_ids",
+    )
+    return {n: np.asarray(batch[n], np.int32) for n in names if n in batch}

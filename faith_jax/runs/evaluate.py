@@ -1,0 +1,70 @@
+"""The run `eval`: loss and decoded metrics of a checkpoint on a split."""
+
+import json
+import logging
+import os
+from collections.abc import Callable
+
+import jax
+import optax
+
+from faith_jax.decoding.search import DecodingConfig
+from faith_jax.models.transformer import Transformer
+from faith_jax.runs import setup
+from faith_jax.runs.datasets import DatasetConfig
+from faith_jax.runs.decoded_evaluation import DecodedEvaluation
+from faith_jax.runs.train import dataset_loss, make_folder
+from faith_jax.training.objectives import CrossEntropy, Objective
+from faith_jax.training.partitioning import Partitioner, make_partitioner
+from faith_jax.training.trainer import Trainer
+
+logger = logging.getLogger("faith_jax")
+
+
+def evaluate(
+    checkpoint_path: str,
+    eval_dataset: DatasetConfig,
+    output_dir: str | None = None,
+    model: Transformer | None = None,
+    decoding: DecodingConfig | None = None,
+    objective: Objective | None = None,
+    partitioner_for: Callable[..., Partitioner] = make_partitioner,
+) -> dict[str, float]:
+    """Measures a checkpoint on a split.
+
+    Args:
+      checkpoint_path: any known form; a prompt-tuned MODEL_DIR brings its base with it.
+      eval_dataset: what to measure on.
+      output_dir: where evaluation.json is written; None = nowhere.
+      model: if given, the checkpoint must have its dimensions.
+      decoding: how responses are decoded for the task's metrics; None = loss only.
+      objective: default: cross-entropy.
+      partitioner_for: makes the mesh for the model's config.
+
+    Returns:
+      `loss` and `negative_log_likelihood` (nats a target token), `weight` (target tokens) and,
+      where decoded, the task's metrics.
+    """
+    module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
+    vocabulary = eval_dataset.task().output_features["targets"].vocabulary
+    setup.check_vocabulary(module.config, vocabulary.vocab_size)
+    folder = None if output_dir is None else make_folder(output_dir)
+    trainer = Trainer(module, objective or CrossEntropy(), optax.identity(), partitioner)
+    metrics = dataset_loss(trainer, params, {}, eval_dataset)
+    if decoding is not None:
+        evaluation = DecodedEvaluation(module, partitioner, eval_dataset, decoding)
+        metrics |= evaluation.evaluate(params)
+    for name, value in sorted(metrics.items()):
+        logger.info("%s %s: %.4f", eval_dataset.split, name, value)
+    if folder is not None and jax.process_index() == 0:
+        path = folder / "evaluation.json"
+        beside = path.with_suffix(".tmp")
+        described = {
+            "checkpoint": str(checkpoint_path),
+            "task": eval_dataset.mixture_or_task_name,
+            "split": eval_dataset.split,
+            "metrics": metrics,
+        }
+        beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+        os.replace(beside, path)
+    return metrics

@@ -1,0 +1,301 @@
+"""The run `infer`: generates a response for every row of a task or a JSONL file.
+
+The output folder appears whole or not at all: rows gather in `<output>.partial`, from which a run
+that was killed goes on, and the folder is renamed when the last row is written.
+"""
+
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+
+from faith_jax import templates
+from faith_jax.decoding.search import DecodingConfig
+from faith_jax.errors import ConfigError, InputError
+from faith_jax.export.jsonl import append_rows, complete_rows
+from faith_jax.models.transformer import Transformer
+from faith_jax.runs import setup
+from faith_jax.runs.datasets import DatasetConfig
+from faith_jax.runs.decoded_evaluation import BatchDecoder
+from faith_jax.runs.train import make_folder
+from faith_jax.training.metrics import Progress
+from faith_jax.training.partitioning import Partitioner, make_partitioner
+
+logger = logging.getLogger("faith_jax")
+
+
+@dataclasses.dataclass(frozen=True)
+class InputRow:
+    """One row to respond to: its id, the text the model sees, and the gold response if known."""
+
+    id: str
+    inputs: str
+    target: str = ""
+
+
+def infer(
+    checkpoint_path: str,
+    output_dir: str,
+    dataset: DatasetConfig | None = None,
+    input_file: str | None = None,
+    knowledge: str = "procon_npov",
+    arguments_per_side: int = 2,
+    max_input_length: int = 512,
+    batch_size: int = 16,
+    decoding: DecodingConfig | None = None,
+    model: Transformer | None = None,
+    seed: int = 0,
+    formats: Sequence[str] = ("jsonl", "tfds"),
+    partitioner_for: Callable[..., Partitioner] = make_partitioner,
+) -> pathlib.Path:
+    """Generates responses and writes them.
+
+    Each output row has `id`, `inputs` (as the model saw them before cutting), `prediction`,
+    `log_prob` (natural, sum over the prediction's tokens, the end token included, under the
+    model at temperature 1), `num_tokens` (of the prediction), `inputs_cut_tokens` (how many
+    tokens of the input did not fit) and `target` (the gold response, or "").
+
+    Args:
+      checkpoint_path: any known form; a prompt-tuned MODEL_DIR brings its base with it.
+      output_dir: must not exist, or be empty.
+      dataset: the task and split to respond to, or None.
+      input_file: or a JSONL file of rows, see `read_input_file`.
+      knowledge: where a row has a query without arguments: a folder of the raw NPOV format, or
+        the name of an embedded sample.
+      arguments_per_side: how many arguments are retrieved for such a row.
+      max_input_length: tokens of an input, the end token included; what exceeds it is cut from
+        the end of the text.
+      batch_size: rows decoded at once.
+      decoding: default: greedy, 64 tokens.
+      model: if given, the checkpoint must have its dimensions.
+      seed: of the sampling, and of the choice of arguments.
+      formats: "jsonl", "tfds" or both.
+      partitioner_for: makes the mesh for the model's config.
+
+    Returns:
+      The output folder.
+
+    Raises:
+      FaithJaxError: on wrong settings, input or checkpoint; nothing is left half-written.
+    """
+    from faith_jax.data.seqio_vocabularies import default_vocabulary
+
+    unknown = set(formats) - {"jsonl", "tfds"}
+    if unknown or not formats:
+        raise ConfigError(f"FORMATS: expected 'jsonl', 'tfds' or both, got {list(formats)!r}.")
+    if (dataset is None) == (input_file is None):
+        raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
+    output = _fresh_output(output_dir)
+    if dataset is not None:
+        vocabulary = dataset.task().output_features["targets"].vocabulary
+        max_input_length = dataset.task_feature_lengths["inputs"]
+        rows = list(_task_rows(dataset))
+        source, split = dataset.mixture_or_task_name, dataset.split
+    else:
+        vocabulary = default_vocabulary()
+        rows = list(read_input_file(input_file, knowledge, arguments_per_side, seed))
+        source, split = pathlib.Path(str(input_file)).name, "rows"
+    if not rows:
+        raise InputError(f"{source}: no rows to respond to.")
+    module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
+    setup.check_vocabulary(module.config, vocabulary.vocab_size)
+    decoder = BatchDecoder(module, partitioner, decoding or DecodingConfig(), batch_size, seed)
+    fingerprint = _fingerprint(
+        rows, str(checkpoint_path), decoding, max_input_length, seed, batch_size, module.config
+    )
+    partial = _partial_folder(output, fingerprint)
+    _generate(partial, rows, decoder, params, vocabulary, max_input_length, batch_size)
+    logger.info("%d shapes compiled", decoder.num_compilations)
+    if jax.process_index() == 0:
+        _finish(partial, output, formats, source, split)
+    if jax.process_count() > 1:
+        from jax.experimental import multihost_utils
+
+        multihost_utils.sync_global_devices("infer: output is written")
+    return output
+
+
+def read_input_file(
+    path: str | None, knowledge: str, arguments_per_side: int, seed: int
+) -> Iterator[InputRow]:
+    """Reads rows of a JSONL file.
+
+    A row has `id` (optional; default: its line number) and either `inputs`, the text that the
+    model sees, or `query`, with `pro_arguments` and `con_arguments` (lists) or without: then they
+    are retrieved from the knowledge. `response` is kept as the target.
+
+    Raises:
+      InputError: naming file, line and field.
+    """
+    from faith_jax.data import jsonl, npov, samples
+
+    topics = None
+    seen: set[str] = set()
+    for line, row in jsonl.read_jsonl(path):
+        where = f"{path}:{line}"
+        identifier = str(row.get("id", line))
+        if identifier in seen:
+            raise InputError(f"{where}: field 'id': {identifier!r} occurs twice.")
+        seen.add(identifier)
+        target = row.get("response", "")
+        if "inputs" in row:
+            yield InputRow(identifier, _text(where, "inputs", row["inputs"]), str(target))
+            continue
+        if "query" not in row:
+            raise InputError(f"{where}: expected a field 'query' or 'inputs', got {list(row)}.")
+        query = _text(where, "query", row["query"])
+        if "pro_arguments" in row or "con_arguments" in row:
+            pro, con = (_texts(where, row, f"{side}_arguments") for side in ("pro", "con"))
+        else:
+            if topics is None:
+                topics = npov.load_topics(_knowledge_folder(knowledge, samples))
+            try:
+                topic = npov.retrieve(topics, query)
+            except InputError as error:
+                raise InputError(f"{where}: field 'query': {error}") from None
+            pro_chosen, con_chosen = npov.choose_arguments(topic, arguments_per_side, seed)
+            pro, con = [a.text for a in pro_chosen], [a.text for a in con_chosen]
+        yield InputRow(identifier, templates.npov_generate_inputs(query, pro, con), str(target))
+
+
+def _knowledge_folder(knowledge: str, samples: Any) -> pathlib.Path:
+    folder = pathlib.Path(knowledge)
+    return folder if folder.is_dir() else samples.sample_folder(knowledge)
+
+
+def _text(where: str, field: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{where}: field {field!r}: expected a text, got {value!r}.")
+    return value
+
+
+def _texts(where: str, row: dict[str, Any], field: str) -> list[str]:
+    values = row.get(field)
+    if not isinstance(values, list) or not values:
+        raise InputError(
+            f"{where}: field {field!r}: expected a list of at least one argument, got {values!r}; "
+            "give arguments on both sides."
+        )
+    return [_text(where, field, value) for value in values]
+
+
+def _task_rows(dataset: DatasetConfig) -> Iterator[InputRow]:
+    examples = dataset.task().get_dataset(
+        None,
+        split=dataset.split,
+        shuffle=False,
+        use_cached=dataset.use_cached,
+        num_epochs=1,
+    )
+    for number, example in enumerate(examples.as_numpy_iterator()):
+        identifier = example.get("id", str(number).encode())
+        inputs = example["inputs_pretokenized"].decode("utf-8")
+        target = templates.npov_response(example["targets_pretokenized"].decode("utf-8"))
+        yield InputRow(identifier.decode("utf-8"), inputs, target)
+
+
+def _fresh_output(output_dir: str) -> pathlib.Path:
+    output = pathlib.Path(output_dir).expanduser()
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ConfigError(
+            f"INFER_OUTPUT_DIR = {output_dir!r} is not empty; choose a new folder or remove it."
+        )
+    make_folder(str(output.parent))
+    return output
+
+
+def _fingerprint(rows: Sequence[InputRow], *settings: Any) -> str:
+    """A hash of all that decides the output, so that only the same run goes on from a partial."""
+    digest = hashlib.sha256(repr(settings).encode())
+    for row in rows:
+        digest.update(repr(row).encode())
+    return digest.hexdigest()
+
+
+def _partial_folder(output: pathlib.Path, fingerprint: str) -> pathlib.Path:
+    partial = output.with_name(output.name + ".partial")
+    note = partial / "fingerprint"
+    if jax.process_index() == 0:
+        if partial.exists() and not (note.exists() and note.read_text() == fingerprint):
+            shutil.rmtree(partial)
+        partial.mkdir(exist_ok=True)
+        note.write_text(fingerprint)
+    return partial
+
+
+def _generate(
+    partial: pathlib.Path,
+    rows: Sequence[InputRow],
+    decoder: BatchDecoder,
+    params: Any,
+    vocabulary: Any,
+    max_input_length: int,
+    batch_size: int,
+) -> None:
+    path = partial / "predictions.jsonl"
+    # Whole batches only, so that every batch holds the rows it would in an unbroken run.
+    done = len(complete_rows(path)) if jax.process_count() == 1 else 0
+    if jax.process_count() > 1 and jax.process_index() == 0:
+        path.unlink(missing_ok=True)
+    if done:
+        logger.info("Going on from row %d of %s", done, partial)
+    progress = Progress("row", len(rows), done)
+    for start in range(done, len(rows), batch_size):
+        piece = rows[start : start + batch_size]
+        encoded = [list(vocabulary.encode(row.inputs)) for row in piece]
+        kept = [tokens[: max_input_length - 1] + [vocabulary.eos_id] for tokens in encoded]
+        decoded = decoder(params, kept, start)
+        if jax.process_index() == 0:
+            append_rows(
+                path,
+                [
+                    {
+                        "id": row.id,
+                        "inputs": row.inputs,
+                        "prediction": templates.npov_response(
+                            vocabulary.decode([int(t) for t in found.tokens])
+                        ),
+                        "log_prob": found.log_prob,
+                        "num_tokens": len(found.tokens),
+                        "inputs_cut_tokens": max(0, len(tokens) + 1 - max_input_length),
+                        "target": row.target,
+                    }
+                    for row, tokens, found in zip(piece, encoded, decoded, strict=True)
+                ],
+            )
+        progress.update(start + len(piece), force=start + len(piece) == len(rows))
+
+
+def _finish(
+    partial: pathlib.Path, output: pathlib.Path, formats: Sequence[str], source: str, split: str
+) -> None:
+    path = partial / "predictions.jsonl"
+    rows = complete_rows(path)
+    cut = [row["inputs_cut_tokens"] for row in rows if row["inputs_cut_tokens"]]
+    if cut:
+        logger.warning("%d of %d inputs were cut, by %d tokens", len(cut), len(rows), sum(cut))
+    if "tfds" in formats:
+        from faith_jax.export.tfds import write_tfds
+
+        write_tfds(
+            partial / "tfds",
+            "predictions",
+            split,
+            rows,
+            f"Generated responses to {source}, split {split}.",
+        )
+    if "jsonl" not in formats:
+        path.unlink()
+    (partial / "fingerprint").unlink()
+    summary = {"source": source, "split": split, "rows": len(rows), "inputs_cut": len(cut)}
+    (partial / "summary.json").write_text(json.dumps(summary) + "\n", encoding="utf-8")
+    if output.exists():
+        output.rmdir()
+    os.replace(partial, output)

@@ -1,0 +1,192 @@
+"""What every run sets up: the model, its parameters on the mesh, and how they are described."""
+
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import flax.traverse_util
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.importers.checkpoint import (
+    Checkpoint,
+    check_params,
+    content_hash,
+    stack_layers,
+    unstack_layers,
+)
+from faith_jax.models.importers.formats import open_checkpoint
+from faith_jax.models.prompts import PromptInitializer, sampled_vocabulary
+from faith_jax.models.transformer import Transformer
+from faith_jax.training.partitioning import Partitioner
+from faith_jax.types import PyTree
+
+logger = logging.getLogger("faith_jax")
+
+PROMPTS = ("encoder_prompt", "decoder_prompt")
+
+
+def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
+    """Returns a model with the dimensions of a checkpoint, and some settings of one's own.
+
+    Args:
+      path: any checkpoint that `faith_jax.load_model` opens.
+      **changes: fields of `TransformerConfig` that differ, such as `encoder_prompt_length`.
+    """
+    return Transformer(open_checkpoint(path).config.replace(**changes))
+
+
+@dataclasses.dataclass(frozen=True)
+class BaseModel:
+    """The model that a prompt belongs to.
+
+    Attributes:
+      path: where it was read from.
+      content_hash: of its parameters, whatever they are stored in.
+    """
+
+    path: str
+    content_hash: str
+
+
+def random_params(module: Transformer, partitioner: Partitioner, seed: int) -> PyTree:
+    """Returns freshly initialised parameters, made where they will lie."""
+    tokens = jnp.ones((1, 8), jnp.int32)
+
+    def init():
+        key = jax.random.key(seed)
+        return module.init(key, tokens, tokens, tokens, enable_dropout=False)["params"]
+
+    shardings = param_shardings(module, partitioner)
+    return partitioner.jit(init, out_shardings=shardings)()
+
+
+def param_shardings(module: Transformer, partitioner: Partitioner) -> PyTree:
+    """Returns the sharding of each of the module's parameters."""
+    tokens = jnp.ones((1, 8), jnp.int32)
+    variables = jax.eval_shape(
+        lambda: module.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
+    )
+    return partitioner.param_shardings(variables["params_axes"])
+
+
+def initial_params(
+    module: Transformer,
+    partitioner: Partitioner,
+    checkpoint_path: str | None,
+    seed: int = 0,
+    prompt_initializer: PromptInitializer | None = None,
+) -> tuple[PyTree, BaseModel | None]:
+    """Returns the parameters a run starts from, float32 on the mesh, and their base.
+
+    Args:
+      module: the model, soft prompts included.
+      partitioner: the mesh.
+      checkpoint_path: any known form; None = random parameters.
+      seed: of random parameters and prompts.
+      prompt_initializer: start of prompts that the checkpoint does not have.
+
+    Raises:
+      CheckpointError: on a checkpoint of other dimensions, naming the parameter.
+    """
+    config = module.config
+    if checkpoint_path is None:
+        params = random_params(module, partitioner, seed)
+        if config.encoder_prompt_length or config.decoder_prompt_length:
+            raise ConfigError(
+                "A soft prompt needs a base model: set INITIAL_CHECKPOINT_PATH to a checkpoint."
+            )
+        return params, None
+    checkpoint = open_checkpoint(checkpoint_path)
+    base = BaseModel(str(checkpoint_path), content_hash(checkpoint.params))
+    params = matching_params(checkpoint, config)
+    key = jax.random.fold_in(jax.random.key(seed), 1)
+    for index, name in enumerate(PROMPTS):
+        length = getattr(config, f"{name}_length")
+        if length and name not in params:
+            initialize = prompt_initializer or sampled_vocabulary()
+            embedding = jnp.asarray(params["token_embedder"]["embedding"], jnp.float32)
+            prompt = initialize(jax.random.fold_in(key, index), length, embedding)
+            params[name] = {"embedding": np.asarray(prompt, np.float32)}
+    check_params(config, params)
+    return partitioner.put(params, param_shardings(module, partitioner)), base
+
+
+def matching_params(checkpoint: Checkpoint, config: TransformerConfig) -> PyTree:
+    """Returns a checkpoint's parameters as float32, in the layer form the model wants."""
+    params = jax.tree.map(lambda x: np.asarray(x, np.float32), checkpoint.params)
+    if config.scan_layers and not checkpoint.config.scan_layers:
+        params = stack_layers(params)
+    elif checkpoint.config.scan_layers and not config.scan_layers:
+        params = unstack_layers(params)
+    wanted = {n for n in PROMPTS if getattr(config, f"{n}_length")}
+    without_prompts = config.replace(encoder_prompt_length=0, decoder_prompt_length=0)
+    check_params(without_prompts, {k: v for k, v in params.items() if k not in PROMPTS})
+    return {k: v for k, v in params.items() if k not in PROMPTS or k in wanted}
+
+
+def load_for_inference(
+    path: str,
+    partitioner_for: Callable[..., Partitioner],
+    model: Transformer | None = None,
+) -> tuple[Transformer, PyTree, Partitioner]:
+    """Opens a checkpoint on the mesh, for evaluation or inference.
+
+    Args:
+      path: any known form.
+      partitioner_for: makes the mesh for a model's config.
+      model: if given, used in place of the checkpoint's own description; its dimensions must
+        be the checkpoint's.
+    """
+    checkpoint = open_checkpoint(path)
+    module = model or Transformer(checkpoint.config)
+    partitioner = partitioner_for(module.config)
+    params = matching_params(checkpoint, module.config)
+    check_params(module.config, params)
+    return module, partitioner.put(params, param_shardings(module, partitioner)), partitioner
+
+
+def check_vocabulary(config: TransformerConfig, vocab_size: int) -> None:
+    """Checks that a vocabulary can be the model's.
+
+    Models round the vocabulary up, by less than 256 ids; anything else is another vocabulary.
+
+    Raises:
+      ConfigError: where the sizes do not go together.
+    """
+    if not vocab_size <= config.vocab_size < vocab_size + 256:
+        raise ConfigError(
+            f"The vocabulary has {vocab_size} ids but the model {config.vocab_size}: they do not "
+            "belong together. Set VOCABULARY to the SentencePiece file of the model."
+        )
+
+
+def check_same_base(found: dict[str, Any] | None, base: BaseModel | None, path: str) -> None:
+    """Checks that a run goes on from the base model it began with.
+
+    Raises:
+      CheckpointError: where the base in model.json is another one.
+    """
+    old = (found or {}).get("content_hash")
+    new = base.content_hash if base else None
+    if old != new:
+        raise CheckpointError(
+            f"{path}: this run began on the base model {str(old)[:12]}… but "
+            f"INITIAL_CHECKPOINT_PATH is {str(new)[:12]}… ({base.path if base else 'none'}). "
+            "Give the base it began with, or another MODEL_DIR."
+        )
+
+
+def count_params(params: PyTree) -> int:
+    """Returns the number of parameters."""
+    return sum(int(np.prod(x.shape)) for x in jax.tree.leaves(params))
+
+
+def prompt_names(params: PyTree) -> list[str]:
+    """Returns the names of the prompts among parameters."""
+    flat = flax.traverse_util.flatten_dict(params, sep="/")
+    return [n for n in flat if n.split("/")[0] in PROMPTS]

@@ -1,0 +1,346 @@
+"""The run `train`: from a gin config to checkpoints, metrics and a trained model in MODEL_DIR.
+
+A run killed at any point and started again ends in the same place, bit for bit on one platform:
+batches, dropout and prompts are functions of the config, its seed and the step.
+"""
+
+import contextlib
+import logging
+import pathlib
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+
+from faith_jax.decoding.search import DecodingConfig
+from faith_jax.errors import ConfigError
+from faith_jax.models.importers.native import read_model_json, write_model_json
+from faith_jax.models.prompts import PromptInitializer
+from faith_jax.models.transformer import Transformer
+from faith_jax.runs import setup
+from faith_jax.runs.datasets import (
+    DatasetConfig,
+    count_cut,
+    evaluation_batches,
+    training_batches,
+)
+from faith_jax.runs.decoded_evaluation import DecodedEvaluation
+from faith_jax.training.checkpoints import TrainCheckpoints
+from faith_jax.training.metrics import MetricsWriter, Progress
+from faith_jax.training.objectives import CrossEntropy, Objective
+from faith_jax.training.partitioning import Partitioner, make_partitioner
+from faith_jax.training.trainer import Trainer, split_params
+from faith_jax.types import PyTree
+
+logger = logging.getLogger("faith_jax")
+
+
+class Stopped(Exception):
+    """The run was asked to stop (SIGTERM); its state is saved."""
+
+
+def train(
+    model: Transformer,
+    model_dir: str,
+    train_dataset: DatasetConfig,
+    optimizer: optax.GradientTransformation,
+    total_steps: int,
+    eval_dataset: DatasetConfig | None = None,
+    decoding: DecodingConfig | None = None,
+    objective: Objective | None = None,
+    initial_checkpoint_path: str | None = None,
+    trainable: Sequence[str] = (".*",),
+    prompt_initializer: PromptInitializer | None = None,
+    partitioner_for: Callable[..., Partitioner] = make_partitioner,
+    num_microbatches: int = 1,
+    seed: int = 0,
+    log_period: int = 10,
+    eval_period: int = 100,
+    decoded_eval_period: int | None = None,
+    checkpoint_period: int = 100,
+    keep_last: int = 2,
+    keep_best: int = 1,
+) -> dict[str, float]:
+    """Trains a model, or only its soft prompt.
+
+    Args:
+      model: the module, soft prompts included.
+      model_dir: where everything of this run is written; a run found there is gone on with.
+      train_dataset: what is trained on.
+      optimizer: an Optax transformation.
+      total_steps: steps at which training ends.
+      eval_dataset: what the loss and the decoded metrics are measured on; None = neither.
+      decoding: how responses are decoded for SeqIO's metrics; None = not at all.
+      objective: default: cross-entropy.
+      initial_checkpoint_path: the model to start from; None = random parameters.
+      trainable: regular expressions of whole parameter names; the rest is frozen: no gradient,
+        no optimizer state, no bytes in the checkpoints.
+      prompt_initializer: start of the soft prompt.
+      partitioner_for: makes the mesh for the model's config.
+      num_microbatches: pieces of a batch whose gradients are added up before an update.
+      seed: of parameters, prompts and dropout.
+      log_period: steps between training metrics.
+      eval_period: steps between losses on `eval_dataset`.
+      decoded_eval_period: steps between decoded metrics; default: at the end only.
+      checkpoint_period: steps between checkpoints.
+      keep_last: newest checkpoints to keep.
+      keep_best: checkpoints with the lowest validation loss to keep besides.
+
+    Returns:
+      The last evaluation's metrics.
+
+    Raises:
+      Stopped: after a SIGTERM, when the state is saved.
+      FaithJaxError: on a wrong setting, input or checkpoint.
+    """
+    run = _Run(model, model_dir, partitioner_for, train_dataset, eval_dataset)
+    params, base = setup.initial_params(
+        model, run.partitioner, initial_checkpoint_path, seed, prompt_initializer
+    )
+    trained, frozen = split_params(params, trainable)
+    if jax.tree.leaves(frozen) and base is None:
+        raise ConfigError(
+            "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
+        )
+    run.describe(model, base if jax.tree.leaves(frozen) else None)
+    trainer = Trainer(
+        model, objective or CrossEntropy(), optimizer, run.partitioner, seed, num_microbatches
+    )
+    prompt_starts = {n: np.asarray(_get(trained, n)) for n in setup.prompt_names(trained)}
+    state = trainer.init_state(trained)
+    checkpoints = TrainCheckpoints(run.folder / "checkpoints", keep_last, keep_best)
+    if checkpoints.latest_step() is not None:
+        state = checkpoints.restore(state)
+        logger.info("Going on from step %d of %s", int(state.step), run.folder)
+    start = int(state.step)
+    logger.info(
+        "Training %s of %s parameters on %d devices, %d rows a batch",
+        f"{setup.count_params(trained):,}",
+        f"{setup.count_params(params):,}",
+        jax.device_count(),
+        train_dataset.batch_size,
+    )
+    evaluation = _Evaluation(trainer, frozen, eval_dataset, decoding)
+    writer = MetricsWriter(run.folder if jax.process_index() == 0 else None, start)
+    last: dict[str, float] = {}
+    try:
+        with _termination() as stop:
+            batches = training_batches(train_dataset, start)
+            progress = Progress("step", total_steps, start)
+            for step in range(start + 1, total_steps + 1):
+                batch = run.partitioner.put_batch(next(batches))
+                state, metrics = trainer.train_step(state, frozen, batch)
+                final = step == total_steps
+                if step % log_period == 0 or final:
+                    values = {k: float(v) for k, v in metrics.items()}
+                    values |= _prompt_movement(state.params, prompt_starts, step)
+                    writer.write(step, "train", values)
+                    progress.update(step, f"loss {values['loss']:.4f}", force=final)
+                    _require_finite(values["loss"], step)
+                measured = {}
+                if eval_dataset is not None and (step % eval_period == 0 or final):
+                    measured = evaluation.loss(state.params)
+                    writer.write(step, eval_dataset.split, measured)
+                    logger.info("step %d  %s loss %.4f", step, eval_dataset.split, measured["loss"])
+                    last |= measured
+                if evaluation.decodes and (
+                    final or (decoded_eval_period and step % decoded_eval_period == 0)
+                ):
+                    decoded = evaluation.decoded(state.params)
+                    writer.write(step, f"{evaluation.dataset.split}_decoded", decoded)
+                    last |= decoded
+                stopping = stop(step)
+                if step % checkpoint_period == 0 or final or stopping:
+                    checkpoints.save(state, measured or None)
+                if stopping and not final:
+                    checkpoints.wait()
+                    raise Stopped(f"Stopped at step {step}; run the same command to go on.")
+        checkpoints.wait()
+        logger.info("%d programs compiled", trainer.num_compilations)
+    finally:
+        writer.close()
+        checkpoints.close()
+    return last
+
+
+class _Run:
+    """The folder, the mesh and the data of a run, checked before anything long begins."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        model_dir: str,
+        partitioner_for: Callable[..., Partitioner],
+        train_dataset: DatasetConfig,
+        eval_dataset: DatasetConfig | None,
+    ):
+        self.partitioner = partitioner_for(model.config)
+        for dataset in (train_dataset, eval_dataset):
+            if dataset is None:
+                continue
+            task = dataset.task()
+            setup.check_vocabulary(
+                model.config, task.output_features["targets"].vocabulary.vocab_size
+            )
+        prompts = model.config.encoder_prompt_length or model.config.decoder_prompt_length
+        if train_dataset.pack and prompts:
+            raise ConfigError(
+                "Soft prompts cannot be trained on packed examples: set PACK = False."
+            )
+        cut = count_cut(train_dataset)
+        if cut["examples_cut"]:
+            logger.warning(
+                "%d of the first %d inputs are cut to %d tokens (%.1f%% of their tokens)",
+                cut["examples_cut"],
+                cut["examples"],
+                train_dataset.task_feature_lengths["inputs"],
+                100 * cut["tokens_cut"] / cut["tokens"],
+            )
+        self.folder = make_folder(model_dir)
+
+    def describe(self, model: Transformer, base: setup.BaseModel | None) -> None:
+        """Writes model.json and the operative config, or checks a former run's model.json."""
+        if (self.folder / "model.json").exists():
+            found = read_model_json(self.folder)
+            setup.check_same_base(found.get("base"), base, str(self.folder))
+        if jax.process_index() == 0:
+            described = (
+                None
+                if base is None
+                else {
+                    "path": str(pathlib.Path(base.path).absolute()),
+                    "content_hash": base.content_hash,
+                }
+            )
+            write_model_json(self.folder, model.config, base=described)
+            write_operative_config(self.folder / "config.gin")
+
+
+class _Evaluation:
+    """Loss and decoded metrics of the model as it is trained."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        frozen: PyTree,
+        dataset: DatasetConfig | None,
+        decoding: DecodingConfig | None,
+    ):
+        self._trainer, self._frozen, self.dataset = trainer, frozen, dataset
+        self._batches: list[dict[str, np.ndarray]] | None = None
+        self._decoded: DecodedEvaluation | None = None
+        if dataset is not None and decoding is not None:
+            self._decoded = DecodedEvaluation(
+                trainer.module, trainer.partitioner, dataset, decoding
+            )
+
+    @property
+    def decodes(self) -> bool:
+        """Whether responses are decoded."""
+        return self._decoded is not None
+
+    def loss(self, params: PyTree) -> dict[str, float]:
+        """Returns the mean loss and negative log-likelihood of a target token, in nats."""
+        return dataset_loss(self._trainer, params, self._frozen, self.dataset)
+
+    def decoded(self, params: PyTree) -> dict[str, float]:
+        """Returns the task's metrics of decoded responses."""
+        from faith_jax.training.trainer import merge_params
+
+        return self._decoded.evaluate(merge_params(params, self._frozen))
+
+
+def dataset_loss(
+    trainer: Trainer, params: PyTree, frozen: PyTree, dataset: DatasetConfig
+) -> dict[str, float]:
+    """Returns metrics of a whole split, means over its target tokens.
+
+    `loss` and `negative_log_likelihood` are in nats a token, `weight` is the number of target
+    tokens. They do not depend on the batch size or the mesh.
+    """
+    totals: dict[str, float] = {}
+    for batch in evaluation_batches(dataset):
+        sums = trainer.eval_step(params, frozen, trainer.partitioner.put_batch(batch))
+        for name, value in sums.items():
+            totals[name] = totals.get(name, 0.0) + float(value)
+    weight = max(totals.get("weight", 0.0), 1.0)
+    return {n: v if n == "weight" else v / weight for n, v in totals.items()}
+
+
+def make_folder(path: str) -> pathlib.Path:
+    """Makes MODEL_DIR and checks that it can be written to.
+
+    Raises:
+      ConfigError: where it cannot.
+    """
+    folder = pathlib.Path(path).expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".writable-{jax.process_index()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"MODEL_DIR = {str(path)!r} cannot be written to ({error.strerror}); choose a folder "
+            "that you own."
+        ) from None
+    return folder
+
+
+def write_operative_config(path: pathlib.Path) -> None:
+    """Writes the gin config that is in force, where gin has been used."""
+    import gin
+
+    path.write_text(gin.config_str(), encoding="utf-8")
+
+
+def _get(tree: PyTree, name: str) -> Any:
+    for key in name.split("/"):
+        tree = tree[key]
+    return tree
+
+
+def _prompt_movement(params: PyTree, starts: dict[str, np.ndarray], step: int) -> dict[str, float]:
+    """Returns how far each prompt is from its start, relative to the start's norm."""
+    movement = {}
+    for name, start in starts.items():
+        moved = np.linalg.norm(np.asarray(_get(params, name)) - start)
+        movement[f"{name.split('/')[0]}_moved"] = float(moved / max(np.linalg.norm(start), 1e-9))
+        if moved == 0.0:
+            logger.warning(
+                "step %d: %s has not moved from its start: is the learning rate 0?", step, name
+            )
+    return movement
+
+
+def _require_finite(loss: float, step: int) -> None:
+    if not np.isfinite(loss):
+        raise FloatingPointError(
+            f"The loss is {loss} at step {step}; lower LEARNING_RATE or clip the gradient."
+        )
+
+
+@contextlib.contextmanager
+def _termination() -> Iterator[Callable[[int], bool]]:
+    """Turns SIGTERM into a question asked after each step: are we to stop?
+
+    With several processes JAX's own handler makes all of them stop at the same step.
+    """
+    if jax.process_count() > 1:
+        from jax.experimental import multihost_utils
+
+        yield multihost_utils.reached_preemption_sync_point
+        return
+    asked = []
+    try:
+        before = signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
+    except ValueError:  # not in the main thread: nobody can send us signals
+        yield lambda step: False
+        return
+    try:
+        yield lambda step: bool(asked)
+    finally:
+        signal.signal(signal.SIGTERM, before)
