@@ -1,0 +1,160 @@
+import hashlib
+import pathlib
+import pickle
+import string
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faith_jax.data import vocabularies
+from faith_jax.errors import ConfigError
+
+MODEL = pathlib.Path(vocabularies.__file__).parent / "vocabulary" / "english_4096.model"
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return vocabularies.load_vocabulary()
+
+
+def test_embedded_vocabulary_has_t5_ids(vocabulary):
+    assert vocabulary.vocab_size == 4096 + 100
+    assert (vocabulary.pad_id, vocabulary.eos_id, vocabulary.unk_id) == (0, 1, 2)
+    assert vocabularies.embedded_vocabularies() == ["english_4096"]
+    # The extra ids stand behind the pieces, in falling order.
+    assert vocabulary.encode("<extra_id_99>") == [4096]
+    assert vocabulary.encode("a <extra_id_0> b")[1:-1] == [4195]
+    assert vocabulary.decode([4196 - 1]) == "<extra_id_0>"
+
+
+def test_note_states_the_hash_of_the_model():
+    note = (MODEL.parent / "english_4096.md").read_text(encoding="utf-8")
+    assert hashlib.sha256(MODEL.read_bytes()).hexdigest() in note
+
+
+def test_model_names_no_file():
+    # A path of the machine that trained it would make the model irreproducible elsewhere.
+    assert b"/work" not in MODEL.read_bytes()
+    assert b".txt" not in MODEL.read_bytes()
+
+
+def test_each_printable_ascii_character_is_a_piece(vocabulary):
+    for character in string.ascii_letters + string.digits + string.punctuation:
+        assert vocabulary.tokenizer.piece_to_id(character) > 258, character
+
+
+def test_braces_colons_and_digits_stand_alone(vocabulary):
+    pieces = vocabulary.tokenizer.encode("{pro: in 1995: x}", out_type=str)
+    assert [p for p in pieces if set(p) & set("{}:0123456789")] == list("{:1995:}")
+
+
+def test_case_is_kept(vocabulary):
+    assert vocabulary.encode("The US") != vocabulary.encode("the us")
+    assert vocabulary.decode(vocabulary.encode("The US aNd")) == "The US aNd"
+
+
+def test_characters_outside_the_vocabulary_become_bytes(vocabulary):
+    pieces = vocabulary.tokenizer.encode("😀", out_type=str)
+    assert pieces == ["▁", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>"]
+    assert vocabulary.unk_id not in vocabulary.encode("\x07 ﬁ ² 中文 \u202e 😀")
+
+
+# Cs are lone surrogates (no text), ▁ is SentencePiece's own mark of a space.
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="▁"), max_size=40))
+def test_single_spaced_text_survives(text):
+    text = " ".join(t for t in text.split(" ") if t)
+    vocabulary = vocabularies.load_vocabulary()
+    assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+def test_decoding_stops_at_the_first_end_and_skips_padding(vocabulary):
+    ids = vocabulary.encode("Views differ.")
+    assert vocabulary.decode([*ids, 1, *ids]) == "Views differ."
+    assert vocabulary.decode(np.array([*ids, 0, 0], np.int32)) == "Views differ."
+    assert vocabulary.decode([]) == ""
+    assert vocabulary.encode("") == []
+
+
+def test_ids_behind_the_vocabulary_are_unknown(vocabulary):
+    # Embedding tables are padded: T5 has 32,128 rows for 32,100 ids.
+    assert vocabulary.decode([4196, 5000]) == vocabulary.decode([2, 2])
+
+
+def test_extra_ids_may_be_none_at_all():
+    assert vocabularies.load_vocabulary(extra_ids=0).vocab_size == 4096
+
+
+def test_equality_and_pickling(vocabulary):
+    assert pickle.loads(pickle.dumps(vocabulary)) == vocabulary
+    assert vocabulary != vocabularies.load_vocabulary(extra_ids=5)
+    assert len({vocabulary, vocabularies.load_vocabulary(str(MODEL))}) == 1
+
+
+def test_default_vocabulary_follows_the_setting(restore_default, tmp_path):
+    assert vocabularies.default_vocabulary() == vocabularies.load_vocabulary("english_4096")
+    (tmp_path / "spiece.model").write_bytes(MODEL.read_bytes())
+    vocabularies.set_default_vocabulary(tmp_path, extra_ids=7)
+    assert vocabularies.default_vocabulary().vocab_size == 4096 + 7
+    assert vocabularies.default_vocabulary_setting().model_file == str(tmp_path / "spiece.model")
+
+
+def test_a_wrong_setting_changes_nothing(restore_default, tmp_path):
+    before = vocabularies.default_vocabulary_setting()
+    (tmp_path / "bad.model").write_bytes(b"{}")
+    with pytest.raises(ConfigError):
+        vocabularies.set_default_vocabulary(tmp_path / "bad.model")
+    assert vocabularies.default_vocabulary_setting() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("english_409", r"'english_409': there is no such file. Did you mean 'english_4096'\?"),
+        ("gs://bucket/spiece.model", "remote files are not read, copy it"),
+        ("FOLDER", "the folder has none of spiece.model, sentencepiece.model, tokenizer.model"),
+        ("FOLDER/spiec.mod", r"no such file. Did you mean 'spieces\.model'"),
+        ("FOLDER/text.model", "expected a SentencePiece model, got a file that is not one"),
+        ("FOLDER/empty.model", "expected a SentencePiece model, got a file that is not one"),
+        ("FOLDER/cut.model", "expected a SentencePiece model, got a file that is not one"),
+    ],
+)
+def test_wrong_vocabularies_are_one_clear_line(name, message, tmp_path):
+    (tmp_path / "spieces.model").write_bytes(MODEL.read_bytes())
+    (tmp_path / "text.model").write_text('{"model": "unigram"}')
+    (tmp_path / "empty.model").write_bytes(b"")
+    (tmp_path / "cut.model").write_bytes(MODEL.read_bytes()[:30_000])
+    with pytest.raises(ConfigError, match=message) as error:
+        vocabularies.load_vocabulary(name.replace("FOLDER", str(tmp_path)))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("extra_ids", [-1, 1.5, True])
+def test_extra_ids_must_be_a_count(extra_ids):
+    with pytest.raises(ConfigError, match="extra_ids must be an integer >= 0"):
+        vocabularies.load_vocabulary(extra_ids=extra_ids)
+
+
+def test_foreign_id_conventions_are_refused(tmp_path):
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = sentencepiece_model_pb2.ModelProto.FromString(MODEL.read_bytes())
+    model.trainer_spec.pad_piece = "<elsewhere>"
+    (tmp_path / "llama.model").write_bytes(model.SerializeToString())
+    with pytest.raises(ConfigError, match="expected padding id 0"):
+        vocabularies.load_vocabulary(tmp_path / "llama.model")
+
+
+def test_needs_no_tensorflow():
+    code = (
+        "import sys\n"
+        "for name in ('tensorflow', 'tensorflow_text', 'tensorflow_datasets', 'seqio', 'gin'):\n"
+        "    sys.modules[name] = None\n"
+        "from faith_jax.data import vocabularies\n"
+        "print(vocabularies.load_vocabulary().encode('<extra_id_0>'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "[4195]\n"), done.stderr

@@ -1,0 +1,124 @@
+"""Trains a SentencePiece vocabulary in T5's convention from plain text and the embedded sample.
+
+    python tools/train_vocabulary.py TEXT... --output faith_jax/data/vocabulary/NAME.model
+
+Each TEXT is a UTF-8 file with one sentence or paragraph a line. Ids are T5's: padding 0, end 1,
+unknown 2; then 256 byte pieces (so that no text is unknown), then pieces by falling frequency.
+Extra ids are not in the file: they are added when it is loaded, as SeqIO does.
+
+Text is not normalised (rule `identity`), because a grounded response may have to repeat a
+character that NFKC would replace (a superscript, a fraction, a ligature); only runs of spaces
+are collapsed, so single-spaced text survives encoding and decoding unchanged. Digits are pieces
+of their own: two numbers then never hide in one piece.
+
+The same texts and options give the same bytes: one thread, all lines, in the given order, and
+no path in the model.
+"""
+
+import argparse
+import hashlib
+import io
+import os
+import pathlib
+import string
+import sys
+from collections.abc import Iterator
+
+import sentencepiece
+
+from faith_jax.data import npov, samples
+
+# Every printable ASCII character, and the typographic ones of edited English.
+REQUIRED_CHARACTERS = (
+    string.ascii_letters
+    + string.digits
+    + string.punctuation
+    + "\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}"
+    + "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
+    + "\N{EN DASH}\N{EM DASH}\N{HORIZONTAL ELLIPSIS}\N{BULLET}\N{DEGREE SIGN}"
+    + "£€½éèçñü"
+)
+
+
+def sample_texts() -> list[str]:
+    """Returns every question, argument, paraphrase and response of the sample, in file order."""
+    folder = samples.sample_folder("procon_npov")
+    topics = npov.load_topics(folder)
+    texts = []
+    for topic in topics:
+        texts.append(topic.question)
+        for argument in (*topic.pro, *topic.con):
+            texts += [argument.text, *argument.paraphrases]
+    return texts + [r.response for r in npov.load_responses(folder, topics)]
+
+
+def training_lines(
+    files: list[pathlib.Path], sample: list[str], sample_repeats: int
+) -> Iterator[str]:
+    """Yields the lines of the files, then the sample as often as asked for."""
+    for file in files:
+        yield from (line for line in file.read_text(encoding="utf-8").splitlines() if line.strip())
+    for _ in range(sample_repeats):
+        yield from sample
+
+
+def train(lines: Iterator[str], vocab_size: int) -> bytes:
+    """Returns the serialised unigram model."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=lines,
+        model_writer=model,
+        model_type="unigram",
+        vocab_size=vocab_size,
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        byte_fallback=True,
+        split_digits=True,
+        normalization_rule_name="identity",
+        required_chars=REQUIRED_CHARACTERS,
+        character_coverage=0.9999,
+        max_sentence_length=1 << 16,
+        num_threads=1,
+        minloglevel=1,
+    )
+    return model.getvalue()
+
+
+def tokens_per_word(model: bytes, texts: list[str]) -> float:
+    """Returns pieces per white-space-separated word; 1 would be a piece for each word."""
+    tokenizer = sentencepiece.SentencePieceProcessor(model_proto=model)
+    pieces = sum(len(ids) for ids in tokenizer.encode(texts))
+    return pieces / sum(len(text.split()) for text in texts)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("texts", nargs="+", type=pathlib.Path, help="UTF-8 text files")
+    parser.add_argument("--output", type=pathlib.Path, required=True, help="the .model file")
+    parser.add_argument("--vocab_size", type=int, default=4096, help="pieces, bytes included")
+    parser.add_argument("--sample_repeats", type=int, default=5, help="the sample's weight")
+    parser.add_argument("--held_out", type=pathlib.Path, help="text to measure on, not trained on")
+    options = parser.parse_args(arguments)
+    try:
+        sample = sample_texts()
+        lines = training_lines(options.texts, sample, options.sample_repeats)
+        model = train(lines, options.vocab_size)
+        held_out = options.held_out and options.held_out.read_text(encoding="utf-8").splitlines()
+        partial = options.output.with_name(options.output.name + ".partial")
+        partial.write_bytes(model)
+        os.replace(partial, options.output)
+    except (OSError, ValueError, RuntimeError) as error:
+        print(f"train_vocabulary: {error}", file=sys.stderr)
+        return 2
+    print(f"{options.output}: sha256 {hashlib.sha256(model).hexdigest()}")
+    print(f"tokens a word on the sample: {tokens_per_word(model, sample):.3f}")
+    if held_out:
+        print(f"tokens a word on {options.held_out}: {tokens_per_word(model, held_out):.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
