@@ -1,0 +1,288 @@
+"""Word overlap between texts: token F1, ROUGE, and argument precision and recall.
+
+All functions take plain texts and are pure; none needs JAX or TensorFlow. Everything is a share
+in [0, 1], higher = more overlap. What is undefined (a share of no words) is NaN, never 0: an
+empty response has no precision, and an empty reference no recall. Words are matched as
+multisets: a word that stands twice in a response needs two occurrences in the reference.
+
+>>> token_overlap("The cat sat.", "A cat sat in the sun.").f1
+0.8
+>>> overlap = argument_overlap(
+...     "Tea calms people.", {"pro": ["It calms you."], "con": ["It stains teeth."]}
+... )
+>>> overlap.precision  # of "tea", "calms", "people" only "calms" is in an argument
+0.3333333333333333
+>>> overlap.recall_by_perspective  # "calms" of the pro side, nothing of the con side
+{'pro': 1.0, 'con': 0.0}
+"""
+
+import collections
+import dataclasses
+import functools
+import math
+import re
+import string
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from faith_jax.evaluation.stop_words import ENGLISH_STOP_WORDS
+
+ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
+
+_TRUE_DROPPED_WORDS = frozenset(["a", "an", "the", "in", "our"])
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+# Runs of letters and digits: white space and punctuation (the underscore too) separate words.
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Overlap(NamedTuple):
+    """How much of a response is in a reference, and the other way round.
+
+    Attributes:
+      precision: share of the response's units that the reference has; NaN without any unit.
+      recall: share of the reference's units that the response has; NaN without any unit.
+      f1: 2 * matches / (units of the response + units of the reference); NaN only where both
+        have none, 0 where one of them has none.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def overlap_of_counts(matches: int, response_size: int, reference_size: int) -> Overlap:
+    """Returns precision, recall and F1 of `matches` units among those of the two texts."""
+    return Overlap(
+        precision=_share(matches, response_size),
+        recall=_share(matches, reference_size),
+        f1=_share(2 * matches, response_size + reference_size),
+    )
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else math.nan
+
+
+def match_words(words: Sequence[Hashable], reference: Iterable[Hashable]) -> tuple[bool, ...]:
+    """Returns for each word whether the reference has it, as multisets.
+
+    Args:
+      words: words of one text, in order.
+      reference: words of the other text; each of them matches one word at most.
+
+    Returns:
+      As many booleans as `words`; of a word that stands more often than in the reference, its
+      first occurrences are the matched ones.
+    """
+    left = collections.Counter(reference)
+    matched = []
+    for word in words:
+        matched.append(left[word] > 0)
+        left[word] -= 1
+    return tuple(matched)
+
+
+def true_words(text: str) -> list[str]:
+    """Returns the words that token F1 compares, normalised as the TRUE benchmark does.
+
+    Lower-cased, ASCII punctuation deleted (so "well-known" is one word), split at white space,
+    and the words a, an, the, in, our dropped.
+
+    Reference: Honovich 2022 (TRUE), after the answer overlap of Q².
+    """
+    words = text.lower().translate(_WITHOUT_PUNCTUATION).split()
+    return [word for word in words if word not in _TRUE_DROPPED_WORDS]
+
+
+def token_overlap(response: str, reference: str) -> Overlap:
+    """Returns token precision, recall and F1 over the words of `true_words`.
+
+    Args:
+      response: the text to judge.
+      reference: its grounding, or a gold response.
+
+    Returns:
+      The shares, each in [0, 1]; higher = more of the words agree.
+    """
+    words, reference_words = true_words(response), true_words(reference)
+    matches = sum(match_words(words, reference_words))
+    return overlap_of_counts(matches, len(words), len(reference_words))
+
+
+def token_f1(response: str, reference: str) -> float:
+    """Returns the F1 of `token_overlap`, in [0, 1]; symmetric; NaN where neither has words."""
+    return token_overlap(response, reference).f1
+
+
+def rouge(response: str, reference: str, use_stemmer: bool = False) -> dict[str, Overlap]:
+    """Returns ROUGE-1, ROUGE-2 and ROUGE-L of the rouge-score package.
+
+    Its words are runs of the characters a-z and 0-9 after lower-casing.
+
+    Args:
+      response: the text to judge.
+      reference: the gold response.
+      use_stemmer: whether to compare Porter stems of words longer than three letters.
+
+    Returns:
+      For each of `ROUGE_TYPES` the shares, each in [0, 1], higher = better. Texts too short for
+      a bigram have no ROUGE-2 precision or recall (NaN).
+
+    Reference: Lin 2004.
+    """
+    scorer, tokenize = _rouge_scorer(use_stemmer)
+    scores = scorer.score(target=reference, prediction=response)
+    words, reference_words = len(tokenize(response)), len(tokenize(reference))
+    overlaps = {}
+    for name in ROUGE_TYPES:
+        lost = 1 if name == "rouge2" else 0  # a text has one bigram less than words
+        sizes = max(0, words - lost), max(0, reference_words - lost)
+        overlaps[name] = Overlap(
+            precision=scores[name].precision if sizes[0] else math.nan,
+            recall=scores[name].recall if sizes[1] else math.nan,
+            f1=scores[name].fmeasure if any(sizes) else math.nan,
+        )
+    return overlaps
+
+
+@functools.cache
+def _rouge_scorer(use_stemmer: bool):
+    # Imported here because NLTK, which it needs, takes a second.
+    from rouge_score import rouge_scorer, tokenizers
+
+    tokenizer = tokenizers.DefaultTokenizer(use_stemmer)
+    return rouge_scorer.RougeScorer(ROUGE_TYPES, tokenizer=tokenizer), tokenizer.tokenize
+
+
+@dataclasses.dataclass(frozen=True)
+class ContentWord:
+    """A word that carries content, and where it stands.
+
+    Attributes:
+      text: as it stands in the text.
+      stem: lower-cased Porter stem.
+      start: offset of its first character in the text.
+      end: offset behind its last character.
+    """
+
+    text: str
+    stem: str
+    start: int
+    end: int
+
+
+def content_words(text: str) -> tuple[ContentWord, ...]:
+    """Returns the words of a text without stop words, in order.
+
+    Words are what white space and punctuation separate, so "don't" is "don" and "t", both stop
+    words of NLTK's list; stems are those of NLTK's Porter stemmer.
+
+    Reference: Chang 2024, section 3.1.
+    """
+    stem = _porter_stem()
+    return tuple(
+        ContentWord(found.group(), stem(found.group()), found.start(), found.end())
+        for found in _WORD.finditer(text)
+        if found.group().lower() not in ENGLISH_STOP_WORDS
+    )
+
+
+@functools.cache
+def _porter_stem() -> Callable[[str], str]:
+    from nltk.stem.porter import PorterStemmer
+
+    return functools.lru_cache(maxsize=100_000)(PorterStemmer().stem)
+
+
+@dataclasses.dataclass(frozen=True)
+class ArgumentOverlap:
+    """Which content words of a response and of its arguments match, and the shares of them.
+
+    Attributes:
+      response_words: the response's content words.
+      response_matched: for each whether any argument has it (False hints at a hallucination).
+      argument_words: for each perspective the content words of each of its arguments;
+        offsets are those within the argument.
+      argument_matched: for each of these whether the response has it (False hints at an
+        argument that is not covered).
+    """
+
+    response_words: tuple[ContentWord, ...]
+    response_matched: tuple[bool, ...]
+    argument_words: Mapping[str, tuple[tuple[ContentWord, ...], ...]]
+    argument_matched: Mapping[str, tuple[tuple[bool, ...], ...]]
+
+    @property
+    def precision(self) -> float:
+        """Share of the response's words in the arguments, in [0, 1]; low → hallucination.
+
+        NaN for a response without content words.
+        """
+        return _share(sum(self.response_matched), len(self.response_matched))
+
+    @property
+    def recall_by_perspective(self) -> dict[str, float]:
+        """For each perspective the share of its words in the response, in [0, 1].
+
+        NaN for a perspective without content words.
+        """
+        shares = {}
+        for perspective, matched in self.argument_matched.items():
+            flat = [m for argument in matched for m in argument]
+            shares[perspective] = _share(sum(flat), len(flat))
+        return shares
+
+    @property
+    def recall(self) -> float:
+        """The smallest recall of a perspective, in [0, 1]; low → coverage error.
+
+        NaN where any perspective's is, or where there is none.
+        """
+        shares = list(self.recall_by_perspective.values())
+        return math.nan if not shares or any(map(math.isnan, shares)) else min(shares)
+
+
+def argument_overlap(response: str, arguments: Mapping[str, Sequence[str]]) -> ArgumentOverlap:
+    """Matches a response's content words with those of its arguments.
+
+    Precision is over the arguments of all perspectives together. Recall is computed for each
+    perspective on its own against the whole response, so that one response word may count for
+    a pro and for a con argument.
+
+    Args:
+      response: the text to judge.
+      arguments: the given arguments by perspective, such as {"pro": [...], "con": [...]}.
+
+    Returns:
+      The words, the matches and the shares.
+
+    Reference: Chang 2024, section 3.1.
+    """
+    response_words = content_words(response)
+    argument_words = {
+        perspective: tuple(content_words(text) for text in texts)
+        for perspective, texts in arguments.items()
+    }
+    response_stems = [word.stem for word in response_words]
+    stems = {
+        perspective: [[word.stem for word in words] for words in texts]
+        for perspective, texts in argument_words.items()
+    }
+    return ArgumentOverlap(
+        response_words=response_words,
+        response_matched=match_words(
+            response_stems, (s for texts in stems.values() for words in texts for s in words)
+        ),
+        argument_words=argument_words,
+        argument_matched={
+            perspective: _match_texts(texts, response_stems) for perspective, texts in stems.items()
+        },
+    )
+
+
+def _match_texts(
+    texts: Sequence[Sequence[str]], reference: Sequence[str]
+) -> tuple[tuple[bool, ...], ...]:
+    """Matches the texts with the reference as one multiset; returns the matches text by text."""
+    matched = iter(match_words([word for text in texts for word in text], reference))
+    return tuple(tuple(next(matched) for _ in text) for text in texts)
