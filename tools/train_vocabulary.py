@@ -6,10 +6,10 @@ Each TEXT is a UTF-8 file with one sentence or paragraph a line. Ids are T5's: p
 unknown 2; then 256 byte pieces (so that no text is unknown), then pieces by falling frequency.
 Extra ids are not in the file: they are added when it is loaded, as SeqIO does.
 
-Text is not normalised (rule `identity`), because a grounded response may have to repeat a
-character that NFKC would replace (a superscript, a fraction, a ligature); only runs of spaces
-are collapsed, so single-spaced text survives encoding and decoding unchanged. Digits are pieces
-of their own: two numbers then never hide in one piece.
+White space of every kind becomes one space; nothing else is normalised, because a grounded
+response may have to repeat a character that T5's NFKC would replace (a superscript, a fraction,
+a ligature). So single-spaced text survives encoding and decoding unchanged. Digits are pieces of
+their own: two numbers then never share a piece.
 
 The same texts and options give the same bytes: one thread, all lines, in the given order, and
 no path in the model.
@@ -22,9 +22,11 @@ import os
 import pathlib
 import string
 import sys
+import tempfile
 from collections.abc import Iterator
 
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 
 from faith_jax.data import npov, samples
 
@@ -38,6 +40,9 @@ REQUIRED_CHARACTERS = (
     + "\N{EN DASH}\N{EM DASH}\N{HORIZONTAL ELLIPSIS}\N{BULLET}\N{DEGREE SIGN}"
     + "£€½éèçñü"
 )
+
+# What `str.isspace` calls white space, the plain space aside.
+WHITE_SPACE = "".join(chr(i) for i in range(0x3001) if chr(i).isspace() and chr(i) != " ")
 
 
 def sample_texts() -> list[str]:
@@ -64,26 +69,32 @@ def training_lines(
 
 def train(lines: Iterator[str], vocab_size: int) -> bytes:
     """Returns the serialised unigram model."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=lines,
-        model_writer=model,
-        model_type="unigram",
-        vocab_size=vocab_size,
-        pad_id=0,
-        eos_id=1,
-        unk_id=2,
-        bos_id=-1,
-        byte_fallback=True,
-        split_digits=True,
-        normalization_rule_name="identity",
-        required_chars=REQUIRED_CHARACTERS,
-        character_coverage=0.9999,
-        max_sentence_length=1 << 16,
-        num_threads=1,
-        minloglevel=1,
-    )
-    return model.getvalue()
+    serialised = io.BytesIO()
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:
+        rules.writelines(f"{ord(c):X}\t20\n" for c in WHITE_SPACE)
+        rules.flush()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=lines,
+            model_writer=serialised,
+            model_type="unigram",
+            vocab_size=vocab_size,
+            pad_id=0,
+            eos_id=1,
+            unk_id=2,
+            bos_id=-1,
+            byte_fallback=True,
+            split_digits=True,
+            normalization_rule_tsv=rules.name,
+            required_chars=REQUIRED_CHARACTERS,
+            character_coverage=0.9999,
+            max_sentence_length=1 << 16,
+            num_threads=1,
+            minloglevel=1,
+        )
+    model = sentencepiece_model_pb2.ModelProto.FromString(serialised.getvalue())
+    model.normalizer_spec.name = "white_space"
+    model.normalizer_spec.normalization_rule_tsv = ""  # the temporary file's name
+    return model.SerializeToString(deterministic=True)
 
 
 def tokens_per_word(model: bytes, texts: list[str]) -> float:
