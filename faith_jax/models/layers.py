@@ -25,6 +25,31 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+@jax.custom_vjp
+def project(inputs: Array, kernel: Array) -> Array:
+    """Returns inputs [..., in] times kernel [in, out], with a gradient that is not transposed.
+
+    JAX derives the kernel's gradient as [out, in] and then transposes it, which on CPU costs as
+    much as the product itself. The rule here is the same product in the kernel's own order.
+    """
+    return jnp.dot(inputs, kernel)
+
+
+def _project_forward(inputs: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
+    return jnp.dot(inputs, kernel), (inputs, kernel)
+
+
+def _project_backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
+    inputs, kernel = residuals
+    rows = tuple(range(inputs.ndim - 1))
+    to_inputs = jax.lax.dot_general(gradient, kernel, (((inputs.ndim - 1,), (1,)), ((), ())))
+    to_kernel = jax.lax.dot_general(inputs, gradient, ((rows, rows), ((), ())))
+    return to_inputs, to_kernel
+
+
+project.defvjp(_project_forward, _project_backward)
+
+
 class RMSNorm(nn.Module):
     """T5's layer norm: no mean is subtracted and no bias added. Computed in float32."""
 
@@ -62,7 +87,7 @@ class Projection(nn.Module):
         """Maps [..., inputs] to [..., features]."""
         shape = (inputs.shape[-1], self.features)
         kernel = param_with_axes("kernel", self.kernel_init, shape, jnp.float32, axes=self.axes)
-        return jnp.dot(inputs.astype(self.dtype), kernel.astype(self.dtype))
+        return project(inputs.astype(self.dtype), kernel.astype(self.dtype))
 
 
 class OutputKernel(nn.Module):

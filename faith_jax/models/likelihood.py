@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from faith_jax.models.layers import project
 from faith_jax.types import Array
 
 # Up to this many bytes of float32 logits are held at once.
@@ -72,7 +73,7 @@ def target_statistics(
 
 
 def _piece_statistics(hidden: Array, kernel: Array, targets: Array) -> TargetStatistics:
-    logits = jnp.dot(hidden.astype(jnp.float32), kernel)
+    logits = project(hidden.astype(jnp.float32), kernel)
     # A comparison instead of a gather: its gradient is a select, not a scatter.
     is_target = jnp.arange(logits.shape[-1]) == targets[..., None]
     return TargetStatistics(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import jax
 import optax
 
+from faith_jax.data.vocabularies import EMBEDDED, set_default_vocabulary
 from faith_jax.decoding.search import DecodingConfig
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
@@ -29,6 +30,7 @@ def evaluate(
     decoding: DecodingConfig | None = None,
     objective: Objective | None = None,
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
+    vocabulary: str = EMBEDDED,
 ) -> dict[str, float]:
     """Measures a checkpoint on a split.
 
@@ -40,14 +42,16 @@ def evaluate(
       decoding: how responses are decoded for the task's metrics; None = loss only.
       objective: default: cross-entropy.
       partitioner_for: makes the mesh for the model's config.
+      vocabulary: of our tasks: "english_4096", or a SentencePiece file.
 
     Returns:
       `loss` and `negative_log_likelihood` (nats a target token), `weight` (target tokens) and,
       where decoded, the task's metrics.
     """
+    set_default_vocabulary(vocabulary)
     module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
-    vocabulary = eval_dataset.task().output_features["targets"].vocabulary
-    setup.check_vocabulary(module.config, vocabulary.vocab_size)
+    targets = eval_dataset.task().output_features["targets"]
+    setup.check_vocabulary(module.config, targets.vocabulary.vocab_size)
     folder = None if output_dir is None else make_folder(output_dir)
     trainer = Trainer(module, objective or CrossEntropy(), optax.identity(), partitioner)
     metrics = dataset_loss(trainer, params, {}, eval_dataset)

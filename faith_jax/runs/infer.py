@@ -17,6 +17,11 @@ from typing import Any
 import jax
 
 from faith_jax import templates
+from faith_jax.data.vocabularies import (
+    EMBEDDED,
+    default_vocabulary,
+    set_default_vocabulary,
+)
 from faith_jax.decoding.search import DecodingConfig
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.export.jsonl import append_rows, complete_rows
@@ -54,6 +59,7 @@ def infer(
     seed: int = 0,
     formats: Sequence[str] = ("jsonl", "tfds"),
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
+    vocabulary: str = EMBEDDED,
 ) -> pathlib.Path:
     """Generates responses and writes them.
 
@@ -78,6 +84,7 @@ def infer(
       seed: of the sampling, and of the choice of arguments.
       formats: "jsonl", "tfds" or both.
       partitioner_for: makes the mesh for the model's config.
+      vocabulary: of JSONL rows and our tasks: "english_4096", or a SentencePiece file.
 
     Returns:
       The output folder.
@@ -85,8 +92,7 @@ def infer(
     Raises:
       FaithJaxError: on wrong settings, input or checkpoint; nothing is left half-written.
     """
-    from faith_jax.data.seqio_vocabularies import default_vocabulary
-
+    set_default_vocabulary(vocabulary)
     unknown = set(formats) - {"jsonl", "tfds"}
     if unknown or not formats:
         raise ConfigError(f"FORMATS: expected 'jsonl', 'tfds' or both, got {list(formats)!r}.")
@@ -94,24 +100,24 @@ def infer(
         raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
     output = _fresh_output(output_dir)
     if dataset is not None:
-        vocabulary = dataset.task().output_features["targets"].vocabulary
+        tokens = dataset.task().output_features["targets"].vocabulary
         max_input_length = dataset.task_feature_lengths["inputs"]
         rows = list(_task_rows(dataset))
         source, split = dataset.mixture_or_task_name, dataset.split
     else:
-        vocabulary = default_vocabulary()
+        tokens = default_vocabulary()
         rows = list(read_input_file(input_file, knowledge, arguments_per_side, seed))
         source, split = pathlib.Path(str(input_file)).name, "rows"
     if not rows:
         raise InputError(f"{source}: no rows to respond to.")
     module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
-    setup.check_vocabulary(module.config, vocabulary.vocab_size)
+    setup.check_vocabulary(module.config, tokens.vocab_size)
     decoder = BatchDecoder(module, partitioner, decoding or DecodingConfig(), batch_size, seed)
     fingerprint = _fingerprint(
         rows, str(checkpoint_path), decoding, max_input_length, seed, batch_size, module.config
     )
     partial = _partial_folder(output, fingerprint)
-    _generate(partial, rows, decoder, params, vocabulary, max_input_length, batch_size)
+    _generate(partial, rows, decoder, params, tokens, max_input_length, batch_size)
     logger.info("%d shapes compiled", decoder.num_compilations)
     if jax.process_index() == 0:
         _finish(partial, output, formats, source, split)

@@ -181,6 +181,13 @@ def check_same_base(found: dict[str, Any] | None, base: BaseModel | None, path: 
         )
 
 
+def encode_default(text: str) -> list[int]:
+    """Returns the token ids of a text in the run's vocabulary, without an end token."""
+    from faith_jax.data.vocabularies import default_vocabulary
+
+    return default_vocabulary().encode(text)
+
+
 def count_params(params: PyTree) -> int:
     """Returns the number of parameters."""
     return sum(int(np.prod(x.shape)) for x in jax.tree.leaves(params))

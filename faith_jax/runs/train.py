@@ -15,6 +15,7 @@ import jax
 import numpy as np
 import optax
 
+from faith_jax.data.vocabularies import EMBEDDED, set_default_vocabulary
 from faith_jax.decoding.search import DecodingConfig
 from faith_jax.errors import ConfigError
 from faith_jax.models.importers.native import read_model_json, write_model_json
@@ -63,6 +64,7 @@ def train(
     checkpoint_period: int = 100,
     keep_last: int = 2,
     keep_best: int = 1,
+    vocabulary: str = EMBEDDED,
 ) -> dict[str, float]:
     """Trains a model, or only its soft prompt.
 
@@ -88,6 +90,7 @@ def train(
       checkpoint_period: steps between checkpoints.
       keep_last: newest checkpoints to keep.
       keep_best: checkpoints with the lowest validation loss to keep besides.
+      vocabulary: of our tasks: "english_4096", or a SentencePiece file.
 
     Returns:
       The last evaluation's metrics.
@@ -96,6 +99,7 @@ def train(
       Stopped: after a SIGTERM, when the state is saved.
       FaithJaxError: on a wrong setting, input or checkpoint.
     """
+    set_default_vocabulary(vocabulary)
     run = _Run(model, model_dir, partitioner_for, train_dataset, eval_dataset)
     params, base = setup.initial_params(
         model, run.partitioner, initial_checkpoint_path, seed, prompt_initializer
