@@ -20,6 +20,7 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from faith_jax import types
 from faith_jax.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -226,6 +227,23 @@ def _load_tokenizer(model_file: str, extra_ids: int) -> "sentencepiece.SentenceP
             f"convention), got padding {tokenizer.pad_id()} and end {tokenizer.eos_id()}."
         )
     return tokenizer
+
+
+def count_cut_tokens(
+    vocabulary: types.Vocabulary, text: str, limit: int, add_eos: bool = True
+) -> int:
+    """Returns how many tokens of a text do not fit within a limit.
+
+    Args:
+      vocabulary: the vocabulary of the feature.
+      text: one example's input or target.
+      limit: the feature's length, in tokens.
+      add_eos: whether an end token is added, which counts and stays.
+
+    Returns:
+      Tokens of the text that are cut off; 0 where all fit.
+    """
+    return max(0, len(vocabulary.encode(text)) + add_eos - limit)
 
 
 _default = VocabularySetting(str(_FOLDER / f"{EMBEDDED}.model"), DEFAULT_EXTRA_IDS)

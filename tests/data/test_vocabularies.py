@@ -148,6 +148,15 @@ def test_foreign_id_conventions_are_refused(tmp_path):
         vocabularies.load_vocabulary(tmp_path / "llama.model")
 
 
+@pytest.mark.parametrize(
+    ("limit", "add_eos", "cut"),
+    [(5, True, 0), (4, True, 0), (3, True, 1), (3, False, 0), (1, True, 3), (0, False, 3)],
+)
+def test_cut_tokens_by_hand(vocabulary, limit, add_eos, cut):
+    # "▁the", "▁people", "." and the end token.
+    assert vocabularies.count_cut_tokens(vocabulary, "the people.", limit, add_eos) == cut
+
+
 def test_needs_no_tensorflow():
     code = (
         "import sys\n"

@@ -1,0 +1,48 @@
+"""Finding registered tasks and mixtures by name, with errors that name the nearest ones."""
+
+from typing import Any
+
+import faith_jax.tasks  # noqa: F401  (registers our tasks)
+import seqio
+
+from faith_jax.errors import ConfigError, did_you_mean
+
+
+def task_names() -> list[str]:
+    """Returns the names of all registered tasks and mixtures, in alphabetical order."""
+    return sorted({*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()})
+
+
+def get_task(name: str) -> Any:
+    """Returns a `seqio.Task` or `seqio.Mixture`.
+
+    Args:
+      name: its registered name.
+
+    Raises:
+      ConfigError: no task or mixture has this name.
+    """
+    known = task_names()
+    if name not in known:
+        hint = did_you_mean(str(name), known) or f" There are: {', '.join(known)}."
+        raise ConfigError(f"There is no task or mixture {name!r}.{hint}")
+    return seqio.get_mixture_or_task(name)
+
+
+def check_split(task: Any, split: str) -> None:
+    """Checks that a task or a mixture has a split.
+
+    Args:
+      task: from `get_task`.
+      split: the name of a split, such as "validation".
+
+    Raises:
+      ConfigError: it has no such split.
+      InputError: its data is missing, so its splits are unknown.
+    """
+    known = list(task.splits)
+    if split not in known:
+        raise ConfigError(
+            f"{task.name} has no split {split!r}.{did_you_mean(str(split), known)} "
+            f"Its splits: {', '.join(known)}."
+        )

@@ -1,0 +1,94 @@
+"""Metric functions of the tasks, over what their postprocessors return.
+
+Each takes `targets` and `predictions` as SeqIO hands them over and returns means in [0, 1],
+higher = better. Rows on which a metric is undefined do not count in its mean; a mean over no
+rows is NaN.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from faith_jax import templates
+from faith_jax.evaluation import text_metrics
+
+Target = Mapping[str, Any]
+
+
+def npov_postprocess(
+    text: str, example: Mapping[str, Any] | None = None, is_target: bool = False
+) -> str | dict[str, Any]:
+    """Returns the response in a decoded text; of a target, with the arguments it was given.
+
+    Args:
+      text: a decoded prediction or target, in the curly braces format.
+      example: the example, with `id`, `pro_arguments` and `con_arguments`.
+      is_target: whether `text` is the example's target.
+
+    Returns:
+      The response of a prediction; of a target {"id", "response", "pro", "con"}, where pro and
+      con are lists of texts.
+    """
+    response = templates.npov_response(text)
+    if not is_target:
+        return response
+    example = example or {}
+    return {
+        "id": _text(example.get("id", "")),
+        "response": response,
+        "pro": [_text(argument) for argument in example.get("pro_arguments", ())],
+        "con": [_text(argument) for argument in example.get("con_arguments", ())],
+    }
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+
+
+def token_f1(targets: Sequence[Target], predictions: Sequence[str]) -> dict[str, float]:
+    """Returns the mean `token_f1` of the responses against the gold responses."""
+    return {"token_f1": _mean(_against_gold(text_metrics.token_f1, targets, predictions))}
+
+
+def rouge(targets: Sequence[Target], predictions: Sequence[str]) -> dict[str, float]:
+    """Returns the mean F1 of `rouge1`, `rouge2`, `rougeL` against the gold responses."""
+    scores = _against_gold(text_metrics.rouge, targets, predictions)
+    return {name: _mean(score[name].f1 for score in scores) for name in text_metrics.ROUGE_TYPES}
+
+
+def _against_gold(
+    metric: Callable[[str, str], Any], targets: Sequence[Target], predictions: Sequence[str]
+) -> list[Any]:
+    """Applies a metric to the rows that have a gold response."""
+    return [
+        metric(prediction, target["response"])
+        for target, prediction in zip(targets, predictions, strict=True)
+        if target["response"]
+    ]
+
+
+def arguments(targets: Sequence[Target], predictions: Sequence[str]) -> dict[str, float]:
+    """Returns argument precision and recall of the responses (Chang 2024, section 3.1).
+
+    Returns:
+      `argument_precision`: mean share of a response's content words in its arguments; low →
+        hallucination. Undefined for a response without content words.
+      `argument_recall`: mean of the smaller perspective's share of content words in the
+        response; low → coverage errors.
+      `empty_responses`: share of responses without content words; lower = better.
+    """
+    overlaps = [
+        text_metrics.argument_overlap(prediction, {"pro": target["pro"], "con": target["con"]})
+        for target, prediction in zip(targets, predictions, strict=True)
+    ]
+    return {
+        "argument_precision": _mean(overlap.precision for overlap in overlaps),
+        "argument_recall": _mean(overlap.recall for overlap in overlaps),
+        "empty_responses": _mean(float(not overlap.response_words) for overlap in overlaps),
+    }
+
+
+def _mean(values: Iterable[float]) -> float:
+    """Returns the mean of the values that are not NaN; NaN where there is none."""
+    defined = [value for value in values if not math.isnan(value)]
+    return math.fsum(defined) / len(defined) if defined else math.nan

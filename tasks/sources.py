@@ -1,0 +1,125 @@
+"""A SeqIO data source over a TFDS builder that is prepared when it is first read.
+
+Prepared data lies in the folder that the environment variable FAITH_JAX_DATA_DIR names, else in
+TFDS's own (`~/tensorflow_datasets`, or TFDS_DATA_DIR). Processes on one machine that start
+together prepare it once: the others wait.
+"""
+
+import contextlib
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import seqio
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from faith_jax.errors import ConfigError, did_you_mean
+
+DATA_DIR_VARIABLE = "FAITH_JAX_DATA_DIR"
+
+# (config, data_dir) -> a builder with its data prepared.
+PrepareBuilder = Callable[[str, str | None], tfds.core.DatasetBuilder]
+
+
+def data_dir() -> str | None:
+    """Returns the folder for prepared data; None stands for TFDS's own."""
+    folder = os.environ.get(DATA_DIR_VARIABLE)
+    return os.path.expanduser(folder) if folder else None
+
+
+class PreparedTfdsSource(seqio.DataSource):
+    """Reads one config of a TFDS builder, preparing it first where that is not done.
+
+    Nothing is touched before splits, sizes or examples are asked for. Examples come in the
+    stored order; the task shuffles them.
+
+    Args:
+      prepare: makes the prepared builder, given a config and a data folder.
+      name: the builder's name.
+      config: the builder's config.
+    """
+
+    def __init__(self, prepare: PrepareBuilder, name: str, config: str):
+        super().__init__(splits=())
+        self._prepare, self._name, self._config = prepare, name, config
+
+    def builder(self) -> tfds.core.DatasetBuilder:
+        """Returns the builder, its data prepared.
+
+        Raises:
+          InputError: the raw data is missing or bad, or the data folder cannot be written.
+        """
+        folder = data_dir()
+        with _lock(pathlib.Path(folder or tfds.core.constants.DATA_DIR), self._name):
+            return self._prepare(self._config, folder)
+
+    @property
+    def splits(self) -> Sequence[str]:
+        """The splits that have examples."""
+        return tuple(self.builder().info.splits)
+
+    @property
+    def supports_arbitrary_sharding(self) -> bool:
+        """False: SeqIO deals the examples out itself."""
+        return False
+
+    def list_shards(self, split: str) -> Sequence[str]:
+        """Returns one name: the data is not split into files that hosts could share out."""
+        return [split]
+
+    def num_input_examples(self, split: str) -> int:
+        """Returns the number of examples in a split."""
+        return self._checked_splits(self.builder(), split)[split].num_examples
+
+    def get_dataset(
+        self,
+        split: str = "train",
+        shuffle: bool = True,
+        seed: int | None = None,
+        shard_info: seqio.ShardInfo | None = None,
+        *,
+        sequence_length: Mapping[str, int] | None = None,
+        use_cached: bool = False,
+        num_epochs: int | None = 1,
+    ) -> tf.data.Dataset:
+        """Returns the examples of a split, in the stored order."""
+        builder = self.builder()
+        self._checked_splits(builder, split)
+        dataset = builder.as_dataset(split=split, shuffle_files=False)
+        if shard_info and shard_info.num_shards > 1:
+            dataset = dataset.shard(shard_info.num_shards, shard_info.index)
+        return dataset
+
+    def _checked_splits(self, builder: tfds.core.DatasetBuilder, split: str) -> Any:
+        splits = builder.info.splits
+        if split not in splits:
+            known = list(splits)
+            raise ConfigError(
+                f"{self._name}/{self._config} has no split {split!r}."
+                f"{did_you_mean(str(split), known)} Its splits: {', '.join(known)}."
+            )
+        return splits
+
+    def __str__(self) -> str:
+        return f"PreparedTfdsSource({self._name}/{self._config})"
+
+
+@contextlib.contextmanager
+def _lock(folder: pathlib.Path, name: str) -> Iterator[None]:
+    """Holds off other processes of this machine; without a writable folder, does nothing.
+
+    A folder that cannot be written may well hold prepared data; if not, preparing it says so.
+    """
+    try:
+        import fcntl  # not on Windows
+
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / f".{name}.lock", "w", encoding="utf-8")  # noqa: SIM115
+    except (ImportError, OSError):
+        yield
+        return
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
+        yield

@@ -1,0 +1,346 @@
+import json
+import math
+import shutil
+import threading
+import time
+
+import numpy as np
+import pytest
+import seqio
+import tensorflow as tf
+from faith_jax.tasks import lookup, metrics, preprocessors, sources
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faith_jax import templates
+from faith_jax.data import npov, vocabularies
+from faith_jax.data.samples import sample_folder
+from faith_jax.errors import ConfigError, InputError
+
+TASK = "npov_generate_sample"
+LENGTHS = {"inputs": 256, "targets": 256}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data_dir(tmp_path_factory):
+    """Prepares data in a folder of its own, as on a machine that has none yet."""
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAITH_JAX_DATA_DIR", str(folder))
+        yield folder
+
+
+@pytest.fixture
+def vocabulary():
+    return vocabularies.default_vocabulary()
+
+
+# --- Texts ---
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+ODD_TEXTS = [
+    "",
+    " \t\r\n ",
+    "a  b\u00a0c\u2003d\u3000e\x1ff\x85g",
+    "{x} }{ {{",
+    "  {a b}\n",
+    "zero\u200bwidth and \ufeff are no white space",
+    "naïve 😀 中文",
+    "nul\x00byte",
+]
+
+
+def in_tensorflow(function, *values):
+    values = [tf.constant(v, tf.string, shape=np.shape(v)) for v in values]
+    return function(*values).numpy().decode("utf-8")
+
+
+def test_white_space_is_pythons():
+    texts = [f"a{chr(code)}b" for code in range(0x3100)]
+    cleaned = preprocessors.clean_value(tf.constant(texts)).numpy()
+    assert [text.decode("utf-8") for text in cleaned] == [templates.clean_value(t) for t in texts]
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+def test_values_agree_with_the_templates(text):
+    assert in_tensorflow(preprocessors.clean_value, text) == templates.clean_value(text)
+
+
+@settings(deadline=None, max_examples=50)
+@given(TEXT, st.lists(TEXT, max_size=3), st.lists(st.sampled_from(ODD_TEXTS), max_size=3))
+def test_inputs_agree_with_the_templates(query, pro, con):
+    expected = templates.npov_generate_inputs(query, pro, con)
+    assert in_tensorflow(preprocessors.npov_generate_inputs, query, pro, con) == expected
+
+
+@settings(deadline=None, max_examples=50)
+@given(TEXT)
+def test_targets_agree_with_the_templates(response):
+    expected = templates.npov_generate_targets(response)
+    assert in_tensorflow(preprocessors.npov_generate_targets, response) == expected
+
+
+# --- Examples ---
+
+
+def sample_rows(split):
+    folder = sample_folder("procon_npov")
+    topics = npov.load_topics(folder)
+    responses = npov.load_responses(folder, topics)
+    return list(npov.generation_examples(topics, responses, split))
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_examples_are_the_samples_rows_in_order(split, vocabulary):
+    task = lookup.get_task(TASK)
+    examples = list(task.get_dataset(None, split, shuffle=False).as_numpy_iterator())
+    rows = sample_rows(split)
+    assert task.num_input_examples(split) == len(examples) == len(rows) > 0
+    for example, row in zip(examples, rows, strict=True):
+        inputs = templates.npov_generate_inputs(
+            row["query"], row["pro_arguments"], row["con_arguments"]
+        )
+        targets = templates.npov_generate_targets(row["response"])
+        assert example["id"].decode() == row["id"]
+        assert example["inputs_pretokenized"].decode() == inputs
+        assert example["targets_pretokenized"].decode() == targets
+        assert example["inputs"].tolist() == [*vocabulary.encode(inputs), 1]
+        assert example["targets"].tolist() == [*vocabulary.encode(targets), 1]
+        assert [a.decode() for a in example["pro_arguments"]] == row["pro_arguments"]
+
+
+def test_cut_features_keep_their_end(vocabulary):
+    task = lookup.get_task(TASK)
+    whole = next(task.get_dataset(None, "test", shuffle=False).as_numpy_iterator())
+    lengths = {"inputs": 20, "targets": 30}
+    cut = next(task.get_dataset(lengths, "test", shuffle=False).as_numpy_iterator())
+    for name, length in lengths.items():
+        assert cut[name].tolist() == [*whole[name][: length - 1], 1]
+        text = whole[f"{name}_pretokenized"].decode()
+        lost = vocabularies.count_cut_tokens(vocabulary, text, length)
+        assert lost == len(whole[name]) - len(cut[name]) > 0
+
+
+def converted(seed, split="train"):
+    dataset = seqio.get_dataset(
+        mixture_or_task_name=TASK,
+        task_feature_lengths=LENGTHS,
+        dataset_split=split,
+        shuffle=True,
+        seed=seed,
+        feature_converter=seqio.EncDecFeatureConverter(pack=False),
+    )
+    return list(dataset.as_numpy_iterator())
+
+
+def test_get_dataset_is_deterministic(vocabulary):
+    first, again, other = converted(0), converted(0), converted(1)
+    for a, b in zip(first, again, strict=True):
+        assert {k: v.tolist() for k, v in a.items()} == {k: v.tolist() for k, v in b.items()}
+
+    def order(rows):
+        return [row["decoder_target_tokens"].tolist() for row in rows]
+
+    assert order(first) != order(other)
+    assert sorted(order(first)) == sorted(order(other))
+    row = first[0]
+    assert row["encoder_input_tokens"].shape == row["decoder_target_tokens"].shape == (256,)
+    assert row["decoder_input_tokens"].tolist() == [0, *row["decoder_target_tokens"][:-1]]
+    assert vocabulary.decode(row["encoder_input_tokens"]).startswith("{query: ")
+
+
+def test_hosts_share_out_the_examples():
+    task = lookup.get_task(TASK)
+    ids = [
+        example["id"]
+        for index in range(2)
+        for example in task.get_dataset(
+            None, "train", shuffle=False, shard_info=seqio.ShardInfo(index, 2)
+        ).as_numpy_iterator()
+    ]
+    assert sorted(ids) == sorted(row["id"].encode() for row in sample_rows("train"))
+    assert len(set(ids)) == len(ids)
+
+
+def test_packing_keeps_every_target():
+    dataset = seqio.get_dataset(
+        TASK, {"inputs": 512, "targets": 512}, seqio.EncDecFeatureConverter(pack=True), "test"
+    )
+    packed = list(dataset.as_numpy_iterator())
+    assert sum(int(row["decoder_segment_ids"].max()) for row in packed) == len(sample_rows("test"))
+    assert len(packed) < len(sample_rows("test"))
+
+
+def test_the_default_vocabulary_can_be_another(tmp_path):
+    before = vocabularies.default_vocabulary_setting()
+    shutil.copy(before.model_file, tmp_path / "spiece.model")
+    task = lookup.get_task(TASK)
+    try:
+        vocabularies.set_default_vocabulary(tmp_path, extra_ids=0)
+        assert task.output_features["inputs"].vocabulary.vocab_size == 4096
+        assert len(list(task.get_dataset(None, "test", shuffle=False))) == len(sample_rows("test"))
+    finally:
+        vocabularies.set_default_vocabulary(before.model_file, before.extra_ids)
+
+
+# --- Evaluation ---
+
+
+def evaluate(predict_text):
+    """Runs SeqIO's Evaluator on the test split with a model that is a function of the row."""
+    evaluator = seqio.Evaluator(
+        TASK, seqio.EncDecFeatureConverter(pack=False), eval_split="test", sequence_length=LENGTHS
+    )
+    rows = sample_rows("test")
+    vocabulary = vocabularies.default_vocabulary()
+
+    def predict(dataset):
+        # SeqIO stacks the predictions, so they are padded to one length; any order will do.
+        predictions = []
+        for index, _ in reversed(list(dataset.as_numpy_iterator())):
+            ids = [*vocabulary.encode(predict_text(rows[index])), 1]
+            predictions.append((int(index), [*ids, *[0] * (256 - len(ids))]))
+        return predictions
+
+    found, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict)
+    return found.result()[TASK]
+
+
+def test_the_evaluator_gives_gold_responses_full_marks():
+    found = evaluate(lambda row: templates.npov_generate_targets(row["response"]))
+    assert {k: found[k] for k in ("token_f1", "rouge1", "rouge2", "rougeL")} == {
+        "token_f1": 1.0,
+        "rouge1": 1.0,
+        "rouge2": 1.0,
+        "rougeL": 1.0,
+    }
+    assert found["empty_responses"] == 0.0
+    assert 0.5 < found["argument_recall"] < 1.0
+    assert 0.4 < found["argument_precision"] < 1.0
+
+
+def test_the_evaluator_gives_the_arguments_full_recall_and_precision():
+    found = evaluate(
+        lambda row: f"{{response: {' '.join(row['pro_arguments'] + row['con_arguments'])}}}"
+    )
+    assert (found["argument_precision"], found["argument_recall"]) == (1.0, 1.0)
+    assert 0.2 < found["token_f1"] < 1.0
+
+
+def test_the_evaluator_sees_one_sided_and_empty_responses():
+    one_sided = evaluate(lambda row: f"{{response: {' '.join(row['pro_arguments'])}}}")
+    assert one_sided["argument_precision"] == 1.0
+    assert one_sided["argument_recall"] < 0.2
+    empty = evaluate(lambda row: "{response: }")
+    assert (empty["token_f1"], empty["argument_recall"]) == (0.0, 0.0)
+    assert math.isnan(empty["argument_precision"])
+    assert empty["empty_responses"] == 1.0
+
+
+def test_postprocessing_by_hand():
+    example = {"id": b"tea-1", "pro_arguments": np.array([b"Caf\xc3\xa9."]), "con_arguments": []}
+    assert metrics.npov_postprocess("{response: Views differ.}", example=example) == "Views differ."
+    target = metrics.npov_postprocess("{response: Yes.}", example=example, is_target=True)
+    assert target == {"id": "tea-1", "response": "Yes.", "pro": ["Café."], "con": []}
+    json.dumps(target)  # SeqIO's loggers write targets as JSON
+
+
+def test_metrics_by_hand():
+    targets = [
+        {"id": "a", "response": "Tea calms.", "pro": ["Tea calms."], "con": ["Tea stains."]},
+        {"id": "b", "response": "", "pro": ["Tea calms."], "con": ["Tea stains."]},
+    ]
+    predictions = ["Tea stains.", ""]
+    # Only the first row has a gold response: 1 of 2 words agree.
+    assert metrics.token_f1(targets, predictions) == {"token_f1": 1 / 2}
+    assert metrics.rouge(targets, predictions)["rouge1"] == pytest.approx(1 / 2)
+    found = metrics.arguments(targets, predictions)
+    # Row a: precision 1, recall min(1/2, 1). Row b: precision undefined, recall 0.
+    assert found == {
+        "argument_precision": 1.0,
+        "argument_recall": (1 / 2 + 0) / 2,
+        "empty_responses": 1 / 2,
+    }
+    assert math.isnan(metrics.token_f1([], [])["token_f1"])
+
+
+# --- Names, splits and missing data ---
+
+
+def test_lookup_finds_tasks_and_names_the_nearest():
+    assert {"npov_generate", TASK} <= set(lookup.task_names())
+    assert lookup.get_task(TASK).name == TASK
+    with pytest.raises(ConfigError, match=r"no task or mixture 'npov_generat_sample'.*" + TASK):
+        lookup.get_task("npov_generat_sample")
+    with pytest.raises(ConfigError, match=r"'zzz'\. There are: .*npov_generate"):
+        lookup.get_task("zzz")
+
+
+def test_lookup_checks_splits():
+    task = lookup.get_task(TASK)
+    lookup.check_split(task, "validation")
+    with pytest.raises(ConfigError, match=r"no split 'valid'\. Did you mean 'validation'"):
+        lookup.check_split(task, "valid")
+    with pytest.raises(ConfigError, match=r"no split 'valid'\. Did you mean 'validation'"):
+        task.get_dataset(None, "valid")
+
+
+def test_absent_manual_data_is_one_clear_line(data_dir):
+    task = lookup.get_task("npov_generate")  # registering and finding it needs no data
+    for ask in (
+        lambda: lookup.check_split(task, "train"),
+        lambda: task.get_dataset(None, "train"),
+        lambda: task.num_input_examples("train"),
+    ):
+        with pytest.raises(InputError, match=r"topics\.jsonl.*prepare_procon\.py") as error:
+            ask()
+        assert str(data_dir) in str(error.value)
+        assert "\n" not in str(error.value)
+
+
+def test_the_users_own_data_is_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path))
+    folder = tmp_path / "downloads" / "manual" / "procon_npov"
+    folder.mkdir(parents=True)
+    topic = {"id": "tea", "title": "Tea", "question": "Is tea good?", "split": "train"}
+    arguments = {"pro": ["It calms."], "con": ["It stains {teeth}."]}
+    response = {"id": "tea-1", "topic": "tea", "pro": [0], "con": [0], "response": "It depends."}
+    (folder / "topics.jsonl").write_text(json.dumps(topic | arguments) + "\n")
+    (folder / "responses.jsonl").write_text(json.dumps(response) + "\n")
+    task = lookup.get_task("npov_generate")
+    assert task.splits == ("train",)
+    (example,) = task.get_dataset(LENGTHS, "train").as_numpy_iterator()
+    expected = "{query: Is tea good?} {pro: It calms.} {con: It stains (teeth).}"
+    assert example["inputs_pretokenized"].decode() == expected
+    with pytest.raises(ConfigError, match="no split 'test'"):
+        lookup.check_split(task, "test")
+
+
+def test_processes_that_start_together_prepare_in_turn(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "new"))
+    inside, most, calls = [], [], []
+
+    def prepare(config, data_dir):
+        inside.append(config)
+        most.append(len(inside))
+        time.sleep(0.05)
+        inside.pop()
+        calls.append(data_dir)
+
+    # Each lock opens the file anew, so threads exclude each other as processes do.
+    source = sources.PreparedTfdsSource(prepare, name="tea", config="sample")
+    threads = [threading.Thread(target=source.builder) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert calls == [str(tmp_path / "new")] * 4
+    assert max(most) == 1
+
+
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "file" / "data"))
+    with pytest.raises(InputError, match="cannot be written") as error:
+        lookup.check_split(lookup.get_task(TASK), "train")
+    assert "\n" not in str(error.value)
