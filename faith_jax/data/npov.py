@@ -6,8 +6,7 @@ A data set is a folder of two JSON lines files (`docs/data_formats.md` has the f
 - `responses.jsonl` (optional): texts that retell chosen arguments of a topic, the same number
   on both sides.
 
-Retrieval is deterministic (Chang 2024, section 2.1): a query leads to one topic, or to an error
-that names the nearest questions. This module needs neither JAX nor TensorFlow.
+Retrieval is deterministic (Chang 2024, section 2.1): a query leads to one topic or to an error.
 """
 
 import dataclasses
@@ -27,11 +26,8 @@ RESPONSES_FILE = "responses.jsonl"
 
 # Words that say nothing about which topic a query asks about.
 _COMMON_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "a an and are be by can do does for from have in is it of on or should that the there "
-        "their they to we what which who why will with would",
-    )
+    ["a", "an", "and", "are", "be", "by", "can", "do", "does", "for", "from", "have", "in", "is"]
+    + ["it", "of", "on", "or", "should", "that", "the", "their", "to", "what", "which", "with"]
 )
 _SPLIT_SYNONYMS = {
     "training": "train", "dev": "validation", "valid": "validation", "val": "validation",
@@ -45,8 +41,8 @@ class Argument:
 
     Attributes:
       text: the argument, one or more full sentences.
-      paraphrases: other wordings of the same argument.
-      explanation: a longer text that supports it; empty where there is none.
+      paraphrases: other wordings of it.
+      explanation: a longer text that supports it; may be empty.
     """
 
     text: str
@@ -143,8 +139,11 @@ def load_responses(
         arguments on both sides, an id that an earlier line has.
     """
     path = _file_in(folder, RESPONSES_FILE)
-    if not path.exists():
-        return ()
+    return read_responses(path, topics) if path.exists() else ()
+
+
+def read_responses(path: pathlib.Path, topics: Iterable[Topic]) -> tuple[WrittenResponse, ...]:
+    """Reads and checks one file of responses; see `load_responses`."""
     by_id = {topic.id: topic for topic in topics}
     responses = []
     ids: dict[str, int] = {}
@@ -281,9 +280,8 @@ def query_examples(
 ) -> Iterator[dict[str, Any]]:
     """Yields the inputs of the generation task for one split, with arguments chosen for them.
 
-    For inference on topics that have no responses: rows are as in `generation_examples`, with
-    an empty `response` and the id `<topic>-<count>-of-each`. A count that a topic cannot meet
-    is passed over.
+    For inference where there are no responses: rows as in `generation_examples`, with an empty
+    `response` and the id `<topic>-<count>-of-each`. A count that a topic lacks is passed over.
     """
     counts = tuple(counts)
     for topic in _in_split(topics, split):
@@ -312,9 +310,9 @@ def _example(
     }
 
 
-def choose_arguments(
+def choose_indices(
     topic: Topic, count: int, seed: int = 0
-) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Chooses arguments of a topic, the same number on both sides.
 
     The choice depends on nothing but the topic's id, the number of its arguments, `count` and
@@ -326,7 +324,7 @@ def choose_arguments(
       seed: another seed is another draw.
 
     Returns:
-      `count` pro arguments and `count` con arguments, in drawn order.
+      `count` distinct indices into `topic.pro` and `count` into `topic.con`, in drawn order.
 
     Raises:
       InputError: where a side has fewer than `count` arguments.
@@ -338,24 +336,29 @@ def choose_arguments(
             f"count from 1 to {fewest}, got {count}."
         )
 
-    def drawn(side: str, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
+    def drawn(side: str, size: int) -> tuple[int, ...]:
         def rank(i: int) -> bytes:
             return hashlib.sha256(f"{seed}\n{topic.id}\n{count}\n{side}\n{i}".encode()).digest()
 
-        return tuple(arguments[i] for i in sorted(range(len(arguments)), key=rank)[:count])
+        return tuple(sorted(range(size), key=rank)[:count])
 
-    return drawn("pro", topic.pro), drawn("con", topic.con)
+    return drawn("pro", len(topic.pro)), drawn("con", len(topic.con))
+
+
+def choose_arguments(
+    topic: Topic, count: int, seed: int = 0
+) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
+    """Returns the arguments that `choose_indices` chooses, pro and con."""
+    pro, con = choose_indices(topic, count, seed)
+    return tuple(topic.pro[i] for i in pro), tuple(topic.con[i] for i in con)
 
 
 def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     """Returns the topic that a query asks about.
 
-    A query matches a topic by its leading question as it stands; else by its question, title
-    or id with case, punctuation and white space set aside.
-
     Args:
       topics: where to look.
-      query: a question, a title or an id.
+      query: a leading question; else a question, title or id in other case or punctuation.
 
     Raises:
       InputError: for an empty query; for one that matches no topic, naming the nearest

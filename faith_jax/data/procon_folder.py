@@ -1,0 +1,253 @@
+"""Makes a folder in the raw NPOV format out of scraped ProCon.org topic pages.
+
+`tools/prepare_procon.py` is its command line. The folder appears whole or not at all.
+"""
+
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import tempfile
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from faith_jax.data import jsonl, npov, npov_templates, procon, procon_text, procon_topics
+from faith_jax.errors import InputError
+
+DEFAULT_RESPONSES_PER_TOPIC = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How pages are converted.
+
+    Attributes:
+      questions: leading questions by title; go before the built-in ones.
+      corrections: whole texts for arguments that have lost words, by the text that is left.
+      split: "auto", "chang2024" or "proportional", as in `procon_topics.assign_splits`.
+      responses: "template", "none", or a file of responses in the raw format.
+      responses_per_topic: how many template responses each topic gets.
+      seed: of the proportional split and the templates.
+      overwrite: replace an output folder that holds an earlier conversion.
+    """
+
+    questions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    corrections: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    split: str = "auto"
+    responses: str = "template"
+    responses_per_topic: int = DEFAULT_RESPONSES_PER_TOPIC
+    seed: int = 0
+    overwrite: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Conversion:
+    """What a conversion did.
+
+    Attributes:
+      pages: the pages, in order, without repeated ones.
+      topics: the topics, in the order of the file written: by split, then by page.
+      responses: the responses written.
+      split_reason: which splits were taken, and why.
+      notes: pages left out because another has the same content.
+    """
+
+    pages: tuple[procon.Page, ...]
+    topics: tuple[npov.Topic, ...]
+    responses: tuple[npov.WrittenResponse, ...]
+    split_reason: str
+    notes: tuple[str, ...]
+
+    def repairs(self) -> procon_text.Repairs:
+        """Returns how often each kind of repair was made, over all pages."""
+        return sum((page.repairs for page in self.pages), collections.Counter())
+
+
+def convert(
+    sources: Sequence[str | pathlib.Path], output: str | pathlib.Path, options: Options
+) -> Conversion:
+    """Converts pages and writes `topics.jsonl` and `responses.jsonl`.
+
+    Args:
+      sources: page files, and folders of them (`*.json`).
+      output: the folder to make.
+      options: how.
+
+    Raises:
+      InputError: for a page, an option's file or an output folder that cannot be used; the
+        output is then as it was.
+    """
+    output = pathlib.Path(os.path.abspath(output))
+    _check_output(output, options.overwrite)
+    pages, notes = _read_pages(page_files(sources), options.corrections)
+    titles = {_topic_id(page): page.title for page in pages}
+    splits, reason = procon_topics.assign_splits(titles, options.split, options.seed)
+    topics = [_topic(page, splits, options.questions) for page in pages]
+    topics.sort(key=lambda topic: npov.SPLITS.index(topic.split))
+    _check_questions(topics, pages)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output.parent, prefix=".prepare_procon_") as near:
+            staged = pathlib.Path(near) / "new"
+            _write(staged, topics, options)
+            checked = npov.load_topics(staged)  # what was written must be what the parser takes
+            responses = npov.load_responses(staged, checked)
+            _put(staged, output, pathlib.Path(near) / "old")
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written ({error.strerror}).") from None
+    return Conversion(tuple(pages), checked, responses, reason, tuple(notes))
+
+
+def page_files(sources: Sequence[str | pathlib.Path]) -> list[pathlib.Path]:
+    """Returns the page files among files and folders, each once, folders' files by name."""
+    files: dict[pathlib.Path, None] = {}
+    for source in map(pathlib.Path, sources):
+        if source.is_dir():
+            found = sorted(source.glob("*.json"))
+            if not found:
+                raise InputError(f"{source}: the folder holds no .json pages.")
+            files.update(dict.fromkeys(found))
+        elif source.exists():
+            files[source] = None
+        else:
+            raise InputError(f"{source}: no such file or folder.")
+    if not files:
+        raise InputError("No pages given: name page files or folders of them.")
+    return list(files)
+
+
+def _read_pages(
+    files: Sequence[pathlib.Path], corrections: Mapping[str, str]
+) -> tuple[list[procon.Page], list[str]]:
+    """Returns the pages, one a topic, and notes on the repeated ones."""
+    pages: dict[str, procon.Page] = {}
+    notes = []
+    for file in files:
+        page = procon.read_page(file, corrections)
+        earlier = pages.setdefault(_topic_id(page), page)
+        if earlier is page:
+            continue
+        if (earlier.pro, earlier.con) != (page.pro, page.con):
+            raise InputError(
+                f"{file}: its topic {page.title!r} is also that of {earlier.file}, with other "
+                "arguments: leave one of the pages out."
+            )
+        notes.append(f"{file}: the same page as {earlier.file}")
+    return list(pages.values()), notes
+
+
+def _topic_id(page: procon.Page) -> str:
+    for name in (page.title, page.file.stem):
+        text = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+        if slug := "-".join(re.findall(r"[a-z0-9]+", text.replace("'", ""))):
+            return slug
+    raise InputError(f"{page.file}: neither its title nor its name has a letter for an id.")
+
+
+def _topic(
+    page: procon.Page, splits: Mapping[str, str], questions: Mapping[str, str]
+) -> npov.Topic:
+    topic_id = _topic_id(page)
+    question = procon_topics.leading_question(page.title, questions, page.question)
+    return npov.Topic(topic_id, page.title, question, splits[topic_id], page.pro, page.con)
+
+
+def _check_questions(topics: Sequence[npov.Topic], pages: Sequence[procon.Page]) -> None:
+    """Finds two pages on one topic under different titles, which ask the same question."""
+    files = {_topic_id(page): page.file for page in pages}
+    seen: dict[str, npov.Topic] = {}
+    for topic in topics:
+        other = seen.setdefault(topic.question.casefold(), topic)
+        if other is not topic:
+            raise InputError(
+                f"{files[topic.id]}: asks the same question as {files[other.id]} "
+                f"({topic.question!r}): leave one of the pages out, or tell their questions apart "
+                "with --questions."
+            )
+
+
+def _check_output(output: pathlib.Path, overwrite: bool) -> None:
+    if not output.exists():
+        return
+    if not output.is_dir():
+        raise InputError(f"{output}: expected a folder to make, got a file.")
+    names = {path.name for path in output.iterdir()}
+    strangers = sorted(names - {npov.TOPICS_FILE, npov.RESPONSES_FILE})
+    if strangers:
+        raise InputError(f"{output}: holds other files ({strangers[0]}): name a new folder.")
+    if names and not overwrite:
+        raise InputError(f"{output}: holds data already: name a new folder or use --overwrite.")
+
+
+def _write(folder: pathlib.Path, topics: Sequence[npov.Topic], options: Options) -> None:
+    folder.mkdir()
+    _write_rows(folder / npov.TOPICS_FILE, map(_topic_row, topics))
+    if options.responses == "template":
+        responses = [
+            dataclasses.asdict(response)
+            for topic in topics
+            for response in npov_templates.template_responses(
+                topic, options.responses_per_topic, options.seed
+            )
+        ]
+        _write_rows(folder / npov.RESPONSES_FILE, responses)
+    elif options.responses != "none":
+        rows = _given_responses(options.responses, topics)
+        _write_rows(folder / npov.RESPONSES_FILE, rows)
+
+
+def _given_responses(file: str, topics: Sequence[npov.Topic]) -> list[dict[str, Any]]:
+    """Returns the rows of the user's response file, checked under that file's name."""
+    if not os.path.exists(file):
+        raise InputError(f"{file}: no such file; expected responses 'template', 'none' or a file.")
+    return [dataclasses.asdict(r) for r in npov.read_responses(pathlib.Path(file), topics)]
+
+
+def _topic_row(topic: npov.Topic) -> dict[str, Any]:
+    def argument(value: npov.Argument) -> dict[str, Any]:
+        row: dict[str, Any] = {"text": value.text}
+        return row | ({"explanation": value.explanation} if value.explanation else {})
+
+    row = dataclasses.asdict(topic)
+    return row | {side: [argument(a) for a in getattr(topic, side)] for side in ("pro", "con")}
+
+
+def _write_rows(path: pathlib.Path, rows: Any) -> None:
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _put(staged: pathlib.Path, output: pathlib.Path, old: pathlib.Path) -> None:
+    """Moves a finished folder to its place, and an earlier one out of it."""
+    if output.exists():
+        os.rename(output, old)
+    try:
+        os.rename(staged, output)
+    except OSError:
+        if old.exists():
+            os.rename(old, output)
+        raise
+
+
+def read_texts_by_name(path: str | pathlib.Path) -> dict[str, str]:
+    """Reads a JSON object of texts: questions by title, or corrections by the text left.
+
+    Raises:
+      InputError: where the file is missing or holds anything else.
+    """
+    path = pathlib.Path(path)
+    try:
+        table = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not a JSON file in UTF-8 ({error}).") from None
+    if not isinstance(table, dict):
+        raise InputError(f"{path}: expected an object of texts, got {jsonl.shown(table)}.")
+    return {
+        name: " ".join(jsonl.checked_text(text, name, str(path)).split())
+        for name, text in table.items()
+    }
