@@ -1,0 +1,67 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from faith_jax.errors import ConfigError
+from faith_jax.training import optimizers
+
+
+def test_linear_decay_by_hand():
+    schedule = optimizers.linear_decay(0.1, warmup_steps=4, total_steps=14)
+    found = [float(schedule(step)) for step in (0, 1, 4, 9, 14, 20)]
+    np.testing.assert_allclose(found, [0.0, 0.025, 0.1, 0.05, 0.0, 0.0], atol=1e-7)
+
+
+def test_decay_without_warmup_starts_at_the_full_rate():
+    schedule = optimizers.linear_decay(0.2, total_steps=10, end_rate=0.1)
+    np.testing.assert_allclose([float(schedule(s)) for s in (0, 5, 10)], [0.2, 0.15, 0.1])
+
+
+def test_constant_and_inverse_square_root():
+    np.testing.assert_allclose(float(optimizers.constant(0.3)(123)), 0.3)
+    np.testing.assert_allclose(float(optimizers.constant(0.3, warmup_steps=10)(5)), 0.15)
+    schedule = optimizers.inverse_square_root(1.0, warmup_steps=100)
+    found = [float(schedule(jnp.int32(s))) for s in (0, 100, 400)]
+    np.testing.assert_allclose(found, [0.1, 0.1, 0.05], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("warmup", "total"), [(10, 10), (20, 10), (-1, 10)])
+def test_a_warmup_beyond_the_run_is_an_error(warmup, total):
+    with pytest.raises(ConfigError, match=f"WARMUP_STEPS = {warmup} .* TRAIN_STEPS = {total}"):
+        optimizers.linear_decay(0.1, warmup, total)
+
+
+def test_adamw_first_step_is_the_rate_times_the_sign():
+    # At the first step Adam's corrected moments are g and g^2, so the update is -rate * sign(g).
+    optimizer = optimizers.adamw(0.01)
+    params = {"w": jnp.asarray([1.0, -2.0])}
+    updates, _ = optimizer.update({"w": jnp.asarray([3.0, -0.5])}, optimizer.init(params), params)
+    np.testing.assert_allclose(updates["w"], [-0.01, 0.01], rtol=1e-5)
+
+
+def test_adamw_weight_decay_is_decoupled():
+    optimizer = optimizers.adamw(0.1, weight_decay=0.5)
+    params = {"w": jnp.asarray([2.0])}
+    updates, _ = optimizer.update({"w": jnp.asarray([0.0])}, optimizer.init(params), params)
+    np.testing.assert_allclose(updates["w"], [-0.1 * 0.5 * 2.0], rtol=1e-5)
+
+
+def test_adafactor_scales_by_the_parameter_or_not():
+    params = {"w": jnp.full((4,), 10.0)}
+    gradient = {"w": jnp.ones((4,))}
+
+    def step(**options):
+        optimizer = optimizers.adafactor(0.1, **options)
+        return float(optimizer.update(gradient, optimizer.init(params), params)[0]["w"][0])
+
+    # The normalised gradient is 1; its root mean square stays under the clipping threshold of 1.
+    np.testing.assert_allclose(step(multiply_by_parameter_scale=False), -0.1, rtol=1e-4)
+    np.testing.assert_allclose(step(multiply_by_parameter_scale=True), -1.0, rtol=1e-4)
+
+
+def test_gradient_clip_bounds_the_global_norm():
+    optimizer = optimizers.adamw(1.0, b1=0.0, b2=0.0, eps=1e6, gradient_clip=1.0)
+    params = {"w": jnp.zeros((2,))}
+    updates, _ = optimizer.update({"w": jnp.asarray([3.0, 4.0])}, optimizer.init(params), params)
+    # With a huge eps the update is -g / eps; the clipped gradient is (0.6, 0.8).
+    np.testing.assert_allclose(updates["w"] * 1e6, [-0.6, -0.8], rtol=1e-4)

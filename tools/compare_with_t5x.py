@@ -1,0 +1,247 @@
+"""Holds faith_jax's network against T5X's own t5 network, where T5X is installed.
+
+    python tools/compare_with_t5x.py [--write_snapshot]
+
+It prints one line for each comparison and exits with 1 if any of them fails. T5X is not on PyPI;
+docs/t5x.md says how to install it. With --write_snapshot it also writes T5X's parameter names,
+shapes and axes to tests/testdata/t5x_parameters.json, which our tests read without T5X.
+"""
+
+import argparse
+import functools
+import sys
+import tempfile
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import seqio
+import t5x.checkpoints
+import t5x.decoding
+import t5x.models
+import t5x.partitioning
+import t5x.train_state
+from t5x.adafactor import Adafactor, standard_logical_factor_rules
+from t5x.examples.t5 import network as t5x_network
+from update_parameter_snapshot import TESTDATA, parameters, write
+
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.transformer import Transformer
+
+SNAPSHOT = TESTDATA / "t5x_parameters.json"
+VOCAB_SIZE = 256
+DIMENSIONS = {
+    "vocab_size": VOCAB_SIZE,
+    "emb_dim": 24,
+    "num_heads": 3,
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 3,
+    "head_dim": 5,
+    "mlp_dim": 40,
+    "dropout_rate": 0.1,
+}
+VERSIONS = {
+    "t5_1_0": {"mlp_activations": ["relu"], "logits_via_embedding": True},
+    "t5_1_1": {"mlp_activations": ["gelu", "linear"], "logits_via_embedding": False},
+}
+TOLERANCE = 1e-5
+
+
+class Report:
+    """Prints comparisons and remembers whether one failed."""
+
+    failed = False
+
+    def add(self, name: str, holds: bool, figure: Any = "") -> None:
+        """Prints one comparison, with what was measured."""
+        self.failed |= not holds
+        print(f"{'ok  ' if holds else 'FAIL'} {name} {figure}".rstrip(), flush=True)
+
+    def difference(self, name: str, ours: Any, theirs: Any, tolerance: float = TOLERANCE) -> None:
+        """Prints the largest absolute difference between two trees of arrays."""
+        largest = max(
+            float(np.max(np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64))))
+            for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True)
+        )
+        self.add(name, largest <= tolerance, f"max abs difference {largest:.2e}")
+
+
+def t5x_model(module: Any, decode_fn: Any = t5x.decoding.beam_search) -> Any:
+    """Wraps a network in T5X's model class."""
+    vocabulary = seqio.PassThroughVocabulary(VOCAB_SIZE, eos_id=1)
+    return t5x.models.EncoderDecoderModel(
+        module=module,
+        input_vocabulary=vocabulary,
+        output_vocabulary=vocabulary,
+        optimizer_def=Adafactor(logical_factor_rules=standard_logical_factor_rules()),
+        decode_fn=decode_fn,
+        z_loss=1e-4,
+    )
+
+
+def batch_of_tokens(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Returns rows of several lengths, padded with 0."""
+
+    def tokens(lengths: list[int], width: int) -> np.ndarray:
+        rows = np.zeros((len(lengths), width), np.int32)
+        for row, length in zip(rows, lengths, strict=True):
+            row[:length] = rng.integers(3, VOCAB_SIZE, length)
+        return rows
+
+    targets = tokens([9, 4, 1], 9)
+    return {
+        "encoder_input_tokens": tokens([11, 6, 3], 11),
+        "decoder_input_tokens": np.pad(targets[:, :-1], ((0, 0), (1, 0))),
+        "decoder_target_tokens": targets,
+        "decoder_loss_weights": (targets > 0).astype(np.int32),
+    }
+
+
+def packed_batch(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Returns one row that holds two examples, and padding."""
+    encoder_segments = np.array([[1] * 5 + [2] * 4 + [0] * 2], np.int32)
+    decoder_segments = np.array([[1] * 3 + [2] * 4 + [0] * 2], np.int32)
+
+    def tokens(segments: np.ndarray) -> np.ndarray:
+        drawn = rng.integers(3, VOCAB_SIZE, segments.shape)
+        return np.where(segments > 0, drawn, 0).astype(np.int32)
+
+    targets = tokens(decoder_segments)
+    starts = np.diff(decoder_segments, prepend=0, axis=1) != 0
+    inputs = np.where(starts, 0, np.pad(targets[:, :-1], ((0, 0), (1, 0))))
+    return {
+        "encoder_input_tokens": tokens(encoder_segments),
+        "decoder_input_tokens": inputs,
+        "decoder_target_tokens": targets,
+        "decoder_loss_weights": (targets > 0).astype(np.int32),
+        "encoder_segment_ids": encoder_segments,
+        "decoder_segment_ids": decoder_segments,
+    }
+
+
+def stacked(params: Any) -> Any:
+    """Returns the parameters as a model with scan_layers has them."""
+    result = {}
+    for name, part in params.items():
+        layers = sorted(k for k in part if k.startswith("layers_"))
+        result[name] = {k: v for k, v in part.items() if k not in layers}
+        if layers:
+            trees = [part[k] for k in sorted(layers, key=lambda k: int(k.split("_")[1]))]
+            result[name]["layers"] = jax.tree.map(lambda *x: jnp.stack(x), *trees)
+    return result
+
+
+def trained_looking(params: Any) -> Any:
+    """Returns parameters with norms and biases moved from their start, so that they matter."""
+    keys = iter(jax.random.split(jax.random.key(7), len(jax.tree.leaves(params))))
+    return jax.tree.map(lambda p: p + 0.1 * jax.random.normal(next(keys), p.shape), params)
+
+
+def compare_decoding(report: Report, version: str, ours: Any, theirs: Any, params: Any) -> None:
+    """Compares the tokens of T5X's decoders over the two networks and our scanned one."""
+    batch = batch_of_tokens(np.random.default_rng(2))
+    scanned = Transformer(ours.config.replace(scan_layers=True))
+    sample = functools.partial(t5x.decoding.temperature_sample, temperature=0.7, topk=20)
+    greedy = functools.partial(t5x.decoding.temperature_sample, temperature=0.0)
+    decoders = {
+        "beam search, 4 beams": (t5x.decoding.beam_search, 4),
+        "greedy": (greedy, 1),
+        "temperature sampling, 2 decodes": (sample, 2),
+    }
+    for name, (decode_fn, count) in decoders.items():
+        results = [
+            t5x_model(module, decode_fn).predict_batch_with_aux(
+                tree,
+                batch,
+                rng=jax.random.PRNGKey(3),
+                num_decodes=count,
+                return_all_decodes=True,
+            )
+            for module, tree in ((theirs, params), (ours, params), (scanned, stacked(params)))
+        ]
+        (tokens, _), *rest = results
+        for label, (found, _) in zip(("", ", scanned"), rest, strict=True):
+            equal = np.array_equal(tokens, found)
+            figure = f"{tokens.size} tokens, {np.unique(tokens).size} different"
+            report.add(f"{version}: {name}{label}: equal tokens", equal, figure)
+        if name != "greedy":  # for which T5X gives scores of 0
+            scores = [result[1]["scores"] for result in results[:2]]
+            report.difference(f"{version}: {name}: scores", scores[1], scores[0], 1e-4)
+
+
+def train_state(module: Any, batch: dict[str, np.ndarray], seed: int) -> Any:
+    """Returns T5X's train state of a freshly initialised network, with optimizer state."""
+    model = t5x_model(module)
+    shapes = {name: tokens.shape for name, tokens in batch.items()}
+    variables = model.get_initial_variables(jax.random.PRNGKey(seed), shapes)
+    return t5x.train_state.FlaxOptimTrainState.create(model.optimizer_def, variables)
+
+
+def compare_checkpoints(report: Report, version: str, ours: Any, theirs: Any) -> None:
+    """Saves each network's train state with T5X and restores it into the other's."""
+    batch = batch_of_tokens(np.random.default_rng(4))
+    partitioner = t5x.partitioning.PjitPartitioner(num_partitions=1)
+    for name, source, target in (("ours to theirs", ours, theirs), ("back", theirs, ours)):
+        state, other = train_state(source, batch, 5), train_state(target, batch, 6)
+        with tempfile.TemporaryDirectory() as folder:
+            t5x.checkpoints.Checkpointer(state, partitioner, folder).save(state)
+            restored = t5x.checkpoints.Checkpointer(other, partitioner, folder).restore(step=0)
+        same_tree = jax.tree.structure(state.state_dict()) == jax.tree.structure(
+            restored.state_dict()
+        )
+        report.add(f"{version}: checkpoint, {name}: equal trees", same_tree)
+        report.difference(
+            f"{version}: checkpoint, {name}", state.state_dict(), restored.state_dict(), 0.0
+        )
+
+
+def compare_version(report: Report, version: str) -> dict[str, Any]:
+    """Compares one version's parameters, logits, loss, gradients and decoding."""
+    fields = DIMENSIONS | VERSIONS[version]
+    theirs = t5x_network.Transformer(t5x_network.T5Config(**fields))
+    ours = Transformer(TransformerConfig.from_dict(fields))
+    snapshot = parameters(theirs)
+    report.add(f"{version}: equal parameters", snapshot == parameters(ours), f"{len(snapshot)}")
+
+    tokens = jnp.ones((1, 4), jnp.int32)
+    variables = theirs.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
+    params = trained_looking(variables["params"])
+    models = {"ours": t5x_model(ours), "theirs": t5x_model(theirs)}
+    batches = {
+        "padded": batch_of_tokens(np.random.default_rng(0)),
+        "packed": packed_batch(np.random.default_rng(1)),
+    }
+    for name, batch in batches.items():
+        logits = {k: m._compute_logits(params, batch) for k, m in models.items()}
+        report.difference(f"{version}: logits, {name}", logits["ours"], logits["theirs"])
+        gradients = {
+            k: jax.grad(lambda p, m=m, b=batch: m.loss_fn(p, b, None)[0])(params)
+            for k, m in models.items()
+        }
+        scale = max(float(jnp.max(jnp.abs(g))) for g in jax.tree.leaves(gradients["theirs"]))
+        report.difference(
+            f"{version}: gradients, {name} (largest {scale:.1f})",
+            gradients["ours"],
+            gradients["theirs"],
+            TOLERANCE * max(1.0, scale),
+        )
+    compare_decoding(report, version, ours, theirs, params)
+    compare_checkpoints(report, version, ours, theirs)
+    return {"config": fields, "parameters": snapshot}
+
+
+def main() -> int:
+    """Runs every comparison."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write_snapshot", action="store_true", help=f"write {SNAPSHOT.name}")
+    arguments = parser.parse_args()
+    report = Report()
+    snapshots = {version: compare_version(report, version) for version in VERSIONS}
+    if arguments.write_snapshot:
+        write(SNAPSHOT, snapshots)
+    return int(report.failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

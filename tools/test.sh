@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Installs faith_jax with its test tools into .venv, then lints, checks types and runs all tests.
+#
+# usage: tools/test.sh [pytest arguments]
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+prepare_environment "[dev]"
+cd "$repository"
+export TF_CPP_MIN_LOG_LEVEL=3
+"$PYTHON" -m ruff check .
+"$PYTHON" -m ruff format --check .
+"$PYTHON" -m mypy
+"$PYTHON" -m pytest "$@"
