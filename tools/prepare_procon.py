@@ -8,14 +8,14 @@ word between link phrases), and the report says so.
 import argparse
 import sys
 
-from faith_jax.data import procon_folder
-from faith_jax.data.npov import SPLITS
+from faith_jax import templates
+from faith_jax.data import npov, procon_folder, vocabularies
 from faith_jax.errors import FaithJaxError
 
-_EXAMPLE = """example:
-  python tools/prepare_procon.py procon_pages --output manual/procon_npov
-  python -c "from faith_jax.data.builders.procon_npov import prepared_builder; \\
-      prepared_builder('full', manual_dir='manual')"
+_EXAMPLE = """example (the folder is where the task npov_generate looks by default):
+  python tools/prepare_procon.py procon_pages \\
+      --output ~/tensorflow_datasets/downloads/manual/procon_npov
+  t5x train --gin_file=npov_generate_prompt_tune.gin ...
 """
 
 
@@ -67,13 +67,28 @@ def _positive(text: str) -> int:
     return value
 
 
+def longest_tokens(conversion: procon_folder.Conversion) -> tuple[int, int]:
+    """Returns the tokens of the longest input and target, with the embedded vocabulary."""
+    vocabulary = vocabularies.load_vocabulary(vocabularies.EMBEDDED)
+    inputs = targets = 0
+    for split in npov.SPLITS:
+        for row in npov.generation_examples(conversion.topics, conversion.responses, split):
+            text = templates.npov_generate_inputs(
+                row["query"], row["pro_arguments"], row["con_arguments"]
+            )
+            inputs = max(inputs, len(vocabulary.encode(text)) + 1)
+            text = templates.npov_generate_targets(row["response"])
+            targets = max(targets, len(vocabulary.encode(text)) + 1)
+    return inputs, targets
+
+
 def report(conversion: procon_folder.Conversion, output: str) -> str:
     """Returns what was converted, repaired and left out, as text for the terminal."""
     lines = [f"Written to {output}:"]
     for page in conversion.pages:
         lines.append(f"  {page.file}: {page.title!r}, {len(page.pro)} pro and {len(page.con)} con")
     lines.append(f"Splits: {conversion.split_reason}")
-    for split in SPLITS:
+    for split in npov.SPLITS:
         ids = [topic.id for topic in conversion.topics if topic.split == split]
         told = sum(response.topic in ids for response in conversion.responses)
         names = f" ({', '.join(ids)})" if ids else ""
@@ -85,6 +100,12 @@ def report(conversion: procon_folder.Conversion, output: str) -> str:
     dropped += conversion.notes
     lines.append(f"Left out: {len(dropped)}")
     lines += [f"  {line}" for line in dropped]
+    if conversion.responses:
+        inputs, targets = longest_tokens(conversion)
+        lines.append(
+            f"Longest example in tokens of {vocabularies.EMBEDDED}, end token included: inputs "
+            f"{inputs}, targets {targets}; a run's TASK_FEATURE_LENGTHS must be at least these."
+        )
     if any(response.source == "template" for response in conversion.responses):
         lines.append(
             "Note: the responses are templates, not written text: they repeat the arguments word "

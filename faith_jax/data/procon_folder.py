@@ -80,7 +80,7 @@ def convert(
       InputError: for a page, an option's file or an output folder that cannot be used; the
         output is then as it was.
     """
-    output = pathlib.Path(os.path.abspath(output))
+    output = pathlib.Path(os.path.abspath(pathlib.Path(output).expanduser()))
     _check_output(output, options.overwrite)
     pages, notes = _read_pages(page_files(sources), options.corrections)
     titles = {_topic_id(page): page.title for page in pages}

@@ -1,6 +1,8 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from faith_jax.data import procon
 from faith_jax.errors import InputError
@@ -157,6 +159,37 @@ def test_files_that_are_no_json_are_named(tmp_path):
         procon.read_page(path)
     with pytest.raises(InputError, match=r"cannot be read \(No such file"):
         procon.read_page(tmp_path / "none.json")
+
+
+FRAGMENTS = st.sampled_from(
+    ["Zoos ", "teach", " people. ", "\n", "", "\u2019s", "2. ", "The ", ", which", "&amp;", "<i>"]
+)
+VALUES = st.one_of(FRAGMENTS, st.none(), st.lists(st.one_of(FRAGMENTS, st.lists(FRAGMENTS))))
+ITEMS = st.dictionaries(
+    st.sampled_from(["Title", "Pro argument", "Pro argument text", "Con argument", "Con", "url"]),
+    VALUES,
+)
+
+
+@given(st.lists(st.one_of(ITEMS, st.none()), max_size=6), st.booleans())
+def test_any_mixture_is_a_clean_page_or_one_error(tmp_path_factory, items, with_both_sides):
+    items += [PRO, CON] if with_both_sides else []
+    path = tmp_path_factory.getbasetemp() / "mixture.json"
+    path.write_text(json.dumps(items), encoding="utf-8")
+    page, message = None, ""
+    try:
+        page = procon.read_page(path)
+    except InputError as error:
+        message = str(error)
+    if page is None:
+        assert message.startswith(str(path))
+        assert "\n" not in message
+        return
+    assert page.title
+    for side in (page.pro, page.con):
+        assert len({argument.text for argument in side}) == len(side) > 0
+        assert all(text == " ".join(text.split()) for text in texts(side))
+        assert all(text[-1] in ".!?" for text in texts(side))
 
 
 @needs_shared

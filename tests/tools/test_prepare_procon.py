@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 
@@ -43,6 +44,7 @@ def test_from_pages_to_tfds(pages, tmp_path):
     ):
         assert line in done.stdout.splitlines()
     assert "the responses are templates, not written text" in done.stdout
+    assert re.search(r"end token included: inputs \d+, targets \d+; a run's TASK_F", done.stdout)
     builder = prepared_builder("full", tmp_path / "tfds", tmp_path / "manual")
     rows = [
         row
@@ -73,4 +75,5 @@ def test_mistakes_are_one_line_and_status_2(pages, tmp_path):
 def test_help_has_an_example():
     done = prepare("--help")
     assert done.returncode == 0
-    assert "python tools/prepare_procon.py procon_pages --output manual/procon_npov" in done.stdout
+    assert "python tools/prepare_procon.py procon_pages" in done.stdout
+    assert "--output ~/tensorflow_datasets/downloads/manual/procon_npov" in done.stdout

@@ -62,7 +62,8 @@ class ProconNpov(tfds.core.GeneratorBasedBuilder):
     the manual folder (or from the manual folder itself). To make them from scraped ProCon.org
     topic pages, run in a checkout of faith_jax:
       python tools/prepare_procon.py PAGES_FOLDER --output MANUAL_FOLDER/procon_npov
-    The config `sample` needs nothing.
+    The manual folder is <data_dir>/downloads/manual unless set: with TFDS's default data_dir,
+    ~/tensorflow_datasets/downloads/manual. The config `sample` needs nothing.
     """
 
     def _info(self) -> tfds.core.DatasetInfo:
