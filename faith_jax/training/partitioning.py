@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import flax
 import jax
 import numpy as np
 from flax.linen import partitioning as nn_partitioning
@@ -109,7 +110,7 @@ class Partitioner:
         def sharding(axes):
             return NamedSharding(self.mesh, PartitionSpec(*(rules.get(name) for name in axes)))
 
-        names = nn_partitioning.get_axis_names(params_axes)
+        names = flax.core.unfreeze(nn_partitioning.get_axis_names(params_axes))
         return jax.tree.map(sharding, names, is_leaf=lambda x: isinstance(x, PartitionSpec))
 
     def put(self, tree: PyTree, shardings: PyTree) -> PyTree:

@@ -1,0 +1,126 @@
+"""A checkpoint in memory: a config, parameters with T5X's names, and where they came from."""
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import flax.traverse_util
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from faith_jax.errors import CheckpointError
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.transformer import Transformer
+from faith_jax.types import PyTree
+
+PROMPTS = ("encoder_prompt", "decoder_prompt")
+_LAYER = re.compile(r"(.*?/?)layers_(\d+)/(.*)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """What was read from a checkpoint.
+
+    Attributes:
+      config: the model's dimensions.
+      params: nested dict of NumPy arrays, `layers_0` … unless `config.scan_layers`.
+      metadata: where it came from: "source" and what a writer needs to give it back as it was.
+    """
+
+    config: TransformerConfig
+    params: PyTree
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def flatten(params: PyTree) -> dict[str, Any]:
+    """Returns {"encoder/layers_0/mlp/wo/kernel": array, …}."""
+    return flax.traverse_util.flatten_dict(params, sep="/")
+
+
+def unflatten(flat: Mapping[str, Any]) -> PyTree:
+    """The inverse of `flatten`."""
+    return flax.traverse_util.unflatten_dict(dict(flat), sep="/")
+
+
+def stack_layers(params: PyTree) -> PyTree:
+    """Stacks `layers_0`, `layers_1` … to `layers`, with the layers on axis 0 of each array."""
+    stacked: dict[str, Any] = {}
+    layers: dict[str, dict[int, Any]] = {}
+    for name, array in flatten(params).items():
+        match = _LAYER.fullmatch(name)
+        if match:
+            stack, number, rest = match.groups()
+            layers.setdefault(f"{stack}layers/{rest}", {})[int(number)] = array
+        else:
+            stacked[name] = array
+    for name, arrays in layers.items():
+        stacked[name] = np.stack([np.asarray(arrays[i]) for i in range(len(arrays))])
+    return unflatten(stacked)
+
+
+def unstack_layers(params: PyTree) -> PyTree:
+    """The inverse of `stack_layers`."""
+    flat: dict[str, Any] = {}
+    for name, array in flatten(params).items():
+        stack, found, rest = f"/{name}".partition("/layers/")
+        if not found:
+            flat[name] = array
+            continue
+        for i, layer in enumerate(np.asarray(array)):
+            flat[f"{stack}/layers_{i}/{rest}".lstrip("/")] = layer
+    return unflatten(flat)
+
+
+def content_hash(params: PyTree) -> str:
+    """Returns a SHA-256 that names the base model that parameters are.
+
+    It is taken over the sorted names, dtypes, shapes and bytes, and does not depend on the form
+    of the checkpoint, on scanned layers, or on soft prompts.
+    """
+    digest = hashlib.sha256()
+    flat = flatten(unstack_layers({k: v for k, v in params.items() if k not in PROMPTS}))
+    for name in sorted(flat):
+        array = np.ascontiguousarray(flat[name])
+        digest.update(f"{name} {array.dtype.name} {array.shape}\n".encode())
+        digest.update(array.view(np.uint8).data if array.size else b"")
+    return digest.hexdigest()
+
+
+def expected_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of each parameter that a model of this config has."""
+    module = Transformer(config)
+    tokens = jnp.ones((1, 4), jnp.int32)
+    variables = jax.eval_shape(
+        lambda: module.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
+    )
+    return {n: tuple(s.shape) for n, s in flatten(variables["params"]).items()}
+
+
+def check_params(config: TransformerConfig, params: PyTree, where: str = "checkpoint") -> None:
+    """Checks that parameters are those of a model.
+
+    Raises:
+      CheckpointError: naming the first missing, mis-shaped or unexpected parameter.
+    """
+    expected = expected_shapes(config)
+    found = {name: tuple(np.shape(array)) for name, array in flatten(params).items()}
+    for name, shape in expected.items():
+        if name not in found:
+            raise CheckpointError(
+                f"{where}: the parameter {name} {shape} is missing; is this a checkpoint of "
+                "another model?"
+            )
+        if found[name] != shape:
+            raise CheckpointError(
+                f"{where}: the parameter {name} has the shape {found[name]} but the model "
+                f"expects {shape}; use a config of the checkpoint's dimensions."
+            )
+    for name in found:
+        if name not in expected:
+            raise CheckpointError(
+                f"{where}: the parameter {name} {found[name]} is not one of the model's; is this "
+                "a checkpoint of another model?"
+            )

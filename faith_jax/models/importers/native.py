@@ -1,0 +1,211 @@
+"""Our own checkpoints: model.json beside parameters in Orbax's form.
+
+- An imported checkpoint is a folder with model.json and params/.
+- A training run's MODEL_DIR has model.json and checkpoints/<step>/params/. Where only a soft
+  prompt is trained, params hold nothing else, and model.json names the base model by path and
+  content hash.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+
+from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.importers.checkpoint import (
+    Checkpoint,
+    check_params,
+    content_hash,
+    flatten,
+    stack_layers,
+    unflatten,
+    unstack_layers,
+)
+
+MODEL_JSON = "model.json"
+FORMAT, VERSION = "faith_jax", 1
+
+
+def write_model_json(
+    folder: str | pathlib.Path,
+    config: TransformerConfig,
+    content_hash: str | None = None,
+    base: Mapping[str, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes the description of a model.
+
+    Args:
+      folder: where parameters lie, or MODEL_DIR of a run.
+      config: the model's.
+      content_hash: of whole parameters that do not change.
+      base: {"path", "content_hash"} of the model that a soft prompt belongs to.
+      metadata: where the parameters came from.
+    """
+    path = pathlib.Path(folder) / MODEL_JSON
+    described = {
+        "format": FORMAT,
+        "version": VERSION,
+        "family": "t5",
+        "config": config.to_dict(),
+        "content_hash": content_hash,
+        "base": None if base is None else dict(base),
+        "metadata": dict(metadata or {}),
+    }
+    beside = path.with_suffix(".tmp")
+    beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+    os.replace(beside, path)
+
+
+def read_model_json(folder: str | pathlib.Path) -> dict[str, Any]:
+    """Reads what `write_model_json` wrote.
+
+    Raises:
+      CheckpointError: where it is not readable as such.
+    """
+    path = pathlib.Path(folder) / MODEL_JSON
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise CheckpointError(f"{path}: not a readable model description ({error}).") from None
+    if not isinstance(described, dict) or described.get("format") != FORMAT:
+        raise CheckpointError(f"{path}: expected \"format\": \"{FORMAT}\"; this is another's file.")
+    if described.get("version") != VERSION:
+        raise CheckpointError(
+            f"{path}: version {described.get('version')!r} is not known here; update faith_jax."
+        )
+    return described
+
+
+def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
+    """Writes a checkpoint beside `folder` and renames it.
+
+    Raises:
+      CheckpointError: where `folder` exists.
+    """
+    folder = pathlib.Path(folder).absolute()
+    if folder.exists():
+        raise CheckpointError(f"{folder}: exists already; choose another folder.")
+    beside = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(beside / "params", checkpoint.params)
+    write_model_json(
+        beside,
+        checkpoint.config,
+        content_hash(checkpoint.params),
+        metadata=checkpoint.metadata,
+    )
+    os.replace(beside, folder)
+
+
+def is_native(path: str | pathlib.Path) -> bool:
+    """Whether `path` is a checkpoint of ours."""
+    return _model_folder(pathlib.Path(path)) is not None
+
+
+def read_native(path: str | pathlib.Path, base: str | None = None) -> Checkpoint:
+    """Reads a checkpoint of ours; one of a soft prompt with its base model.
+
+    Args:
+      path: an imported checkpoint, a MODEL_DIR (its newest step), or MODEL_DIR/checkpoints/<step>.
+      base: where the base model is, if not where it was.
+
+    Raises:
+      CheckpointError: on a checkpoint that is not whole, or whose base is missing or another.
+    """
+    path = pathlib.Path(path).absolute()
+    folder = _model_folder(path)
+    if folder is None:
+        raise CheckpointError(f"{path}: there is no {MODEL_JSON} here.")
+    described = read_model_json(folder)
+    try:
+        config = TransformerConfig.from_dict(described["config"])
+    except (ConfigError, TypeError, KeyError) as error:
+        raise CheckpointError(f"{folder / MODEL_JSON}: field 'config': {error}") from None
+    params = _read_params(_params_folder(path, folder))
+    metadata = dict(described.get("metadata") or {}) | {"source": str(path)}
+    if described.get("base"):
+        params = _with_base(params, described["base"], base, config, path)
+    check_params(config, params, str(path))
+    return Checkpoint(config, params, metadata)
+
+
+def _model_folder(path: pathlib.Path) -> pathlib.Path | None:
+    for folder in (path, path.parent.parent):
+        if (folder / MODEL_JSON).is_file():
+            return folder
+    return None
+
+
+def _params_folder(path: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    if (path / "params").is_dir():
+        return path / "params"
+    steps = [
+        int(step.name)
+        for step in (folder / "checkpoints").glob("*")
+        if step.name.isdigit() and (step / "params").is_dir()
+    ]
+    if not steps:
+        raise CheckpointError(f"{path}: no checkpoint has been written here yet.")
+    return folder / "checkpoints" / str(max(steps)) / "params"
+
+
+def _read_params(folder: pathlib.Path) -> dict[str, Any]:
+    try:
+        with ocp.StandardCheckpointer() as checkpointer:
+            tree = checkpointer.metadata(folder).item_metadata.tree
+            # As NumPy arrays, whatever devices wrote them.
+            template = jax.tree.map(lambda x: np.empty(x.shape, x.dtype), tree)
+            with ocp.PyTreeCheckpointer() as reader:
+                restored = reader.restore(
+                    folder,
+                    args=ocp.args.PyTreeRestore(
+                        item=template,
+                        restore_args=jax.tree.map(
+                            lambda _: ocp.RestoreArgs(restore_type=np.ndarray), template
+                        ),
+                    ),
+                )
+    except Exception as error:  # Orbax and TensorStore raise many kinds for a broken folder
+        reason = " ".join(str(error).split())[:200]
+        raise CheckpointError(f"{folder}: not a whole checkpoint ({reason}).") from error
+    return restored
+
+
+def _with_base(
+    params: dict[str, Any],
+    described: Mapping[str, str],
+    base: str | None,
+    config: TransformerConfig,
+    path: pathlib.Path,
+) -> dict[str, Any]:
+    from faith_jax.models.importers.formats import open_checkpoint
+
+    where = base or described["path"]
+    try:
+        opened = open_checkpoint(where)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{path}: its base model cannot be opened ({error}); say where it is with base=."
+        ) from None
+    found = content_hash(opened.params)
+    if found != described["content_hash"]:
+        raise CheckpointError(
+            f"{path}: its base model has the content hash {described['content_hash'][:12]}… but "
+            f"{where} has {found[:12]}…; it belongs to another model."
+        )
+    whole = opened.params
+    if config.scan_layers and not opened.config.scan_layers:
+        whole = stack_layers(whole)
+    elif opened.config.scan_layers and not config.scan_layers:
+        whole = unstack_layers(whole)
+    return unflatten(flatten(whole) | flatten(params))
