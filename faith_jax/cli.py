@@ -136,6 +136,8 @@ def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) 
     options.bindings = bindings
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("faith_jax").setLevel(logging.INFO)
+    # Orbax and SeqIO warn of what is in order here (absent optional files, generous lengths).
+    logging.getLogger("absl").setLevel(logging.ERROR)
     return _guarded(lambda: options.run(options), parser.prog)
 
 

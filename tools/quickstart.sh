@@ -19,6 +19,6 @@ echo "2/3  Prompt-tuning it: 5 soft tokens learn, the model is frozen"
 echo "3/3  Responding to the topics kept for testing"
 rm -rf "$output/responses"
 "$t5x" infer --gin_file=runs/infer.gin --gin.CHECKPOINT_PATH="$output/prompt" \
-  --gin.MIXTURE_OR_TASK_NAME=npov_generate_sample --gin.DECODE_LENGTH=192 \
+  --gin.MIXTURE_OR_TASK_NAME=npov_generate_sample --gin.DECODE_LENGTH=224 \
   --gin.INFER_OUTPUT_DIR="$output/responses"
 "$PYTHON" "$repository/tools/show_response.py" "$output"

@@ -121,8 +121,11 @@ class DecodedEvaluation:
             progress = Progress("decoding", len(rows))
             decoded = self._decoder(params, [tokens for _, tokens in rows])
             progress.update(len(rows))
+            # SeqIO makes one array of all predictions, so they are padded to one length.
+            longest = max(len(row.tokens) for row in decoded)
             return [
-                (i, [int(t) for t in row.tokens]) for (i, _), row in zip(rows, decoded, strict=True)
+                (i, np.pad(row.tokens, (0, longest - len(row.tokens))).tolist())
+                for (i, _), row in zip(rows, decoded, strict=True)
             ]
 
         metrics, _ = self._evaluator.evaluate(
