@@ -109,6 +109,8 @@ class MultiHeadAttention(nn.Module):
           [batch, query_length, embed].
         """
         query = self._project("query", inputs)
+        key: Array
+        value: Array
         if encoded is None and self.has_variable("encoder_cache", "key"):
             key = self.get_variable("encoder_cache", "key")
             value = self.get_variable("encoder_cache", "value")

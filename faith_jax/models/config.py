@@ -10,6 +10,22 @@ DTYPES = ("float32", "bfloat16")
 REMAT_POLICIES = ("none", "minimal", "full")
 ACTIVATIONS = ("gelu", "relu", "silu", "linear")
 
+_POSITIVE = (
+    "vocab_size",
+    "emb_dim",
+    "num_heads",
+    "num_encoder_layers",
+    "num_decoder_layers",
+    "head_dim",
+    "mlp_dim",
+    "relative_attention_num_buckets",
+    "relative_attention_max_distance",
+)
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig:
@@ -30,8 +46,9 @@ class TransformerConfig:
       logits_via_embedding: True is T5 1.0's tied output, scaled by `emb_dim ** -0.5`.
       float32_attention_logits: compute query-key products in float32 under bfloat16 too. The
         softmax is always float32.
-      relative_attention_num_buckets: buckets of T5's relative position bias.
-      relative_attention_max_distance: distance from which all positions share a bucket.
+      relative_attention_num_buckets: buckets of T5's relative position bias, even and >= 4.
+      relative_attention_max_distance: distance from which all positions share a bucket; more
+        than half the number of buckets.
       layer_norm_epsilon: added to the mean square in the norm.
       scan_layers: stack the layers' parameters and loop with `lax.scan`: one compiled layer
         instead of `num_layers`.
@@ -63,13 +80,27 @@ class TransformerConfig:
 
     def __post_init__(self):
         object.__setattr__(self, "mlp_activations", tuple(self.mlp_activations))
-        for name in ("vocab_size", "emb_dim", "num_heads", "head_dim", "mlp_dim"):
-            self._require(name, getattr(self, name) > 0, "a positive whole number")
+        for name in _POSITIVE:
+            self._require(name, _is_whole(getattr(self, name), 1), "a positive whole number")
         for name in ("encoder_prompt_length", "decoder_prompt_length"):
-            self._require(name, getattr(self, name) >= 0, "0 or a positive whole number")
+            self._require(name, _is_whole(getattr(self, name), 0), "0 or a positive whole number")
+        buckets = self.relative_attention_num_buckets
+        self._require(
+            "relative_attention_num_buckets",
+            buckets >= 4 and buckets % 2 == 0,
+            "an even number >= 4",
+        )
+        self._require(
+            "relative_attention_max_distance",
+            self.relative_attention_max_distance > buckets // 2,
+            f"more than half of the {buckets} buckets",
+        )
+        self._require("layer_norm_epsilon", self.layer_norm_epsilon > 0, "a positive number")
         self._require("dtype", self.dtype in DTYPES, f"one of {DTYPES}")
         self._require("dropout_rate", 0 <= self.dropout_rate < 1, "a share in [0, 1)")
-        self._require("remat_policy", self.remat_policy in REMAT_POLICIES, f"of {REMAT_POLICIES}")
+        self._require(
+            "remat_policy", self.remat_policy in REMAT_POLICIES, f"one of {REMAT_POLICIES}"
+        )
         self._require(
             "mlp_activations",
             0 < len(self.mlp_activations) <= 2 and set(self.mlp_activations) <= set(ACTIVATIONS),
@@ -104,10 +135,13 @@ class TransformerConfig:
         """Reads what `to_dict` wrote.
 
         Raises:
-          ConfigError: on a field that no model has, naming the nearest ones.
+          ConfigError: on a field that no model has, naming the nearest ones; without
+            `vocab_size`; on a value out of its range.
         """
         known = {f.name for f in dataclasses.fields(cls)}
         for name in fields:
             if name not in known:
                 raise ConfigError(f"Unknown model setting {name!r}.{did_you_mean(name, known)}")
+        if "vocab_size" not in fields:
+            raise ConfigError("The model settings have no 'vocab_size', which has no default.")
         return cls(**fields)

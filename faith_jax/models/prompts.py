@@ -5,7 +5,7 @@ Reference: Lester 2021; Chang 2024, appendix B (5 vectors, started from a random
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +17,12 @@ from faith_jax.models.layers import param_with_axes
 from faith_jax.types import Array
 
 
+def _symmetric_uniform(key: Array, shape: Sequence[int], dtype: Any, scale: float = 0.5) -> Array:
+    return jax.random.uniform(key, shape, dtype, minval=-scale, maxval=scale)
+
+
 class SoftPrompt(nn.Module):
-    """A prompt of trained vectors.
+    """A prompt of trained vectors, uniform in [-0.5, 0.5) until an initialiser sets them.
 
     Attributes:
       length: number of vectors.
@@ -33,7 +37,7 @@ class SoftPrompt(nn.Module):
         """Puts the prompt in front: [batch, length, embed] -> [batch, prompt + length, embed]."""
         vectors = param_with_axes(
             "embedding",
-            nn.initializers.uniform(1.0),
+            _symmetric_uniform,
             (self.length, self.features),
             jnp.float32,
             axes=("prompt", "embed"),
@@ -56,7 +60,7 @@ def uniform(scale: float = 0.5) -> PromptInitializer:
     """Uniform in [-scale, scale), whatever the vocabulary."""
 
     def initialize(key: Array, length: int, embedding: Array) -> Array:
-        return jax.random.uniform(key, (length, embedding.shape[1]), minval=-scale, maxval=scale)
+        return _symmetric_uniform(key, (length, embedding.shape[1]), jnp.float32, scale)
 
     return initialize
 
@@ -104,29 +108,36 @@ def class_labels(
             raise ConfigError(
                 f"class_labels: {len(labels)} labels do not fit a prompt of {length} vectors."
             )
-        rows = []
-        for label in labels:
-            tokens = list(encode(label))
-            if not tokens:
-                raise ConfigError(f"class_labels: the label {label!r} has no tokens.")
-            rows.append(jnp.mean(jnp.take(embedding, jnp.asarray(tokens), axis=0), axis=0))
-        rest = fill(key, length - len(rows), embedding)
-        return jnp.concatenate([jnp.stack(rows).astype(jnp.float32), rest]) if rows else rest
+        rows = [_label_mean(label, encode(label), embedding) for label in labels]
+        if len(rows) < length:
+            rows += list(fill(key, length - len(rows), embedding))
+        return jnp.stack(rows).astype(jnp.float32)
 
     return initialize
 
 
+def _label_mean(label: str, tokens: Sequence[int], embedding: Array) -> Array:
+    """Returns the mean embedding [embed] of a label's tokens."""
+    if not len(tokens):
+        raise ConfigError(f"class_labels: the label {label!r} has no tokens.")
+    if max(tokens) >= embedding.shape[0]:
+        raise ConfigError(
+            f"class_labels: the label {label!r} has token {max(tokens)}, but the model's "
+            f"vocabulary ends at {embedding.shape[0] - 1}; use the model's own vocabulary."
+        )
+    return jnp.mean(jnp.take(embedding, jnp.asarray(tokens), axis=0), axis=0)
+
+
 def from_npy(path: str) -> PromptInitializer:
-    """The vectors of a .npy file of [length, embed]."""
+    """The vectors of a .npy file of floats [length, embed].
+
+    The returned initialiser raises an InputError on a file that is absent, no .npy file, of
+    another shape, or that holds NaN or infinity.
+    """
 
     def initialize(key: Array, length: int, embedding: Array) -> Array:
         del key
-        try:
-            vectors = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(
-                f"{path}: not a readable .npy file of a prompt ({str(error).splitlines()[0]})."
-            ) from None
+        vectors = _load_npy(path)
         expected = (length, embedding.shape[1])
         if vectors.shape != expected or vectors.dtype.kind != "f":
             raise InputError(
@@ -134,6 +145,18 @@ def from_npy(path: str) -> PromptInitializer:
                 f"{vectors.dtype} {vectors.shape}; set PROMPT_LENGTH to the file's length and "
                 "use the base model it was made for."
             )
+        if not np.isfinite(vectors).all():
+            row = int(np.argwhere(~np.isfinite(vectors))[0][0])
+            raise InputError(f"{path}: expected finite numbers, but vector {row} has others.")
         return jnp.asarray(vectors, jnp.float32)
 
     return initialize
+
+
+def _load_npy(path: str) -> np.ndarray:
+    try:
+        with open(path, "rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise InputError(f"{path}: not a readable .npy file of a prompt ({reason}).") from None
