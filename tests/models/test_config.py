@@ -1,0 +1,60 @@
+import json
+
+import pytest
+
+from faith_jax.errors import ConfigError
+from faith_jax.models.config import TransformerConfig
+
+
+def test_to_dict_is_json_and_comes_back_equal():
+    config = TransformerConfig(
+        vocab_size=100, mlp_activations=("gelu", "linear"), encoder_prompt_length=5
+    )
+    fields = json.loads(json.dumps(config.to_dict()))
+    assert TransformerConfig.from_dict(fields) == config
+    assert hash(TransformerConfig.from_dict(fields)) == hash(config)  # static under jit
+    assert fields["mlp_activations"] == ["gelu", "linear"]
+
+
+def test_replace_changes_one_field_and_checks_it():
+    config = TransformerConfig(vocab_size=100)
+    assert config.replace(dtype="bfloat16").to_dict() == config.to_dict() | {"dtype": "bfloat16"}
+    with pytest.raises(ConfigError, match="dtype"):
+        config.replace(dtype="float16")
+
+
+def test_names_of_the_input_kernels_are_t5s():
+    config = TransformerConfig(vocab_size=100)
+    assert config.mlp_kernels == ("wi",)
+    assert config.replace(mlp_activations=("gelu", "linear")).mlp_kernels == ("wi_0", "wi_1")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("vocab_size", 0, "expected a positive whole number, got 0"),
+        ("emb_dim", 8.5, "expected a positive whole number, got 8.5"),
+        ("num_heads", "8", "expected a positive whole number, got '8'"),
+        ("num_decoder_layers", 0, "expected a positive whole number, got 0"),
+        ("head_dim", True, "expected a positive whole number, got True"),
+        ("encoder_prompt_length", -1, "expected 0 or a positive whole number, got -1"),
+        ("dtype", "float64", r"expected one of \('float32', 'bfloat16'\), got 'float64'"),
+        ("dropout_rate", 1.0, r"expected a share in \[0, 1\), got 1.0"),
+        ("remat_policy", "some", "expected one of .*'minimal'.*, got 'some'"),
+        ("mlp_activations", ("tanh",), "expected one or two of .*'gelu'"),
+        ("mlp_activations", (), "expected one or two of"),
+        ("relative_attention_num_buckets", 5, "expected an even number >= 4, got 5"),
+        ("relative_attention_max_distance", 16, "expected more than half of the 32 buckets"),
+        ("layer_norm_epsilon", 0.0, "expected a positive number, got 0.0"),
+    ],
+)
+def test_values_out_of_range_name_the_field(field, value, message):
+    with pytest.raises(ConfigError, match=f"TransformerConfig.{field}: {message}"):
+        TransformerConfig(**({"vocab_size": 100} | {field: value}))
+
+
+def test_unknown_and_missing_settings_are_named():
+    with pytest.raises(ConfigError, match=r"'num_head'\. Did you mean 'num_heads'"):
+        TransformerConfig.from_dict({"vocab_size": 100, "num_head": 8})
+    with pytest.raises(ConfigError, match="no 'vocab_size'"):
+        TransformerConfig.from_dict({"emb_dim": 8})

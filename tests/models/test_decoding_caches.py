@@ -1,0 +1,136 @@
+"""Cached decoding, ours and in T5X's way, against teacher-forced logits."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from faith_jax.errors import ConfigError
+from faith_jax.models.transformer import Transformer
+from tests.models.tiny import TINY, apply, logits, model_and_params, rows, shift_right, stack_layers
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+INPUTS = rows(6, 2, seed=1)
+TARGETS = rows(5, 5, seed=2)
+STEPS = TARGETS.shape[1]
+TOLERANCE = 1e-5
+
+
+def scanned_or_not(config, scan):
+    """Returns the same model with its layers in a list or in a stack."""
+    module, params = model_and_params(config)
+    if not scan:
+        return module, params
+    return Transformer(config.replace(scan_layers=True)), stack_layers(params)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 3))
+def start(module, params, inputs, max_decode_length):
+    encoded = module.apply({"params": params}, inputs, None, False, method="encode")
+    _, caches = module.apply(
+        {"params": params},
+        encoded,
+        inputs,
+        max_decode_length,
+        method="start_decoding",
+        mutable=["cache", "encoder_cache"],
+    )
+    return caches
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def step(module, variables, inputs, tokens):
+    return module.apply(variables, inputs, tokens, method="decode_step", mutable=["cache"])
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def t5x_step(module, variables, encoded, inputs, tokens):
+    return module.apply(
+        variables,
+        encoded,
+        inputs,
+        tokens,
+        tokens,
+        enable_dropout=False,
+        decode=True,
+        max_decode_length=STEPS,
+        mutable=["cache"],
+        method="decode",
+    )
+
+
+@pytest.mark.parametrize("scan", [False, True], ids=["unrolled", "scanned"])
+@pytest.mark.parametrize("decoder_prompt", [0, 2])
+@pytest.mark.parametrize("encoder_prompt", [0, 3])
+def test_decode_steps_give_the_teacher_forced_logits(encoder_prompt, decoder_prompt, scan):
+    config = TINY.replace(
+        encoder_prompt_length=encoder_prompt, decoder_prompt_length=decoder_prompt
+    )
+    expected = logits(*model_and_params(config), INPUTS, TARGETS)
+    module, params = scanned_or_not(config, scan)
+    variables = {"params": params} | start(module, params, INPUTS, STEPS)
+    assert int(variables["cache"]["decoder"]["cache_index"]) == decoder_prompt
+    decoder_inputs = shift_right(TARGETS)
+    for i in range(STEPS):
+        found, updated = step(module, variables, INPUTS, decoder_inputs[:, i])
+        np.testing.assert_allclose(found, expected[:, i], atol=TOLERANCE)
+        variables |= updated
+    assert int(variables["cache"]["decoder"]["cache_index"]) == decoder_prompt + STEPS
+
+
+@pytest.mark.parametrize("scan", [False, True], ids=["unrolled", "scanned"])
+@pytest.mark.parametrize("encoder_prompt", [0, 3])
+def test_t5x_way_of_decoding_gives_the_teacher_forced_logits(encoder_prompt, scan):
+    config = TINY.replace(encoder_prompt_length=encoder_prompt)
+    expected = logits(*model_and_params(config), INPUTS, TARGETS)
+    module, params = scanned_or_not(config, scan)
+    assert module.scan_layers == scan  # T5X reads it to find the batch axis of the caches
+    encoded = apply(module, params, INPUTS, enable_dropout=False, method="encode")
+    make_cache = functools.partial(module.apply, decode=True, enable_dropout=False)
+    ones = np.ones_like(TARGETS)
+    _, variables = jax.jit(
+        lambda p: make_cache({"params": p}, INPUTS, ones, ones, mutable=["cache"])
+    )(params)
+    assert set(variables) == {"cache"}
+    variables |= {"params": params}
+    decoder_inputs = shift_right(TARGETS)
+    for i in range(STEPS):
+        arguments = (encoded, INPUTS, decoder_inputs[:, i : i + 1])
+        found, updated = t5x_step(module, variables, *arguments)
+        np.testing.assert_allclose(found[:, 0], expected[:, i], atol=TOLERANCE)
+        variables |= updated
+
+
+def test_caches_have_the_batch_in_front_and_room_for_the_prompt():
+    config = TINY.replace(encoder_prompt_length=3, decoder_prompt_length=2)
+    module, params = model_and_params(config)
+    caches = jax.eval_shape(functools.partial(start, module, max_decode_length=9), params, INPUTS)
+    layer = caches["cache"]["decoder"]["layers_1"]["self_attention"]
+    assert layer["cached_key"].shape == layer["cached_value"].shape == (2, 2, 2 + 9, 4)
+    layer = caches["encoder_cache"]["decoder"]["layers_1"]["encoder_decoder_attention"]
+    assert layer["key"].shape == layer["value"].shape == (2, 2, 3 + 6, 4)
+
+
+def test_decode_step_refuses_to_run_without_its_caches():
+    module, params = model_and_params()
+    caches = start(module, params, INPUTS, STEPS)
+    for name in ("cache", "encoder_cache"):
+        variables = {"params": params} | {k: v for k, v in caches.items() if k != name}
+        with pytest.raises(ValueError, match=rf"start_decoding makes; missing: \['{name}'\]"):
+            step(module, variables, INPUTS, TARGETS[:, 0])
+
+
+def test_what_t5x_cannot_decode_is_refused():
+    module, params = model_and_params(TINY.replace(decoder_prompt_length=2))
+    encoded = np.zeros((2, 6, 8), np.float32)
+    options = {"decode": True, "enable_dropout": False, "method": "decode", "mutable": ["cache"]}
+    arguments = ({"params": params}, encoded, INPUTS, TARGETS, TARGETS)
+    with pytest.raises(ConfigError, match="no place for a decoder prompt"):
+        module.apply(*arguments, **options)
+    module, params = model_and_params()
+    segments = np.ones_like(TARGETS)
+    arguments = ({"params": params}, *arguments[1:], np.ones_like(INPUTS), segments)
+    with pytest.raises(ConfigError, match="Packed inputs cannot be decoded"):
+        module.apply(*arguments, **options)

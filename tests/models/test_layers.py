@@ -1,0 +1,198 @@
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faith_jax.models.layers import (
+    Embedding,
+    FeedForward,
+    Projection,
+    RelativePositionBias,
+    RMSNorm,
+    relative_position_bucket,
+)
+
+
+def bucket_by_reading_the_paper(relative_position, bidirectional, num_buckets, max_distance):
+    """One position at a time, in whole numbers: Raffel 2020, section 2.1.
+
+    The nearest distances have a bucket each; from there to `max_distance` the buckets grow
+    logarithmically, beyond which all distances share the last one.
+    """
+    after = 0
+    if bidirectional:
+        num_buckets //= 2  # half for keys before the query, half for those after
+        after = num_buckets if relative_position > 0 else 0
+        distance = abs(relative_position)
+    else:
+        distance = max(-relative_position, 0)  # keys after the query are never seen
+    exact = num_buckets // 2
+    if distance < exact:
+        return after + distance
+    coarse = num_buckets - exact
+    # The largest k with log(distance/exact) / log(max_distance/exact) * coarse >= k, as powers.
+    k = 0
+    while k < coarse - 1 and (
+        distance**coarse * exact ** (k + 1) >= max_distance ** (k + 1) * exact**coarse
+    ):
+        k += 1
+    return after + exact + k
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (8, 12), (16, 200)])
+def test_buckets_are_those_of_the_paper(bidirectional, num_buckets, max_distance):
+    positions = np.arange(-300, 301)
+    found = relative_position_bucket(
+        jnp.asarray(positions),
+        bidirectional=bidirectional,
+        num_buckets=num_buckets,
+        max_distance=max_distance,
+    )
+    expected = [
+        bucket_by_reading_the_paper(int(p), bidirectional, num_buckets, max_distance)
+        for p in positions
+    ]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("relative_position", "bidirectional", "bucket"),
+    [
+        (0, True, 0),
+        (-1, True, 1),
+        (-7, True, 7),  # the last distance with a bucket of its own
+        (-8, True, 8),
+        (-127, True, 15),
+        (-128, True, 15),
+        (-100_000, True, 15),
+        (1, True, 17),
+        (7, True, 23),
+        (128, True, 31),
+        (1, False, 0),  # the future
+        (0, False, 0),
+        (-15, False, 15),
+        (-16, False, 16),
+        (-127, False, 31),
+        (-128, False, 31),
+    ],
+)
+def test_boundary_values_of_t5s_buckets(relative_position, bidirectional, bucket):
+    found = relative_position_bucket(
+        jnp.array([relative_position]),
+        bidirectional=bidirectional,
+        num_buckets=32,
+        max_distance=128,
+    )
+    assert found[0] == bucket
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    num_buckets=st.integers(2, 32).map(lambda n: 2 * n),
+    beyond=st.integers(1, 200),
+    bidirectional=st.booleans(),
+)
+def test_buckets_stay_in_range_and_never_fall_with_the_distance(num_buckets, beyond, bidirectional):
+    found = np.asarray(
+        relative_position_bucket(
+            -np.arange(400),
+            bidirectional=bidirectional,
+            num_buckets=num_buckets,
+            max_distance=num_buckets // 2 + beyond,
+        )
+    )
+    assert found.min() == 0
+    assert found.max() == (num_buckets // 2 if bidirectional else num_buckets) - 1
+    assert np.all(np.diff(found) >= 0)
+
+
+def test_position_bias_looks_its_bucket_up_for_each_head():
+    module = RelativePositionBias(num_heads=2, bidirectional=False, num_buckets=4, max_distance=8)
+    table = np.array([[0.0, 1.0, 2.0, 3.0], [10.0, 11.0, 12.0, 13.0]])
+    found = module.apply(
+        {"params": {"rel_embedding": table}}, jnp.array([2, 3]), jnp.array([0, 1, 2, 3])
+    )
+    # Distances 2 1 0 and the future, 3 2 1 0; with 2 exact buckets, 2 and 3 share the next.
+    np.testing.assert_array_equal(found[0, 0], [[2, 1, 0, 0], [2, 2, 1, 0]])
+    np.testing.assert_array_equal(found[0, 1], found[0, 0] + 10)
+
+
+def test_norm_divides_by_the_root_mean_square_and_subtracts_no_mean():
+    found = RMSNorm().apply({"params": {"scale": np.array([1.0, 10.0])}}, jnp.array([3.0, 4.0]))
+    root_mean_square = math.sqrt((9 + 16) / 2)
+    np.testing.assert_allclose(found, [3 / root_mean_square, 40 / root_mean_square], rtol=1e-6)
+
+
+def test_norm_of_zeros_is_zero():
+    found = RMSNorm().apply({"params": {"scale": np.ones(2)}}, jnp.zeros(2))
+    np.testing.assert_array_equal(found, [0, 0])
+
+
+def test_norm_of_bfloat16_is_computed_in_float32():
+    # Summed in bfloat16, ones stop counting at 256 and the mean square would not be 1.
+    module = RMSNorm(dtype="bfloat16")
+    found = module.apply({"params": {"scale": np.ones(2000)}}, jnp.ones(2000, jnp.bfloat16))
+    assert found.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(found.astype(np.float32), np.ones(2000))
+
+
+def test_projection_has_no_bias():
+    kernel = np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
+    found = Projection(3, ("embed", "mlp")).apply(
+        {"params": {"kernel": kernel}}, jnp.array([[2.0, 1.0], [0.0, 0.0]])
+    )
+    np.testing.assert_array_equal(found, [[12.0, 24.0, 36.0], [0.0, 0.0, 0.0]])
+
+
+def test_embedding_looks_rows_up_as_integers():
+    module = Embedding(3, 2, dtype="bfloat16")
+    params = {"params": {"embedding": np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])}}
+    found = module.apply(params, jnp.array([[2, 0]]))
+    assert found.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(found.astype(np.float32), [[[4, 5], [0, 1]]])
+    np.testing.assert_array_equal(module.apply(params, jnp.array([[2.0, 0.0]])), found)
+
+
+def gelu(x):
+    """The tanh form that T5 1.1 uses."""
+    return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+@pytest.mark.parametrize(
+    ("activations", "names", "expected"),
+    [
+        (("relu",), ("wi",), [2.0 * 5.0 + 0.0 * 7.0]),
+        (("linear",), ("wi",), [2.0 * 5.0 - 3.0 * 7.0]),
+        (
+            ("gelu", "linear"),
+            ("wi_0", "wi_1"),
+            [gelu(2.0) * 0.5 * 5.0 + gelu(-3.0) * 4.0 * 7.0],
+        ),
+    ],
+)
+def test_feed_forward_by_hand(activations, names, expected):
+    module = FeedForward(2, activations, names)
+    kernels = [np.array([[2.0, -3.0]]), np.array([[0.5, 4.0]])]
+    params = {name: {"kernel": k} for name, k in zip(names, kernels, strict=False)}
+    params["wo"] = {"kernel": np.array([[5.0], [7.0]])}
+    found = module.apply({"params": params}, jnp.ones((1, 1, 1)), deterministic=True)
+    np.testing.assert_allclose(found[0, 0], expected, rtol=1e-6)
+
+
+def test_feed_forward_drops_inner_units_for_the_whole_length():
+    module = FeedForward(64, ("linear",), ("wi",), dropout_rate=0.5)
+    params = {"wi": {"kernel": np.ones((1, 64))}, "wo": {"kernel": np.ones((64, 1))}}
+    found = module.apply(
+        {"params": params},
+        jnp.ones((1, 5, 1)),
+        deterministic=False,
+        rngs={"dropout": jax.random.key(0)},
+    )
+    kept = found[0, :, 0] / 2  # each kept unit counts 1 / (1 - 0.5)
+    assert np.all(kept == kept[0])
+    assert 16 < kept[0] < 48

@@ -1,0 +1,112 @@
+import functools
+import importlib.util
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.transformer import Transformer
+from tests.paths import REPOSITORY
+
+_SPEC = importlib.util.spec_from_file_location(
+    "update_parameter_snapshot", REPOSITORY / "tools" / "update_parameter_snapshot.py"
+)
+update_parameter_snapshot = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(update_parameter_snapshot)
+
+TESTDATA = REPOSITORY / "tests" / "testdata"
+OURS = json.loads((TESTDATA / "parameters.json").read_text())
+T5X = json.loads((TESTDATA / "t5x_parameters.json").read_text())
+
+
+def differences(expected, found):
+    """Returns one line for each parameter that differs."""
+    return [
+        f"{name}: expected {expected.get(name, 'no such parameter')}, "
+        f"got {found.get(name, 'no such parameter')}"
+        for name in sorted(expected | found)
+        if expected.get(name) != found.get(name)
+    ]
+
+
+@pytest.mark.parametrize("name", list(update_parameter_snapshot.CONFIGS))
+def test_parameters_are_those_of_the_snapshot(name):
+    config = update_parameter_snapshot.CONFIGS[name]
+    found = update_parameter_snapshot.snapshot(config)
+    assert OURS[name]["config"] == found["config"]
+    lines = differences(OURS[name]["parameters"], found["parameters"])
+    assert not lines, (
+        "The model's parameters have changed, so that saved checkpoints would not load:\n"
+        + "\n".join(lines)
+        + "\nIf the change is meant, and importers and checkpoints of before are cared for, run "
+        "tools/update_parameter_snapshot.py. T5X's names must stay: see the next test."
+    )
+
+
+@pytest.mark.parametrize("version", list(T5X))
+def test_parameters_are_those_of_t5x(version):
+    config = TransformerConfig.from_dict(T5X[version]["config"])
+    found = update_parameter_snapshot.parameters(Transformer(config))
+    lines = differences(T5X[version]["parameters"], found)
+    assert not lines, (
+        "T5X's checkpoints would no longer load. The names are T5X's own and no reason on our "
+        "side makes it right to change this snapshot; only a new T5X does "
+        "(tools/compare_with_t5x.py --write_snapshot):\n" + "\n".join(lines)
+    )
+
+
+# Of the published checkpoints google/t5-v1_1-small, t5-v1_1-base and t5-small.
+PUBLISHED = {
+    "t5_1_1_small": (76_961_152, (512, 6, 8, 64, 1024, ("gelu", "linear"), False)),
+    "t5_1_1_base": (247_577_856, (768, 12, 12, 64, 2048, ("gelu", "linear"), False)),
+    "t5_1_0_small": (60_506_624, (512, 8, 6, 64, 2048, ("relu",), True)),
+}
+
+
+@pytest.mark.parametrize("size", list(PUBLISHED))
+@pytest.mark.parametrize("scan", [False, True])
+def test_published_sizes_have_the_published_number_of_parameters(size, scan):
+    count, (emb_dim, heads, layers, head_dim, mlp_dim, activations, tied) = PUBLISHED[size]
+    config = TransformerConfig(
+        vocab_size=32128,
+        emb_dim=emb_dim,
+        num_heads=heads,
+        num_encoder_layers=layers,
+        num_decoder_layers=layers,
+        head_dim=head_dim,
+        mlp_dim=mlp_dim,
+        mlp_activations=activations,
+        logits_via_embedding=tied,
+        scan_layers=scan,
+    )
+    tokens = jnp.ones((1, 2), jnp.int32)
+    init = functools.partial(Transformer(config).init, enable_dropout=False)
+    params = jax.eval_shape(init, jax.random.key(0), tokens, tokens, tokens)["params"]
+    assert sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params)) == count
+
+
+def test_start_of_the_parameters_has_t5s_spread():
+    config = TransformerConfig(
+        vocab_size=600, emb_dim=256, num_heads=4, head_dim=64, mlp_dim=400, num_encoder_layers=1
+    ).replace(num_decoder_layers=1)
+    tokens = jnp.ones((1, 2), jnp.int32)
+    init = jax.jit(functools.partial(Transformer(config).init, enable_dropout=False))
+    params = init(jax.random.key(3), tokens, tokens, tokens)["params"]
+    attention = params["encoder"]["layers_0"]["attention"]
+    # Mesh TensorFlow T5's: 1/sqrt(fan in), with attention's 1/sqrt(head_dim) in the query kernel.
+    expected = {
+        "query": 1 / np.sqrt(256 * 64),
+        "key": 1 / np.sqrt(256),
+        "value": 1 / np.sqrt(256),
+        "out": 1 / np.sqrt(4 * 64),
+    }
+    for name, deviation in expected.items():
+        np.testing.assert_allclose(np.std(attention[name]["kernel"]), deviation, rtol=0.02)
+    mlp = params["decoder"]["layers_0"]["mlp"]
+    np.testing.assert_allclose(np.std(mlp["wi"]["kernel"]), 1 / np.sqrt(256), rtol=0.02)
+    np.testing.assert_allclose(np.std(mlp["wo"]["kernel"]), 1 / np.sqrt(400), rtol=0.02)
+    np.testing.assert_allclose(np.std(params["token_embedder"]["embedding"]), 1.0, rtol=0.02)
+    assert np.all(params["encoder"]["encoder_norm"]["scale"] == 1.0)

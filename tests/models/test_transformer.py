@@ -1,0 +1,282 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax.errors import InvalidRngError
+
+from faith_jax.errors import ConfigError
+from faith_jax.models.transformer import Transformer, attention_mask
+from tests.models.tiny import TINY, apply, logits, model_and_params, rows, shift_right, stack_layers
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+PROMPTS = TINY.replace(encoder_prompt_length=3, decoder_prompt_length=2)
+TIED = TINY.replace(mlp_activations=("relu",), logits_via_embedding=True)
+CONFIGS = {"t5_1_1": TINY, "t5_1_0": TIED, "prompts": PROMPTS}
+# Two summation orders of the same float32 numbers, over layers of width 8.
+TOLERANCE = 1e-5
+# Its generator compiles several times faster than the default one, and dropout takes either.
+KEYS = [jax.random.key(seed, impl="rbg") for seed in (0, 1)]
+
+INPUTS = rows(7, 4, 2, seed=1)
+TARGETS = rows(6, 3, 5, seed=2)
+VALID = TARGETS > 0
+
+
+@functools.cache
+def reference_logits(config):
+    return np.asarray(logits(*model_and_params(config), INPUTS, TARGETS))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def loss_and_gradients(module, params, dropout_key=None):
+    def loss(params):
+        found = module.apply(
+            {"params": params},
+            INPUTS,
+            shift_right(TARGETS),
+            TARGETS,
+            enable_dropout=dropout_key is not None,
+            rngs=None if dropout_key is None else {"dropout": dropout_key},
+        )
+        log_probs = jax.nn.log_softmax(found)
+        return -jnp.sum(jnp.take_along_axis(log_probs, TARGETS[..., None], -1)[..., 0] * VALID)
+
+    return jax.value_and_grad(loss)(params)
+
+
+def assert_trees_close(found, expected, rtol=1e-5, atol=1e-5):
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_no_gradient_flows_from_the_future(config):
+    module, params = model_and_params(config)
+    length = 5
+
+    def hidden(embeddings):
+        encoder_inputs = INPUTS[:1]
+        encoded = module.apply({"params": params}, encoder_inputs, None, False, method="encode")
+        found = module.apply(
+            {"params": params},
+            embeddings,
+            encoded,
+            encoder_inputs,
+            enable_dropout=False,
+            method="decode_embeddings",
+        )
+        return found[0] @ jnp.arange(1.0, 1.0 + config.emb_dim)
+
+    embeddings = np.random.default_rng(3).normal(size=(1, length, config.emb_dim))
+    jacobian = jax.jit(jax.jacrev(hidden))(embeddings)[:, 0]
+    reach = np.abs(jacobian).sum(-1)  # [position of the output, position of the input]
+    assert np.all(reach[np.triu_indices(length, 1)] == 0.0)
+    assert np.all(reach[np.tril_indices(length)] > 0.0)
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_every_valid_input_token_and_no_padding_is_seen(config):
+    module, params = model_and_params(config)
+
+    def summary(embeddings):
+        variables = {"params": params}
+        encoded = module.apply(
+            variables, embeddings, INPUTS, enable_dropout=False, method="encode_embeddings"
+        )
+        hidden = module.apply(
+            variables,
+            encoded,
+            INPUTS,
+            shift_right(TARGETS),
+            enable_dropout=False,
+            method="decode_hidden",
+        )
+        return jnp.sum(hidden @ jnp.arange(1.0, 1.0 + config.emb_dim))
+
+    embeddings = np.random.default_rng(4).normal(size=(*INPUTS.shape, config.emb_dim))
+    salience = np.abs(jax.jit(jax.grad(summary))(embeddings)).sum(-1)
+    np.testing.assert_array_equal(salience > 0.0, INPUTS > 0)
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_padding_changes_nothing(config):
+    inputs = np.pad(INPUTS, ((0, 0), (0, 5)))
+    targets = np.pad(TARGETS, ((0, 0), (0, 3)))
+    found = logits(*model_and_params(config), inputs, targets)[:, : TARGETS.shape[1]]
+    np.testing.assert_allclose(found[VALID], reference_logits(config)[VALID], atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_rows_of_a_batch_do_not_see_each_other(config):
+    expected = reference_logits(config)
+    inputs, targets = INPUTS.copy(), TARGETS.copy()
+    inputs[1:], targets[1:] = rows(7, 7, seed=8), rows(6, 6, seed=9)
+    module, params = model_and_params(config)
+    np.testing.assert_array_equal(logits(module, params, inputs, targets)[0], expected[0])
+    assert not np.allclose(logits(module, params, inputs, targets)[1], expected[1], atol=0.1)
+    alone = logits(module, params, INPUTS[2:], TARGETS[2:])
+    np.testing.assert_allclose(alone[0][VALID[2]], expected[2][VALID[2]], atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("config", [TINY, TIED], ids=["t5_1_1", "t5_1_0"])
+def test_packed_rows_give_the_logits_of_unpacked_rows(config):
+    expected = reference_logits(config)
+    # One row: example 1, padding 0, example 0 and 2 behind it, in segments 1, 2 and 3.
+    order = (1, 0, 2)
+    inputs = np.concatenate([INPUTS[i][INPUTS[i] > 0] for i in order])
+    targets = np.concatenate([TARGETS[i][VALID[i]] for i in order])
+    decoder_inputs = np.concatenate([shift_right(TARGETS)[i][VALID[i]] for i in order])
+    input_segments = np.repeat([1, 2, 3], [(INPUTS[i] > 0).sum() for i in order])
+    target_segments = np.repeat([1, 2, 3], [VALID[i].sum() for i in order])
+    packed = [
+        np.pad(x, (0, 3))[None].astype(np.int32)
+        for x in (inputs, targets, decoder_inputs, input_segments, target_segments)
+    ]
+    inputs, targets, decoder_inputs, *segments = packed
+    module, params = model_and_params(config)
+    found = logits(module, params, inputs, targets, decoder_inputs, tuple(segments))[0]
+    for segment, i in enumerate(order, start=1):
+        np.testing.assert_allclose(
+            found[packed[4][0] == segment], expected[i][VALID[i]], atol=TOLERANCE
+        )
+    unsegmented = logits(module, params, inputs, targets, decoder_inputs)[0]
+    assert not np.allclose(unsegmented[packed[4][0] == 2], expected[0][VALID[0]], atol=0.1)
+
+
+def test_soft_prompts_refuse_packed_inputs():
+    module, params = model_and_params(PROMPTS)
+    segments = (np.ones_like(INPUTS), np.ones_like(TARGETS))
+    with pytest.raises(ConfigError, match="packed inputs: set PACK = False"):
+        logits(module, params, INPUTS, TARGETS, None, segments)
+    with pytest.raises(ConfigError, match="packed inputs: set PACK = False"):
+        logits(module, params, INPUTS, TARGETS, None, (None, segments[1]))
+
+
+@pytest.mark.parametrize("config", [TIED, PROMPTS], ids=["t5_1_0", "prompts"])
+def test_scanned_layers_equal_unrolled_layers(config):
+    module, params = model_and_params(config)
+    scanned = Transformer(config.replace(scan_layers=True))
+    loss, gradients = loss_and_gradients(module, params)
+    scanned_loss, scanned_gradients = loss_and_gradients(scanned, stack_layers(params))
+    np.testing.assert_allclose(scanned_loss, loss, rtol=1e-6)
+    assert_trees_close(scanned_gradients, stack_layers(gradients), rtol=1e-4)
+
+
+@functools.cache
+def gradients_with_dropout(config):
+    params = model_and_params(config.replace(scan_layers=False, remat_policy="none"))[1]
+    params = stack_layers(params) if config.scan_layers else params
+    return loss_and_gradients(Transformer(config), params, KEYS[0])
+
+
+@pytest.mark.parametrize(
+    ("scan", "policy"), [(False, "minimal"), (False, "full"), (True, "minimal")]
+)
+def test_remat_gives_the_same_gradients_with_the_same_dropout(scan, policy):
+    config = TINY.replace(scan_layers=scan, num_encoder_layers=1)
+    loss, gradients = gradients_with_dropout(config)
+    remat_loss, remat_gradients = gradients_with_dropout(config.replace(remat_policy=policy))
+    np.testing.assert_allclose(remat_loss, loss, rtol=1e-6)
+    assert_trees_close(remat_gradients, gradients, rtol=1e-4)
+
+
+def test_remat_keeps_fewer_residuals():
+    params = model_and_params()[1]
+
+    def residual_bytes(policy):
+        module = Transformer(TINY.replace(remat_policy=policy))
+        apply = functools.partial(module.apply, enable_dropout=False)
+        _, pullback = jax.eval_shape(
+            lambda p: jax.vjp(lambda p: apply({"params": p}, INPUTS, TARGETS, TARGETS), p), params
+        )
+        return sum(np.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(pullback))
+
+    assert residual_bytes("full") < residual_bytes("minimal") < residual_bytes("none")
+
+
+@pytest.mark.parametrize(
+    ("config", "float32_logits"), [(TIED, False), (PROMPTS, False), (PROMPTS, True)]
+)
+def test_bfloat16_is_near_float32(config, float32_logits):
+    expected = reference_logits(config)
+    module = Transformer(config.replace(dtype="bfloat16", float32_attention_logits=float32_logits))
+    found = logits(module, model_and_params(config)[1], INPUTS, TARGETS)
+    assert found.dtype == jnp.float32
+    # bfloat16 keeps 8 bits; over two layers errors add up to a few percent of the spread.
+    error = np.abs(found - expected)[VALID]
+    assert 1e-4 < error.mean() < 0.03 * expected[VALID].std()
+
+
+def test_dropout_only_where_enabled_and_reproducible_from_the_key():
+    module, params = model_and_params()
+
+    @functools.partial(jax.jit, static_argnums=(0, 1))
+    def run(module, enable_dropout, key):
+        rngs = None if key is None else {"dropout": key}
+        arguments = (INPUTS, shift_right(TARGETS), TARGETS)
+        return module.apply(
+            {"params": params}, *arguments, enable_dropout=enable_dropout, rngs=rngs
+        )
+
+    first = run(module, True, KEYS[0])
+    np.testing.assert_array_equal(first, run(module, True, KEYS[0]))
+    assert not np.allclose(first, run(module, True, KEYS[1]), atol=0.1)
+    np.testing.assert_array_equal(run(module, False, KEYS[0]), run(module, False, None))
+    no_rate = Transformer(TINY.replace(dropout_rate=0.0))
+    np.testing.assert_allclose(run(no_rate, True, KEYS[0]), reference_logits(TINY), atol=TOLERANCE)
+    with pytest.raises(InvalidRngError):
+        run(module, True, None)
+
+
+def test_tied_output_is_the_embedding_over_the_root_of_the_width():
+    module, params = model_and_params(TIED)
+    embedding = params["token_embedder"]["embedding"]
+    hidden = 2.0 * np.eye(8, dtype=np.float32)[None, 3:4]
+    found = apply(module, params, hidden, method="logits")
+    np.testing.assert_allclose(found[0, 0], 2.0 * embedding[:, 3] / np.sqrt(8.0), rtol=1e-6)
+    assert "logits_dense" not in params["decoder"]
+
+
+def test_separate_output_is_its_own_kernel_unscaled():
+    module, params = model_and_params(TINY)
+    hidden = 2.0 * np.eye(8, dtype=np.float32)[None, 3:4]
+    found = apply(module, params, hidden, method="logits")
+    kernel = params["decoder"]["logits_dense"]["kernel"]
+    np.testing.assert_allclose(found[0, 0], 2.0 * kernel[3], rtol=1e-6)
+    np.testing.assert_array_equal(apply(module, params, method="output_kernel"), kernel)
+
+
+def test_hidden_states_times_the_output_kernel_are_the_logits():
+    module, params = model_and_params(PROMPTS)
+    encoded = apply(module, params, INPUTS, method="encode", enable_dropout=False)
+    assert encoded.shape == (3, 3 + 7, 8)  # the prompt stands in front
+    arguments = (encoded, INPUTS, shift_right(TARGETS), TARGETS)
+    hidden = apply(module, params, *arguments, method="decode_hidden", enable_dropout=False)
+    assert hidden.shape == (3, 6, 8)  # the decoder's prompt is cut off again
+    kernel = apply(module, params, method="output_kernel")
+    np.testing.assert_allclose(hidden @ kernel, reference_logits(PROMPTS), atol=TOLERANCE)
+
+
+def test_a_soft_prompt_is_the_same_as_tokens_with_its_embeddings():
+    module, params = model_and_params(TINY.replace(encoder_prompt_length=3))
+    tokens = rows(3, seed=11)[0]
+    embedding = params["token_embedder"]["embedding"]
+    params = params | {"encoder_prompt": {"embedding": embedding[tokens]}}
+    found = logits(module, params, INPUTS, TARGETS)
+    bare = {name: part for name, part in params.items() if name != "encoder_prompt"}
+    inputs = np.concatenate([np.tile(tokens, (3, 1)), INPUTS], axis=1)
+    expected = logits(model_and_params()[0], bare, inputs, TARGETS)
+    np.testing.assert_allclose(found[VALID], expected[VALID], atol=TOLERANCE)
+
+
+def test_attention_mask_by_hand():
+    query = jnp.array([[True, True, False]])
+    key = jnp.array([[True, True, True, False]])
+    expected = [[1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 0]]
+    np.testing.assert_array_equal(attention_mask(query, key, None, None)[0, 0], expected)
+    segments = attention_mask(query, key, jnp.array([[1, 2, 0]]), jnp.array([[1, 2, 2, 0]]))
+    np.testing.assert_array_equal(segments[0, 0], [[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]])
