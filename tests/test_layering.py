@@ -1,0 +1,211 @@
+"""Holds the floors of the house: imports go downwards, and numerics need no TensorFlow."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from tests.paths import REPOSITORY
+
+PACKAGE = REPOSITORY / "faith_jax"
+
+# A room is a module or package of faith_jax; it imports from rooms of lower floors and itself.
+FLOORS = {
+    "types": 0,
+    "labels": 0,
+    "templates": 0,
+    "errors": 0,
+    "version": 0,
+    "models": 1,
+    "decoding": 2,
+    "data": 2,
+    "evaluation": 2,
+    "language_model": 3,
+    "training": 3,
+    "scoring": 3,
+    "export": 3,
+    "report": 3,
+    "tasks": 3,  # SeqIO tasks stand on data and evaluation; runs look them up
+    "gin_configs": 3,
+    "runs": 4,
+    "cli": 5,
+    "__main__": 6,
+}
+# `import faith_jax` re-exports floor 0, and what stands higher only on first use.
+FACADE = "__init__"
+
+HEAVY = {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x", "gin"}
+# Where DESIGN.md lets SeqIO and TensorFlow in: rooms and modules, by their dotted names.
+MAY_BE_HEAVY = {
+    "cli",
+    "runs",
+    "tasks",
+    "export.tfds",
+    "data.builders",
+    "data.seqio_vocabularies",
+}
+
+
+def modules():
+    """Yields (dotted name below faith_jax, path) of every module of the library and its tasks."""
+    for room, folder in {"": PACKAGE, "tasks.": REPOSITORY / "tasks"}.items():
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            if len(parts) > 1 and parts[-1] == "__init__":
+                parts = parts[:-1]
+            yield room + ".".join(parts), path
+
+
+MODULES = dict(modules())
+
+
+def is_type_checking(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def imports(tree, *, lazy):
+    """Yields (line, absolute dotted name) of imports; `lazy` ones are those inside functions."""
+    pending = [(node, False) for node in tree.body]
+    while pending:
+        node, inside = pending.pop()
+        if is_type_checking(node):
+            continue
+        if isinstance(node, ast.Import):
+            if lazy or not inside:
+                yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if lazy or not inside:
+                assert node.level == 0, f"line {node.lineno}: imports are absolute here"
+                # `from package import module` and `from module import name` look alike: keep both.
+                yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        else:
+            inside |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            pending += [(child, inside) for child in ast.iter_child_nodes(node)]
+
+
+def room_of(name):
+    return name.split(".")[0]
+
+
+def is_heavy_room(name):
+    return any(name == allowed or name.startswith(f"{allowed}.") for allowed in MAY_BE_HEAVY)
+
+
+LIGHT = [name for name in MODULES if not is_heavy_room(name)]
+
+
+def violations(name, source):
+    """Returns one line for each import of a module that the floors do not allow."""
+    if name == FACADE:
+        return []
+    found = []
+    floor = FLOORS[room_of(name)]
+    for line, target in imports(ast.parse(source), lazy=True):
+        top, _, rest = target.partition(".")
+        if top != "faith_jax" or not rest:
+            continue
+        room = room_of(rest)
+        if room not in FLOORS:  # a name that faith_jax/__init__.py re-exports
+            if floor < FLOORS["runs"]:
+                found.append(f"{name}:{line} imports {target} from the facade above it")
+        elif room != room_of(name) and FLOORS[room] >= floor:
+            found.append(f"{name}:{line} imports {target}, which does not stand below it")
+    return found
+
+
+def test_every_room_has_a_floor():
+    without = {room_of(name) for name in MODULES} - set(FLOORS) - {FACADE}
+    assert not without, (
+        f"{sorted(without)}: give each new room a floor in FLOORS, as DESIGN's table has it"
+    )
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_imports_go_downwards(name):
+    assert violations(name, MODULES[name].read_text()) == []
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_only_data_tasks_and_runs_know_tensorflow_and_gin(name):
+    tree = ast.parse(MODULES[name].read_text())
+    heavy = [f"line {line}: {t}" for line, t in imports(tree, lazy=True) if room_of(t) in HEAVY]
+    assert heavy == []
+
+
+def test_the_command_line_imports_nothing_slow_at_once():
+    tree = ast.parse(MODULES["cli"].read_text())
+    slow = HEAVY | {"jax", "flax", "orbax", "optax", "matplotlib", "rich"}
+    eager = {room_of(target) for _, target in imports(tree, lazy=False)}
+    assert not eager & slow
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "message"),
+    [
+        ("models.layers", "from faith_jax.decoding import search", "does not stand below it"),
+        ("models.layers", "import faith_jax.runs.train", "does not stand below it"),
+        ("decoding.search", "def f():\n    from faith_jax.data import npov", "search:2 imports"),
+        ("evaluation.tables", "from faith_jax import load_model", "from the facade above it"),
+        ("training.trainer", "from faith_jax.scoring import nli", "does not stand below it"),
+    ],
+)
+def test_the_reader_sees_an_import_upwards(name, source, message):
+    (found,) = violations(name, source)
+    assert message in found
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("models.layers", "from faith_jax.models import config\nfrom faith_jax.types import Array"),
+        ("runs.train", "from faith_jax import training, tasks"),
+        ("models.layers", "if TYPE_CHECKING:\n    from faith_jax.runs import train"),
+        ("models.layers", "import jax\nfrom flax import linen"),
+    ],
+)
+def test_the_reader_lets_imports_downwards_pass(name, source):
+    assert violations(name, source) == []
+
+
+def run_python(code):
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_library_imports_without_tensorflow_seqio_t5x_and_gin():
+    # Blocked, not only absent: flax uses TensorFlow where it finds it.
+    light = [
+        "faith_jax" if name == FACADE else f"faith_jax.{name}"
+        for name in LIGHT
+        if name != "__main__"
+    ]
+    output = run_python(f"""
+import importlib, importlib.abc, sys
+
+class Blocker(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {HEAVY!r}:
+            raise ImportError(f"{{name}} is blocked in this test")
+
+sys.meta_path.insert(0, Blocker())
+for name in {light!r}:
+    importlib.import_module(name)
+print(len(set({light!r}) & set(sys.modules)))
+try:
+    import tensorflow
+except ImportError as error:
+    print(error)
+""")
+    assert output.split("\n")[:2] == [str(len(light)), "tensorflow is blocked in this test"]
+    assert {"faith_jax", "faith_jax.models.transformer", "faith_jax.types"} <= set(light)
+
+
+@pytest.mark.parametrize("module", ["faith_jax", "faith_jax.cli"])
+def test_import_is_cheap(module):
+    output = run_python(f"import {module}, sys; print(*(m.split('.')[0] for m in sys.modules))")
+    loaded = set(output.split())
+    assert "faith_jax" in loaded
+    assert not loaded & (HEAVY | {"jax", "jaxlib", "flax", "orbax", "optax", "scipy"})
