@@ -115,7 +115,9 @@ def count_cut(config: DatasetConfig, sample: int = 1000) -> dict[str, float]:
     dataset = config.task().get_dataset(
         None, split=config.split, shuffle=False, use_cached=config.use_cached, num_epochs=1
     )
-    totals = {"examples": 0, "examples_cut": 0, "tokens": 0, "tokens_cut": 0}
+    totals: dict[str, float] = dict.fromkeys(
+        ("examples", "examples_cut", "tokens", "tokens_cut"), 0
+    )
     for example in _readable(dataset.take(sample), config):
         length = len(example["inputs"])
         totals["examples"] += 1

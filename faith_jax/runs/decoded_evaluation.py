@@ -55,10 +55,10 @@ class BatchDecoder:
     @property
     def num_compilations(self) -> int:
         """How many shapes were compiled so far."""
-        return self._decode.compiled._cache_size()
+        return self._decode.num_compilations
 
     def __call__(
-        self, params: PyTree, inputs: Sequence[Sequence[int]], first_row: int = 0
+        self, params: PyTree, inputs: Sequence[Any], first_row: int = 0
     ) -> list[DecodedRow]:
         """Decodes rows numbered from `first_row`; each input ends with its end token."""
         decoded: list[DecodedRow] = []

@@ -12,12 +12,12 @@ from faith_jax.data.vocabularies import EMBEDDED, set_default_vocabulary
 from faith_jax.decoding.search import DecodingConfig
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
-from faith_jax.runs.datasets import DatasetConfig
+from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
-from faith_jax.runs.train import dataset_loss, make_folder
 from faith_jax.training.objectives import CrossEntropy, Objective
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 from faith_jax.training.trainer import Trainer
+from faith_jax.types import PyTree
 
 logger = logging.getLogger("faith_jax")
 
@@ -52,7 +52,7 @@ def evaluate(
     module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
     targets = eval_dataset.task().output_features["targets"]
     setup.check_vocabulary(module.config, targets.vocabulary.vocab_size)
-    folder = None if output_dir is None else make_folder(output_dir)
+    folder = None if output_dir is None else setup.make_folder(output_dir)
     trainer = Trainer(module, objective or CrossEntropy(), optax.identity(), partitioner)
     metrics = dataset_loss(trainer, params, {}, eval_dataset)
     if decoding is not None:
@@ -72,3 +72,20 @@ def evaluate(
         beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
         os.replace(beside, path)
     return metrics
+
+
+def dataset_loss(
+    trainer: Trainer, params: PyTree, frozen: PyTree, dataset: DatasetConfig
+) -> dict[str, float]:
+    """Returns metrics of a whole split, means over its target tokens.
+
+    `loss` and `negative_log_likelihood` are in nats a token, `weight` is the number of target
+    tokens. They do not depend on the batch size or the mesh.
+    """
+    totals: dict[str, float] = {}
+    for batch in evaluation_batches(dataset):
+        sums = trainer.eval_step(params, frozen, trainer.partitioner.put_batch(batch))
+        for name, value in sums.items():
+            totals[name] = totals.get(name, 0.0) + float(value)
+    weight = max(totals.get("weight", 0.0), 1.0)
+    return {n: v if n == "weight" else v / weight for n, v in totals.items()}

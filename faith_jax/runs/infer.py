@@ -29,7 +29,6 @@ from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.decoded_evaluation import BatchDecoder
-from faith_jax.runs.train import make_folder
 from faith_jax.training.metrics import Progress
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 
@@ -106,7 +105,7 @@ def infer(
         source, split = dataset.mixture_or_task_name, dataset.split
     else:
         tokens = default_vocabulary()
-        rows = list(read_input_file(input_file, knowledge, arguments_per_side, seed))
+        rows = list(read_input_file(str(input_file), knowledge, arguments_per_side, seed))
         source, split = pathlib.Path(str(input_file)).name, "rows"
     if not rows:
         raise InputError(f"{source}: no rows to respond to.")
@@ -129,7 +128,7 @@ def infer(
 
 
 def read_input_file(
-    path: str | None, knowledge: str, arguments_per_side: int, seed: int
+    path: str, knowledge: str, arguments_per_side: int, seed: int
 ) -> Iterator[InputRow]:
     """Reads rows of a JSONL file.
 
@@ -213,7 +212,7 @@ def _fresh_output(output_dir: str) -> pathlib.Path:
         raise ConfigError(
             f"INFER_OUTPUT_DIR = {output_dir!r} is not empty; choose a new folder or remove it."
         )
-    make_folder(str(output.parent))
+    setup.make_folder(str(output.parent))
     return output
 
 

@@ -2,10 +2,10 @@
 
 import dataclasses
 import logging
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
-import flax.traverse_util
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,9 +13,11 @@ import numpy as np
 from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.importers.checkpoint import (
+    PROMPTS,
     Checkpoint,
     check_params,
     content_hash,
+    flatten,
     stack_layers,
     unstack_layers,
 )
@@ -26,8 +28,6 @@ from faith_jax.training.partitioning import Partitioner
 from faith_jax.types import PyTree
 
 logger = logging.getLogger("faith_jax")
-
-PROMPTS = ("encoder_prompt", "decoder_prompt")
 
 
 def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
@@ -195,5 +195,31 @@ def count_params(params: PyTree) -> int:
 
 def prompt_names(params: PyTree) -> list[str]:
     """Returns the names of the prompts among parameters."""
-    flat = flax.traverse_util.flatten_dict(params, sep="/")
-    return [n for n in flat if n.split("/")[0] in PROMPTS]
+    return [n for n in flatten(params) if n.split("/")[0] in PROMPTS]
+
+
+def make_folder(path: str) -> pathlib.Path:
+    """Makes MODEL_DIR and checks that it can be written to.
+
+    Raises:
+      ConfigError: where it cannot.
+    """
+    folder = pathlib.Path(path).expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".writable-{jax.process_index()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"MODEL_DIR = {str(path)!r} cannot be written to ({error.strerror}); choose a folder "
+            "that you own."
+        ) from None
+    return folder
+
+
+def write_operative_config(path: pathlib.Path) -> None:
+    """Writes the gin config that is in force, where gin has been used."""
+    import gin
+
+    path.write_text(gin.config_str(), encoding="utf-8")

@@ -22,18 +22,14 @@ from faith_jax.models.importers.native import read_model_json, write_model_json
 from faith_jax.models.prompts import PromptInitializer
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
-from faith_jax.runs.datasets import (
-    DatasetConfig,
-    count_cut,
-    evaluation_batches,
-    training_batches,
-)
+from faith_jax.runs.datasets import DatasetConfig, count_cut, training_batches
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
+from faith_jax.runs.evaluate import dataset_loss
 from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.metrics import MetricsWriter, Progress
 from faith_jax.training.objectives import CrossEntropy, Objective
 from faith_jax.training.partitioning import Partitioner, make_partitioner
-from faith_jax.training.trainer import Trainer, split_params
+from faith_jax.training.trainer import Trainer, merge_params, split_params
 from faith_jax.types import PyTree
 
 logger = logging.getLogger("faith_jax")
@@ -127,7 +123,11 @@ def train(
         jax.device_count(),
         train_dataset.batch_size,
     )
-    evaluation = _Evaluation(trainer, frozen, eval_dataset, decoding)
+    evaluation = None
+    if eval_dataset is not None:
+        evaluation = _Evaluation(
+            trainer, frozen, eval_dataset, decoding, eval_period, decoded_eval_period
+        )
     writer = MetricsWriter(run.folder if jax.process_index() == 0 else None, start)
     last: dict[str, float] = {}
     try:
@@ -138,27 +138,21 @@ def train(
                 batch = run.partitioner.put_batch(next(batches))
                 state, metrics = trainer.train_step(state, frozen, batch)
                 final = step == total_steps
-                if step % log_period == 0 or final:
+                if final or step % log_period == 0:
                     values = {k: float(v) for k, v in metrics.items()}
                     values |= _prompt_movement(state.params, prompt_starts, step)
-                    writer.write(step, "train", values)
+                    writer.write(step, train_dataset.split, values)
                     progress.update(step, f"loss {values['loss']:.4f}", force=final)
                     _require_finite(values["loss"], step)
-                measured = {}
-                if eval_dataset is not None and (step % eval_period == 0 or final):
-                    measured = evaluation.loss(state.params)
-                    writer.write(step, eval_dataset.split, measured)
-                    logger.info("step %d  %s loss %.4f", step, eval_dataset.split, measured["loss"])
-                    last |= measured
-                if evaluation.decodes and (
-                    final or (decoded_eval_period and step % decoded_eval_period == 0)
-                ):
-                    decoded = evaluation.decoded(state.params)
-                    writer.write(step, f"{evaluation.dataset.split}_decoded", decoded)
-                    last |= decoded
+                measured = evaluation.measure(step, final, state.params) if evaluation else {}
+                for part, values in measured.items():
+                    writer.write(step, part, values)
+                    last |= values
                 stopping = stop(step)
-                if step % checkpoint_period == 0 or final or stopping:
-                    checkpoints.save(state, measured or None)
+                if final or stopping or step % checkpoint_period == 0:
+                    checkpoints.save(
+                        state, measured.get(eval_dataset.split if eval_dataset else "")
+                    )
                 if stopping and not final:
                     checkpoints.wait()
                     raise Stopped(f"Stopped at step {step}; run the same command to go on.")
@@ -203,7 +197,7 @@ class _Run:
                 train_dataset.task_feature_lengths["inputs"],
                 100 * cut["tokens_cut"] / cut["tokens"],
             )
-        self.folder = make_folder(model_dir)
+        self.folder = setup.make_folder(model_dir)
 
     def describe(self, model: Transformer, base: setup.BaseModel | None) -> None:
         """Writes model.json and the operative config, or checks a former run's model.json."""
@@ -220,85 +214,44 @@ class _Run:
                 }
             )
             write_model_json(self.folder, model.config, base=described)
-            write_operative_config(self.folder / "config.gin")
+            setup.write_operative_config(self.folder / "config.gin")
 
 
 class _Evaluation:
-    """Loss and decoded metrics of the model as it is trained."""
+    """Loss and decoded metrics of the model as it is trained, at their periods."""
 
     def __init__(
         self,
         trainer: Trainer,
         frozen: PyTree,
-        dataset: DatasetConfig | None,
+        dataset: DatasetConfig,
         decoding: DecodingConfig | None,
+        period: int,
+        decoded_period: int | None,
     ):
-        self._trainer, self._frozen, self.dataset = trainer, frozen, dataset
-        self._batches: list[dict[str, np.ndarray]] | None = None
+        self._trainer, self._frozen, self._dataset = trainer, frozen, dataset
+        self._period, self._decoded_period = period, decoded_period
         self._decoded: DecodedEvaluation | None = None
-        if dataset is not None and decoding is not None:
+        if decoding is not None:
             self._decoded = DecodedEvaluation(
                 trainer.module, trainer.partitioner, dataset, decoding
             )
 
-    @property
-    def decodes(self) -> bool:
-        """Whether responses are decoded."""
-        return self._decoded is not None
+    def measure(self, step: int, final: bool, params: PyTree) -> dict[str, dict[str, float]]:
+        """Returns what is due at a step: {"validation": …, "validation_decoded": …}.
 
-    def loss(self, params: PyTree) -> dict[str, float]:
-        """Returns the mean loss and negative log-likelihood of a target token, in nats."""
-        return dataset_loss(self._trainer, params, self._frozen, self.dataset)
-
-    def decoded(self, params: PyTree) -> dict[str, float]:
-        """Returns the task's metrics of decoded responses."""
-        from faith_jax.training.trainer import merge_params
-
-        return self._decoded.evaluate(merge_params(params, self._frozen))
-
-
-def dataset_loss(
-    trainer: Trainer, params: PyTree, frozen: PyTree, dataset: DatasetConfig
-) -> dict[str, float]:
-    """Returns metrics of a whole split, means over its target tokens.
-
-    `loss` and `negative_log_likelihood` are in nats a token, `weight` is the number of target
-    tokens. They do not depend on the batch size or the mesh.
-    """
-    totals: dict[str, float] = {}
-    for batch in evaluation_batches(dataset):
-        sums = trainer.eval_step(params, frozen, trainer.partitioner.put_batch(batch))
-        for name, value in sums.items():
-            totals[name] = totals.get(name, 0.0) + float(value)
-    weight = max(totals.get("weight", 0.0), 1.0)
-    return {n: v if n == "weight" else v / weight for n, v in totals.items()}
-
-
-def make_folder(path: str) -> pathlib.Path:
-    """Makes MODEL_DIR and checks that it can be written to.
-
-    Raises:
-      ConfigError: where it cannot.
-    """
-    folder = pathlib.Path(path).expanduser()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".writable-{jax.process_index()}"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise ConfigError(
-            f"MODEL_DIR = {str(path)!r} cannot be written to ({error.strerror}); choose a folder "
-            "that you own."
-        ) from None
-    return folder
-
-
-def write_operative_config(path: pathlib.Path) -> None:
-    """Writes the gin config that is in force, where gin has been used."""
-    import gin
-
-    path.write_text(gin.config_str(), encoding="utf-8")
+        The first are means over target tokens in nats, the second the task's own metrics.
+        """
+        measured = {}
+        split = self._dataset.split
+        if final or step % self._period == 0:
+            measured[split] = dataset_loss(self._trainer, params, self._frozen, self._dataset)
+            logger.info("step %d  %s loss %.4f", step, split, measured[split]["loss"])
+        due = self._decoded_period and step % self._decoded_period == 0
+        if self._decoded is not None and (final or due):
+            whole = merge_params(params, self._frozen)
+            measured[f"{split}_decoded"] = self._decoded.evaluate(whole)
+        return measured
 
 
 def _get(tree: PyTree, name: str) -> Any:
@@ -308,11 +261,12 @@ def _get(tree: PyTree, name: str) -> Any:
 
 
 def _prompt_movement(params: PyTree, starts: dict[str, np.ndarray], step: int) -> dict[str, float]:
-    """Returns how far each prompt is from its start, relative to the start's norm."""
+    """Returns how far each prompt is from its start, relative to the start's norm if it has one."""
     movement = {}
     for name, start in starts.items():
-        moved = np.linalg.norm(np.asarray(_get(params, name)) - start)
-        movement[f"{name.split('/')[0]}_moved"] = float(moved / max(np.linalg.norm(start), 1e-9))
+        moved = float(np.linalg.norm(np.asarray(_get(params, name)) - start))
+        length = float(np.linalg.norm(start))
+        movement[f"{name.split('/')[0]}_moved"] = moved / length if length else moved
         if moved == 0.0:
             logger.warning(
                 "step %d: %s has not moved from its start: is the learning rate 0?", step, name

@@ -6,6 +6,7 @@ import os
 import pathlib
 import time
 from collections.abc import Mapping
+from typing import Any
 
 logger = logging.getLogger("faith_jax")
 
@@ -24,7 +25,7 @@ class MetricsWriter:
 
     def __init__(self, folder: str | pathlib.Path | None, start_step: int = 0):
         self._folder = None if folder is None else pathlib.Path(folder)
-        self._writers: dict[str, object] = {}
+        self._writers: dict[str, Any] = {}
         self._file = None
         if self._folder is not None:
             path = self._folder / "metrics.jsonl"
@@ -38,16 +39,16 @@ class MetricsWriter:
         row = {"step": step, "part": part, **{k: float(v) for k, v in metrics.items()}}
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
-        self._tensorboard(part).write_scalars(step, {k: float(v) for k, v in metrics.items()})
+        self._tensorboard(self._folder, part).write_scalars(
+            step, {k: float(v) for k, v in metrics.items()}
+        )
 
-    def _tensorboard(self, part: str):
+    def _tensorboard(self, folder: pathlib.Path, part: str) -> Any:
         if part not in self._writers:
             # Imported here: it brings TensorFlow, which a GPU container may lack.
             from clu import metric_writers
 
-            self._writers[part] = metric_writers.SummaryWriter(
-                str(self._folder / "tensorboard" / part)
-            )
+            self._writers[part] = metric_writers.SummaryWriter(str(folder / "tensorboard" / part))
         return self._writers[part]
 
     def close(self) -> None:

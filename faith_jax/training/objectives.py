@@ -97,7 +97,7 @@ def decoder_states(
     variables = {"params": params}
     dropout = dropout_key is not None
     # Encoder and decoder draw from one key; Flax folds in the path of each dropout.
-    rngs = {"dropout": dropout_key} if dropout else {}
+    rngs = {} if dropout_key is None else {"dropout": dropout_key}
     encoded = module.apply(
         variables,
         batch["encoder_input_tokens"],

@@ -82,16 +82,9 @@ class Partitioner:
         with self.mesh, nn_partitioning.axis_rules(self.rules):
             yield
 
-    def jit(self, function: Callable, **options: Any) -> Callable:
+    def jit(self, function: Callable, **options: Any) -> "Compiled":
         """`jax.jit`, traced and called with the mesh and rules active."""
-        compiled = jax.jit(function, **options)
-
-        def call(*args: Any) -> Any:
-            with self.active():
-                return compiled(*args)
-
-        call.compiled = compiled  # for counting compilations
-        return call
+        return Compiled(self, jax.jit(function, **options))
 
     @property
     def replicated(self) -> NamedSharding:
@@ -137,6 +130,24 @@ class Partitioner:
                     f"{self.data_parallelism} data-parallel devices; set BATCH_SIZE to a multiple."
                 )
         return self.put(batch, self.rows)
+
+
+class Compiled:
+    """A jitted function that runs on a partitioner's mesh."""
+
+    def __init__(self, partitioner: Partitioner, function: Any):
+        self._partitioner = partitioner
+        self._function = function
+
+    def __call__(self, *args: Any) -> Any:
+        """Calls the function with the mesh and rules active."""
+        with self._partitioner.active():
+            return self._function(*args)
+
+    @property
+    def num_compilations(self) -> int:
+        """How many programs were compiled: one for each shape and placement of arguments."""
+        return self._function._cache_size()
 
 
 def make_partitioner(

@@ -136,8 +136,8 @@ class Trainer:
     @property
     def num_compilations(self) -> int:
         """How many programs the training and evaluation steps were compiled to so far."""
-        steps = [s.compiled for s in (self._train_step, self._eval_step) if s is not None]
-        return sum(s._cache_size() for s in steps)
+        steps = [s for s in (self._train_step, self._eval_step) if s is not None]
+        return sum(s.num_compilations for s in steps)
 
     def _loss(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array | None):
         return self.objective(self.module, merge_params(params, frozen), batch, key)
