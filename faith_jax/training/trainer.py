@@ -63,6 +63,27 @@ def merge_params(trainable: PyTree, frozen: PyTree) -> PyTree:
     return flax.traverse_util.unflatten_dict(flat)
 
 
+def like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
+    """Returns a sharding for each array of an optimizer's state.
+
+    An array that belongs to a parameter (its path ends with the parameter's) and has its shape
+    lies as the parameter does; counters and Adafactor's row and column moments lie `otherwise`.
+    """
+    placed = {
+        jax.tree_util.keystr(path): (array.shape, array.sharding)
+        for path, array in jax.tree_util.tree_leaves_with_path(params)
+    }
+
+    def sharding(path: Any, array: Any) -> Any:
+        for start in range(len(path)):
+            shape, found = placed.get(jax.tree_util.keystr(path[start:]), (None, None))
+            if shape == array.shape:
+                return found
+        return otherwise
+
+    return jax.tree_util.tree_map_with_path(sharding, state)
+
+
 class Trainer:
     """Compiles and runs training and evaluation steps.
 
@@ -96,13 +117,11 @@ class Trainer:
 
     def init_state(self, params: PyTree) -> TrainState:
         """Returns the state before the first step, for trainable parameters on the mesh."""
-        opt_state = self.partitioner.jit(self.optimizer.init)(params)
+        # JAX does not carry a parameter's sharding over to the zeros made like it.
+        shapes = jax.eval_shape(self.optimizer.init, params)
+        shardings = like_params(shapes, params, self.partitioner.replicated)
+        opt_state = self.partitioner.jit(self.optimizer.init, out_shardings=shardings)(params)
         step = self.partitioner.put(jnp.zeros((), jnp.int32), self.partitioner.replicated)
-        # What init leaves unplaced (counters) goes to the whole mesh, so that a state restored
-        # from a checkpoint and a fresh one lie alike.
-        opt_state = jax.tree.map(
-            lambda x: x if x.ndim else jax.device_put(x, self.partitioner.replicated), opt_state
-        )
         return TrainState(step, params, opt_state)
 
     def train_step(
