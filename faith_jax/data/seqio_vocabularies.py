@@ -4,6 +4,8 @@ SeqIO tasks are registered when `faith_jax.tasks` is imported, but whether they 
 vocabulary or that of a published checkpoint is known only when a run is configured.
 """
 
+import pathlib
+
 import seqio
 
 from faith_jax.data import vocabularies
@@ -56,3 +58,15 @@ class DefaultVocabulary(seqio.SentencePieceVocabulary):
 
     def __str__(self) -> str:
         return f"DefaultVocabulary({self._resolved()})"
+
+
+def default_vocabulary(
+    path_or_name: str | pathlib.Path = vocabularies.EMBEDDED,
+    extra_ids: int = vocabularies.DEFAULT_EXTRA_IDS,
+) -> DefaultVocabulary:
+    """Sets the default vocabulary and returns it: for gin files of T5X, which calls no run of ours.
+
+    Arguments and errors are those of `vocabularies.set_default_vocabulary`.
+    """
+    vocabularies.set_default_vocabulary(path_or_name, extra_ids)
+    return DefaultVocabulary()

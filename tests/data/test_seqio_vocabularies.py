@@ -77,3 +77,12 @@ def test_a_missing_file_is_reported_before_seqio_meets_it(restore_default, tmp_p
     with pytest.raises(ConfigError, match="there is no such file"):
         vocabularies.set_default_vocabulary(model)
     assert seqio_vocabularies.DefaultVocabulary().vocab_size == 4196
+
+
+def test_default_vocabulary_for_t5x_sets_what_tasks_use(restore_default):
+    registered = seqio_vocabularies.DefaultVocabulary()
+    vocabulary = seqio_vocabularies.default_vocabulary(str(MODEL), extra_ids=7)
+    assert vocabulary == registered  # T5X compares a task's vocabulary with the model's
+    assert registered.vocab_size == 4103
+    with pytest.raises(ConfigError, match="no_such"):
+        seqio_vocabularies.default_vocabulary("no_such.model")
