@@ -3,12 +3,14 @@
     python tools/compare_with_t5x.py [--write_snapshot]
 
 It prints one line for each comparison and exits with 1 if any of them fails. T5X is not on PyPI;
-docs/t5x.md says how to install it. With --write_snapshot it also writes T5X's parameter names,
-shapes and axes to tests/testdata/t5x_parameters.json, which our tests read without T5X.
+docs/t5x.md says how to install it. With --write_snapshot it also writes what our tests hold the
+network against without T5X: T5X's parameter names, shapes and axes (t5x_parameters.json) and its
+logits for tiny parameters (t5x_logits.npz), both in tests/testdata.
 """
 
 import argparse
 import functools
+import json
 import sys
 import tempfile
 from typing import Any
@@ -22,6 +24,7 @@ import t5x.decoding
 import t5x.models
 import t5x.partitioning
 import t5x.train_state
+from flax import traverse_util
 from t5x.adafactor import Adafactor, standard_logical_factor_rules
 from t5x.examples.t5 import network as t5x_network
 from update_parameter_snapshot import TESTDATA, parameters, write
@@ -29,7 +32,6 @@ from update_parameter_snapshot import TESTDATA, parameters, write
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer
 
-SNAPSHOT = TESTDATA / "t5x_parameters.json"
 VOCAB_SIZE = 256
 DIMENSIONS = {
     "vocab_size": VOCAB_SIZE,
@@ -45,6 +47,7 @@ VERSIONS = {
     "t5_1_0": {"mlp_activations": ["relu"], "logits_via_embedding": True},
     "t5_1_1": {"mlp_activations": ["gelu", "linear"], "logits_via_embedding": False},
 }
+TINY = DIMENSIONS | {"vocab_size": 20, "emb_dim": 8, "num_heads": 2, "head_dim": 4, "mlp_dim": 12}
 TOLERANCE = 1e-5
 
 
@@ -80,13 +83,15 @@ def t5x_model(module: Any, decode_fn: Any = t5x.decoding.beam_search) -> Any:
     )
 
 
-def batch_of_tokens(rng: np.random.Generator) -> dict[str, np.ndarray]:
+def batch_of_tokens(
+    rng: np.random.Generator, vocab_size: int = VOCAB_SIZE
+) -> dict[str, np.ndarray]:
     """Returns rows of several lengths, padded with 0."""
 
     def tokens(lengths: list[int], width: int) -> np.ndarray:
         rows = np.zeros((len(lengths), width), np.int32)
         for row, length in zip(rows, lengths, strict=True):
-            row[:length] = rng.integers(3, VOCAB_SIZE, length)
+            row[:length] = rng.integers(3, vocab_size, length)
         return rows
 
     targets = tokens([9, 4, 1], 9)
@@ -98,13 +103,13 @@ def batch_of_tokens(rng: np.random.Generator) -> dict[str, np.ndarray]:
     }
 
 
-def packed_batch(rng: np.random.Generator) -> dict[str, np.ndarray]:
+def packed_batch(rng: np.random.Generator, vocab_size: int = VOCAB_SIZE) -> dict[str, np.ndarray]:
     """Returns one row that holds two examples, and padding."""
     encoder_segments = np.array([[1] * 5 + [2] * 4 + [0] * 2], np.int32)
     decoder_segments = np.array([[1] * 3 + [2] * 4 + [0] * 2], np.int32)
 
     def tokens(segments: np.ndarray) -> np.ndarray:
-        drawn = rng.integers(3, VOCAB_SIZE, segments.shape)
+        drawn = rng.integers(3, vocab_size, segments.shape)
         return np.where(segments > 0, drawn, 0).astype(np.int32)
 
     targets = tokens(decoder_segments)
@@ -231,15 +236,41 @@ def compare_version(report: Report, version: str) -> dict[str, Any]:
     return {"config": fields, "parameters": snapshot}
 
 
+def golden_logits(version: str) -> dict[str, np.ndarray]:
+    """Returns tiny parameters, batches and T5X's logits for them, as flat names of arrays."""
+    module = t5x_network.Transformer(t5x_network.T5Config(**(TINY | VERSIONS[version])))
+    tokens = jnp.ones((1, 4), jnp.int32)
+    variables = module.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
+    params = trained_looking(variables["params"])
+    flat = traverse_util.flatten_dict({"params": params}, sep="/")
+    rng = np.random.default_rng(5)
+    for name, make in (("padded", batch_of_tokens), ("packed", packed_batch)):
+        batch = make(rng, TINY["vocab_size"])
+        logits = t5x_model(module)._compute_logits(params, batch)
+        flat |= {f"{name}/{key}": value for key, value in batch.items()}
+        flat[f"{name}/logits"] = logits
+    return {f"{version}/{key}": np.asarray(value) for key, value in flat.items()}
+
+
+def write_snapshots(snapshots: dict[str, Any]) -> None:
+    """Writes what our tests read."""
+    write(TESTDATA / "t5x_parameters.json", snapshots)
+    arrays = {key: value for v in VERSIONS for key, value in golden_logits(v).items()}
+    configs = {version: TINY | fields for version, fields in VERSIONS.items()}
+    path = TESTDATA / "t5x_logits.npz"
+    np.savez_compressed(path, config=json.dumps(configs), **arrays)
+    print(f"wrote {path}")
+
+
 def main() -> int:
     """Runs every comparison."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write_snapshot", action="store_true", help=f"write {SNAPSHOT.name}")
+    parser.add_argument("--write_snapshot", action="store_true", help="write tests/testdata/t5x_*")
     arguments = parser.parse_args()
     report = Report()
     snapshots = {version: compare_version(report, version) for version in VERSIONS}
     if arguments.write_snapshot:
-        write(SNAPSHOT, snapshots)
+        write_snapshots(snapshots)
     return int(report.failed)
 
 

@@ -1,20 +1,25 @@
 import functools
+import json
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import traverse_util
 from flax.errors import InvalidRngError
 
 from faith_jax.errors import ConfigError
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, attention_mask
 from tests.models.tiny import TINY, apply, logits, model_and_params, rows, shift_right, stack_layers
+from tests.paths import REPOSITORY
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 PROMPTS = TINY.replace(encoder_prompt_length=3, decoder_prompt_length=2)
 TIED = TINY.replace(mlp_activations=("relu",), logits_via_embedding=True)
 CONFIGS = {"t5_1_1": TINY, "t5_1_0": TIED, "prompts": PROMPTS}
+TESTDATA = REPOSITORY / "tests" / "testdata"
 # Two summation orders of the same float32 numbers, over layers of width 8.
 TOLERANCE = 1e-5
 # Its generator compiles several times faster than the default one, and dropout takes either.
@@ -51,6 +56,28 @@ def assert_trees_close(found, expected, rtol=1e-5, atol=1e-5):
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("batch", ["padded", "packed"])
+@pytest.mark.parametrize("version", ["t5_1_0", "t5_1_1"])
+def test_logits_are_those_that_t5x_computes(version, batch):
+    """tools/compare_with_t5x.py wrote the golden file under real T5X, from T5X's own network."""
+    with np.load(TESTDATA / "t5x_logits.npz") as golden:
+        config = TransformerConfig.from_dict(json.loads(str(golden["config"]))[version])
+        arrays = {key: golden[key] for key in golden if key.startswith(f"{version}/")}
+    tree = traverse_util.unflatten_dict(arrays, sep="/")[version]
+    tokens = tree[batch]
+    segments = (tokens.get("encoder_segment_ids"), tokens.get("decoder_segment_ids"))
+    found = logits(
+        Transformer(config),
+        tree["params"],
+        tokens["encoder_input_tokens"],
+        tokens["decoder_target_tokens"],
+        tokens["decoder_input_tokens"],
+        segments,
+    )
+    np.testing.assert_allclose(found, tokens["logits"], atol=TOLERANCE)
+    assert np.std(tokens["logits"]) > 0.5
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
@@ -230,6 +257,42 @@ def test_dropout_only_where_enabled_and_reproducible_from_the_key():
     np.testing.assert_allclose(run(no_rate, True, KEYS[0]), reference_logits(TINY), atol=TOLERANCE)
     with pytest.raises(InvalidRngError):
         run(module, True, None)
+
+
+def random_draws(jaxpr):
+    """Counts the draws of random bits, those in a scan as often as it runs."""
+    count = 0
+    for equation in jaxpr.eqns:
+        inner = sum(
+            random_draws(getattr(value, "jaxpr", value))
+            for value in equation.params.values()
+            if hasattr(getattr(value, "jaxpr", value), "eqns")
+        )
+        count += inner * equation.params.get("length", 1)
+        count += equation.primitive.name == "random_bits"
+    return count
+
+
+@pytest.mark.parametrize("scan", [False, True], ids=["unrolled", "scanned"])
+def test_dropout_stands_where_t5x_has_it_with_its_own_randomness(scan):
+    module = Transformer(TINY.replace(scan_layers=scan))
+    params = model_and_params()[1]
+    params = stack_layers(params) if scan else params
+
+    def run(params, key):
+        return module.apply({"params": params}, INPUTS, TARGETS, TARGETS, rngs={"dropout": key})
+
+    jaxpr = jax.make_jaxpr(run)(params, jax.random.key(0)).jaxpr
+    # In a layer: attention weights, outputs of attention and feed-forward, its inner units.
+    # Around the layers: embeddings and the last norm.
+    encoder_layer, decoder_layer, around = 4, 6, 2
+    assert random_draws(jaxpr) == 2 * (encoder_layer + decoder_layer) + 2 * around
+    scans = [e for e in jaxpr.eqns if e.primitive.name == "scan"]
+    assert len(scans) == 2 * scan
+    for equation in scans:
+        inputs = equation.invars[equation.params["num_consts"] + equation.params["num_carry"] :]
+        # Each layer has a key of its own among what differs between layers.
+        assert any(jax.dtypes.issubdtype(v.aval.dtype, jax.dtypes.prng_key) for v in inputs)
 
 
 def test_tied_output_is_the_embedding_over_the_root_of_the_width():
