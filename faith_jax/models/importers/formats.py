@@ -4,8 +4,17 @@ import pathlib
 
 from faith_jax.errors import CheckpointError, did_you_mean
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.importers.checkpoint import Checkpoint
+from faith_jax.models.importers.checkpoint import Checkpoint, check_params
+from faith_jax.models.importers.huggingface import is_huggingface, read_huggingface
 from faith_jax.models.importers.native import is_native, read_native
+from faith_jax.models.importers.t5x import is_t5x, read_t5x
+
+_EMBEDDED = pathlib.Path(__file__).parent.parent / "embedded"
+
+
+def embedded_models() -> list[str]:
+    """Returns the names of the models in the package."""
+    return sorted(folder.name for folder in _EMBEDDED.glob("*") if is_huggingface(folder))
 
 
 def open_checkpoint(
@@ -14,8 +23,38 @@ def open_checkpoint(
     config: TransformerConfig | None = None,
     base: str | None = None,
 ) -> Checkpoint:
-    """Opens a checkpoint."""
+    """Opens a checkpoint, whatever its form.
+
+    Args:
+      path_or_name: a Hugging Face folder, a T5X checkpoint, one of ours, or an embedded name.
+      config: if given, the parameters must have its dimensions.
+      base: for a prompt-tuned checkpoint of ours, where its base model is, if it has moved.
+
+    Raises:
+      CheckpointError: where nothing known is there, or what is there is broken.
+    """
     path = pathlib.Path(path_or_name).expanduser()
+    if str(path_or_name) in embedded_models() and not path.exists():
+        path = _EMBEDDED / str(path_or_name)
     if is_native(path):
-        return read_native(path, base)
-    raise CheckpointError(f"{path}: not a checkpoint.{did_you_mean(path.name, [])}")
+        checkpoint = read_native(path, base)
+    elif is_huggingface(path):
+        checkpoint = read_huggingface(path)
+    elif is_t5x(path):
+        checkpoint = read_t5x(path, config)
+    else:
+        raise CheckpointError(_nothing_known(path))
+    if config is not None:
+        check_params(config, checkpoint.params, str(path))
+    return checkpoint
+
+
+def _nothing_known(path: pathlib.Path) -> str:
+    if not path.exists():
+        beside = path.parent.iterdir() if path.parent.is_dir() else []
+        names = [*embedded_models(), *(p.name for p in beside)]
+        return f"{path}: there is no such checkpoint.{did_you_mean(path.name, names)}"
+    return (
+        f"{path}: no checkpoint here: expected config.json and model.safetensors (Hugging Face), "
+        "a file named checkpoint (T5X), or model.json (faith_jax)."
+    )

@@ -76,7 +76,7 @@ def read_model_json(folder: str | pathlib.Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise CheckpointError(f"{path}: not a readable model description ({error}).") from None
     if not isinstance(described, dict) or described.get("format") != FORMAT:
-        raise CheckpointError(f"{path}: expected \"format\": \"{FORMAT}\"; this is another's file.")
+        raise CheckpointError(f'{path}: expected "format": "{FORMAT}"; this is another\'s file.')
     if described.get("version") != VERSION:
         raise CheckpointError(
             f"{path}: version {described.get('version')!r} is not known here; update faith_jax."
