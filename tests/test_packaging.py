@@ -1,0 +1,65 @@
+"""What a wheel built from the tree carries, and what the public names are."""
+
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+import faith_jax
+from tests.paths import REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    # A copy, so that the build leaves nothing in the tree.
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        check=True,
+    ).stdout.split(b"\0")
+    for name in (n.decode() for n in listed if n):
+        file = REPOSITORY / name
+        if file.is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes(file.read_bytes())
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(folder), "."],
+        cwd=source,
+        capture_output=True,
+        check=True,
+    )
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        return wheel.namelist()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "faith_jax/language_model.py",
+        "faith_jax/tasks/npov.py",
+        "faith_jax/gin_configs/quickstart.gin",
+        "faith_jax/gin_configs/models/t5_1_1_xxl.gin",
+        "faith_jax/gin_configs/runs/train.gin",
+        "faith_jax/data/builders/procon_npov.py",
+        "faith_jax/data/sample/procon_npov/topics.jsonl",
+        "faith_jax/data/sample/procon_npov/responses.jsonl",
+        "faith_jax/data/vocabulary/english_4096.model",
+    ],
+)
+def test_the_wheel_carries(names, name):
+    assert name in names
+
+
+def test_every_module_is_in_the_wheel(names):
+    for package, folder in (("faith_jax", "faith_jax"), ("faith_jax/tasks", "tasks")):
+        for file in (REPOSITORY / folder).rglob("*.py"):
+            assert f"{package}/{file.relative_to(REPOSITORY / folder).as_posix()}" in names
+
+
+def test_public_names_exist():
+    for name in faith_jax.__all__:
+        assert getattr(faith_jax, name) is not None
