@@ -1,35 +1,29 @@
 """Hugging Face folders of the T5 family: config.json and safetensors, read and written.
 
-Writing gives back what was read, tensor for tensor and bit for bit: names that say the same thing
-twice (tied embeddings), the order of sharded files aside.
+What is read can be written back with the same bytes: names that stand for one tensor, tensors
+that no model uses, config.json and the tokenizer's files are kept. Activations are float32
+whatever dtype the tensors have; `faith_jax.load_model(path, dtype="bfloat16")` says otherwise.
 """
 
+import base64
+import dataclasses
 import json
+import os
 import pathlib
-import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import ml_dtypes
 import numpy as np
-import safetensors
-import safetensors.numpy
 
-from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.importers.checkpoint import (
-    PROMPTS,
-    Checkpoint,
-    check_params,
-    flatten,
-    unflatten,
-    unstack_layers,
-)
+from faith_jax.models.importers import tensor_files
+from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten, unstack_layers
+from faith_jax.models.importers.huggingface_config import make_config, read_config, scales_output
 
-CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-FAMILIES = ("t5", "mt5")
-# Files of a tokenizer and of generation, which travel with the weights.
+CONFIG = "config.json"
+# What lies beside the weights and travels with them.
 COMPANIONS = (
     "spiece.model",
     "tokenizer.json",
@@ -38,102 +32,12 @@ COMPANIONS = (
     "added_tokens.json",
     "generation_config.json",
 )
-# Other names of the shared embedding; and a tensor of the first T5 checkpoints that nothing uses.
-ALIASES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
-UNUSED = ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",)
-
-_FEED_FORWARD = {
-    "relu": ("relu",),
-    "gated-gelu": ("gelu", "linear"),
-    "gated-silu": ("silu", "linear"),
-}
-_DTYPES = {"F32": np.float32, "BF16": ml_dtypes.bfloat16, "F16": np.float16}
-
-
-def is_huggingface(folder: str | pathlib.Path) -> bool:
-    """Whether a folder is in Hugging Face's form."""
-    return (pathlib.Path(folder) / CONFIG).is_file()
-
-
-def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
-    """Reads a T5, Flan-T5 or mT5 folder; dtypes stay as they are in the file.
-
-    Raises:
-      CheckpointError: on another family, a truncated file, and a tensor that is missing,
-        mis-shaped or unexpected, named.
-    """
-    folder = pathlib.Path(folder)
-    described = _read_config(folder / CONFIG)
-    tensors = _read_tensors(folder)
-    aliases = _resolve_tying(described, tensors)
-    config = _model_config(described, tensors, folder)
-    names = tensor_names(config)
-    params = {}
-    for theirs, array in tensors.items():
-        if theirs in names:
-            params[names[theirs]] = _converted(names[theirs], array)
-        elif theirs in UNUSED or _is_alias(theirs, array, tensors, folder):
-            aliases[theirs] = theirs in ALIASES
-        else:
-            raise CheckpointError(
-                f"{folder}: the tensor {theirs} {array.shape} is not one of T5's; is this a "
-                "checkpoint of another model?"
-            )
-    for theirs in names:
-        if theirs not in tensors:
-            raise CheckpointError(f"{folder}: the tensor {theirs} is missing.")
-    tree = unflatten(params)
-    check_params(config, tree, str(folder))
-    metadata = {
-        "source": str(folder.absolute()),
-        "format": "huggingface",
-        "huggingface_config": described,
-        "aliases": [name for name, written in aliases.items() if written],
-        "left_out": [name for name, written in aliases.items() if not written],
-    }
-    return Checkpoint(config, tree, metadata)
-
-
-def write_huggingface(
-    checkpoint: Checkpoint, folder: str | pathlib.Path, max_shard_bytes: int = 5_000_000_000
-) -> None:
-    """Writes config.json and safetensors into a new or empty folder.
-
-    Args:
-      checkpoint: T5's parameters, without soft prompts.
-      folder: is made where it does not exist.
-      max_shard_bytes: weights beyond it go to several files with an index.
-
-    Raises:
-      CheckpointError: on a checkpoint with soft prompts, which T5's form cannot hold.
-    """
-    if any(prompt in checkpoint.params for prompt in PROMPTS):
-        raise CheckpointError(
-            "Hugging Face's T5 has no soft prompts: export the base model; the prompt is the "
-            "parameter encoder_prompt/embedding of the run's checkpoint."
-        )
-    folder = pathlib.Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    flat = flatten(unstack_layers(checkpoint.params))
-    tensors = {
-        theirs: np.ascontiguousarray(_converted(ours, np.asarray(flat[ours])))
-        for theirs, ours in tensor_names(checkpoint.config).items()
-    }
-    for alias in checkpoint.metadata.get("aliases", ()):
-        tensors[alias] = tensors["shared.weight"]
-    for name in checkpoint.metadata.get("left_out", ()):
-        tensors.pop(name, None)
-    config = checkpoint.metadata.get("huggingface_config") or _described(checkpoint.config, tensors)
-    (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    _write_tensors(tensors, folder, max_shard_bytes)
-
-
-def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> None:
-    """Copies tokenizer and generation files that lie beside a checkpoint."""
-    for name in COMPANIONS:
-        found = pathlib.Path(source) / name
-        if found.is_file():
-            shutil.copyfile(found, pathlib.Path(folder) / name)
+SHARED = "shared.weight"
+HEAD = "lm_head.weight"
+EMBEDDINGS = (SHARED, "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+# T5's first releases carry it; no model has ever used it.
+_UNUSED = ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",)
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
 def tensor_names(config: TransformerConfig) -> dict[str, str]:
@@ -177,198 +81,290 @@ def _layer_names(config: TransformerConfig, stack: str, i: int) -> dict[str, str
     return names
 
 
-def _converted(ours: str, array: np.ndarray) -> np.ndarray:
+def _turned(ours: str, array: np.ndarray) -> np.ndarray:
     """Transposes what the two forms hold transposed; the same map both ways."""
     return array.T if ours.endswith(("/kernel", "/rel_embedding")) else array
 
 
-def _is_alias(
-    name: str, array: np.ndarray, tensors: Mapping[str, np.ndarray], folder: pathlib.Path
-) -> bool:
-    """Whether a tensor is the shared embedding under another name.
+def _expected_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of each tensor of a model, by Hugging Face's names."""
+    cfg = config
+    inner = cfg.num_heads * cfg.head_dim
+    shapes: dict[str, tuple[int, ...]] = {}
+    for theirs, ours in tensor_names(config).items():
+        match ours.split("/")[-2:]:
+            case [_, "scale"]:
+                shape: tuple[int, ...] = (cfg.emb_dim,)
+            case ["token_embedder" | "logits_dense", _]:
+                shape = (cfg.vocab_size, cfg.emb_dim)
+            case [_, "rel_embedding"]:
+                shape = (cfg.relative_attention_num_buckets, cfg.num_heads)
+            case ["query" | "key" | "value", _]:
+                shape = (inner, cfg.emb_dim)
+            case ["out", _]:
+                shape = (cfg.emb_dim, inner)
+            case ["wo", _]:
+                shape = (cfg.emb_dim, cfg.mlp_dim)
+            case _:
+                shape = (cfg.mlp_dim, cfg.emb_dim)
+        shapes[theirs] = shape
+    return shapes
+
+
+def is_huggingface(folder: str | pathlib.Path) -> bool:
+    """Whether a folder looks like one of Hugging Face's, readable or not."""
+    files = (CONFIG, tensor_files.WHOLE, tensor_files.INDEX, *_PICKLES)
+    return any((pathlib.Path(folder) / name).is_file() for name in files)
+
+
+def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
+    """Reads a folder with config.json and safetensors.
+
+    Args:
+      folder: of a T5, Flan-T5 or mT5 model.
 
     Raises:
-      CheckpointError: where it has such a name but other values, which our model cannot hold.
+      CheckpointError: on another family, pickled weights, a truncated file, and on a missing,
+        unexpected or mis-shaped tensor, naming it.
     """
-    if name not in ALIASES or "shared.weight" not in tensors:
-        return False
-    if array.tobytes() != tensors["shared.weight"].tobytes():
-        raise CheckpointError(
-            f"{folder}: {name} differs from shared.weight; T5 has one embedding for both sides."
-        )
-    return True
-
-
-def _resolve_tying(described: Mapping[str, Any], tensors: dict[str, np.ndarray]) -> dict[str, bool]:
-    """Makes `lm_head.weight` present in `tensors` exactly where the model is untied or unscaled.
-
-    A tied T5 1.0 scales its output by 1/sqrt(d_model), and may name the embedding as head too. A
-    head that is tied but not scaled is, for us, an untied one that equals the embedding.
-
-    Returns:
-      Tensors that a writer must add (True) or leave out (False) to give the file back.
-    """
-    shared, head = tensors.get("shared.weight"), tensors.get("lm_head.weight")
-    if shared is None:
-        return {}
-    scaled = described.get("scale_decoder_outputs", described.get("tie_word_embeddings", True))
-    if head is None and not scaled:
-        tensors["lm_head.weight"] = shared
-        return {"lm_head.weight": False}
-    if head is not None and scaled and head.tobytes() == shared.tobytes():
-        del tensors["lm_head.weight"]
-        return {"lm_head.weight": True}
-    return {}
-
-
-def _read_config(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise CheckpointError(f"{path}: not readable as JSON ({error}).") from None
-    family = described.get("model_type") if isinstance(described, dict) else None
-    if family not in FAMILIES:
-        raise CheckpointError(
-            f"{path}: model_type {family!r} is not known here; known are {', '.join(FAMILIES)}."
-        )
-    return described
-
-
-def _model_config(
-    described: Mapping[str, Any], tensors: Mapping[str, np.ndarray], folder: pathlib.Path
-) -> TransformerConfig:
-    try:
-        feed_forward = described.get("feed_forward_proj", "relu")
-        if feed_forward not in _FEED_FORWARD:
-            raise CheckpointError(
-                f"{folder / CONFIG}: feed_forward_proj {feed_forward!r} is not known here; known "
-                f"are {', '.join(_FEED_FORWARD)}."
-            )
-        return TransformerConfig(
-            vocab_size=described["vocab_size"],
-            emb_dim=described["d_model"],
-            num_heads=described["num_heads"],
-            num_encoder_layers=described["num_layers"],
-            num_decoder_layers=described.get("num_decoder_layers") or described["num_layers"],
-            head_dim=described["d_kv"],
-            mlp_dim=described["d_ff"],
-            mlp_activations=_FEED_FORWARD[feed_forward],
-            dropout_rate=described.get("dropout_rate", 0.1),
-            # What configs say of tying is not to be trusted: a head that is there is used.
-            logits_via_embedding="lm_head.weight" not in tensors,
-            relative_attention_num_buckets=described.get("relative_attention_num_buckets", 32),
-            relative_attention_max_distance=described.get("relative_attention_max_distance", 128),
-            layer_norm_epsilon=described.get("layer_norm_epsilon", 1e-6),
-        )
-    except KeyError as error:
-        raise CheckpointError(f"{folder / CONFIG}: the field {error} is missing.") from None
-    except (ConfigError, TypeError) as error:
-        raise CheckpointError(f"{folder / CONFIG}: {error}") from None
-
-
-def _read_tensors(folder: pathlib.Path) -> dict[str, np.ndarray]:
-    if (folder / INDEX).is_file():
-        try:
-            index = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"]
-        except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{folder / INDEX}: not a readable index ({error}).") from None
-        tensors: dict[str, np.ndarray] = {}
-        for name in dict.fromkeys(index.values()):
-            if pathlib.PurePath(name).name != name:
-                raise CheckpointError(f"{folder / INDEX}: {name!r} is not a file of this folder.")
-            tensors |= _read_file(folder / name)
-        for name, file in index.items():
-            if name not in tensors:
-                raise CheckpointError(f"{folder / file}: the tensor {name} is missing.")
-        return tensors
-    if (folder / WEIGHTS).is_file():
-        return _read_file(folder / WEIGHTS)
-    pickled = next(iter(sorted(folder.glob("pytorch_model*.bin"))), None)
-    if pickled is not None:
-        raise CheckpointError(
-            f"{pickled}: pickled weights are not read, since they can run code; save the model "
-            f"as {WEIGHTS} first (save_pretrained does)."
-        )
-    raise CheckpointError(f"{folder}: there is neither {WEIGHTS} nor {INDEX} beside {CONFIG}.")
-
-
-def _read_file(path: pathlib.Path) -> dict[str, np.ndarray]:
-    try:
-        content = safetensors.deserialize(path.read_bytes())
-    except (OSError, safetensors.SafetensorError) as error:
-        raise CheckpointError(
-            f"{path}: not a whole safetensors file ({' '.join(str(error).split())}); copy it again."
-        ) from None
-    tensors = {}
-    for name, tensor in content:
-        if tensor["dtype"] not in _DTYPES:
-            raise CheckpointError(
-                f"{path}: the tensor {name} has the dtype {tensor['dtype']}; expected a float."
-            )
-        array = np.frombuffer(tensor["data"], _DTYPES[tensor["dtype"]])
-        tensors[name] = array.reshape(tensor["shape"])
-    return tensors
-
-
-def _write_tensors(
-    tensors: Mapping[str, np.ndarray], folder: pathlib.Path, max_shard_bytes: int
-) -> None:
-    shards = list(_shards(tensors, max_shard_bytes))
-    if len(shards) == 1:
-        safetensors.numpy.save_file(shards[0], folder / WEIGHTS, {"format": "pt"})
-        return
-    weight_map = {}
-    for number, shard in enumerate(shards, 1):
-        name = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-        safetensors.numpy.save_file(shard, folder / name, {"format": "pt"})
-        weight_map |= dict.fromkeys(shard, name)
-    total = sum(array.nbytes for array in tensors.values())
-    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
-    (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
-
-
-def _shards(
-    tensors: Mapping[str, np.ndarray], max_shard_bytes: int
-) -> Iterable[dict[str, np.ndarray]]:
-    shard: dict[str, np.ndarray] = {}
-    size = 0
-    for name in sorted(tensors, key=_natural_order):
-        if shard and size + tensors[name].nbytes > max_shard_bytes:
-            yield shard
-            shard, size = {}, 0
-        shard[name] = tensors[name]
-        size += tensors[name].nbytes
-    yield shard
-
-
-def _natural_order(name: str) -> list[Any]:
-    return [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)]
-
-
-def _described(config: TransformerConfig, tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Returns a config.json for a model that did not come from Hugging Face."""
-    feed_forward = {v: k for k, v in _FEED_FORWARD.items()}[config.mlp_activations]
-    dtype = {np.dtype(v): k for k, v in _DTYPES.items()}[tensors["shared.weight"].dtype]
-    return {
-        "architectures": ["T5ForConditionalGeneration"],
-        "model_type": "t5",
-        "vocab_size": config.vocab_size,
-        "d_model": config.emb_dim,
-        "d_kv": config.head_dim,
-        "d_ff": config.mlp_dim,
-        "num_layers": config.num_encoder_layers,
-        "num_decoder_layers": config.num_decoder_layers,
-        "num_heads": config.num_heads,
-        "relative_attention_num_buckets": config.relative_attention_num_buckets,
-        "relative_attention_max_distance": config.relative_attention_max_distance,
-        "dropout_rate": config.dropout_rate,
-        "layer_norm_epsilon": config.layer_norm_epsilon,
-        "feed_forward_proj": feed_forward,
-        "is_encoder_decoder": True,
-        "tie_word_embeddings": config.logits_via_embedding,
-        "scale_decoder_outputs": config.logits_via_embedding,
-        "decoder_start_token_id": 0,
-        "pad_token_id": 0,
-        "eos_token_id": 1,
-        "dtype": {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}[dtype],
+    folder = pathlib.Path(folder).absolute()
+    text, fields = _read_config_text(folder)
+    config = read_config(fields, folder / CONFIG)
+    _check_weight_files(folder)
+    stored, header = tensor_files.find_tensors(folder)
+    _check_names(stored, config, folder)
+    values = _Embeddings.read(stored, fields, folder)
+    config = config.replace(logits_via_embedding=values.tied)
+    params = {}
+    for theirs, ours in tensor_names(config).items():
+        known = {SHARED: values.shared, HEAD: values.head}
+        array = known[theirs] if theirs in known else stored[theirs].read()
+        params[ours] = np.ascontiguousarray(_turned(ours, array))
+    kept = {
+        "config_json": text,
+        "header": dict(header),
+        "embeddings": [n for n in (*EMBEDDINGS, HEAD) if n in stored],
+        "unused": {n: _to_json(stored[n].read()) for n in _UNUSED if n in stored},
     }
+    metadata = {"source": str(folder), "format": "huggingface", "huggingface": kept}
+    return Checkpoint(config, unflatten(params), metadata)
+
+
+def _read_config_text(folder: pathlib.Path) -> tuple[str, dict[str, Any]]:
+    path = folder / CONFIG
+    if not path.is_file():
+        raise CheckpointError(f"{path}: missing; a Hugging Face folder needs it to say the model.")
+    fields = tensor_files.read_json(path)
+    return path.read_bytes().decode("utf-8"), fields
+
+
+def _check_weight_files(folder: pathlib.Path) -> None:
+    if any((folder / name).is_file() for name in (tensor_files.WHOLE, tensor_files.INDEX)):
+        return
+    for name in _PICKLES:
+        if (folder / name).is_file():
+            raise CheckpointError(
+                f"{folder / name}: pickled weights are not read, because unpickling can run any "
+                "code; save the model with safetensors (Transformers' save_pretrained does)."
+            )
+    raise CheckpointError(
+        f"{folder}: no weights here; expected {tensor_files.WHOLE} or {tensor_files.INDEX}."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Embeddings:
+    """The embedding and the output layer [vocab, embed], whatever names they are stored under.
+
+    Attributes:
+      shared: the embedding.
+      head: the output layer's, the embedding itself where no other is stored.
+      tied: the output layer is the embedding, scaled.
+    """
+
+    shared: np.ndarray
+    head: np.ndarray
+    tied: bool
+
+    @classmethod
+    def read(
+        cls,
+        stored: Mapping[str, tensor_files.StoredTensor],
+        fields: Mapping[str, Any],
+        folder: pathlib.Path,
+    ) -> "_Embeddings":
+        # Files that leave out copies of one tensor may keep any of its names.
+        found = [name for name in EMBEDDINGS if name in stored]
+        if not found and HEAD in stored and fields.get("tie_word_embeddings", True):
+            found = [HEAD]
+        if not found:
+            raise CheckpointError(
+                f"{folder}: the tensor {SHARED} is missing; {CONFIG} may be another model's."
+            )
+        shared = stored[found[0]].read()
+        for name in found[1:]:
+            if not _same_bits(shared, stored[name].read()):
+                raise CheckpointError(
+                    f"{stored[name].path}: the tensor {name} differs from {found[0]}, which T5 "
+                    "shares with it."
+                )
+        head = stored[HEAD].read() if HEAD in stored else shared
+        scaled = scales_output(fields)
+        if _same_bits(shared, head):
+            # A tied layer that is not scaled, as Transformers 5 makes of T5 1.1, is held as a
+            # layer of its own.
+            return cls(shared, head, tied=scaled)
+        if scaled and fields.get("scale_decoder_outputs"):
+            raise CheckpointError(
+                f"{folder / CONFIG}: field 'scale_decoder_outputs': expected false, because "
+                f"{HEAD} differs from {found[0]}."
+            )
+        return cls(shared, head, tied=False)
+
+
+def _check_names(
+    stored: Mapping[str, tensor_files.StoredTensor],
+    config: TransformerConfig,
+    folder: pathlib.Path,
+) -> None:
+    """Checks which tensors there are and their shapes; the embedding may have several names."""
+    expected = _expected_shapes(config)
+    embedding = (config.vocab_size, config.emb_dim)
+    for name in (*EMBEDDINGS, HEAD):
+        if name in stored:
+            expected[name] = embedding
+        else:
+            expected.pop(name, None)
+    for name, shape in expected.items():
+        if name not in stored:
+            raise CheckpointError(
+                f"{folder}: the tensor {name} {shape} is missing; {CONFIG} may be another model's."
+            )
+        if stored[name].shape != shape:
+            raise CheckpointError(
+                f"{stored[name].path}: the tensor {name} has the shape {stored[name].shape}, but "
+                f"{CONFIG} says {shape}."
+            )
+    for name, tensor in stored.items():
+        if name not in expected and name not in _UNUSED:
+            raise CheckpointError(
+                f"{tensor.path}: the tensor {name} {tensor.shape} is not expected in this model; "
+                f"{CONFIG} may be another model's."
+            )
+
+
+def write_huggingface(
+    checkpoint: Checkpoint,
+    folder: str | pathlib.Path,
+    max_shard_bytes: int = 5_000_000_000,
+) -> None:
+    """Writes a checkpoint as Hugging Face publishes such models, beside `folder`, and renames it.
+
+    Tensors keep their dtype and bytes. Where the checkpoint was once read from such a folder,
+    config.json, double names and unused tensors are given back as they were. `copy_companions`
+    brings the tokenizer's files.
+
+    Args:
+      checkpoint: of any source.
+      folder: to be made.
+      max_shard_bytes: a larger model is written in several files.
+
+    Raises:
+      CheckpointError: where `folder` exists, and on a model that has no such form: one with a
+        soft prompt or another feed-forward layer.
+    """
+    folder = pathlib.Path(folder).absolute()
+    if folder.exists():
+        raise CheckpointError(f"{folder}: exists already; choose another folder.")
+    config_json, tensors, header = _exported(checkpoint)
+    beside = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    (beside / CONFIG).write_bytes(config_json.encode("utf-8"))
+    tensor_files.write_tensors(beside, tensors, header, max_shard_bytes)
+    os.replace(beside, folder)
+
+
+def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> None:
+    """Copies the tokenizer's and generation files that lie beside a checkpoint."""
+    for name in COMPANIONS:
+        found = pathlib.Path(source) / name
+        if found.is_file():
+            shutil.copyfile(found, pathlib.Path(folder) / name)
+
+
+def _exported(
+    checkpoint: Checkpoint,
+) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
+    """Returns config.json's text, the tensors by Hugging Face's names, and the header."""
+    config = checkpoint.config
+    for field in ("encoder_prompt_length", "decoder_prompt_length"):
+        if getattr(config, field):
+            raise CheckpointError(
+                f"{checkpoint.metadata.get('source', 'checkpoint')}: its soft prompt "
+                f"({field} = {getattr(config, field)}) has no place in Hugging Face's T5; export "
+                "its base model instead."
+            )
+    flat = flatten(unstack_layers(checkpoint.params))
+    tensors = {
+        theirs: _turned(ours, np.asarray(flat[ours]))
+        for theirs, ours in tensor_names(config).items()
+    }
+    kept = checkpoint.metadata.get("huggingface")
+    if kept is None or not _describes(kept, config, tensors):
+        dtype = tensors[SHARED].dtype.name
+        text = json.dumps(make_config(config, dtype), indent=2) + "\n"
+        return text, tensors, {"format": "pt"}
+    shared, head = tensors.pop(SHARED), tensors.pop(HEAD, None)
+    for name in kept["embeddings"]:
+        tensors[name] = head if name == HEAD and head is not None else shared
+    tensors |= {name: _from_json(fields) for name, fields in kept["unused"].items()}
+    return kept["config_json"], tensors, dict(kept["header"])
+
+
+def _describes(
+    kept: Mapping[str, Any], config: TransformerConfig, tensors: Mapping[str, np.ndarray]
+) -> bool:
+    """Whether what was kept from a folder is still true of the model."""
+    fields = json.loads(kept["config_json"])
+    numerics = read_config(fields, pathlib.Path(CONFIG)).replace(
+        logits_via_embedding=config.logits_via_embedding,
+        dtype=config.dtype,
+        dropout_rate=config.dropout_rate,
+        float32_attention_logits=config.float32_attention_logits,
+        scan_layers=config.scan_layers,
+        remat_policy=config.remat_policy,
+    )
+    if numerics != config or (config.logits_via_embedding and not scales_output(fields)):
+        return False
+    # A head that was not stored must still be the embedding.
+    return (
+        config.logits_via_embedding
+        or HEAD in kept["embeddings"]
+        or _same_bits(tensors[SHARED], tensors[HEAD])
+    )
+
+
+def _same_bits(first: np.ndarray, second: np.ndarray) -> bool:
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    bits = np.dtype(f"u{first.dtype.itemsize}")
+    return bool(
+        np.array_equal(
+            np.ascontiguousarray(first).view(bits), np.ascontiguousarray(second).view(bits)
+        )
+    )
+
+
+def _to_json(array: np.ndarray) -> dict[str, Any]:
+    return {
+        "dtype": array.dtype.name,
+        "shape": list(array.shape),
+        "base64": base64.b64encode(array.tobytes()).decode("ascii"),
+    }
+
+
+def _from_json(fields: Mapping[str, Any]) -> np.ndarray:
+    dtypes = {dtype.name: dtype for dtype in tensor_files.DTYPES.values()}
+    data = base64.b64decode(fields["base64"])
+    return np.frombuffer(data, dtypes[fields["dtype"]]).reshape(fields["shape"])
