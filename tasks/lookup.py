@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import faith_jax.tasks  # noqa: F401  (registers our tasks)
 import seqio
 
+import faith_jax.tasks  # noqa: F401  (registers our tasks)
 from faith_jax.errors import ConfigError, did_you_mean
 
 

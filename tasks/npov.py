@@ -13,9 +13,9 @@ import functools
 
 import seqio
 import tensorflow_datasets as tfds
-from faith_jax.tasks import metrics, preprocessors, sources
 
 from faith_jax.data.seqio_vocabularies import DefaultVocabulary
+from faith_jax.tasks import metrics, preprocessors, sources
 
 
 def _prepare(config: str, data_dir: str | None) -> tfds.core.DatasetBuilder:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import seqio
 import tensorflow as tf
-from faith_jax.tasks import lookup, metrics, preprocessors, sources
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from faith_jax import templates
 from faith_jax.data import npov, vocabularies
 from faith_jax.data.samples import sample_folder
 from faith_jax.errors import ConfigError, InputError
+from faith_jax.tasks import lookup, metrics, preprocessors, sources
 
 TASK = "npov_generate_sample"
 LENGTHS = {"inputs": 256, "targets": 256}
