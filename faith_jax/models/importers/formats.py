@@ -54,6 +54,8 @@ def _nothing_known(path: pathlib.Path) -> str:
         beside = path.parent.iterdir() if path.parent.is_dir() else []
         names = [*embedded_models(), *(p.name for p in beside)]
         return f"{path}: there is no such checkpoint.{did_you_mean(path.name, names)}"
+    if path.is_file():
+        return f"{path}: is a file; give the folder of a checkpoint."
     return (
         f"{path}: no checkpoint here: expected config.json and model.safetensors (Hugging Face), "
         "a file named checkpoint (T5X), or model.json (faith_jax)."

@@ -20,6 +20,7 @@ import orbax.checkpoint as ocp
 from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.importers.checkpoint import (
+    PROMPTS,
     Checkpoint,
     check_params,
     content_hash,
@@ -140,10 +141,11 @@ def read_native(path: str | pathlib.Path, base: str | None = None) -> Checkpoint
 
 
 def _model_folder(path: pathlib.Path) -> pathlib.Path | None:
-    for folder in (path, path.parent.parent):
-        if (folder / MODEL_JSON).is_file():
-            return folder
-    return None
+    if (path / MODEL_JSON).is_file():
+        return path
+    run = path.parent.parent
+    is_step = path.name.isdigit() and path.parent.name == "checkpoints"
+    return run if is_step and (run / MODEL_JSON).is_file() else None
 
 
 def _params_folder(path: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
@@ -190,6 +192,10 @@ def _with_base(
 ) -> dict[str, Any]:
     from faith_jax.models.importers.formats import open_checkpoint
 
+    if not isinstance(described, Mapping) or not {"path", "content_hash"} <= described.keys():
+        raise CheckpointError(
+            f"{path}: {MODEL_JSON}: field 'base': expected 'path' and 'content_hash'."
+        )
     where = base or described["path"]
     try:
         opened = open_checkpoint(where)
@@ -208,4 +214,6 @@ def _with_base(
         whole = stack_layers(whole)
     elif opened.config.scan_layers and not config.scan_layers:
         whole = unstack_layers(whole)
+    # The base may have had a prompt of its own, in whose place this one was trained.
+    whole = {name: part for name, part in whole.items() if name not in PROMPTS}
     return unflatten(flatten(whole) | flatten(params))
