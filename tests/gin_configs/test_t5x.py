@@ -53,8 +53,8 @@ class Adafactor(Recorder):
     pass
 
 
-def standard_logical_factor_rules():
-    return {"embed": "row"}
+def standard_logical_axis_rules(additional_rules=()):
+    return list(additional_rules)
 
 
 def stand_in(name, **contents):
@@ -68,18 +68,17 @@ def stand_in(name, **contents):
 
 
 T5X_MODELS = stand_in("t5x.models", EncoderDecoderModel=EncoderDecoderModel)
-T5X_ADAFACTOR = stand_in(
-    "t5x.adafactor",
-    Adafactor=Adafactor,
-    standard_logical_factor_rules=standard_logical_factor_rules,
+T5X_ADAFACTOR = stand_in("t5x.adafactor", Adafactor=Adafactor)
+T5X_PARTITIONING = stand_in(
+    "t5x.partitioning", standard_logical_axis_rules=standard_logical_axis_rules
 )
-T5X = stand_in("t5x", models=T5X_MODELS, adafactor=T5X_ADAFACTOR)
+T5X = stand_in("t5x", models=T5X_MODELS, adafactor=T5X_ADAFACTOR, partitioning=T5X_PARTITIONING)
 
 
 @pytest.fixture
 def build(monkeypatch):
     """Returns what MODEL is once gin has read a file and bindings."""
-    for module in (T5X, T5X_MODELS, T5X_ADAFACTOR):
+    for module in (T5X, T5X_MODELS, T5X_ADAFACTOR, T5X_PARTITIONING):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     prefixes = list(gin.config._LOCATION_PREFIXES)
     before = default_vocabulary_setting()
@@ -128,6 +127,19 @@ def test_mini_comes_with_the_vocabulary_of_our_tasks(build):
 def test_other_sizes_ask_for_a_vocabulary(build):
     with pytest.raises(TypeError, match="in scope 'VOCABULARY_FILE'"):
         build("t5x/models/t5_1_1_small.gin")
+
+
+def test_optimizer_has_a_rule_for_every_axis_of_the_network(build):
+    model = build("t5x/models/t5_1_1_mini.gin", "SCAN_LAYERS = True", "ENCODER_PROMPT_LENGTH = 2")
+    tokens = jnp.ones((1, 2), jnp.int32)
+    init = functools.partial(model.arguments["module"].init, enable_dropout=False)
+    axes = jax.eval_shape(init, jax.random.key(0), tokens, tokens, tokens)["params_axes"]
+    is_axes = lambda node: hasattr(node, "names")  # noqa: E731
+    names = {name for leaf in jax.tree.leaves(axes, is_leaf=is_axes) for name in leaf.names}
+    rules = model.arguments["optimizer_def"].arguments["logical_factor_rules"]
+    assert set(rules) == names
+    assert set(rules.values()) == {"row", "column", "none", "batch"}
+    assert gin.query_parameter("standard_logical_axis_rules.additional_rules") == [("prompt", None)]
 
 
 def test_macros_reach_the_network(build):
