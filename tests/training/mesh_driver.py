@@ -1,0 +1,209 @@
+"""Runs training, evaluation and decoding on several meshes and writes what came out.
+
+Run as `python -m tests.training.mesh_driver OUTPUT.npz FOLDER` with XLA_FLAGS as `FLAGS`: the
+number of devices is fixed when JAX starts, so tests call it once, in a process of its own. The
+arrays in OUTPUT are named "<case>/<mesh>/<what>".
+"""
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import flax.traverse_util
+import jax
+import numpy as np
+import optax
+from jax.sharding import Mesh
+
+from faith_jax.decoding.search import DecodingConfig
+from faith_jax.models.config import TransformerConfig
+from faith_jax.runs import setup
+from faith_jax.runs.decoded_evaluation import BatchDecoder
+from faith_jax.training import optimizers, partitioning
+from faith_jax.training.checkpoints import TrainCheckpoints
+from faith_jax.training.objectives import CrossEntropy
+from faith_jax.training.trainer import Trainer, merge_params, split_params
+from tests.models import tiny
+
+# Unoptimised machine code compiles twice as fast; how a program is split was decided before.
+FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+MESHES = {"1x1": (1, 1), "8x1": (8, 1), "4x2": (4, 2), "1x8": (1, 8)}
+STEPS = 4
+ROWS, INPUT_LENGTH, TARGET_LENGTH = 16, 9, 6
+
+# Six heads do not divide by eight, nor does the feed-forward layer; the vocabulary does.
+UNEVEN = TransformerConfig(
+    vocab_size=264, emb_dim=24, num_heads=6, head_dim=4, mlp_dim=36, num_encoder_layers=1,
+    num_decoder_layers=1, mlp_activations=("gelu", "linear"), dropout_rate=0.1,
+)  # fmt: skip
+# Wide enough that Adafactor keeps rows and columns of the second moment only.
+SCANNED = TransformerConfig(
+    vocab_size=256, emb_dim=128, num_heads=4, head_dim=32, mlp_dim=128, num_encoder_layers=2,
+    num_decoder_layers=2, mlp_activations=("relu",), dropout_rate=0.1, logits_via_embedding=True,
+    scan_layers=True,
+)  # fmt: skip
+PROMPTED = UNEVEN.replace(encoder_prompt_length=3, decoder_prompt_length=2)
+
+
+class Case(NamedTuple):
+    """A model, how it is trained, on which meshes, and how it decodes."""
+
+    config: TransformerConfig
+    optimizer: Callable[[], optax.GradientTransformation]
+    meshes: tuple[str, ...]
+    trainable: str = ".*"
+    num_microbatches: int = 1
+    packed: bool = False
+    decoding: DecodingConfig | None = None
+
+
+CASES = {
+    "adamw": Case(
+        UNEVEN,
+        lambda: optimizers.adamw(0.003, weight_decay=0.1),
+        ("1x1", "8x1", "4x2", "1x8"),
+        decoding=DecodingConfig(max_length=8, temperature=1.0, top_k=20, top_p=0.9),
+    ),
+    "adafactor": Case(
+        SCANNED,
+        lambda: optimizers.adafactor(0.003),
+        ("1x1", "4x2", "1x8"),
+        num_microbatches=2,
+        packed=True,
+    ),
+    "prompt": Case(
+        PROMPTED,
+        lambda: optimizers.adafactor(0.3, multiply_by_parameter_scale=False),
+        ("1x1", "8x1", "1x8"),
+        trainable=".*_prompt/.*",
+        decoding=DecodingConfig(max_length=8),
+    ),
+}
+
+
+def make_partitioner(name: str, config: TransformerConfig) -> partitioning.Partitioner:
+    """Returns a mesh over the first devices of this process."""
+    shape = MESHES[name]
+    devices = np.asarray(jax.devices()[: shape[0] * shape[1]]).reshape(shape)
+    mesh = Mesh(devices, ("data", "model"))
+    rules = partitioning.standard_logical_axis_rules()
+    return partitioning.Partitioner(mesh, partitioning.fitting_rules(rules, config, mesh))
+
+
+def batch_of(vocab_size: int, packed: bool) -> dict[str, np.ndarray]:
+    """Returns rows of several lengths; where packed, two examples lie in each row."""
+    rng = np.random.default_rng(5)
+
+    def tokens(length):
+        found = rng.integers(2, vocab_size, (ROWS, length)).astype(np.int32)
+        ends = rng.integers(length // 2, length + 1, ROWS)
+        return np.where(np.arange(length) < ends[:, None], found, 0)
+
+    def segments(x):
+        second = np.arange(x.shape[1]) >= x.shape[1] // 2
+        return np.where(x > 0, 1 + second, 0).astype(np.int32)
+
+    inputs, targets = tokens(INPUT_LENGTH), tokens(TARGET_LENGTH)
+    batch = {
+        "encoder_input_tokens": inputs,
+        "decoder_input_tokens": np.pad(targets[:, :-1], ((0, 0), (1, 0))),
+        "decoder_target_tokens": targets,
+    }
+    if packed:
+        batch["encoder_segment_ids"] = segments(inputs)
+        batch["decoder_segment_ids"] = segments(targets)
+        starts = np.diff(segments(targets), prepend=0, axis=1) != 0
+        batch["decoder_input_tokens"][starts] = 0
+    return batch
+
+
+def shard_shapes(tree) -> dict[str, np.ndarray]:
+    """Returns the shape of the first device's piece of each array, by name."""
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(
+            x.addressable_shards[0].data.shape
+        )
+        for path, x in jax.tree_util.tree_leaves_with_path(tree)
+    }
+
+
+def train_and_decode(case: Case, mesh: str, folder: str) -> dict[str, np.ndarray]:
+    """Trains a few steps, evaluates and decodes; returns all that must not depend on the mesh."""
+    partitioner = make_partitioner(mesh, case.config)
+    module, params = tiny.model_and_params(case.config)
+    params = partitioner.put(params, setup.param_shardings(module, partitioner))
+    trained, frozen = split_params(params, [case.trainable])
+    objective = CrossEntropy(z_loss=1e-4)
+    trainer = Trainer(module, objective, case.optimizer(), partitioner, 3, case.num_microbatches)
+    state = trainer.init_state(trained)
+    found = {f"shards/params/{n}": s for n, s in shard_shapes(state.params).items()}
+    found |= {f"shards/opt_state/{n}": s for n, s in shard_shapes(state.opt_state).items()}
+    batch = partitioner.put_batch(batch_of(case.config.vocab_size, case.packed))
+    steps = []
+    for _ in range(STEPS):
+        state, metrics = trainer.train_step(state, frozen, batch)
+        steps.append([float(metrics[n]) for n in ("loss", "gradient_norm", "weight")])
+    found["train"] = np.asarray(steps)
+    flat = flax.traverse_util.flatten_dict(state.params, sep="/")
+    found |= {f"params/{n}": np.asarray(v) for n, v in flat.items()}
+    if case.decoding is None:
+        state, restored = saved_and_restored(mesh, folder, state)
+        found |= restored
+        _, metrics = trainer.train_step(state, frozen, batch)
+        found["loss_after_restoring"] = np.asarray(float(metrics["loss"]))
+    else:
+        sums = trainer.eval_step(state.params, frozen, batch)
+        found["eval"] = np.asarray([float(sums[n]) for n in sorted(sums)])
+        found |= decoded(case, module, partitioner, merge_params(state.params, frozen))
+    found["compilations"] = np.asarray(trainer.num_compilations)
+    return found
+
+
+def decoded(case, module, partitioner, params) -> dict[str, np.ndarray]:
+    """Returns the tokens and log-probabilities of every row."""
+    decoder = BatchDecoder(module, partitioner, case.decoding, ROWS, seed=1)
+    inputs = batch_of(case.config.vocab_size, packed=False)["encoder_input_tokens"]
+    rows = decoder(params, [row[row > 0] for row in inputs])
+    length = case.decoding.max_length
+    return {
+        "tokens": np.stack([np.pad(r.tokens, (0, length - len(r.tokens))) for r in rows]),
+        "log_prob": np.asarray([r.log_prob for r in rows]),
+    }
+
+
+def saved_and_restored(mesh, folder, state):
+    """Saves on one device, and on every mesh restores what one device saved."""
+    checkpoints = TrainCheckpoints(f"{folder}/checkpoints")
+    if mesh == "1x1":
+        checkpoints.save(state)
+        checkpoints.wait()
+    restored = checkpoints.restore(state)
+    checkpoints.close()
+    same = jax.tree.map(lambda a, b: a.sharding == b.sharding, restored, state)
+    leaves = {f"restored/{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(restored))}
+    return restored, leaves | {"shardings_kept": np.asarray(all(jax.tree.leaves(same)))}
+
+
+def initial_parameters() -> dict[str, np.ndarray]:
+    """Returns freshly drawn parameters, on one device and on eight."""
+    found = {}
+    module = tiny.model_and_params(UNEVEN)[0]
+    for mesh in ("1x1", "4x2"):
+        params = setup.random_params(module, make_partitioner(mesh, UNEVEN), seed=7)
+        flat = flax.traverse_util.flatten_dict(params, sep="/")
+        found |= {f"initial/{mesh}/{n}": np.asarray(v) for n, v in flat.items()}
+    return found
+
+
+def main(output: str, folder: str) -> None:
+    """Runs every case on its meshes."""
+    found = initial_parameters()
+    for name, case in CASES.items():
+        for mesh in case.meshes:
+            run = train_and_decode(case, mesh, folder)
+            found |= {f"{name}/{mesh}/{n}": v for n, v in run.items()}
+    np.savez(output, **found)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
