@@ -10,7 +10,7 @@ import json
 import math
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import flax.serialization
@@ -243,22 +243,35 @@ def _find_array(folder: pathlib.Path, name: str, described: Mapping[str, Any]) -
         shape = tuple(int(n) for n in metadata["shape"])
         chunks = _chunk_names(shape, metadata)
         dtype = metadata["dtype"]
-        said = (described.get("metadata") or {}).get("shape", shape)
+        gzip = (metadata.get("compressor") or {}).get("id") == "gzip"
+        said = tuple((described.get("metadata") or {}).get("shape", shape))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
         raise _unreadable(name, place, error) from None
     if dtype not in _DTYPES:
         raise _wrong_dtype(name, place, dtype)
-    if tuple(said) != shape:
+    if said != shape:
         raise CheckpointError(
-            f"{place}: the parameter {name} has the shape {shape}, but {FILE} says {tuple(said)}."
+            f"{place}: the parameter {name} has the shape {shape}, but {FILE} says {said}."
         )
+    size = math.prod(metadata["chunks"]) * np.dtype(_DTYPES[dtype]).itemsize
+    _check_chunks(name, place, chunks, size if gzip else None)
+    return _StoredArray(name, place, shape)
+
+
+def _check_chunks(
+    name: str, place: pathlib.Path, chunks: Iterable[str], gzip_size: int | None
+) -> None:
+    """Checks what TensorStore does not: it fills in a missing chunk, and takes some cut ones."""
     for chunk in chunks:
-        # Zarr fills in a chunk that is missing; here it is an error.
         if not (place / chunk).is_file():
             raise CheckpointError(
                 f"{place}: the parameter {name} lacks its chunk {chunk}; copy the checkpoint again."
             )
-    return _StoredArray(name, place, shape)
+        if gzip_size is not None and not _ends_as_gzip(place / chunk, gzip_size):
+            raise CheckpointError(
+                f"{place}: the parameter {name}: its chunk {chunk} is cut short; copy the "
+                "checkpoint again."
+            )
 
 
 def _chunk_names(shape: tuple[int, ...], metadata: Mapping[str, Any]) -> list[str]:
@@ -266,6 +279,17 @@ def _chunk_names(shape: tuple[int, ...], metadata: Mapping[str, Any]) -> list[st
     separator = metadata.get("dimension_separator", ".")
     indices = itertools.product(*(range(n) for n in counts))
     return [separator.join(map(str, index)) or "0" for index in indices]
+
+
+def _ends_as_gzip(path: pathlib.Path, size: int) -> bool:
+    """Whether a gzip file ends with the size of its content, as a whole one does.
+
+    TensorStore takes a file that lacks its last bytes, the checksum among them.
+    """
+    with path.open("rb") as file:
+        length = file.seek(0, 2)
+        file.seek(max(0, length - 4))
+        return int.from_bytes(file.read(), "little") == size % 2**32
 
 
 def _wrong_dtype(name: str, place: pathlib.Path, dtype: Any) -> CheckpointError:

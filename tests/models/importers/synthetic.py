@@ -119,7 +119,8 @@ def write_t5x(folder, params, in_file=("scale",), chunks=2):
         # T5X writes the path relative to the checkpoint.
         target[name] = spec | {"kvstore": {"driver": "file", "path": f"{place}/"}}
     state = {"state": {"step": np.int32(7)}, "target": unflatten(target)}
-    content = flax.serialization.to_bytes({"version": 3, "optimizer": state})
+    # As T5X has it: lists stay lists.
+    content = flax.serialization.msgpack_serialize({"version": 3, "optimizer": state})
     (folder / "checkpoint").write_bytes(content)
     return folder
 
