@@ -43,18 +43,27 @@ def split_params(params: PyTree, trainable: Sequence[str]) -> tuple[PyTree, PyTr
         these is trained.
 
     Raises:
-      ConfigError: where nothing matches.
+      ConfigError: where nothing matches, or on what is no regular expression.
     """
-    patterns = [re.compile(p) for p in trainable]
+    patterns = [_pattern(p) for p in ([trainable] if isinstance(trainable, str) else trainable)]
     flat = flax.traverse_util.flatten_dict(params, sep="/")
     chosen = {n: any(p.fullmatch(n) for p in patterns) for n in flat}
     if not any(chosen.values()):
         raise ConfigError(
-            f"TRAINABLE = {list(trainable)!r} matches none of the {len(flat)} parameters "
+            f"TRAINABLE = {trainable!r} matches none of the {len(flat)} parameters "
             f"(such as {next(iter(flat))!r})."
         )
     parts = [{n: v for n, v in flat.items() if chosen[n] == wanted} for wanted in (True, False)]
     return tuple(flax.traverse_util.unflatten_dict(p, sep="/") for p in parts)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except (re.error, TypeError) as error:
+        raise ConfigError(
+            f"TRAINABLE: {text!r} is not a regular expression ({error}); write '.*' for any text."
+        ) from None
 
 
 def merge_params(trainable: PyTree, frozen: PyTree) -> PyTree:
@@ -94,6 +103,9 @@ class Trainer:
       partitioner: the mesh.
       seed: of the dropout; step and micro-batch are folded in.
       num_microbatches: pieces of a batch whose gradients are added up before one update.
+
+    Raises:
+      ConfigError: on fewer than one micro-batch.
     """
 
     def __init__(
@@ -105,13 +117,14 @@ class Trainer:
         seed: int = 0,
         num_microbatches: int = 1,
     ):
+        if num_microbatches < 1:
+            raise ConfigError(f"NUM_MICROBATCHES: expected 1 or more, got {num_microbatches!r}.")
         self.module = module
         self.objective = objective
         self.optimizer = optimizer
         self.partitioner = partitioner
         self.num_microbatches = num_microbatches
         self._dropout_key = jax.random.key(seed)
-        self._shardings: Any = None
         self._eval_step = partitioner.jit(self._evaluate)
         self._train_step: Any = None
 
@@ -168,7 +181,7 @@ class Trainer:
         key = jax.random.fold_in(self._dropout_key, state.step)
         gradient, sums = self._gradient(state.params, frozen, batch, key)
         # An empty batch (all padding) must not poison the parameters with NaN.
-        weight = jnp.maximum(sums["weight"], 1.0)
+        weight = jnp.where(sums["weight"] > 0, sums["weight"], 1.0)
         gradient = jax.tree.map(lambda g: g / weight, gradient)
         updates, opt_state = self.optimizer.update(gradient, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
