@@ -53,7 +53,7 @@ def parse(
         gin.parse_config([quoted(binding) for binding in bindings])
     except ConfigError:
         raise
-    except (ValueError, SyntaxError, OSError, ImportError, AttributeError, TypeError) as error:
+    except (ValueError, SyntaxError, OSError, ImportError, LookupError, NameError, TypeError) as error:
         raise ConfigError(_gin_message(error, paths)) from None
     finally:
         logging.getLogger().removeFilter(_is_not_a_missed_search_path)

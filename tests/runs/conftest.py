@@ -1,0 +1,54 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.paths import REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory):
+    """The environment of commands: prepared data goes to a folder of this test run."""
+    folder = tmp_path_factory.getbasetemp().parent / "faith_jax_data"
+    return os.environ | {
+        "FAITH_JAX_DATA_DIR": str(folder),
+        "PYTHONPATH": str(REPOSITORY),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+
+
+@pytest.fixture(scope="session")
+def start(environment):
+    """Starts `faith-jax` with arguments and returns the process."""
+
+    def run(*arguments, cwd=None):
+        return subprocess.Popen(
+            [sys.executable, "-m", "faith_jax", *map(str, arguments)],
+            env=environment,
+            cwd=cwd or REPOSITORY,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return run
+
+
+@pytest.fixture
+def command(environment, monkeypatch, capfd):
+    """Runs `faith-jax` in this process; returns (status, stdout, stderr)."""
+    from faith_jax import cli
+
+    monkeypatch.setenv("FAITH_JAX_DATA_DIR", environment["FAITH_JAX_DATA_DIR"])
+
+    def run(*arguments):
+        capfd.readouterr()
+        status = cli.main([str(a) for a in arguments])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+TINY = ("train", "--gin_search_paths=tests/testdata/gin", "--gin_file=tiny.gin")

@@ -1,0 +1,94 @@
+"""A run that is killed and started again ends where an unbroken one does, bit for bit."""
+
+import json
+import random
+import signal
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from faith_jax.models.importers import native
+from tests.runs.conftest import TINY
+
+STEPS = 12
+
+
+def train_lines(folder):
+    path = folder / "metrics.jsonl"
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text().splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue  # being written just now
+    return rows
+
+
+def wait_for_step(process, folder, step):
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        if any(row["step"] >= step for row in train_lines(folder)):
+            return
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    raise AssertionError(f"step {step} was not reached")
+
+
+def finish(process):
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+
+
+def saved(folder, item):
+    tree = native._read_params(folder / "checkpoints" / str(STEPS) / item)
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+@pytest.fixture(scope="module")
+def unbroken(start, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unbroken")
+    finish(start(*TINY, f"--gin.MODEL_DIR={folder}"))
+    return folder
+
+
+def assert_same_run(found, expected):
+    for item in ("params", "opt_state"):
+        ours, theirs = saved(found, item), saved(expected, item)
+        assert ours.keys() == theirs.keys() != set()
+        assert all(array.dtype != object for array in ours.values())
+        for name, array in ours.items():
+            assert array.tobytes() == theirs[name].tobytes(), name
+    assert train_lines(found) == train_lines(expected)
+    # Every step once: nothing was lost or written twice.
+    steps = [row["step"] for row in train_lines(found) if row["part"] == "train"]
+    assert steps == list(range(1, STEPS + 1))
+
+
+def test_killed_at_random_steps(start, unbroken, tmp_path):
+    rng = random.Random(20)
+    for _ in range(3):
+        process = start(*TINY, f"--gin.MODEL_DIR={tmp_path}")
+        wait_for_step(process, tmp_path, rng.randint(2, STEPS - 1))
+        time.sleep(rng.random() * 0.2)
+        process.kill()
+        process.communicate()
+    finish(start(*TINY, f"--gin.MODEL_DIR={tmp_path}"))
+    assert_same_run(tmp_path, unbroken)
+
+
+def test_sigterm_saves_and_stops(start, unbroken, tmp_path):
+    process = start(*TINY, f"--gin.MODEL_DIR={tmp_path}")
+    wait_for_step(process, tmp_path, 3)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 143, err
+    last = max(row["step"] for row in train_lines(tmp_path))
+    assert (tmp_path / "checkpoints" / str(last) / "params").is_dir()
+    assert f"Stopped at step {last}" in err
+    finish(start(*TINY, f"--gin.MODEL_DIR={tmp_path}"))
+    assert_same_run(tmp_path, unbroken)
