@@ -53,7 +53,15 @@ def parse(
         gin.parse_config([quoted(binding) for binding in bindings])
     except ConfigError:
         raise
-    except (ValueError, SyntaxError, OSError, ImportError, LookupError, NameError, TypeError) as error:
+    except (
+        ValueError,
+        SyntaxError,
+        OSError,
+        ImportError,
+        LookupError,
+        NameError,
+        TypeError,
+    ) as error:
         raise ConfigError(_gin_message(error, paths)) from None
     finally:
         logging.getLogger().removeFilter(_is_not_a_missed_search_path)
@@ -136,7 +144,7 @@ def _check_bindings(bindings: Sequence[str]) -> None:
 
 def _check_macros() -> None:
     values = _macros()
-    unset = sorted(n for n, v in values.items() if v is gin.REQUIRED)
+    unset = sorted(n for n, v in values.items() if repr(v) == "%gin.REQUIRED")
     if unset:
         flags = " ".join(f"--gin.{name}=…" for name in unset)
         raise ConfigError(f"{', '.join(unset)} must be set: add {flags}")

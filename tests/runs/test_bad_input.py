@@ -1,0 +1,203 @@
+"""A user's mistake: one line that names it, status 2, no traceback, nothing half-written."""
+
+import json
+
+import pytest
+
+from tests.runs.conftest import TINY
+
+INFER = ("infer", "--gin_file=runs/infer_file.gin", "--gin.DECODE_LENGTH=4")
+
+
+@pytest.fixture(scope="module")
+def trained(start, tmp_path_factory):
+    """MODEL_DIR of a tiny model, one step old."""
+    folder = tmp_path_factory.mktemp("trained")
+    process = start(
+        *TINY, f"--gin.MODEL_DIR={folder}", "--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0"
+    )
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return folder
+
+
+def assert_mistake(result, *parts):
+    status, _, err = result
+    lines = [line for line in err.splitlines() if line.startswith("faith-jax: ")]
+    assert status == 2, err
+    assert len(lines) == 1, err
+    assert "Traceback" not in err
+    for part in parts:
+        assert part in lines[0], f"{part!r} is not in {lines[0]!r}"
+
+
+@pytest.mark.parametrize(
+    ("bindings", "parts"),
+    [
+        (["--gin.TRIAN_STEPS=5"], ["TRIAN_STEPS", "'TRAIN_STEPS'"]),
+        ([], ["MODEL_DIR must be set", "--gin.MODEL_DIR="]),
+        (
+            ["--gin.MODEL_DIR={tmp}", "--gin.MIXTURE_OR_TASK_NAME=npov_generat_sample"],
+            ["npov_generat_sample", "npov_generate_sample"],
+        ),
+        (
+            ["--gin.MODEL_DIR={tmp}", "--gin.TASK_FEATURE_LENGTHS={'inputs': 224}"],
+            ["TASK_FEATURE_LENGTHS", "'targets'"],
+        ),
+        (
+            ["--gin.MODEL_DIR={tmp}", "--gin.TASK_FEATURE_LENGTHS={'inputs': 224, 'targets': 40}"],
+            ["npov_generate_sample", "40", "tokens"],
+        ),
+        (["--gin.MODEL_DIR={tmp}/file/model"], ["MODEL_DIR", "cannot be written"]),
+        (["--gin.MODEL_DIR={tmp}", "--gin.NUM_PARTITIONS=3"], ["NUM_PARTITIONS = 3", "device"]),
+        (["--gin.MODEL_DIR={tmp}", "--gin.VOCAB_SIZE=32128"], ["4196", "32128", "VOCABULARY"]),
+        (["--gin.MODEL_DIR={tmp}", "--gin.WARMUP_STEPS=50"], ["WARMUP_STEPS = 50", "TRAIN_STEPS"]),
+        (
+            ["--gin.MODEL_DIR={tmp}", "--gin.INITIAL_CHECKPOINT_PATH={tmp}/nothing"],
+            ["nothing", "no such checkpoint"],
+        ),
+        (["--gin.MODEL_DIR={tmp}", "--gin.TRAINABLE=('nothing.*',)"], ["TRAINABLE", "nothing.*"]),
+        (["--gin.MODEL_DIR={tmp}", "--gin.NUM_MICROBATCHES=3"], ["NUM_MICROBATCHES = 3"]),
+    ],
+)
+def test_wrong_settings_of_training(command, tmp_path, bindings, parts):
+    (tmp_path / "file").write_text("in the way")
+    given = [b.replace("{tmp}", str(tmp_path)) for b in bindings]
+    assert_mistake(command(*TINY, *given), *parts)
+    assert not (tmp_path / "checkpoints").exists() or not list((tmp_path / "checkpoints").iterdir())
+
+
+def test_a_missing_gin_file_has_near_names(command):
+    result = command("train", "--gin_file=runs/trian.gin")
+    assert_mistake(result, "runs/trian.gin", "'runs/train.gin'")
+
+
+def test_no_gin_file_at_all(command):
+    assert_mistake(command("train"), "--gin_file=FILE")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["BATCH_SIZE = = 3", "from nowhere import nothing", "undefined.thing.x = 1"],
+)
+def test_a_broken_gin_file_is_one_line(command, tmp_path, text):
+    (tmp_path / "broken.gin").write_text(
+        f"from __gin__ import dynamic_registration\ninclude 'runs/train.gin'\n{text}\n"
+    )
+    assert_mistake(command("train", f"--gin_file={tmp_path}/broken.gin"), "broken.gin")
+
+
+def test_a_checkpoint_of_other_dimensions_names_the_parameter(command, trained, tmp_path):
+    result = command(
+        *TINY,
+        f"--gin.MODEL_DIR={tmp_path}",
+        f"--gin.INITIAL_CHECKPOINT_PATH={trained}",
+        "--gin.config.TransformerConfig.mlp_dim=32",
+    )
+    assert_mistake(result, "/mlp/", "(16, 32)", "(16, 16)")
+
+
+def test_a_split_that_is_not_there(command, trained, tmp_path):
+    result = command(
+        "infer",
+        "--gin_file=runs/infer.gin",
+        f"--gin.CHECKPOINT_PATH={trained}",
+        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+        "--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample",
+        "--gin.SPLIT=tset",
+    )
+    assert_mistake(result, "tset", "test")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ('{"query": "Should', ["rows.jsonl:2"]),
+        ('["a list"]', ["rows.jsonl:2"]),
+        ('{"query": "  "}', ["rows.jsonl:2", "query"]),
+        ('{"text": "x"}', ["rows.jsonl:2", "query"]),
+        ('{"query": "Should zebras vote?"}', ["rows.jsonl:2", "Should zebras vote?"]),
+        (
+            '{"query": "Why?", "pro_arguments": ["A."], "con_arguments": []}',
+            ["rows.jsonl:2", "con_arguments"],
+        ),
+        ('{"query": "Why?", "pro_arguments": ["A."]}', ["rows.jsonl:2", "con_arguments"]),
+        ('{"id": "1", "inputs": "x"}', ["rows.jsonl:2", "'1'", "twice"]),
+    ],
+)
+def test_bad_rows_name_file_and_line(command, trained, tmp_path, line, parts):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(f'{{"id": "1", "inputs": "fine"}}\n{line}\n')
+    result = command(
+        *INFER,
+        f"--gin.INPUT_FILE={rows}",
+        f"--gin.CHECKPOINT_PATH={trained}",
+        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+    )
+    assert_mistake(result, *parts)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("binding", "parts"),
+    [
+        ("--gin.TEMPERATURE=-1.0", ["temperature = -1.0"]),
+        ("--gin.TOP_P=0.0", ["top_p = 0.0"]),
+        ("--gin.FORMATS=('csv',)", ["FORMATS", "csv"]),
+        ("--gin.CHECKPOINT_PATH=/nowhere/at/all", ["/nowhere/at/all"]),
+        ("--gin.VOCABULARY=englsh_4096", ["englsh_4096", "english_4096"]),
+        ("--gin.KNOWLEDGE=procon_npv", ["procon_npv"]),
+    ],
+)
+def test_wrong_settings_of_inference(command, trained, tmp_path, binding, parts):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"query": "Should wild animals be kept in zoos?"}\n')
+    result = command(
+        *INFER,
+        f"--gin.INPUT_FILE={rows}",
+        f"--gin.CHECKPOINT_PATH={trained}",
+        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+        binding,
+    )
+    assert_mistake(result, *parts)
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_of_three_kinds_are_answered_and_cuts_are_counted(command, trained, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    long = "word " * 100
+    rows.write_text(
+        '{"query": "Should wild animals be kept in zoos?"}\n'
+        '{"id": "own", "query": "Why?", "pro_arguments": ["A."], "con_arguments": ["B."],'
+        ' "response": "Gold."}\n'
+        f'{{"id": "long", "inputs": "{long}"}}\n'
+    )
+    out = tmp_path / "out"
+    status, printed, err = command(
+        *INFER,
+        f"--gin.INPUT_FILE={rows}",
+        f"--gin.CHECKPOINT_PATH={trained}",
+        f"--gin.INFER_OUTPUT_DIR={out}",
+        "--gin.MAX_INPUT_LENGTH=32",
+    )
+    assert status == 0, err
+    assert printed.strip().endswith(str(out))
+    found = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in found] == ["1", "own", "long"]
+    assert found[1]["inputs"] == "{query: Why?} {pro: A.} {con: B.}"
+    assert [row["target"] for row in found] == ["", "Gold.", ""]
+    from faith_jax.data.vocabularies import load_vocabulary
+
+    tokens = len(load_vocabulary().encode(long)) + 1
+    assert found[2]["inputs_cut_tokens"] == tokens - 32
+    assert found[1]["inputs_cut_tokens"] == 0
+    assert all(row["num_tokens"] <= 4 and row["log_prob"] < 0 for row in found)
+
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(str(out / "tfds" / "predictions" / "1.0.0"))
+    stored = list(tfds.as_numpy(builder.as_dataset(split="rows")))
+    assert [s["id"].decode() for s in stored] == ["1", "own", "long"]
+    assert [s["prediction"].decode() for s in stored] == [row["prediction"] for row in found]
+    assert [int(s["inputs_cut_tokens"]) for s in stored] == [r["inputs_cut_tokens"] for r in found]
