@@ -13,8 +13,6 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-import numpy as np
 import orbax.checkpoint as ocp
 
 from faith_jax.errors import CheckpointError, ConfigError
@@ -29,6 +27,7 @@ from faith_jax.models.importers.checkpoint import (
     unflatten,
     unstack_layers,
 )
+from faith_jax.models.importers.orbax_arrays import read_arrays
 
 MODEL_JSON = "model.json"
 FORMAT, VERSION = "faith_jax", 1
@@ -132,7 +131,7 @@ def read_native(path: str | pathlib.Path, base: str | None = None) -> Checkpoint
         config = TransformerConfig.from_dict(described["config"])
     except (ConfigError, TypeError, KeyError) as error:
         raise CheckpointError(f"{folder / MODEL_JSON}: field 'config': {error}") from None
-    params = _read_params(_params_folder(path, folder))
+    params = read_arrays(_params_folder(path, folder))
     metadata = dict(described.get("metadata") or {}) | {"source": str(path)}
     if described.get("base"):
         params = _with_base(params, described["base"], base, config, path)
@@ -159,28 +158,6 @@ def _params_folder(path: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     if not steps:
         raise CheckpointError(f"{path}: no checkpoint has been written here yet.")
     return folder / "checkpoints" / str(max(steps)) / "params"
-
-
-def _read_params(folder: pathlib.Path) -> dict[str, Any]:
-    try:
-        with ocp.StandardCheckpointer() as checkpointer:
-            tree = checkpointer.metadata(folder).item_metadata.tree
-            # As NumPy arrays, whatever devices wrote them.
-            template = jax.tree.map(lambda x: np.empty(x.shape, x.dtype), tree)
-            with ocp.PyTreeCheckpointer() as reader:
-                restored = reader.restore(
-                    folder,
-                    args=ocp.args.PyTreeRestore(
-                        item=template,
-                        restore_args=jax.tree.map(
-                            lambda _: ocp.RestoreArgs(restore_type=np.ndarray), template
-                        ),
-                    ),
-                )
-    except Exception as error:  # Orbax and TensorStore raise many kinds for a broken folder
-        reason = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{folder}: not a whole checkpoint ({reason}).") from error
-    return restored
 
 
 def _with_base(
