@@ -58,7 +58,9 @@ def _convert(
     except OSError as error:
         raise ConfigError(f"{target}: cannot be written ({error.strerror or error}).") from None
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        # The writers, too, write beside what they are given.
+        for left in (beside, beside.with_name(beside.name + ".partial")):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _check_target(source: str, place: pathlib.Path, overwrite: bool) -> None:

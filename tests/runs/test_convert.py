@@ -1,0 +1,234 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.models.importers.checkpoint import Checkpoint, content_hash
+from faith_jax.models.importers.formats import open_checkpoint
+from faith_jax.models.importers.native import read_model_json, write_native
+from faith_jax.runs import convert
+from faith_jax.runs.convert import export_checkpoint, import_checkpoint
+from tests.models.importers.synthetic import (
+    TIED,
+    random_tensors,
+    stored,
+    tiny_params,
+    write_folder,
+    write_t5x,
+)
+from tests.models.tiny import TINY
+from tests.paths import PARITY, REPOSITORY, needs_shared
+
+COMPANIONS = {
+    "spiece.model": b"\x00pieces",
+    "tokenizer.json": b"{}",
+    "tokenizer_config.json": b'{"eos_token": "</s>"}',
+    "special_tokens_map.json": b"{ }",
+    "generation_config.json": b'{"eos_token_id": 1}\n',
+}
+
+
+@pytest.fixture
+def source(tmp_path):
+    folder = write_folder(tmp_path / "source", random_tensors(TIED), TIED)
+    for name, content in COMPANIONS.items():
+        (folder / name).write_bytes(content)
+    (folder / "training_args.bin").write_bytes(b"not ours to copy")
+    return folder
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def test_hugging_face_to_ours_and_back(tmp_path, source):
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    import_checkpoint(str(source), str(ours))
+    assert names(ours) == {"model.json", "params", *COMPANIONS}
+    export_checkpoint(str(ours), str(theirs))
+    assert names(theirs) == {"config.json", "model.safetensors", *COMPANIONS}
+    for path in theirs.iterdir():
+        assert path.read_bytes() == (source / path.name).read_bytes(), path.name
+    assert names(tmp_path) == {"source", "ours", "theirs"}
+
+
+def test_t5x_to_ours_and_to_hugging_face(tmp_path):
+    config = TINY.replace(relative_attention_max_distance=128)
+    params = tiny_params(config)
+    write_t5x(tmp_path / "run" / "checkpoint_7", params)
+    import_checkpoint(str(tmp_path / "run"), str(tmp_path / "new" / "ours"))
+    export_checkpoint(str(tmp_path / "run" / "checkpoint_7"), str(tmp_path / "theirs"))
+    for folder in (tmp_path / "new" / "ours", tmp_path / "theirs"):
+        found = open_checkpoint(folder)
+        assert found.config == config
+        assert content_hash(found.params) == content_hash(params)
+    described = read_model_json(tmp_path / "new" / "ours")
+    assert described["content_hash"] == content_hash(params)
+
+
+def test_a_target_that_exists_is_replaced_only_where_asked(tmp_path, source):
+    target = write_folder(tmp_path / "target", random_tensors(seed=1))
+    before = stored(target)
+    with pytest.raises(ConfigError, match="--overwrite"):
+        export_checkpoint(str(source), str(target))
+    assert stored(target) == before
+    export_checkpoint(str(source), str(target), overwrite=True)
+    assert stored(target) == stored(source)
+    import_checkpoint(str(source), str(target), overwrite=True)
+    assert names(target) == {"model.json", "params", *COMPANIONS}
+    assert names(tmp_path) == {"source", "target"}
+
+
+def test_an_empty_target_may_be_overwritten(tmp_path, source):
+    (tmp_path / "target").mkdir()
+    export_checkpoint(str(source), str(tmp_path / "target"), overwrite=True)
+    assert stored(tmp_path / "target") == stored(source)
+
+
+def test_overwrite_replaces_nothing_but_checkpoints(tmp_path, source):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "thesis.txt").write_text("years of work")
+    with pytest.raises(ConfigError, match="is no checkpoint"):
+        export_checkpoint(str(source), str(home), overwrite=True)
+    with pytest.raises(ConfigError, match="is a file"):
+        export_checkpoint(str(source), str(home / "thesis.txt"), overwrite=True)
+    assert (home / "thesis.txt").read_text() == "years of work"
+
+
+def test_overwrite_does_not_lose_the_source(tmp_path, source):
+    before = stored(source)
+    inner = shutil.copytree(source, source / "inner")
+    for inside in (source, inner):
+        with pytest.raises(ConfigError, match="SOURCE"):
+            import_checkpoint(str(inside), str(source), overwrite=True)
+    assert stored(source) == before
+
+
+@pytest.mark.parametrize("run", [import_checkpoint, export_checkpoint])
+def test_a_failure_leaves_the_target_as_it_was(tmp_path, source, monkeypatch, run):
+    target = write_folder(tmp_path / "target", random_tensors(seed=1))
+    before = stored(target)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(convert.huggingface, "copy_companions", full)
+    with pytest.raises(ConfigError, match=r"cannot be written \(No space left on device\)"):
+        run(str(source), str(target), overwrite=True)
+    assert stored(target) == before
+    with pytest.raises(ConfigError):
+        run(str(source), str(tmp_path / "other"))
+    assert names(tmp_path) == {"source", "target"}
+
+
+def test_leftovers_of_a_killed_conversion_do_not_matter(tmp_path, source):
+    for name in (".target.partial", ".target.replaced"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "junk").write_text("of a run that was killed")
+    (tmp_path / "target").mkdir()
+    import_checkpoint(str(source), str(tmp_path / "target"), overwrite=True)
+    assert names(tmp_path) == {"source", "target"}
+    assert names(tmp_path / "target") == {"model.json", "params", *COMPANIONS}
+
+
+def test_a_target_below_a_file_cannot_be_written(tmp_path, source):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        import_checkpoint(str(source), str(tmp_path / "file" / "target"))
+
+
+def test_soft_prompts_are_imported_with_their_base_but_not_exported(tmp_path):
+    params = tiny_params(TINY)
+    write_native(Checkpoint(TINY, params), tmp_path / "base")
+    prompted = TINY.replace(encoder_prompt_length=2)
+    whole = params | {"encoder_prompt": {"embedding": np.ones((2, 8), np.float32)}}
+    write_native(Checkpoint(prompted, whole), tmp_path / "prompted")
+    import_checkpoint(str(tmp_path / "prompted"), str(tmp_path / "copy"))
+    assert open_checkpoint(tmp_path / "copy").config == prompted
+    with pytest.raises(CheckpointError, match="soft prompt"):
+        export_checkpoint(str(tmp_path / "prompted"), str(tmp_path / "theirs"))
+    assert names(tmp_path) == {"base", "prompted", "copy"}
+
+
+# Through the command line.
+
+
+def run_command(*arguments):
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+    return subprocess.run(
+        [sys.executable, "-m", "faith_jax", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        env=environment,
+        check=False,
+    )
+
+
+def refuses(target, *arguments):
+    """Runs a command that must exit with 2, one line and no target; returns the line."""
+    done = run_command(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("faith-jax: ")
+    assert not target.exists()
+    return done.stderr
+
+
+def test_commands_convert(tmp_path, source):
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    done = run_command("import-checkpoint", source, ours)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{ours}\n", "")
+    done = run_command("export-checkpoint", ours, theirs)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{theirs}\n", "")
+    assert stored(theirs) == stored(source)
+
+
+def test_commands_refuse_a_truncated_file(tmp_path, source):
+    path = source / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-10])
+    target = tmp_path / "target"
+    line = refuses(target, "import-checkpoint", source, target)
+    assert "the tensor shared.weight" in line
+
+
+def test_commands_refuse_another_family(tmp_path, source):
+    (source / "config.json").write_text(json.dumps(TIED | {"model_type": "gpt2"}))
+    target = tmp_path / "target"
+    line = refuses(target, "import-checkpoint", source, target)
+    assert "'gpt2'" in line
+
+
+def test_commands_refuse_a_t5x_checkpoint_without_a_chunk(tmp_path):
+    folder = write_t5x(tmp_path / "checkpoint_7", tiny_params(TINY))
+    (folder / "target.encoder.layers_0.mlp.wo.kernel" / "1.0").unlink()
+    target = tmp_path / "target"
+    line = refuses(target, "import-checkpoint", folder, target)
+    assert "encoder/layers_0/mlp/wo/kernel lacks its chunk 1.0" in line
+
+
+def test_commands_refuse_a_missing_and_a_broken_source(tmp_path):
+    target = tmp_path / "target"
+    line = refuses(target, "export-checkpoint", tmp_path / "nowhere", target)
+    assert "there is no such checkpoint" in line
+    write_native(Checkpoint(TINY, tiny_params(TINY)), tmp_path / "ours")
+    data = max((tmp_path / "ours").rglob("d/*"), key=lambda path: path.stat().st_size)
+    data.unlink()
+    line = refuses(target, "export-checkpoint", tmp_path / "ours", target)
+    assert "the parameter" in line
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["t5_1_1", "t5_1_0", "t5_deep"])
+def test_fixtures_come_back_byte_for_byte(tmp_path, name):
+    import_checkpoint(str(PARITY / name), str(tmp_path / "ours"))
+    export_checkpoint(str(tmp_path / "ours"), str(tmp_path / "theirs"))
+    for file in ("config.json", "model.safetensors", "generation_config.json"):
+        assert (tmp_path / "theirs" / file).read_bytes() == (PARITY / name / file).read_bytes()
