@@ -1,0 +1,197 @@
+"""Two processes, joined by jax.distributed, beside one: the same numbers and the same files."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from faith_jax.models.importers.checkpoint import flatten
+from faith_jax.models.importers.formats import open_checkpoint
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+STEPS = 14
+GIN = """
+from __gin__ import dynamic_registration
+from faith_jax.models import config
+include 'models/t5_1_1_mini.gin'
+include 'runs/train.gin'
+MIXTURE_OR_TASK_NAME = 'npov_generate_sample'
+TASK_FEATURE_LENGTHS = {'inputs': 24, 'targets': 224}
+TRAIN_STEPS = 14
+BATCH_SIZE = 4
+LOG_PERIOD = 1
+EVAL_PERIOD = 7
+CHECKPOINT_PERIOD = 7
+config.TransformerConfig:
+  emb_dim = 16
+  num_heads = 2
+  head_dim = 8
+  mlp_dim = 16
+  num_encoder_layers = 1
+  num_decoder_layers = 1
+"""
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def start(folder, name, commands):
+    """Starts a process that runs the commands; its output goes to files."""
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(commands))
+    environment = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_backend_optimization_level=0",
+        # The processes that go on need not compile again.
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.5",
+    }
+    with open(folder / f"{name}.out", "w") as out, open(folder / f"{name}.err", "w") as err:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.training.process_driver", str(path)],
+            cwd=REPOSITORY,
+            env=environment,
+            stdout=out,
+            stderr=err,
+        )
+
+
+def finish(folder, processes):
+    """Waits for processes {name: …}; returns the exit status of each one's commands."""
+    try:
+        for process in processes.values():
+            process.wait(timeout=240)
+    finally:
+        for process in processes.values():
+            process.kill()
+    statuses = {}
+    for name in processes:
+        lines = (folder / f"{name}.out").read_text().splitlines()
+        rows = [json.loads(line) for line in lines if line.startswith('{"command"')]
+        statuses[name] = [row["status"] for row in rows]
+        assert rows, (folder / f"{name}.err").read_text()[-3000:]
+    return statuses
+
+
+def commands(folder, name):
+    """The commands train, infer and eval of a run in folder/name."""
+    model_dir = f"--gin.MODEL_DIR={folder / name}"
+    checkpoint = f"--gin.CHECKPOINT_PATH={folder / name}"
+    task = "--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample"
+    lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 24, 'targets': 224}"
+    shared = [checkpoint, task, lengths, "--gin.DECODE_LENGTH=6", "--gin.BATCH_SIZE=8"]
+    return [
+        ["train", f"--gin_file={folder / 'tiny.gin'}", model_dir],
+        ["infer", "--gin_file=runs/infer.gin", *shared,
+         f"--gin.INFER_OUTPUT_DIR={folder / name / 'responses'}"],
+        ["eval", "--gin_file=runs/eval.gin", *shared,
+         f"--gin.EVAL_OUTPUT_DIR={folder / name / 'evaluation'}"],
+    ]  # fmt: skip
+
+
+def start_pair(folder, name, lists):
+    """Starts both processes of a pair, which meet at the first command."""
+    address = f"127.0.0.1:{free_port()}"
+    pair = {}
+    for index in (0, 1):
+        flags = [f"--coordinator_address={address}", "--process_count=2"]
+        first = [*lists[0], *flags, f"--process_index={index}"]
+        pair[f"{name}{index}"] = start(folder, f"{name}{index}", [first, *lists[1:]])
+    return pair
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Holds `one`, a run of one process, and `two`, of two that were terminated and went on."""
+    folder = tmp_path_factory.mktemp("processes")
+    (folder / "tiny.gin").write_text(GIN)
+    train, infer, evaluate = commands(folder, "two")
+    statuses = finish(folder, start_pair(folder, "first", [["terminate", *train]]))
+    steps = sorted(int(p.name) for p in (folder / "two/checkpoints").iterdir())
+    lines = (folder / "two/metrics.jsonl").read_text().splitlines()
+    (folder / "stopped.json").write_text(
+        json.dumps({"statuses": statuses, "steps": steps, "last": json.loads(lines[-1])["step"]})
+    )
+    pair = start_pair(folder, "second", [train, infer, evaluate])
+    single = {"one": start(folder, "one", commands(folder, "one"))}
+    statuses = finish(folder, pair | single)
+    assert statuses == {"second0": [0] * 3, "second1": [0] * 3, "one": [0] * 3}
+    return folder
+
+
+def metrics(folder, part):
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if row["part"] == part]
+
+
+@pytest.mark.slow
+@pytest.mark.devices
+def test_sigterm_saves_and_stops_both_at_the_same_step(folder):
+    stopped = json.loads((folder / "stopped.json").read_text())
+    assert stopped["statuses"] == {"first0": [143], "first1": [143]}
+    assert 3 <= stopped["last"] < STEPS
+    assert stopped["steps"][-1] == stopped["last"]
+    messages = [(folder / f"first{i}.err").read_text().splitlines()[-1] for i in (0, 1)]
+    assert messages == [f"Stopped at step {stopped['last']}; run the same command to go on."] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.devices
+def test_two_processes_that_were_stopped_see_the_losses_of_one(folder):
+    for part, steps in {"train": range(1, STEPS + 1), "validation": (7, 14)}.items():
+        one, two = metrics(folder / "one", part), metrics(folder / "two", part)
+        # Each step once, also those behind the stop, and on the same rows: the same targets.
+        assert [row["step"] for row in two] == [row["step"] for row in one] == list(steps)
+        assert [row["weight"] for row in two] == [row["weight"] for row in one]
+        losses = [[row["loss"] for row in rows] for rows in (one, two)]
+        assert len(set(losses[0])) == len(losses[0])
+        np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.devices
+def test_two_processes_end_with_the_parameters_of_one(folder):
+    one, two = (flatten(open_checkpoint(str(folder / n)).params) for n in ("one", "two"))
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        np.testing.assert_allclose(two[name], value, atol=1e-5, rtol=1e-5, err_msg=name)
+    steps = [sorted(int(p.name) for p in (folder / n / "checkpoints").iterdir()) for n in
+             ("one", "two")]  # fmt: skip
+    assert steps[0] == [7, 14]
+    assert steps[1][-1] == 14
+
+
+@pytest.mark.slow
+@pytest.mark.devices
+def test_two_processes_generate_what_one_generates(folder):
+    def rows(name):
+        lines = (folder / name / "responses/predictions.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    one, two = rows("one"), rows("two")
+    assert len(one) >= 8
+    log_probs = [[row.pop("log_prob") for row in found] for found in (one, two)]
+    assert two == one
+    np.testing.assert_allclose(log_probs[1], log_probs[0], rtol=1e-5)
+    assert not list((folder / "two").glob("*.partial"))
+
+
+@pytest.mark.slow
+@pytest.mark.devices
+def test_two_processes_measure_what_one_measures(folder):
+    one, two = (
+        json.loads((folder / n / "evaluation/evaluation.json").read_text())["metrics"]
+        for n in ("one", "two")
+    )
+    assert one.keys() == two.keys()
+    assert one["weight"] > 100
+    for name, value in one.items():
+        np.testing.assert_allclose(two[name], value, rtol=1e-5, err_msg=name)
