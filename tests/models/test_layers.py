@@ -13,6 +13,7 @@ from faith_jax.models.layers import (
     Projection,
     RelativePositionBias,
     RMSNorm,
+    project,
     relative_position_bucket,
 )
 
@@ -147,6 +148,19 @@ def test_projection_has_no_bias():
         {"params": {"kernel": kernel}}, jnp.array([[2.0, 1.0], [0.0, 0.0]])
     )
     np.testing.assert_array_equal(found, [[12.0, 24.0, 36.0], [0.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 4), (2, 3, 4)])
+def test_project_has_the_gradients_of_a_matrix_product(shape):
+    rng = np.random.default_rng(0)
+    inputs, kernel = rng.normal(size=shape), rng.normal(size=(4, 5))
+    cotangent = rng.normal(size=(*shape[:-1], 5))
+    found, pullback = jax.vjp(project, *map(jnp.float32, (inputs, kernel)))
+    np.testing.assert_allclose(found, inputs @ kernel, rtol=1e-5, atol=1e-6)
+    to_inputs, to_kernel = pullback(jnp.float32(cotangent))
+    np.testing.assert_allclose(to_inputs, cotangent @ kernel.T, rtol=1e-5, atol=1e-6)
+    expected = inputs.reshape(-1, 4).T @ cotangent.reshape(-1, 5)
+    np.testing.assert_allclose(to_kernel, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_embedding_looks_rows_up_as_integers():
