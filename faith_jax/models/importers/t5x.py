@@ -21,7 +21,6 @@ import tensorstore
 from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.importers.checkpoint import (
-    PROMPTS,
     Checkpoint,
     check_params,
     stack_layers,
@@ -155,7 +154,8 @@ def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> Transform
             logits_via_embedding="decoder/logits_dense/kernel" not in shapes,
             relative_attention_num_buckets=buckets,
             scan_layers=scanned,
-            **{f"{name}_length": prompt(name) for name in PROMPTS},
+            encoder_prompt_length=prompt("encoder_prompt"),
+            decoder_prompt_length=prompt("decoder_prompt"),
         )
     except ConfigError as error:
         raise CheckpointError(

@@ -256,7 +256,7 @@ def write_tensors(
     if len(shards) == 1:
         _write_file(folder / WHOLE, shards[0], metadata)
         return
-    placed = {}
+    placed: dict[str, str] = {}
     for i, shard in enumerate(shards, 1):
         file = f"model-{i:05d}-of-{len(shards):05d}.safetensors"
         _write_file(folder / file, shard, metadata)
