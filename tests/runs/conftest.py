@@ -2,6 +2,9 @@ import os
 import subprocess
 import sys
 
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 from tests.paths import REPOSITORY
@@ -52,3 +55,15 @@ def command(environment, monkeypatch, capfd):
 
 
 TINY = ("train", "--gin_search_paths=tests/testdata/gin", "--gin_file=tiny.gin")
+
+
+def read_item(folder):
+    """Reads one item of a training checkpoint, optimizer states included, as NumPy arrays."""
+    with ocp.StandardCheckpointer() as checkpointer:
+        tree = checkpointer.metadata(folder).item_metadata.tree
+    template = jax.tree.map(lambda x: np.empty(x.shape, x.dtype), tree)
+    arguments = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), template)
+    with ocp.PyTreeCheckpointer() as reader:
+        return reader.restore(
+            folder, args=ocp.args.PyTreeRestore(item=template, restore_args=arguments)
+        )

@@ -9,8 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from faith_jax.models.importers import native
-from tests.runs.conftest import TINY
+from tests.runs.conftest import TINY, read_item
 
 STEPS = 12
 
@@ -44,7 +43,7 @@ def finish(process):
 
 
 def saved(folder, item):
-    tree = native._read_params(folder / "checkpoints" / str(STEPS) / item)
+    tree = read_item(folder / "checkpoints" / str(STEPS) / item)
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 

@@ -1,0 +1,153 @@
+"""Every gin file that comes with the library parses, and what it configures can be built."""
+
+import re
+
+import gin
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from faith_jax.decoding.search import DecodingConfig
+from faith_jax.models.transformer import Transformer
+from faith_jax.runs import gin_config
+from tests.paths import REPOSITORY
+
+FOLDER = REPOSITORY / "gin_configs"
+FILES = sorted(
+    str(file.relative_to(FOLDER))
+    for file in FOLDER.rglob("*.gin")
+    if "t5x" not in file.relative_to(FOLDER).parts
+)
+# As counted in the published checkpoints, with 32,128 embeddings.
+PUBLISHED = {
+    "t5_1_1_small": 76_961_152,
+    "t5_1_1_base": 247_577_856,
+    "t5_1_1_large": 783_150_080,
+    "t5_1_1_xl": 2_849_757_184,
+    "t5_1_1_xxl": 11_135_332_352,
+    "t5_1_0_small": 60_506_624,
+    "t5_1_0_base": 222_903_552,
+    "t5_1_0_large": 737_668_096,
+    "t5_1_0_xl": 2_851_598_336,
+    "t5_1_0_xxl": 11_307_321_344,
+    "t5_1_1_mini": 5_460_480,
+}
+
+
+@pytest.fixture(autouse=True)
+def _clean_gin():
+    yield
+    gin.clear_config()
+
+
+def macro(name):
+    value = gin.query_parameter(f"{name}/macro.value")
+    return value.scoped_configurable_fn() if hasattr(value, "scoped_configurable_fn") else value
+
+
+def parse(*files, bindings=()):
+    required = (
+        "MODEL_DIR", "MIXTURE_OR_TASK_NAME", "CHECKPOINT_PATH", "INFER_OUTPUT_DIR", "INPUT_FILE",
+        "INITIAL_CHECKPOINT_PATH", "PROMPT_FILE",
+    )  # fmt: skip
+    text = "".join((FOLDER / file).read_text() for file in files)
+    included = set(re.findall(r"^include '([^']+)'", text, re.M))
+    for file in list(included):
+        text += (FOLDER / file).read_text()
+        included |= set(re.findall(r"^include '([^']+)'", (FOLDER / file).read_text(), re.M))
+    text += "".join((FOLDER / file).read_text() for file in included)
+    given = [f"{n}=x" for n in required if re.search(rf"^{n} = ", text, re.M)]
+    for name, value in (
+        ("TRAIN_STEPS", 100),
+        ("TASK_FEATURE_LENGTHS", {"inputs": 8, "targets": 8}),
+    ):
+        if re.search(rf"^{name} = %gin.REQUIRED", text, re.M):
+            given.append(f"{name}={value}")
+    gin_config.parse(list(files), [*given, *bindings])
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_sizes_have_the_published_number_of_parameters(name):
+    parse(f"models/{name}.gin", "runs/train.gin")
+    module = macro("MODEL")
+    assert isinstance(module, Transformer)
+    tokens = jnp.ones((1, 4), jnp.int32)
+    shapes = jax.eval_shape(
+        lambda: module.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
+    )["params"]
+    assert sum(np.prod(s.shape, dtype=int) for s in jax.tree.leaves(shapes)) == PUBLISHED[name]
+
+
+def test_every_size_is_counted():
+    sizes = {f.removeprefix("models/").removesuffix(".gin") for f in FILES if "models/t5" in f}
+    assert sizes - {"t5_1_1"} == set(PUBLISHED)
+
+
+@pytest.mark.parametrize("name", ["sampled_vocabulary", "uniform", "class_labels", "from_npy"])
+def test_prompts_are_in_front_of_the_encoder_and_alone_trained(name):
+    parse("models/t5_1_1_mini.gin", "runs/train.gin", f"prompts/{name}.gin")
+    config = macro("MODEL").config
+    assert (config.encoder_prompt_length, config.decoder_prompt_length) == (5, 0)
+    assert macro("TRAINABLE") == (".*_prompt/.*",)
+    assert callable(macro("PROMPT_INITIALIZER"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("greedy", {"temperature": 0.0}),
+        ("temperature", {"temperature": 0.7}),
+        ("top_k", {"temperature": 1.0, "top_k": 40}),
+        ("nucleus", {"temperature": 1.0, "top_p": 0.6}),
+    ],
+)
+def test_decoding_files(name, expected):
+    parse("models/t5_1_1_mini.gin", "runs/train.gin", f"decoding/{name}.gin")
+    assert macro("DECODING") == DecodingConfig(max_length=512, **expected)
+
+
+@pytest.mark.parametrize("name", [f for f in FILES if "/" not in f or f.startswith("runs/")])
+def test_runs_and_recipes_parse(name):
+    files = [name]
+    if name == "runs/train.gin":
+        files = ["models/t5_1_1_mini.gin", name]
+    if name == "runs/infer_base.gin":
+        files = ["runs/infer.gin"]
+    parse(*files)
+    assert gin.config_str()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_says_what_it_is_for(name):
+    head = (FOLDER / name).read_text().split("\n\n")[0]
+    assert head.startswith("# ")
+    if name not in ("runs/infer_base.gin",):
+        text = (FOLDER / name).read_text()
+        assert "Provides:" in text
+        assert "Requires:" in text
+
+
+def test_paper_settings_of_prompt_tuning():
+    """Chang 2024, appendix B."""
+    parse("npov_generate_prompt_tune.gin")
+    assert macro("LEARNING_RATE") == 0.1
+    assert macro("WARMUP_STEPS") == 500
+    assert macro("BATCH_SIZE") == 16
+    assert macro("PROMPT_LENGTH") == 5
+    assert macro("PROMPT_MOST_FREQUENT") == 5000
+
+
+@pytest.mark.parametrize(
+    ("binding", "expected"),
+    [
+        ("MODEL_DIR=runs/a", "MODEL_DIR='runs/a'"),
+        ("TRAIN_STEPS=5", "TRAIN_STEPS=5"),
+        ("X='quoted'", "X='quoted'"),
+        ("OPTIMIZER=@optimizers.adamw()", "OPTIMIZER=@optimizers.adamw()"),
+        ("A=%B", "A=%B"),
+        ("LENGTHS={'inputs': 3}", "LENGTHS={'inputs': 3}"),
+    ],
+)
+def test_a_value_that_is_no_literal_is_a_string(binding, expected):
+    assert gin_config.quoted(binding) == expected

@@ -1,0 +1,135 @@
+"""Prompt-tuning through the command line: only the prompt learns, is stored and moves."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import faith_jax
+from faith_jax.models.importers.checkpoint import flatten
+from tests.runs.conftest import TINY, read_item
+
+STEPS = ("--gin.TRAIN_STEPS=4", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=2")
+PROMPT = (
+    *TINY,
+    "--gin_file=prompts/sampled_vocabulary.gin",
+    "--gin.OPTIMIZER=@optimizers.adamw()",
+    "--gin.LEARNING_RATE=0.1",
+    *STEPS,
+)
+
+
+@pytest.fixture(scope="module")
+def base(start, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("base")
+    process = start(*TINY, f"--gin.MODEL_DIR={folder}", "--gin.TRAIN_STEPS=3")
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tuned(start, base, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prompt")
+    process = start(*PROMPT, f"--gin.MODEL_DIR={folder}", f"--gin.INITIAL_CHECKPOINT_PATH={base}")
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return folder
+
+
+def test_the_checkpoint_holds_nothing_but_the_prompt(tuned):
+    step = tuned / "checkpoints" / "4"
+    assert list(flatten(read_item(step / "params"))) == ["encoder_prompt/embedding"]
+    state = read_item(step / "opt_state")
+    arrays = [np.asarray(x) for x in jax.tree.leaves(state)]
+    assert {a.shape for a in arrays} == {(), (5, 16)}
+    assert sum(f.stat().st_size for f in step.rglob("*") if f.is_file()) < 200_000
+
+
+def test_frozen_weights_are_the_bases_bit_for_bit(base, tuned):
+    before, after = faith_jax.load_model(str(base)), faith_jax.load_model(str(tuned))
+    old, new = flatten(before.params), flatten(after.params)
+    assert set(new) - set(old) == {"encoder_prompt/embedding"}
+    for name, array in old.items():
+        assert np.asarray(array).tobytes() == np.asarray(new[name]).tobytes(), name
+
+
+def test_the_log_says_how_far_the_prompt_moved(tuned):
+    rows = [json.loads(line) for line in (tuned / "metrics.jsonl").read_text().splitlines()]
+    moved = [row["encoder_prompt_moved"] for row in rows if row["part"] == "train"]
+    assert len(moved) == 4
+    assert 0 < moved[0] < moved[-1]
+
+
+def test_the_prompt_changes_what_the_model_says(base, tuned):
+    tokens = np.arange(3, 19).reshape(2, 8)
+    before = faith_jax.load_model(str(base)).logits(tokens, tokens)
+    after = faith_jax.load_model(str(tuned)).logits(tokens, tokens)
+    assert np.abs(before - after).max() > 1e-3
+
+
+def test_a_prompt_that_does_not_move_is_warned_of(command, base, tmp_path, caplog):
+    with caplog.at_level("WARNING", logger="faith_jax"):
+        status, _, err = command(
+            *PROMPT,
+            f"--gin.MODEL_DIR={tmp_path}",
+            f"--gin.INITIAL_CHECKPOINT_PATH={base}",
+            "--gin.LEARNING_RATE=0.0",
+            "--gin.TRAIN_STEPS=1",
+        )
+    assert status == 0, err
+    assert any("has not moved" in record.message for record in caplog.records)
+
+
+def test_going_on_with_another_base_is_an_error(command, tuned, start, tmp_path):
+    other = start(*TINY, f"--gin.MODEL_DIR={tmp_path}", "--gin.TRAIN_STEPS=1",
+                  "--gin.WARMUP_STEPS=0", "--gin.RANDOM_SEED=7")  # fmt: skip
+    other.communicate(timeout=300)
+    status, _, err = command(
+        *PROMPT, f"--gin.MODEL_DIR={tuned}", f"--gin.INITIAL_CHECKPOINT_PATH={tmp_path}"
+    )
+    assert status == 2
+    assert "began on the base model" in err
+
+
+@pytest.mark.parametrize(
+    ("bindings", "part"),
+    [
+        (["--gin.PACK=True", "--gin.INITIAL_CHECKPOINT_PATH={base}"], "PACK = False"),
+        ([], "INITIAL_CHECKPOINT_PATH"),
+        (
+            ["--gin.INITIAL_CHECKPOINT_PATH={base}", "--gin.PROMPT_LENGTH=9999"],
+            "prompt of 9999 vectors",
+        ),
+    ],
+)
+def test_what_prompts_cannot_do(command, base, tmp_path, bindings, part):
+    given = [b.replace("{base}", str(base)) for b in bindings]
+    status, _, err = command(*PROMPT, f"--gin.MODEL_DIR={tmp_path}", *given)
+    assert status == 2
+    assert part in err
+
+
+@pytest.mark.parametrize("name", ["uniform", "class_labels", "from_npy"])
+def test_each_start_and_a_decoder_prompt(command, base, tmp_path, name):
+    np.save(tmp_path / "prompt.npy", np.full((5, 16), 0.25, np.float32))
+    file = [f"--gin.PROMPT_FILE={tmp_path}/prompt.npy"] if name == "from_npy" else []
+    status, _, err = command(
+        *TINY,
+        f"--gin_file=prompts/{name}.gin",
+        f"--gin.MODEL_DIR={tmp_path / 'run'}",
+        f"--gin.INITIAL_CHECKPOINT_PATH={base}",
+        "--gin.DECODER_PROMPT_LENGTH=5",
+        "--gin.TRAIN_STEPS=1",
+        "--gin.WARMUP_STEPS=0",
+        "--gin.LEARNING_RATE=0.0",
+        *file,
+    )
+    assert status == 0, err
+    params = read_item(tmp_path / "run" / "checkpoints" / "1" / "params")
+    assert sorted(params) == ["decoder_prompt", "encoder_prompt"]
+    if name == "from_npy":
+        np.testing.assert_array_equal(params["encoder_prompt"]["embedding"], 0.25)
+    if name == "uniform":
+        assert np.abs(params["encoder_prompt"]["embedding"]).max() < 0.5
