@@ -12,8 +12,9 @@ import jax
 import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers
 
-from faith_jax.errors import CheckpointError
+from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.training.trainer import TrainState
+from faith_jax.types import PyTree
 
 
 class TrainCheckpoints:
@@ -24,6 +25,9 @@ class TrainCheckpoints:
       keep_last: how many of the newest to keep.
       keep_best: how many of those with the lowest `best_metric` to keep besides.
       best_metric: name of a metric given to `save`; lower is better.
+
+    Raises:
+      ConfigError: on numbers of checkpoints that would not keep the newest.
     """
 
     def __init__(
@@ -33,6 +37,10 @@ class TrainCheckpoints:
         keep_best: int = 1,
         best_metric: str = "loss",
     ):
+        if keep_last < 1 or keep_best < 0:
+            raise ConfigError(
+                f"KEEP_LAST = {keep_last!r}, KEEP_BEST = {keep_best!r}: expected at least 1 and 0."
+            )
         self.folder = pathlib.Path(folder).absolute()
         self._best_metric = best_metric
         policies = [checkpoint_managers.LatestN(keep_last)]
@@ -93,26 +101,55 @@ class TrainCheckpoints:
         """Returns the saved state, with the shapes and shardings of `state`.
 
         Raises:
-          CheckpointError: on a checkpoint of other parameters or another optimizer.
+          CheckpointError: on a checkpoint of other parameters or another optimizer, naming the
+            array; on one that is damaged; where there is none.
         """
         step = self._manager.latest_step() if step is None else step
+        if step not in self.all_steps():
+            raise CheckpointError(
+                f"{self.folder}: no checkpoint of step {step}; there are {self.all_steps()}."
+            )
         template = jax.tree.map(ocp.utils.to_shape_dtype_struct, state)
+        wanted = {"params": template.params, "opt_state": template.opt_state}
+        for item, tree in wanted.items():
+            self._check_item(step, item, tree)
         try:
             restored = self._manager.restore(
                 step,
                 args=ocp.args.Composite(
-                    params=ocp.args.StandardRestore(template.params),
-                    opt_state=ocp.args.StandardRestore(template.opt_state),
+                    **{item: ocp.args.StandardRestore(tree) for item, tree in wanted.items()}
                 ),
             )
-        except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
-            raise CheckpointError(
-                f"{self.folder / str(step)}: cannot be restored into this run ({reason}); was it "
-                "written with another model, optimizer or TRAINABLE? Use another MODEL_DIR."
-            ) from error
+        except Exception as error:  # Orbax and TensorStore raise many kinds for a broken folder
+            raise self._damaged(step, error) from error
         count = jax.device_put(jax.numpy.int32(step), state.step.sharding)
         return TrainState(count, restored["params"], restored["opt_state"])
+
+    def _check_item(self, step: int, item: str, wanted: PyTree) -> None:
+        """Compares names, shapes and dtypes before anything is read."""
+        folder = self.folder / str(step) / item
+        try:
+            with ocp.StandardCheckpointer() as checkpointer:
+                metadata = checkpointer.metadata(folder).item_metadata
+            if metadata is None:
+                raise ValueError(f"the arrays of {item} cannot be found")
+        except Exception as error:
+            raise self._damaged(step, error) from error
+        found, expected = _described(metadata.tree), _described(wanted)
+        for name in sorted(found.keys() | expected.keys()):
+            if found.get(name) != expected.get(name):
+                raise CheckpointError(
+                    f"{folder}: {name!r} is {found.get(name, 'not there')}, but this run needs "
+                    f"{expected.get(name, 'no such array')}: it was written with another model, "
+                    "optimizer or TRAINABLE. Use another MODEL_DIR."
+                )
+
+    def _damaged(self, step: int, error: Exception) -> CheckpointError:
+        reason = " ".join(str(error).split()) or repr(error)
+        return CheckpointError(
+            f"{self.folder / str(step)}: the checkpoint is not whole ({reason[:200]}); remove this "
+            "folder to go on from an earlier step, or use another MODEL_DIR."
+        )
 
     def wait(self) -> None:
         """Returns when all saves are on disk."""
@@ -121,3 +158,11 @@ class TrainCheckpoints:
     def close(self) -> None:
         """Waits, and frees what the manager holds."""
         self._manager.close()
+
+
+def _described(tree: PyTree) -> dict[str, str]:
+    """Returns "float32 [4, 3]" for each array of a tree, by name."""
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/"): f"{x.dtype} {list(x.shape)}"
+        for path, x in jax.tree_util.tree_leaves_with_path(tree)
+    }

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 import pathlib
 import time
@@ -63,12 +64,13 @@ def _drop_later_steps(path: pathlib.Path, start_step: int) -> None:
     if not path.exists():
         return
     kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            if json.loads(line)["step"] <= start_step:
-                kept.append(line)
-        except (json.JSONDecodeError, KeyError):
+            row = json.loads(line)
+        except json.JSONDecodeError:
             continue  # a line that was cut when the run was killed
+        if isinstance(row, dict) and row.get("step", math.inf) <= start_step:
+            kept.append(line)
     beside = path.with_suffix(".tmp")
     beside.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
     os.replace(beside, path)

@@ -90,7 +90,7 @@ def commands(folder, name):
     shared = [checkpoint, task, lengths, "--gin.DECODE_LENGTH=6", "--gin.BATCH_SIZE=8"]
     return [
         ["train", f"--gin_file={folder / 'tiny.gin'}", model_dir],
-        ["infer", "--gin_file=runs/infer.gin", *shared,
+        ["infer", "--gin_file=runs/infer.gin", *shared, "--gin.FORMATS=('jsonl',)",
          f"--gin.INFER_OUTPUT_DIR={folder / name / 'responses'}"],
         ["eval", "--gin_file=runs/eval.gin", *shared,
          f"--gin.EVAL_OUTPUT_DIR={folder / name / 'evaluation'}"],

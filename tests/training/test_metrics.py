@@ -1,0 +1,106 @@
+import json
+import logging
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.util import tensor_util
+
+from faith_jax.training import metrics
+from faith_jax.training.metrics import MetricsWriter, Progress, clock
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def write(folder, start, steps, loss=1.0):
+    writer = MetricsWriter(folder, start)
+    for step in steps:
+        writer.write(step, "train", {"loss": loss})
+    writer.close()
+
+
+def test_each_line_has_step_part_and_values(tmp_path):
+    writer = MetricsWriter(tmp_path)
+    writer.write(1, "train", {"loss": 1.5, "weight": 3})
+    assert lines(tmp_path) == [{"step": 1, "part": "train", "loss": 1.5, "weight": 3.0}]  # at once
+    writer.write(2, "validation", {"loss": 0.25})
+    writer.close()
+    assert lines(tmp_path)[1] == {"step": 2, "part": "validation", "loss": 0.25}
+
+
+def test_a_resumed_run_drops_the_steps_it_takes_again(tmp_path):
+    write(tmp_path, 0, range(1, 8))
+    write(tmp_path, 4, range(5, 7), loss=2.0)
+    found = [(row["step"], row["loss"]) for row in lines(tmp_path)]
+    assert found == [(1, 1.0), (2, 1.0), (3, 1.0), (4, 1.0), (5, 2.0), (6, 2.0)]
+    write(tmp_path, 0, [1])  # a run that starts anew
+    assert [row["step"] for row in lines(tmp_path)] == [1]
+
+
+@pytest.mark.parametrize("cut", ['{"step": 3, "part": "tr', '{"step"', "{", "null", "3", "\ufffd"])
+def test_a_line_that_was_cut_is_dropped(tmp_path, cut):
+    write(tmp_path, 0, [1, 2])
+    with (tmp_path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write(cut)
+    write(tmp_path, 3, [4])
+    assert [row["step"] for row in lines(tmp_path)] == [1, 2, 4]
+
+
+def test_a_file_that_was_cut_inside_a_character_is_read(tmp_path):
+    write(tmp_path, 0, [1, 2])
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write('{"step": 3, "part": "é'.encode()[:-1])
+    write(tmp_path, 2, [3])
+    assert [row["step"] for row in lines(tmp_path)] == [1, 2, 3]
+
+
+def test_infinite_losses_are_written_as_json_can(tmp_path):
+    writer = MetricsWriter(tmp_path)
+    writer.write(1, "train", {"loss": float("inf")})
+    writer.close()
+    assert lines(tmp_path)[0]["loss"] == float("inf")
+
+
+def test_tensorboard_reads_the_values(tmp_path):
+    writer = MetricsWriter(tmp_path)
+    for step, loss in ((10, 2.0), (20, 1.0)):
+        writer.write(step, "train", {"loss": loss})
+    writer.write(20, "validation", {"loss": 1.5})
+    writer.close()
+    for part, expected in {"train": [(10, 2.0), (20, 1.0)], "validation": [(20, 1.5)]}.items():
+        events = EventAccumulator(str(tmp_path / "tensorboard" / part))
+        events.Reload()
+        # clu writes scalars as tensors of the summary format 2.
+        found = [
+            (e.step, float(tensor_util.make_ndarray(e.tensor_proto)))
+            for e in events.Tensors("loss")
+        ]
+        assert found == expected
+
+
+def test_processes_other_than_the_first_write_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(None, 0, [1, 2])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_tells_rate_and_time_left_now_and_then(monkeypatch, caplog):
+    now = [100.0]
+    monkeypatch.setattr(metrics.time, "monotonic", lambda: now[0])
+    caplog.set_level(logging.INFO, logger="faith_jax")
+    progress = Progress("step", total=110, done=10, every_seconds=10.0)
+    now[0] = 105.0
+    progress.update(20, "loss 1.0")
+    assert caplog.messages == []  # too soon
+    now[0] = 120.0
+    progress.update(50, "loss 0.5")
+    # 40 steps in 20 seconds; 60 are left. The steps of an earlier run do not count.
+    assert caplog.messages == ["step 50/110  loss 0.5  2.00/s  0:30 left"]
+    progress.update(51, force=True)
+    assert len(caplog.messages) == 2
+
+
+def test_clock():
+    found = [clock(s) for s in (0, 59.6, 61, 3600, 86399, float("inf"))]
+    assert found == ["0:00", "1:00", "1:01", "1:00:00", "23:59:59", "?"]
