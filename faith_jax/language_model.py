@@ -161,7 +161,13 @@ class LanguageModel:
         return _generate(self.module, self.params, _padded(inputs), keys, config)
 
     def _tokens(self, name: str, tokens: Any) -> np.ndarray:
-        tokens = np.asarray(tokens)
+        try:
+            tokens = np.asarray(tokens)
+        except ValueError:
+            raise InputError(
+                f"{name}: expected an integer array [batch, length], got rows of different "
+                "lengths; pad them with 0."
+            ) from None
         if tokens.ndim != 2 or tokens.dtype.kind not in "iu" or 0 in tokens.shape:
             raise InputError(
                 f"{name}: expected an integer array [batch, length], got "
