@@ -119,9 +119,9 @@ def test_parameters_and_moments_lie_in_pieces(runs, mesh, name, shape):
 
 @pytest.mark.devices
 def test_stacked_layers_are_split_within_the_layer(runs):
-    shards = of(runs, "adafactor", "1x8", "shards/params/")
-    assert tuple(shards["encoder.layers.mlp.wi.kernel"]) == (2, 128, 16)
-    assert tuple(shards["decoder.layers.self_attention.out.kernel"]) == (2, 16, 128)
+    shards = of(runs, "adafactor", "4x2", "shards/params/")
+    assert tuple(shards["encoder.layers.mlp.wi.kernel"]) == (2, 128, 64)
+    assert tuple(shards["decoder.layers.self_attention.out.kernel"]) == (2, 64, 128)
 
 
 @pytest.mark.devices
