@@ -14,7 +14,8 @@ def main() -> None:
     """Prints the query, the arguments and the response of a row (default: the first)."""
     output = pathlib.Path(sys.argv[1])
     number = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    lines = (output / "responses" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    path = output / "responses" / "predictions.jsonl"
+    lines = path.read_text(encoding="utf-8").strip().split("\n")
     row = json.loads(lines[number])
     fields = dict(re.findall(r"\{(\w+): ([^}]*)\}", row["inputs"]))
     print()

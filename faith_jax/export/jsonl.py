@@ -21,4 +21,5 @@ def complete_rows(path: pathlib.Path) -> list[dict[str, Any]]:
     whole = text[: text.rfind(b"\n") + 1]
     if whole != text:
         path.write_bytes(whole)
-    return [json.loads(line) for line in whole.decode("utf-8").splitlines()]
+    # Not splitlines(): a JSON text may hold separators such as U+2028 as they are.
+    return [json.loads(line) for line in whole.decode("utf-8").split("\n")[:-1]]

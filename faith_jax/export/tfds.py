@@ -1,6 +1,9 @@
 """Rows to a TFDS data set that `tfds.builder_from_directory` opens."""
 
+import contextlib
+import io
 import pathlib
+import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,14 +39,21 @@ def write_tfds(
     dataset = tf.data.Dataset.from_tensor_slices(
         {k: tf.constant([row[k] for row in rows], types[type(v)]) for k, v in first.items()}
     )
-    tfds.dataset_builders.store_as_tfds_dataset(
-        name=name,
-        version=version,
-        features=features,
-        split_datasets={split: dataset},
-        data_dir=str(folder),
-        description=description,
-        release_notes={version: description},
-        disable_shuffling=True,
-    )
+    # TFDS reports to stdout, which belongs to the command's own result.
+    tfds.disable_progress_bar()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            tfds.dataset_builders.store_as_tfds_dataset(
+                name=name,
+                version=version,
+                features=features,
+                split_datasets={split: dataset},
+                data_dir=str(folder),
+                description=description,
+                release_notes={version: description},
+                disable_shuffling=True,
+            )
+    finally:
+        tfds.enable_progress_bar()
+    shutil.rmtree(folder / "downloads", ignore_errors=True)  # made by TFDS, and empty
     return folder / name / version

@@ -102,7 +102,10 @@ def initial_params(
             )
         return params, None
     checkpoint = open_checkpoint(checkpoint_path)
-    base = BaseModel(str(checkpoint_path), content_hash(checkpoint.params))
+    # An embedded model's name stays a name; a path is found again from any folder.
+    path = pathlib.Path(checkpoint_path).expanduser()
+    where = str(path.absolute()) if path.exists() else str(checkpoint_path)
+    base = BaseModel(where, content_hash(checkpoint.params))
     params = matching_params(checkpoint, config)
     key = jax.random.fold_in(jax.random.key(seed), 1)
     for index, name in enumerate(PROMPTS):

@@ -158,6 +158,9 @@ def train(
                     raise Stopped(f"Stopped at step {step}; run the same command to go on.")
         checkpoints.wait()
         logger.info("%d programs compiled", trainer.num_compilations)
+        best = checkpoints.best_step()
+        if best is not None:
+            logger.info("Lowest validation loss: %s", run.folder / "checkpoints" / str(best))
     finally:
         writer.close()
         checkpoints.close()
@@ -209,7 +212,7 @@ class _Run:
                 None
                 if base is None
                 else {
-                    "path": str(pathlib.Path(base.path).absolute()),
+                    "path": base.path,
                     "content_hash": base.content_hash,
                 }
             )
