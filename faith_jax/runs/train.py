@@ -6,7 +6,6 @@ batches, dropout and prompts are functions of the config, its seed and the step.
 
 import contextlib
 import logging
-import pathlib
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
