@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 from collections.abc import Callable
 
@@ -87,5 +88,5 @@ def dataset_loss(
         sums = trainer.eval_step(params, frozen, trainer.partitioner.put_batch(batch))
         for name, value in sums.items():
             totals[name] = totals.get(name, 0.0) + float(value)
-    weight = max(totals.get("weight", 0.0), 1.0)
+    weight = totals.get("weight") or math.nan  # of nothing, there is no mean
     return {n: v if n == "weight" else v / weight for n, v in totals.items()}
