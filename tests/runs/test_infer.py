@@ -1,0 +1,147 @@
+"""Inference and evaluation of a tiny model on the sample's tasks."""
+
+import json
+
+import numpy as np
+import pytest
+
+import faith_jax
+from faith_jax.data.vocabularies import load_vocabulary
+from faith_jax.runs import infer
+from tests.runs.conftest import TINY
+
+TASK = "--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample"
+
+
+@pytest.fixture(scope="module")
+def trained(start, tmp_path_factory):
+    """MODEL_DIR of a tiny model, two steps old."""
+    folder = tmp_path_factory.mktemp("trained")
+    process = start(
+        *TINY, f"--gin.MODEL_DIR={folder}", "--gin.TRAIN_STEPS=2", "--gin.WARMUP_STEPS=0"
+    )
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return folder
+
+
+def arguments(trained, out, *more):
+    return (
+        "infer",
+        "--gin_file=runs/infer.gin",
+        f"--gin.CHECKPOINT_PATH={trained}",
+        f"--gin.INFER_OUTPUT_DIR={out}",
+        TASK,
+        "--gin.SPLIT=validation",
+        "--gin.DECODE_LENGTH=6",
+        "--gin.TEMPERATURE=1.0",
+        "--gin.BATCH_SIZE=4",
+        "--gin.FORMATS=('jsonl',)",
+        *more,
+    )
+
+
+@pytest.fixture
+def unbroken(command, trained, tmp_path):
+    status, _, err = command(*arguments(trained, tmp_path / "unbroken"))
+    assert status == 0, err
+    return (tmp_path / "unbroken" / "predictions.jsonl").read_bytes()
+
+
+def rows_of(content):
+    return [json.loads(line) for line in content.decode().split("\n")[:-1]]
+
+
+def test_rows_are_the_splits_and_their_log_probs_the_models(unbroken, trained):
+    rows = rows_of(unbroken)
+    assert len(rows) == len({row["id"] for row in rows}) == 18
+    assert all(row["inputs"].startswith("{query: ") and row["target"] for row in rows)
+    assert all(row["inputs_cut_tokens"] == 0 for row in rows)
+    # Decode the first row again: its log-probability is that of its tokens, teacher-forced.
+    vocabulary, model = load_vocabulary(), faith_jax.load_model(str(trained))
+    inputs = np.asarray([[*vocabulary.encode(rows[0]["inputs"]), 1]])
+    found = model.decode(inputs, max_length=6, temperature=1.0)
+    assert int(found.length[0]) == rows[0]["num_tokens"]
+    tokens = np.asarray(found.tokens)[:, : rows[0]["num_tokens"]]
+    if np.all(tokens > 0):
+        expected = model.target_log_probs(inputs, tokens).sum()
+        np.testing.assert_allclose(rows[0]["log_prob"], expected, rtol=1e-4)
+
+
+def test_a_killed_run_goes_on_where_it_was(command, trained, tmp_path, unbroken, monkeypatch):
+    out = tmp_path / "broken"
+    calls = []
+    append = infer.append_rows
+
+    def fail_at_third_batch(path, rows):
+        calls.append(1)
+        if len(calls) == 3:
+            # Half a line reaches the disk, as in a kill.
+            with path.open("a") as file:
+                file.write('{"id": "cut')
+            raise KeyboardInterrupt
+        append(path, rows)
+
+    monkeypatch.setattr(infer, "append_rows", fail_at_third_batch)
+    assert command(*arguments(trained, out))[0] == 130
+    assert not out.exists()
+    monkeypatch.setattr(
+        infer, "append_rows", lambda path, rows: calls.append(1) or append(path, rows)
+    )
+    calls.clear()
+    status, _, err = command(*arguments(trained, out))
+    assert status == 0, err
+    # 18 rows in batches of 4 are five batches, of which two were done.
+    assert len(calls) == 3
+    assert (out / "predictions.jsonl").read_bytes() == unbroken
+    assert not out.with_name("broken.partial").exists()
+
+
+def test_samples_do_not_depend_on_the_batch_size(command, trained, tmp_path, unbroken):
+    out = tmp_path / "other"
+    status, _, err = command(*arguments(trained, out, "--gin.BATCH_SIZE=7"))
+    assert status == 0, err
+    found = rows_of((out / "predictions.jsonl").read_bytes())
+    for row, expected in zip(found, rows_of(unbroken), strict=True):
+        assert row["prediction"] == expected["prediction"]
+        np.testing.assert_allclose(row["log_prob"], expected["log_prob"], rtol=1e-5)
+
+
+def test_an_output_that_is_there_is_not_touched(command, trained, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    status, _, err = command(*arguments(trained, tmp_path))
+    assert status == 2
+    assert "is not empty" in err
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_evaluation_is_the_mean_over_target_tokens(command, trained, tmp_path):
+    status, _, err = command(
+        "eval",
+        "--gin_file=runs/eval.gin",
+        f"--gin.CHECKPOINT_PATH={trained}",
+        f"--gin.EVAL_OUTPUT_DIR={tmp_path}",
+        TASK,
+        "--gin.DECODE_LENGTH=4",
+        "--gin.TASK_FEATURE_LENGTHS={'inputs': 224, 'targets': 224}",
+    )
+    assert status == 0, err
+    described = json.loads((tmp_path / "evaluation.json").read_text())
+    metrics = described["metrics"]
+    import seqio
+
+    import faith_jax.tasks
+
+    examples = list(
+        seqio.get_mixture_or_task("npov_generate_sample")
+        .get_dataset(None, split="validation", shuffle=False)
+        .as_numpy_iterator()
+    )
+    model, total, count = faith_jax.load_model(str(trained)), 0.0, 0
+    for example in examples:
+        total -= model.target_log_probs(example["inputs"][None], example["targets"][None]).sum()
+        count += len(example["targets"])
+    assert metrics["weight"] == count
+    np.testing.assert_allclose(metrics["negative_log_likelihood"], total / count, rtol=1e-5)
+    assert 0 <= metrics["token_f1"] <= 1
+    assert {"rouge1", "rougeL", "argument_recall", "argument_precision"} <= set(metrics)
