@@ -40,6 +40,9 @@ def parse(
     """
     gin.clear_config()
     gin.config._LOCATION_PREFIXES[:] = [""]  # gin keeps search paths for the process's lifetime
+    # Gin would also take 'runs/train.gin' for a file of a Python package `runs`, and break where
+    # the working folder has a folder of that name.
+    gin.config._FILE_READERS[:] = [(open, os.path.isfile)]
     paths = [*search_paths, str(config_folder())]
     for path in paths:
         gin.add_config_file_search_path(path)

@@ -151,3 +151,11 @@ def test_paper_settings_of_prompt_tuning():
 )
 def test_a_value_that_is_no_literal_is_a_string(binding, expected):
     assert gin_config.quoted(binding) == expected
+
+
+def test_folders_named_like_ours_are_not_in_the_way(tmp_path, monkeypatch):
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    parse("models/t5_1_1_mini.gin", "runs/train.gin")
+    assert macro("MODEL").config.emb_dim == 192
