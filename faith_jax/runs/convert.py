@@ -86,7 +86,17 @@ def _move(beside: pathlib.Path, place: pathlib.Path) -> None:
         os.replace(beside, place)
         return
     old = place.with_name(f".{place.name}.replaced")
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
     os.replace(place, old)
-    os.replace(beside, place)
-    shutil.rmtree(old, ignore_errors=True)
+    try:
+        os.replace(beside, place)
+    except OSError:
+        os.replace(old, place)
+        raise
+    _remove(old)
+
+
+def _remove(folder: pathlib.Path) -> None:
+    if folder.is_symlink():
+        folder.unlink()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -127,6 +127,35 @@ def test_a_failure_leaves_the_target_as_it_was(tmp_path, source, monkeypatch, ru
     assert names(tmp_path) == {"source", "target"}
 
 
+def test_the_old_target_is_put_back_where_the_new_one_cannot_be_renamed(
+    tmp_path, source, monkeypatch
+):
+    target = write_folder(tmp_path / "target", random_tensors(seed=1))
+    before, replace = stored(target), os.replace
+
+    def refuse(old, new):
+        if str(old).endswith(".target.partial"):
+            raise OSError(13, "Permission denied")
+        replace(old, new)
+
+    monkeypatch.setattr(convert.os, "replace", refuse)
+    with pytest.raises(ConfigError, match="Permission denied"):
+        export_checkpoint(str(source), str(target), overwrite=True)
+    assert stored(target) == before
+    assert names(tmp_path) == {"source", "target"}
+
+
+def test_a_link_is_replaced_and_what_it_points_to_stays(tmp_path, source):
+    real = write_folder(tmp_path / "real", random_tensors(seed=1))
+    before = stored(real)
+    (tmp_path / "target").symlink_to(real)
+    for _ in range(2):
+        export_checkpoint(str(source), str(tmp_path / "target"), overwrite=True)
+    assert stored(tmp_path / "target") == stored(source)
+    assert stored(real) == before
+    assert names(tmp_path) == {"source", "target", "real"}
+
+
 def test_leftovers_of_a_killed_conversion_do_not_matter(tmp_path, source):
     for name in (".target.partial", ".target.replaced"):
         (tmp_path / name).mkdir()

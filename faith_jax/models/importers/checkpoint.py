@@ -1,9 +1,13 @@
 """A checkpoint in memory: a config, parameters with T5X's names, and where they came from."""
 
+import contextlib
 import dataclasses
 import hashlib
+import os
+import pathlib
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import flax.traverse_util
@@ -89,6 +93,25 @@ def content_hash(params: PyTree) -> str:
     return digest.hexdigest()
 
 
+@contextlib.contextmanager
+def written_whole(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Gives a folder to write to, which becomes `folder` at the end and vanishes on an error.
+
+    Raises:
+      CheckpointError: where `folder` exists.
+    """
+    if folder.exists():
+        raise CheckpointError(f"{folder}: exists already; choose another folder.")
+    beside = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        beside.mkdir(parents=True)
+        yield beside
+        os.replace(beside, folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
 def expected_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
     """Returns the shape of each parameter that a model of this config has."""
     module = Transformer(config)
@@ -99,14 +122,37 @@ def expected_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
     return {n: tuple(s.shape) for n, s in flatten(variables["params"]).items()}
 
 
+def check_layer_count(config: TransformerConfig, stored: int, where: Any) -> None:
+    """Checks a config's layers before a list of all their parameters is made.
+
+    A damaged config may have millions of layers, for which neither memory nor time is enough.
+
+    Args:
+      config: of the model.
+      stored: number of parameters that a checkpoint has.
+      where: what to name in errors.
+
+    Raises:
+      CheckpointError: where there are more layers than parameters.
+    """
+    layers = config.num_encoder_layers + config.num_decoder_layers
+    if not config.scan_layers and layers > stored:
+        raise CheckpointError(
+            f"{where}: the config says {config.num_encoder_layers} encoder and "
+            f"{config.num_decoder_layers} decoder layers, but parameters are missing: only "
+            f"{stored} are stored."
+        )
+
+
 def check_params(config: TransformerConfig, params: PyTree, where: str = "checkpoint") -> None:
     """Checks that parameters are those of a model.
 
     Raises:
       CheckpointError: naming the first missing, mis-shaped or unexpected parameter.
     """
-    expected = expected_shapes(config)
     found = {name: tuple(np.shape(array)) for name, array in flatten(params).items()}
+    check_layer_count(config, len(found), where)
+    expected = expected_shapes(config)
     for name, shape in expected.items():
         if name not in found:
             raise CheckpointError(

@@ -1,14 +1,14 @@
 """Hugging Face folders of the T5 family: config.json and safetensors, read and written.
 
 What is read can be written back with the same bytes: names that stand for one tensor, tensors
-that no model uses, config.json and the tokenizer's files are kept. Activations are float32
-whatever dtype the tensors have; `faith_jax.load_model(path, dtype="bfloat16")` says otherwise.
+that no model uses, the layout of the files, config.json and the tokenizer's files are kept.
+Activations are float32 whatever dtype the tensors have; `faith_jax.load_model(path,
+dtype="bfloat16")` says otherwise.
 """
 
 import base64
 import dataclasses
 import json
-import os
 import pathlib
 import shutil
 from collections.abc import Mapping
@@ -19,7 +19,14 @@ import numpy as np
 from faith_jax.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.importers import tensor_files
-from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten, unstack_layers
+from faith_jax.models.importers.checkpoint import (
+    Checkpoint,
+    check_layer_count,
+    flatten,
+    unflatten,
+    unstack_layers,
+    written_whole,
+)
 from faith_jax.models.importers.huggingface_config import make_config, read_config, scales_output
 
 CONFIG = "config.json"
@@ -37,6 +44,7 @@ HEAD = "lm_head.weight"
 EMBEDDINGS = (SHARED, "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
 # T5's first releases carry it; no model has ever used it.
 _UNUSED = ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",)
+_SHARD_BYTES = 5_000_000_000
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
@@ -131,7 +139,8 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     text, fields = _read_config_text(folder)
     config = read_config(fields, folder / CONFIG)
     _check_weight_files(folder)
-    stored, header = tensor_files.find_tensors(folder)
+    stored, layout = tensor_files.find_tensors(folder)
+    check_layer_count(config, len(stored), folder / CONFIG)
     _check_names(stored, config, folder)
     values = _Embeddings.read(stored, fields, folder)
     config = config.replace(logits_via_embedding=values.tied)
@@ -142,7 +151,7 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         params[ours] = np.ascontiguousarray(_turned(ours, array))
     kept = {
         "config_json": text,
-        "header": dict(header),
+        "layout": dataclasses.asdict(layout),
         "embeddings": [n for n in (*EMBEDDINGS, HEAD) if n in stored],
         "unused": {n: _to_json(stored[n].read()) for n in _UNUSED if n in stored},
     }
@@ -256,33 +265,32 @@ def _check_names(
 def write_huggingface(
     checkpoint: Checkpoint,
     folder: str | pathlib.Path,
-    max_shard_bytes: int = 5_000_000_000,
+    max_shard_bytes: int | None = None,
 ) -> None:
     """Writes a checkpoint as Hugging Face publishes such models, beside `folder`, and renames it.
 
     Tensors keep their dtype and bytes. Where the checkpoint was once read from such a folder,
-    config.json, double names and unused tensors are given back as they were. `copy_companions`
-    brings the tokenizer's files.
+    config.json, double names, unused tensors and the files themselves are given back as they were.
+    `copy_companions` brings the tokenizer's files.
 
     Args:
       checkpoint: of any source.
       folder: to be made.
-      max_shard_bytes: a larger model is written in several files.
+      max_shard_bytes: a larger model is written in several files; default: as many files as it
+        was read from, or one for every 5 GB.
 
     Raises:
       CheckpointError: where `folder` exists, and on a model that has no such form: one with a
         soft prompt or another feed-forward layer.
     """
-    folder = pathlib.Path(folder).absolute()
-    if folder.exists():
-        raise CheckpointError(f"{folder}: exists already; choose another folder.")
-    config_json, tensors, header = _exported(checkpoint)
-    beside = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    (beside / CONFIG).write_bytes(config_json.encode("utf-8"))
-    tensor_files.write_tensors(beside, tensors, header, max_shard_bytes)
-    os.replace(beside, folder)
+    config_json, tensors, layout = _exported(checkpoint)
+    with written_whole(pathlib.Path(folder).absolute()) as beside:
+        (beside / CONFIG).write_bytes(config_json.encode("utf-8"))
+        if layout is not None and layout.fits(tensors, max_shard_bytes):
+            tensor_files.write_as_read(beside, tensors, layout)
+        else:
+            metadata = {"format": "pt"} if layout is None else layout.metadata
+            tensor_files.write_tensors(beside, tensors, metadata, max_shard_bytes or _SHARD_BYTES)
 
 
 def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> None:
@@ -295,15 +303,14 @@ def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> N
 
 def _exported(
     checkpoint: Checkpoint,
-) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
-    """Returns config.json's text, the tensors by Hugging Face's names, and the header."""
-    config = checkpoint.config
+) -> tuple[str, dict[str, np.ndarray], tensor_files.Layout | None]:
+    """Returns config.json's text, the tensors by Hugging Face's names, and their old layout."""
+    config, source = checkpoint.config, checkpoint.metadata.get("source", "checkpoint")
     for field in ("encoder_prompt_length", "decoder_prompt_length"):
         if getattr(config, field):
             raise CheckpointError(
-                f"{checkpoint.metadata.get('source', 'checkpoint')}: its soft prompt "
-                f"({field} = {getattr(config, field)}) has no place in Hugging Face's T5; export "
-                "its base model instead."
+                f"{source}: its soft prompt ({field} = {getattr(config, field)}) has no place in "
+                "Hugging Face's T5; export its base model instead."
             )
     flat = flatten(unstack_layers(checkpoint.params))
     tensors = {
@@ -311,15 +318,32 @@ def _exported(
         for theirs, ours in tensor_names(config).items()
     }
     kept = checkpoint.metadata.get("huggingface")
-    if kept is None or not _describes(kept, config, tensors):
-        dtype = tensors[SHARED].dtype.name
-        text = json.dumps(make_config(config, dtype), indent=2) + "\n"
-        return text, tensors, {"format": "pt"}
-    shared, head = tensors.pop(SHARED), tensors.pop(HEAD, None)
+    try:
+        if kept is not None and _describes(kept, config, tensors):
+            return _as_it_was(kept, tensors)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise CheckpointError(
+            f"{source}: model.json: field 'metadata': what was kept of the Hugging Face folder is "
+            "damaged; import it again."
+        ) from None
+    text = json.dumps(make_config(config, tensors[SHARED].dtype.name), indent=2) + "\n"
+    return text, tensors, None
+
+
+def _as_it_was(
+    kept: Mapping[str, Any], tensors: Mapping[str, np.ndarray]
+) -> tuple[str, dict[str, np.ndarray], tensor_files.Layout]:
+    """Returns `_exported`'s parts of a model that was read from a folder of Hugging Face's."""
+    given = {name: tensor for name, tensor in tensors.items() if name not in (SHARED, HEAD)}
     for name in kept["embeddings"]:
-        tensors[name] = head if name == HEAD and head is not None else shared
-    tensors |= {name: _from_json(fields) for name, fields in kept["unused"].items()}
-    return kept["config_json"], tensors, dict(kept["header"])
+        given[name] = tensors.get(name, tensors[SHARED])
+    given |= {name: _from_json(fields) for name, fields in kept["unused"].items()}
+    layout = tensor_files.Layout(**kept["layout"])
+    layout.files()  # raises where it is damaged
+    known = {*EMBEDDINGS, HEAD}
+    if not known.issuperset(kept["embeddings"]) or not isinstance(layout.index, str | None):
+        raise ValueError
+    return kept["config_json"], given, layout
 
 
 def _describes(

@@ -9,7 +9,6 @@
 import json
 import os
 import pathlib
-import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +25,7 @@ from faith_jax.models.importers.checkpoint import (
     stack_layers,
     unflatten,
     unstack_layers,
+    written_whole,
 )
 from faith_jax.models.importers.orbax_arrays import read_arrays
 
@@ -88,23 +88,23 @@ def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
     """Writes a checkpoint beside `folder` and renames it.
 
     Raises:
-      CheckpointError: where `folder` exists.
+      CheckpointError: where `folder` exists, or Orbax cannot write to its path.
     """
     folder = pathlib.Path(folder).absolute()
-    if folder.exists():
-        raise CheckpointError(f"{folder}: exists already; choose another folder.")
-    beside = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(beside / "params", checkpoint.params)
-    write_model_json(
-        beside,
-        checkpoint.config,
-        content_hash(checkpoint.params),
-        metadata=checkpoint.metadata,
-    )
-    os.replace(beside, folder)
+    with written_whole(folder) as beside:
+        if "[" in str(folder):
+            # Orbax takes it for a pattern, and leaves out what it then does not find.
+            raise CheckpointError(
+                f"{folder}: Orbax cannot write to a path with '['; choose another folder."
+            )
+        with ocp.StandardCheckpointer() as checkpointer:
+            checkpointer.save(beside / "params", checkpoint.params)
+        write_model_json(
+            beside,
+            checkpoint.config,
+            content_hash(checkpoint.params),
+            metadata=checkpoint.metadata,
+        )
 
 
 def is_native(path: str | pathlib.Path) -> bool:
@@ -122,6 +122,11 @@ def read_native(path: str | pathlib.Path, base: str | None = None) -> Checkpoint
     Raises:
       CheckpointError: on a checkpoint that is not whole, or whose base is missing or another.
     """
+    return _read(path, base, frozenset())
+
+
+def _read(path: str | pathlib.Path, base: str | None, above: frozenset[pathlib.Path]) -> Checkpoint:
+    """`read_native`; `above` are the checkpoints whose base this one is."""
     path = pathlib.Path(path).absolute()
     folder = _model_folder(path)
     if folder is None:
@@ -134,7 +139,8 @@ def read_native(path: str | pathlib.Path, base: str | None = None) -> Checkpoint
     params = read_arrays(_params_folder(path, folder))
     metadata = dict(described.get("metadata") or {}) | {"source": str(path)}
     if described.get("base"):
-        params = _with_base(params, described["base"], base, config, path)
+        opened = _open_base(described["base"], base, path, above | {folder})
+        params = _with_base(params, opened, config)
     check_params(config, params, str(path))
     return Checkpoint(config, params, metadata)
 
@@ -160,22 +166,31 @@ def _params_folder(path: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     return folder / "checkpoints" / str(max(steps)) / "params"
 
 
-def _with_base(
-    params: dict[str, Any],
+def _open_base(
     described: Mapping[str, str],
     base: str | None,
-    config: TransformerConfig,
     path: pathlib.Path,
-) -> dict[str, Any]:
+    above: frozenset[pathlib.Path],
+) -> Checkpoint:
+    """Opens the base model of the checkpoint at `path` and checks that it is the right one."""
     from faith_jax.models.importers.formats import open_checkpoint
 
-    if not isinstance(described, Mapping) or not {"path", "content_hash"} <= described.keys():
+    if not isinstance(described, Mapping) or not all(
+        isinstance(described.get(field), str) for field in ("path", "content_hash")
+    ):
         raise CheckpointError(
             f"{path}: {MODEL_JSON}: field 'base': expected 'path' and 'content_hash'."
         )
     where = base or described["path"]
+    place = pathlib.Path(where).expanduser().absolute()
+    folder = _model_folder(place)
+    if base is None and folder in above:
+        raise CheckpointError(
+            f"{path}: {MODEL_JSON}: field 'base': {where} names this checkpoint as its own base; "
+            "say where the base is with base=."
+        )
     try:
-        opened = open_checkpoint(where)
+        opened = open_checkpoint(where) if folder is None else _read(place, None, above)
     except CheckpointError as error:
         raise CheckpointError(
             f"{path}: its base model cannot be opened ({error}); say where it is with base=."
@@ -186,10 +201,17 @@ def _with_base(
             f"{path}: its base model has the content hash {described['content_hash'][:12]}… but "
             f"{where} has {found[:12]}…; it belongs to another model."
         )
-    whole = opened.params
-    if config.scan_layers and not opened.config.scan_layers:
+    return opened
+
+
+def _with_base(
+    params: dict[str, Any], base: Checkpoint, config: TransformerConfig
+) -> dict[str, Any]:
+    """Returns trained parameters together with those of their base."""
+    whole = base.params
+    if config.scan_layers and not base.config.scan_layers:
         whole = stack_layers(whole)
-    elif opened.config.scan_layers and not config.scan_layers:
+    elif base.config.scan_layers and not config.scan_layers:
         whole = unstack_layers(whole)
     # The base may have had a prompt of its own, in whose place this one was trained.
     whole = {name: part for name, part in whole.items() if name not in PROMPTS}

@@ -5,12 +5,11 @@ lies in a folder `target.<name with dots>` beside it; a small one may be an arra
 """
 
 import dataclasses
-import itertools
 import json
 import math
 import pathlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import flax.serialization
@@ -241,13 +240,14 @@ def _find_array(folder: pathlib.Path, name: str, described: Mapping[str, Any]) -
     try:
         metadata = json.loads((place / ".zarray").read_text(encoding="utf-8"))
         shape = tuple(int(n) for n in metadata["shape"])
-        chunks = _chunk_names(shape, metadata)
+        counts = [math.ceil(n / c) for n, c in zip(shape, metadata["chunks"], strict=True)]
+        chunks = _chunk_names(counts, str(metadata.get("dimension_separator", ".")))
         dtype = metadata["dtype"]
         gzip = (metadata.get("compressor") or {}).get("id") == "gzip"
         said = tuple((described.get("metadata") or {}).get("shape", shape))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
         raise _unreadable(name, place, error) from None
-    if dtype not in _DTYPES:
+    if not isinstance(dtype, str) or dtype not in _DTYPES:
         raise _wrong_dtype(name, place, dtype)
     if said != shape:
         raise CheckpointError(
@@ -274,11 +274,19 @@ def _check_chunks(
             )
 
 
-def _chunk_names(shape: tuple[int, ...], metadata: Mapping[str, Any]) -> list[str]:
-    counts = [math.ceil(n / c) for n, c in zip(shape, metadata["chunks"], strict=True)]
-    separator = metadata.get("dimension_separator", ".")
-    indices = itertools.product(*(range(n) for n in counts))
-    return [separator.join(map(str, index)) or "0" for index in indices]
+def _chunk_names(counts: Sequence[int], separator: str) -> Iterator[str]:
+    """Names chunks one by one, because a damaged description may speak of very many.
+
+    Args:
+      counts: chunks along each dimension.
+      separator: between the numbers of a name.
+    """
+    for position in range(math.prod(counts)):
+        index = []
+        for count in reversed(counts):
+            position, i = divmod(position, count)
+            index.append(str(i))
+        yield separator.join(reversed(index)) or "0"
 
 
 def _ends_as_gzip(path: pathlib.Path, size: int) -> bool:

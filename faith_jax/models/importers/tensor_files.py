@@ -1,7 +1,8 @@
 """Files of tensors in the safetensors form: model.safetensors, or shards with an index.
 
-The safetensors library writes. Reading goes through NumPy, because the library's NumPy side does
-not know bfloat16, and because a file that is cut short must be reported with the tensor it cuts.
+The safetensors library writes new files. Reading goes through NumPy, because the library's NumPy
+side does not know bfloat16, and because a file that is cut short must be reported with the tensor
+it cuts. Files that were read can be written again with the same bytes, whatever wrote them.
 """
 
 import dataclasses
@@ -68,23 +69,64 @@ class StoredTensor:
         return array.reshape(self.shape)
 
 
-def find_tensors(folder: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """How files are laid out, all that is in them but the tensors' values.
+
+    Attributes:
+      headers: the text of each file's header, by the file's name.
+      index: the text of the index, None for one file without.
+    """
+
+    headers: Mapping[str, str]
+    index: str | None
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata of the first header that has some."""
+        found = (json.loads(text).get("__metadata__") for text in self.headers.values())
+        return next(filter(None, found), {})
+
+    def files(self) -> dict[str, list[StoredTensor]]:
+        """Returns each file's tensors, in their order in the file."""
+        parsed = {file: _parse_header(pathlib.Path(file), t) for file, t in self.headers.items()}
+        return {
+            file: sorted(tensors.values(), key=lambda t: (t.offset, t.end))
+            for file, tensors in parsed.items()
+        }
+
+    def fits(self, tensors: Mapping[str, np.ndarray], max_shard_bytes: int | None) -> bool:
+        """Whether tensors have the names, dtypes and shapes, and the files the size, asked for."""
+        files = self.files()
+        placed = [t for file in files.values() for t in file]
+        wanted = {name: (array.dtype, array.shape) for name, array in tensors.items()}
+        sizes = [sum(t.end - t.offset for t in file) for file in files.values()]
+        return (
+            all(pathlib.PurePath(file).name == file for file in files)
+            and len(placed) == len(wanted)
+            and {t.name: (t.dtype, t.shape) for t in placed} == wanted
+            and (max_shard_bytes is None or max(sizes, default=0) <= max_shard_bytes)
+        )
+
+
+def find_tensors(folder: pathlib.Path) -> tuple[dict[str, StoredTensor], Layout]:
     """Finds the tensors of a folder without reading their values.
 
     Args:
       folder: with model.safetensors, or model.safetensors.index.json and its shards.
 
     Returns:
-      The tensors by name, and the metadata of the first file's header.
+      The tensors by name, and how the files are laid out.
 
     Raises:
       CheckpointError: on a missing, truncated or malformed file, naming the tensor it cuts.
     """
     if (folder / WHOLE).is_file():
-        return read_header(folder / WHOLE)
+        tensors, text = read_header(folder / WHOLE)
+        return tensors, Layout({WHOLE: text}, None)
     index = folder / INDEX
     shards: dict[str, dict[str, StoredTensor]] = {}
-    metadata: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for name, shard in _weight_map(index).items():
         if shard not in shards:
             if not (folder / shard).is_file():
@@ -92,13 +134,12 @@ def find_tensors(folder: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[st
                     f"{folder / shard}: this shard is missing; {INDEX} says that it holds the "
                     f"tensor {name}."
                 )
-            shards[shard], found = read_header(folder / shard)
-            metadata = metadata or found
+            shards[shard], headers[shard] = read_header(folder / shard)
         if name not in shards[shard]:
             raise CheckpointError(
                 f"{folder / shard}: the tensor {name} is missing; {INDEX} says that it is here."
             )
-    return _joined(shards, index), metadata
+    return _joined(shards, index), Layout(headers, index.read_bytes().decode("utf-8"))
 
 
 def _joined(
@@ -144,16 +185,18 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: not UTF-8 text.") from None
     except json.JSONDecodeError as error:
         raise CheckpointError(f"{path}: line {error.lineno}: not JSON ({error.msg}).") from None
+    except RecursionError:
+        raise CheckpointError(f"{path}: not JSON of a model (nested too deeply).") from None
     if not isinstance(fields, dict):
         raise CheckpointError(f"{path}: expected a JSON object, got {type(fields).__name__}.")
     return fields
 
 
-def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
+def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], str]:
     """Reads the header of one safetensors file and checks it against the file's size.
 
     Returns:
-      The tensors by name, and the header's metadata.
+      The tensors by name, and the header's text.
 
     Raises:
       CheckpointError: on a file that is truncated or no safetensors file.
@@ -168,20 +211,28 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
                     f"{path}: not a safetensors file, or cut short within its header "
                     f"({size} bytes); copy it again."
                 )
-            header = json.loads(file.read(length))
+            text = file.read(length).decode("utf-8")
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}.") from None
-    except ValueError as error:
-        if isinstance(error, CheckpointError):
-            raise
+    except UnicodeDecodeError:
+        raise CheckpointError(f"{path}: not a safetensors file (its header is no JSON).") from None
+    tensors = _parse_header(path, text)
+    _check_extent(path, tensors, size, _LENGTH_BYTES + length)
+    return tensors, text
+
+
+def _parse_header(path: pathlib.Path, text: str) -> dict[str, StoredTensor]:
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
         raise CheckpointError(f"{path}: not a safetensors file (its header is no JSON).") from None
     if not isinstance(header, dict):
         raise CheckpointError(f"{path}: not a safetensors file (its header is no object).")
     metadata = header.pop("__metadata__", None) or {}
-    data = _LENGTH_BYTES + length
-    tensors = {name: _stored(path, name, fields, data) for name, fields in header.items()}
-    _check_extent(path, tensors, size, data)
-    return tensors, metadata
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise CheckpointError(f"{path}: field '__metadata__': expected texts by name.")
+    data = _LENGTH_BYTES + len(text.encode("utf-8"))
+    return {name: _stored(path, name, fields, data) for name, fields in header.items()}
 
 
 def _stored(path: pathlib.Path, name: str, fields: Any, data: int) -> StoredTensor:
@@ -193,7 +244,7 @@ def _stored(path: pathlib.Path, name: str, fields: Any, data: int) -> StoredTens
         raise CheckpointError(
             f"{path}: tensor {name}: its entry in the header is broken."
         ) from None
-    if dtype not in DTYPES:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
         raise CheckpointError(
             f"{path}: tensor {name}: expected a dtype of {sorted(DTYPES)}, got {dtype!r}."
         )
@@ -228,6 +279,19 @@ def _check_extent(
             f"{path}: {size - position} bytes follow the last tensor; it is not a whole file of "
             "its header."
         )
+
+
+def write_as_read(folder: pathlib.Path, tensors: Mapping[str, np.ndarray], layout: Layout) -> None:
+    """Writes tensors that fit a layout, in files like those it was read from."""
+    for file, placed in layout.files().items():
+        header = layout.headers[file].encode("utf-8")
+        with (folder / file).open("wb") as out:
+            out.write(struct.pack("<Q", len(header)) + header)
+            for tensor in placed:
+                array = np.ascontiguousarray(tensors[tensor.name])
+                out.write(array.reshape(-1).view(np.uint8).data)
+    if layout.index is not None:
+        (folder / INDEX).write_bytes(layout.index.encode("utf-8"))
 
 
 def write_tensors(

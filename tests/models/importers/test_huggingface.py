@@ -7,7 +7,14 @@ import pytest
 import safetensors.numpy
 
 from faith_jax.errors import CheckpointError
-from faith_jax.models.importers.checkpoint import Checkpoint, check_params, stack_layers
+from faith_jax.models.importers import tensor_files
+from faith_jax.models.importers.checkpoint import (
+    Checkpoint,
+    check_params,
+    flatten,
+    stack_layers,
+    unflatten,
+)
 from faith_jax.models.importers.huggingface import (
     is_huggingface,
     read_huggingface,
@@ -78,10 +85,39 @@ def test_round_trip_gives_every_bit_back(tmp_path, dtype, shards):
     folder = write_folder(tmp_path / "hf", random_tensors(dtype=dtype), shards=shards)
     found = round_trip(folder, tmp_path)
     assert stored(found) == stored(folder)
-    assert (found / "config.json").read_bytes() == (folder / "config.json").read_bytes()
-    if shards == 1:
-        name = "model.safetensors"
-        assert (found / name).read_bytes() == (folder / name).read_bytes()
+    assert_same_files(found, folder)
+
+
+def assert_same_files(found, expected):
+    assert sorted(p.name for p in found.iterdir()) == sorted(p.name for p in expected.iterdir())
+    for path in expected.iterdir():
+        assert (found / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_files_of_another_writer_come_back_as_they_were(tmp_path):
+    tensors = random_tensors()
+    folder = write_folder(tmp_path / "hf", tensors)
+    header, data = {"__metadata__": {"format": "pt", "by": "h\u00e4nd"}}, b""
+    for name in sorted(tensors, reverse=True):  # the library would sort them, and pad the header
+        begin, data = len(data), data + tensors[name].tobytes()
+        shape = list(tensors[name].shape)
+        header[name] = {"data_offsets": [begin, len(data)], "shape": shape, "dtype": "F32"}
+    text = (json.dumps(header, ensure_ascii=False, indent=1) + " ").encode()
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    assert_same_files(round_trip(folder, tmp_path), folder)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_files_are_new_where_their_tensors_have_another_dtype(tmp_path, shards):
+    checkpoint = read_huggingface(write_folder(tmp_path / "hf", random_tensors(), shards=shards))
+    flat = {n: np.full(a.shape, 2.5, np.float16) for n, a in flatten(checkpoint.params).items()}
+    changed = Checkpoint(checkpoint.config, unflatten(flat), checkpoint.metadata)
+    write_huggingface(changed, tmp_path / "out")
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"config.json", "model.safetensors"}
+    found = read_huggingface(tmp_path / "out")
+    for name, array in flatten(found.params).items():
+        assert array.dtype == np.float16, name
+        assert np.all(array == 2.5), name
 
 
 def test_round_trip_keeps_mixed_dtypes(tmp_path):
@@ -222,6 +258,45 @@ def test_soft_prompts_are_not_exported(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layout": {"headers": {}, "index": 3}},
+        {"layout": {"headers": {"model.safetensors": "{"}, "index": None}},
+        {"layout": 1},
+        {"embeddings": ["lm_head.weight", 7]},
+        {"unused": {UNUSED: {"dtype": "F32"}}},
+        {"config_json": None},
+    ],
+)
+def test_damaged_notes_of_a_folder(tmp_path, change):
+    checkpoint = read_huggingface(write_folder(tmp_path / "hf", random_tensors()))
+    checkpoint.metadata["huggingface"].update(change)
+    with pytest.raises(CheckpointError, match="kept of the Hugging Face folder is damaged"):
+        write_huggingface(checkpoint, tmp_path / "out")
+    assert [p.name for p in tmp_path.iterdir()] == ["hf"]
+
+
+@pytest.mark.parametrize("name", ["../model.safetensors", "/model.safetensors"])
+def test_notes_do_not_lead_out_of_the_folder(tmp_path, name):
+    checkpoint = read_huggingface(write_folder(tmp_path / "hf", random_tensors()))
+    layout = checkpoint.metadata["huggingface"]["layout"]
+    layout["headers"] = {name: layout["headers"]["model.safetensors"]}
+    write_huggingface(checkpoint, tmp_path / "deep" / "out")
+    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["out"]
+    assert stored(tmp_path / "deep" / "out") == stored(tmp_path / "hf")
+
+
+def test_a_failed_export_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tensor_files, "write_tensors", full)
+    with pytest.raises(OSError, match="No space"):
+        write_huggingface(Checkpoint(TINY, tiny_params(TINY)), tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
 def test_existing_folders_are_not_written_to(tmp_path):
     with pytest.raises(CheckpointError, match="exists already"):
         write_huggingface(Checkpoint(TINY, tiny_params(TINY)), tmp_path)
@@ -326,6 +401,27 @@ def test_tensor_of_integers(folder):
     assert "I64" in message
 
 
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        (QUERY, {"dtype": ["F32"], "shape": [8, 6], "data_offsets": [0, 192]}),
+        (QUERY, {"dtype": "F32", "shape": [8, -6], "data_offsets": [0, 192]}),
+        (QUERY, [1, 2]),
+        ("__metadata__", "pt"),
+        ("__metadata__", {"format": 1}),
+    ],
+)
+def test_broken_header(folder, name, fields):
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8 : 8 + length]) | {name: fields}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
+    message = error_of(folder)
+    assert str(path) in message
+    assert name in message
+
+
 def with_config(folder, **fields):
     (folder / "config.json").write_text(json.dumps(CONFIG | fields))
     return folder
@@ -345,6 +441,7 @@ def with_config(folder, **fields):
         ({"d_ff": 12}, "DenseReluDense.wi_0.weight has the shape (10, 6)"),
         ({"vocab_size": 25}, "shared.weight has the shape (24, 6)"),
         ({"num_layers": 1}, "encoder.block.1."),
+        ({"num_layers": 10**12}, "1000000000000 encoder and 1 decoder layers"),
     ],
 )
 def test_config_of_another_model(folder, fields, expected):

@@ -97,6 +97,12 @@ def test_existing_folders_are_not_written_to(base):
         write_native(BASE, base)
 
 
+def test_a_path_that_orbax_cannot_write_to(tmp_path):
+    with pytest.raises(CheckpointError, match=r"cannot write to a path with '\['"):
+        write_native(BASE, tmp_path / "run[1]" / "ours")
+    assert not list(tmp_path.rglob("*.partial"))
+
+
 def test_run_gives_its_newest_step(tmp_path):
     write_model_json(tmp_path, TINY)
     for step, number in ((9, 1.0), (10, 2.0)):
@@ -177,7 +183,25 @@ def test_prompt_checkpoint_of_the_mini_model_is_small(tmp_path):
     assert vectors.nbytes < sum(path.stat().st_size for path in files) < 200_000
 
 
-@pytest.mark.parametrize("described", ["a path", {"path": "x"}, ["path", "content_hash"]])
+def test_checkpoints_that_are_each_other_s_base(tmp_path, base):
+    own = prompt_run(tmp_path / "own", tmp_path / "own")
+    assert f"{own} names this checkpoint as its own base" in error_of(own)
+    first = prompt_run(tmp_path / "first", tmp_path / "second")
+    prompt_run(tmp_path / "second", first / "checkpoints" / "3")
+    assert "as its own base" in error_of(first)
+    same(read_native(own, base=str(base)).params["encoder"], PARAMS["encoder"])
+
+
+def test_base_of_a_base(tmp_path, base):
+    first = prompt_run(tmp_path / "first", base)
+    second = prompt_run(tmp_path / "second", first, vectors=PROMPT + 1)
+    same(read_native(second).params, PARAMS | {"encoder_prompt": {"embedding": PROMPT + 1}})
+
+
+@pytest.mark.parametrize(
+    "described",
+    ["a path", {"path": "x"}, ["path", "content_hash"], {"path": 3, "content_hash": "x"}],
+)
 def test_broken_description_of_a_base(tmp_path, base, described):
     run = prompt_run(tmp_path / "run", base)
     fields = read_model_json(run) | {"base": described}
@@ -205,6 +229,7 @@ def test_prompt_of_another_shape(tmp_path, base):
         ({"config": 3}, "config"),
         ({"config": TINY.replace(mlp_dim=20).to_dict()}, "mlp/w"),
         ({"config": TINY.replace(num_decoder_layers=1).to_dict()}, "decoder/layers_1"),
+        ({"config": TINY.replace(num_decoder_layers=10**12).to_dict()}, "1000000000000 decoder"),
     ],
 )
 def test_description_of_something_else(base, fields, expected):

@@ -21,10 +21,12 @@ def case(request):
 def test_logits_at_every_position(case):
     model, expected = case
     found = model.logits(expected["encoder_input_tokens"], expected["decoder_input_tokens"])
-    # Of the deep model's logits (up to 12 in size) the reference's own float32 is 2.2e-4 off from
-    # float64, and ours 1.4e-4; log-probabilities agree to 1e-4.
+    # The deep model magnifies rounding at two positions: beside Transformers in float64 the logits
+    # of expected.npz, which are float32, are up to 2.9e-4 off and ours up to 1.4e-4. So 39 of its
+    # 10,368 logits differ by more than 1e-4, at most by 1.9e-4.
     deep = model.config.num_encoder_layers == 3
-    np.testing.assert_allclose(found, expected["logits"], atol=3e-4 if deep else 1e-4)
+    np.testing.assert_allclose(found, expected["logits"], rtol=0, atol=3e-4 if deep else 1e-4)
+    assert np.mean(np.abs(found - expected["logits"]) <= 1e-4) > 0.99
 
 
 def test_log_probs_of_targets(case):

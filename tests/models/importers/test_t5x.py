@@ -163,6 +163,19 @@ def test_array_of_another_dtype(folder):
     message = error_of(folder)
     assert QUERY in message
     assert "<i4" in message
+    change_zarray(folder, dtype={"of": "x"})
+    assert QUERY in error_of(folder)
+
+
+def test_array_of_more_chunks_than_any_memory_holds(folder):
+    change_zarray(folder, chunks=[1, 1e-9])
+    assert f"the parameter {QUERY}: its chunk 0.0" in error_of(folder)
+
+
+def test_chunks_of_zeros_are_stored(tmp_path):
+    # A chunk that is not there is an error, so one of zeros must be there.
+    params = unflatten({n: np.zeros_like(a) for n, a in flatten(tiny_params(CONFIG)).items()})
+    equal(read_t5x(write_t5x(tmp_path / "checkpoint_7", params)).params, params)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"shape": [8], "chunks": [0], "dtype": "<f4"}'])
