@@ -27,7 +27,8 @@ class TrainCheckpoints:
       best_metric: name of a metric given to `save`; lower is better.
 
     Raises:
-      ConfigError: on numbers of checkpoints that would not keep the newest.
+      ConfigError: on numbers of checkpoints that would not keep the newest, and on a path that
+        Orbax cannot write to.
     """
 
     def __init__(
@@ -42,6 +43,11 @@ class TrainCheckpoints:
                 f"KEEP_LAST = {keep_last!r}, KEEP_BEST = {keep_best!r}: expected at least 1 and 0."
             )
         self.folder = pathlib.Path(folder).absolute()
+        if "[" in str(self.folder):
+            # Orbax takes it for a pattern, and leaves out what it then does not find.
+            raise ConfigError(
+                f"{self.folder}: Orbax cannot write to a path with '['; choose another MODEL_DIR."
+            )
         self._best_metric = best_metric
         policies = [checkpoint_managers.LatestN(keep_last)]
         if keep_best:

@@ -147,6 +147,11 @@ def test_the_newest_cannot_be_given_up(tmp_path, options):
         TrainCheckpoints(tmp_path, **options)
 
 
+def test_a_path_that_orbax_cannot_write_to(tmp_path):
+    with pytest.raises(ConfigError, match=r"run\[1\]: Orbax cannot write .* another MODEL_DIR"):
+        TrainCheckpoints(tmp_path / "run[1]")
+
+
 def test_a_fresh_folder_has_no_step(tmp_path):
     checkpoints = TrainCheckpoints(tmp_path / "new" / "checkpoints")
     assert checkpoints.latest_step() is None
