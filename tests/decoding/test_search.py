@@ -72,11 +72,12 @@ def test_the_loop_stops_when_every_row_has_ended():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.floats(-4, 4), min_size=VOCAB, max_size=VOCAB),
+    # Thousandths: logits that differ by less may have equal probabilities, which tie otherwise.
+    st.lists(st.integers(-4000, 4000), min_size=VOCAB, max_size=VOCAB),
     st.floats(0.05, 0.99),
 )
 def test_nucleus_is_the_smallest_set_that_sums_to_p(logits, top_p):
-    logits = np.asarray(logits, np.float32)
+    logits = np.asarray(logits, np.float32) / 1000
     probabilities = np.asarray(jax.nn.softmax(logits), np.float64)
     sums = np.cumsum(np.sort(probabilities)[::-1])
     if np.any(np.abs(sums - top_p) < 1e-5):
