@@ -21,3 +21,31 @@ class ErrorLabel(enum.StrEnum):
 
     NO_ERROR = "YES"
     ERROR = "NO"
+
+
+class BeginLabel(enum.StrEnum):
+    """The labels of BEGIN's second release; only the first one is faithful (Nandwani 2023)."""
+
+    FULLY_ATTRIBUTABLE = "Fully attributable"
+    NOT_FULLY_ATTRIBUTABLE = "Not fully attributable"
+    GENERIC = "Generic"
+
+    @property
+    def faithfulness(self) -> Faithfulness:
+        """The label of the benchmark."""
+        return Faithfulness(self is BeginLabel.FULLY_ATTRIBUTABLE)
+
+
+class Begin2021Label(enum.StrEnum):
+    """The five-way labels of BEGIN's first release; only the first one is faithful (TRUE)."""
+
+    ENTAILMENT = "entailment"
+    HALLUCINATION = "hallucination"
+    GENERIC = "generic"
+    OFF_TOPIC = "off-topic"
+    CONTRADICTION = "contradiction"
+
+    @property
+    def faithfulness(self) -> Faithfulness:
+        """The label of the benchmark."""
+        return Faithfulness(self is Begin2021Label.ENTAILMENT)

@@ -14,10 +14,11 @@ import hashlib
 import pathlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from faith_jax.data import jsonl
+from faith_jax.data import fields
+from faith_jax.data.jsonl import read_jsonl
 from faith_jax.errors import InputError, did_you_mean, nearest_names
 
 SPLITS = ("train", "validation", "test")
@@ -108,13 +109,12 @@ def load_topics(folder: str | pathlib.Path) -> tuple[Topic, ...]:
     """
     path = _file_in(folder, TOPICS_FILE)
     topics = []
-    ids: dict[str, int] = {}
-    questions: dict[str, int] = {}
-    for line, row in jsonl.read_jsonl(path):
-        place = f"{path}:{line}"
+    ids: dict[str, str] = {}
+    questions: dict[str, str] = {}
+    for place, row in read_jsonl(path):
         topic = _topic(row, place)
-        _check_new(ids, topic.id, line, place, "id", topic.id)
-        _check_new(questions, _normalised(topic.question), line, place, "question", topic.question)
+        _check_new(ids, topic.id, place, "id", topic.id)
+        _check_new(questions, _normalised(topic.question), place, "question", topic.question)
         topics.append(topic)
     if not topics:
         raise InputError(f"{path}: holds no topics; each line must be one topic.")
@@ -146,11 +146,10 @@ def read_responses(path: pathlib.Path, topics: Iterable[Topic]) -> tuple[Written
     """Reads and checks one file of responses; see `load_responses`."""
     by_id = {topic.id: topic for topic in topics}
     responses = []
-    ids: dict[str, int] = {}
-    for line, row in jsonl.read_jsonl(path):
-        place = f"{path}:{line}"
+    ids: dict[str, str] = {}
+    for place, row in read_jsonl(path):
         response = _response(row, place, by_id)
-        _check_new(ids, response.id, line, place, "id", response.id)
+        _check_new(ids, response.id, place, "id", response.id)
         responses.append(response)
     return tuple(responses)
 
@@ -163,40 +162,38 @@ def _file_in(folder: str | pathlib.Path, name: str) -> pathlib.Path:
     return folder / name
 
 
-def _check_new(
-    seen: dict[str, int], key: str, line: int, place: str, field: str, value: str
-) -> None:
+def _check_new(seen: dict[str, str], key: str, place: str, field: str, value: str) -> None:
     if key in seen:
-        raise jsonl.field_error(
+        raise fields.field_error(
             place, field, f"a value that line {seen[key]} does not have", value,
             "rename or drop one of the two",
         )  # fmt: skip
-    seen[key] = line
+    seen[key] = place.rpartition(":")[2]
 
 
-def _topic(row: dict[str, Any], place: str) -> Topic:
+def _topic(row: Mapping[str, Any], place: str) -> Topic:
     return Topic(
-        id=jsonl.text_field(row, "id", place),
-        title=jsonl.text_field(row, "title", place),
-        question=jsonl.text_field(row, "question", place),
+        id=fields.text_field(row, "id", place),
+        title=fields.text_field(row, "title", place),
+        question=fields.text_field(row, "question", place),
         split=_split(row, place),
         pro=_arguments(row, "pro", place),
         con=_arguments(row, "con", place),
     )
 
 
-def _split(row: dict[str, Any], place: str) -> str:
-    split = jsonl.text_field(row, "split", place)
+def _split(row: Mapping[str, Any], place: str) -> str:
+    split = fields.text_field(row, "split", place)
     if split not in SPLITS:
         meant = _SPLIT_SYNONYMS.get(split.lower(), split.lower())
         remedy = f"write '{meant}'" if meant in SPLITS else "choose one of them"
         expected = "'train', 'validation' or 'test'"
-        raise jsonl.field_error(place, "split", expected, split, remedy)
+        raise fields.field_error(place, "split", expected, split, remedy)
     return split
 
 
-def _arguments(row: dict[str, Any], side: str, place: str) -> tuple[Argument, ...]:
-    items = jsonl.list_field(
+def _arguments(row: Mapping[str, Any], side: str, place: str) -> tuple[Argument, ...]:
+    items = fields.list_field(
         row, side, place, of="argument", remedy="add an argument or drop the topic"
     )
     return tuple(_argument(item, f"{side}[{i}]", place) for i, item in enumerate(items))
@@ -204,47 +201,47 @@ def _arguments(row: dict[str, Any], side: str, place: str) -> tuple[Argument, ..
 
 def _argument(item: Any, field: str, place: str) -> Argument:
     if isinstance(item, str):
-        return Argument(text=jsonl.checked_text(item, field, place))
+        return Argument(text=fields.checked_text(item, field, place))
     if not isinstance(item, dict):
-        raise jsonl.field_error(place, field, "a text, or an object with a 'text'", item)
+        raise fields.field_error(place, field, "a text, or an object with a 'text'", item)
     # Inner fields are checked under their full names, so that errors can name them.
     inner = {f"{field}.{name}": value for name, value in item.items()}
-    paraphrases = jsonl.list_field(inner, f"{field}.paraphrases", place, of="text", minimum=0)
+    paraphrases = fields.list_field(inner, f"{field}.paraphrases", place, of="text", minimum=0)
     return Argument(
-        text=jsonl.text_field(inner, f"{field}.text", place),
+        text=fields.text_field(inner, f"{field}.text", place),
         paraphrases=tuple(
-            jsonl.checked_text(text, f"{field}.paraphrases[{i}]", place)
+            fields.checked_text(text, f"{field}.paraphrases[{i}]", place)
             for i, text in enumerate(paraphrases)
         ),
         explanation=_optional_text(inner, f"{field}.explanation", place),
     )
 
 
-def _optional_text(row: dict[str, Any], field: str, place: str) -> str:
+def _optional_text(row: Mapping[str, Any], field: str, place: str) -> str:
     """Returns a field's text; missing, null and empty all mean that there is none."""
-    return "" if row.get(field) == "" else jsonl.text_field(row, field, place, default="")
+    return "" if row.get(field) == "" else fields.text_field(row, field, place, default="")
 
 
-def _response(row: dict[str, Any], place: str, topics: dict[str, Topic]) -> WrittenResponse:
-    topic_id = jsonl.text_field(row, "topic", place)
+def _response(row: Mapping[str, Any], place: str, topics: dict[str, Topic]) -> WrittenResponse:
+    topic_id = fields.text_field(row, "topic", place)
     if topic_id not in topics:
         hint = did_you_mean(topic_id, topics)
         raise InputError(f"{place}: field 'topic': {topic_id!r} is not in {TOPICS_FILE}.{hint}")
     topic = topics[topic_id]
-    pro = jsonl.index_list_field(row, "pro", place, len(topic.pro))
-    con = jsonl.index_list_field(row, "con", place, len(topic.con))
+    pro = fields.index_list_field(row, "pro", place, len(topic.pro))
+    con = fields.index_list_field(row, "con", place, len(topic.con))
     if len(pro) != len(con):
         raise InputError(
             f"{place}: fields 'pro' and 'con': expected the same number of arguments on both "
             f"sides, got {len(pro)} pro and {len(con)} con."
         )
     return WrittenResponse(
-        id=jsonl.text_field(row, "id", place),
+        id=fields.text_field(row, "id", place),
         topic=topic_id,
         pro=pro,
         con=con,
-        response=jsonl.text_field(row, "response", place),
-        source=jsonl.text_field(row, "source", place, default="written"),
+        response=fields.text_field(row, "response", place),
+        source=fields.text_field(row, "source", place, default="written"),
     )
 
 

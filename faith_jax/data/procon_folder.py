@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faith_jax.data import jsonl, npov, npov_templates, procon, procon_text, procon_topics
+from faith_jax.data import fields, npov, npov_templates, procon, procon_text, procon_topics
 from faith_jax.errors import InputError
 
 DEFAULT_RESPONSES_PER_TOPIC = 12
@@ -246,8 +246,8 @@ def read_texts_by_name(path: str | pathlib.Path) -> dict[str, str]:
     except ValueError as error:
         raise InputError(f"{path}: not a JSON file in UTF-8 ({error}).") from None
     if not isinstance(table, dict):
-        raise InputError(f"{path}: expected an object of texts, got {jsonl.shown(table)}.")
+        raise InputError(f"{path}: expected an object of texts, got {fields.shown(table)}.")
     return {
-        name: " ".join(jsonl.checked_text(text, name, str(path)).split())
+        name: " ".join(fields.checked_text(text, name, str(path)).split())
         for name, text in table.items()
     }

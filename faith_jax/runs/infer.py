@@ -11,7 +11,7 @@ import logging
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -143,9 +143,8 @@ def read_input_file(
 
     topics = None
     seen: set[str] = set()
-    for line, row in jsonl.read_jsonl(path):
-        where = f"{path}:{line}"
-        identifier = str(row.get("id", line))
+    for where, row in jsonl.read_jsonl(path):
+        identifier = str(row.get("id", where.rpartition(":")[2]))
         if identifier in seen:
             raise InputError(f"{where}: field 'id': {identifier!r} occurs twice.")
         seen.add(identifier)
@@ -181,7 +180,7 @@ def _text(where: str, field: str, value: Any) -> str:
     return value
 
 
-def _texts(where: str, row: dict[str, Any], field: str) -> list[str]:
+def _texts(where: str, row: Mapping[str, Any], field: str) -> list[str]:
     values = row.get(field)
     if not isinstance(values, list) or not values:
         raise InputError(

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.data import jsonl
+from faith_jax.data.rows import BadRows
 from faith_jax.errors import InputError
 
 
@@ -16,7 +17,10 @@ def write(tmp_path, content):
 
 def test_rows_come_with_their_line_numbers(tmp_path):
     path = write(tmp_path, b'\xef\xbb\xbf{"a": 1}\r\n\r\n  \n{"a": "\xc3\xa9"}')
-    assert list(jsonl.read_jsonl(path)) == [(1, {"a": 1}), (4, {"a": "é"})]
+    assert list(jsonl.read_jsonl(path)) == [
+        (f"{path}:1", {"a": 1}),
+        (f"{path}:4", {"a": "é"}),
+    ]
 
 
 def test_an_empty_file_has_no_rows(tmp_path):
@@ -59,50 +63,13 @@ def test_a_bad_line_is_named(tmp_path, content, message):
 def test_a_missing_file_and_a_folder_are_named(tmp_path):
     with pytest.raises(InputError, match=r"nothing\.jsonl: no such file\."):
         list(jsonl.read_jsonl(tmp_path / "nothing.jsonl"))
-    with pytest.raises(InputError, match="expected a JSON lines file, got a folder"):
+    with pytest.raises(InputError, match="expected a file, got a folder"):
         list(jsonl.read_jsonl(tmp_path))
 
 
-def test_field_errors_name_place_field_expected_got_and_remedy():
-    with pytest.raises(InputError) as caught:
-        jsonl.list_field(
-            {"pro": []}, "pro", "topics.jsonl:12", "argument", "add an argument or drop the topic"
-        )
-    assert str(caught.value) == (
-        "topics.jsonl:12: field 'pro': expected a list of at least one argument, got []; "
-        "add an argument or drop the topic."
-    )
-
-
-def test_text_fields():
-    row = {"a": " text\n", "b": None}
-    assert jsonl.text_field(row, "a", "f:1") == "text"
-    assert jsonl.text_field(row, "b", "f:1", default="none") == "none"
-    for value in ("", "  ", 3, None, ["text"], "\ud800"):
-        with pytest.raises(InputError, match="f:1: field 'a': expected a text"):
-            jsonl.text_field({"a": value}, "a", "f:1")
-
-
-def test_a_missing_field_names_the_nearest():
-    with pytest.raises(InputError, match=r"field 'question' is missing\. Did you mean 'queston'"):
-        jsonl.text_field({"queston": "Why?"}, "question", "f:1")
-
-
-def test_list_fields():
-    assert jsonl.list_field({}, "a", "f:1", minimum=0) == []
-    assert jsonl.list_field({"a": None}, "a", "f:1", minimum=0) == []
-    with pytest.raises(InputError, match='expected a list with an item each, got "text"'):
-        jsonl.list_field({"a": "text"}, "a", "f:1")
-
-
-def test_index_lists():
-    assert jsonl.index_list_field({"a": [2, 0]}, "a", "f:1", 3) == (2, 0)
-    for values in ([3], [-1], [True], [1.0], ["1"]):
-        with pytest.raises(InputError, match=r"field 'a\[0\]': expected an index from 0 to 2"):
-            jsonl.index_list_field({"a": values}, "a", "f:1", 3)
-    with pytest.raises(InputError, match=r"expected distinct indices, got \[1, 1\]"):
-        jsonl.index_list_field({"a": [1, 1]}, "a", "f:1", 3)
-
-
-def test_long_values_are_cut_in_messages():
-    assert jsonl.shown("x" * 100) == '"' + "x" * 56 + "..."
+def test_bad_lines_can_be_skipped_and_counted(tmp_path):
+    path = write(tmp_path, b'{"a": 1}\n{"a": }\n["a"]\n{"a": "\xe9"}\n{"a": 2}\n')
+    bad_rows = BadRows(skip=True)
+    assert [row.fields["a"] for row in jsonl.read_jsonl(path, bad_rows)] == [1, 2]
+    assert bad_rows.count == 3
+    assert [m.removeprefix(f"{path}:")[0] for m in bad_rows.messages] == ["2", "3", "4"]

@@ -1,0 +1,232 @@
+"""The TFDS builder of every raw data set, and preparing one with errors that name the remedy.
+
+A builder is a class with a name and its configs (see `begin.py`). The config `sample` reads what
+is embedded in the package, `official` what the authors publish; where a data set has parts that
+are built on their own, each part has two such configs, `<part>` and `<part>_sample`.
+"""
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+from absl import logging
+
+from faith_jax.data import raw_files
+from faith_jax.data.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset
+from faith_jax.data.rows import BadRows
+from faith_jax.errors import InputError, did_you_mean
+
+
+@dataclasses.dataclass
+class RawConfig(tfds.core.BuilderConfig):
+    """A config over raw files.
+
+    Attributes:
+      dataset: what is read.
+      sample: read the embedded sample.
+    """
+
+    dataset: RawDataset = None  # type: ignore[assignment]  # TFDS's fields before it have defaults
+    sample: bool = False
+
+
+def configs(parts: Mapping[str, RawDataset]) -> list[RawConfig]:
+    """Returns the two configs of each part; the part "official" has the sample "sample"."""
+    made = []
+    for name, dataset in parts.items():
+        sample = "sample" if name == "official" else f"{name}_sample"
+        made.append(RawConfig(name=name, description=dataset.description, dataset=dataset))
+        made.append(
+            RawConfig(
+                name=sample,
+                description=f"{dataset.description} The sample inside the package.",
+                dataset=dataset,
+                sample=True,
+            )
+        )
+    return made
+
+
+class RawBuilder(
+    tfds.core.GeneratorBasedBuilder,
+    skip_registration=True,  # type: ignore[call-arg]  # TFDS's bases are lazily imported
+):
+    """Builds the splits of a `RawDataset`; subclasses give `name` and `BUILDER_CONFIGS`.
+
+    Attributes:
+      bad_rows: what to do with bad rows; set it before `download_and_prepare`.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES = {"1.0.0": "First release."}
+    MANUAL_DOWNLOAD_INSTRUCTIONS = """
+    Files of your own go into a folder with the builder's name inside the manual folder
+    (<data_dir>/downloads/manual unless set), or into the manual folder itself. What is not there
+    and can be fetched is fetched; errors name the rest. The samples need nothing.
+    """
+
+    bad_rows = BadRows()
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        dataset = self.builder_config.dataset
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description=dataset.description,
+            homepage=dataset.homepage,
+            citation=dataset.citation,
+            license=dataset.licence,
+            features=tfds.features.FeaturesDict(
+                {name: _feature(kind) for name, kind in dataset.features.items()}
+            ),
+            supervised_keys=None,
+            disable_shuffling=True,  # the raw files' order; readers shuffle where they want it
+            metadata=tfds.core.MetadataDict(),
+        )
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
+        paths = raw_paths(self, [_manual_folder(self, dl_manager)])
+        self.info.metadata["raw_fingerprint"] = _fingerprint(paths)
+        return {split: self._generate_examples(split, files) for split, files in paths.items()}
+
+    def _generate_examples(
+        self, split: str, files: Mapping[str, pathlib.Path]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        for example in self.builder_config.dataset.examples(files, split, self.bad_rows):
+            yield example["id"], example
+
+
+def raw_paths(
+    builder: RawBuilder, manual_folders: Iterable[pathlib.Path]
+) -> dict[str, dict[str, pathlib.Path]]:
+    """Returns each split's raw files by name, fetching what is missing and can be fetched.
+
+    Args:
+      builder: its config says which files.
+      manual_folders: where files placed by hand are looked for, in a folder with the builder's
+        name first.
+
+    Raises:
+      InputError: for files that are nowhere.
+    """
+    dataset = builder.builder_config.dataset
+    if builder.builder_config.sample:
+        found = raw_files.sample_files(dataset)
+        return {
+            split: {name: found[name] for name in names}
+            for split, names in dataset.splits.items()
+            if all(name in found for name in names)
+        }
+    folders = [inner for folder in manual_folders for inner in (folder / dataset.name, folder)]
+    downloads = data_root(builder) / "downloads" / dataset.name
+    return {
+        split: raw_files.official_files(dataset, names, folders, downloads)
+        for split, names in dataset.splits.items()
+    }
+
+
+def data_root(builder: tfds.core.DatasetBuilder) -> pathlib.Path:
+    """Returns TFDS's data folder, below which the builder's data lies in name/config/version."""
+    return pathlib.Path(builder.data_dir).parents[2]
+
+
+def _manual_folder(builder: RawBuilder, dl_manager: tfds.download.DownloadManager) -> pathlib.Path:
+    try:
+        return pathlib.Path(dl_manager.manual_dir)
+    except AssertionError:  # there is none, which matters only where a file has no URL
+        return default_manual_folder(builder)
+
+
+def default_manual_folder(builder: RawBuilder) -> pathlib.Path:
+    """Returns where TFDS looks for files that are placed by hand."""
+    return data_root(builder) / "downloads" / "manual"
+
+
+def _fingerprint(paths: Mapping[str, Mapping[str, pathlib.Path]]) -> str:
+    return raw_files.fingerprint(path for files in paths.values() for path in files.values())
+
+
+def prepared(
+    builder_class: type[RawBuilder],
+    config: str,
+    data_dir: str | os.PathLike | None = None,
+    raw_folder: str | os.PathLike | None = None,
+    bad_rows: BadRows | None = None,
+) -> tfds.core.DatasetBuilder:
+    """Returns the builder with its data prepared, making it where needed.
+
+    Data that was prepared from other raw files (edited, or fetched anew) is made again, so that
+    a run never reads a stale copy.
+
+    Args:
+      builder_class: the builder.
+      config: the name of one of its configs.
+      data_dir: TFDS's data folder; None = TFDS's default (`~/tensorflow_datasets`).
+      raw_folder: where the raw files are; None = TFDS's manual folder, then their source.
+      bad_rows: what to do with bad rows; by default preparing stops at the first.
+
+    Raises:
+      InputError: for an unknown config, missing or bad raw files, an unwritable `data_dir`.
+    """
+    if config not in builder_class.builder_configs:
+        known = list(builder_class.builder_configs)
+        raise InputError(
+            f"{builder_class.name} has no config {config!r}.{did_you_mean(config, known)} "
+            f"Its configs: {', '.join(known)}."
+        )
+    data_dir = os.fspath(data_dir) if data_dir is not None else None
+    builder = builder_class(config=config, data_dir=data_dir)
+    folder = pathlib.Path(raw_folder) if raw_folder is not None else default_manual_folder(builder)
+    wanted = _fingerprint(raw_paths(builder, [folder]))
+    if prepared_fingerprint(builder) == wanted:
+        return builder
+    builder.bad_rows = bad_rows or BadRows()
+    logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
+    try:
+        with quiet():
+            builder.download_and_prepare(
+                download_config=tfds.download.DownloadConfig(
+                    manual_dir=folder,
+                    # Overwrites what was prepared from other files; nothing is downloaded.
+                    download_mode=tfds.download.GenerateMode.REUSE_CACHE_IF_EXISTS,
+                )
+            )
+    except OSError as error:
+        if prepared_fingerprint(builder) != wanted:  # else another process was faster
+            raise InputError(f"{builder.data_dir}: cannot be written ({error.strerror}).") from None
+    return builder_class(config=config, data_dir=data_dir)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps TFDS from printing, and from drawing bars for data that takes a second or two."""
+    tfds.disable_progress_bar()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        tfds.enable_progress_bar()
+
+
+def prepared_fingerprint(builder: tfds.core.DatasetBuilder) -> str | None:
+    """Returns the fingerprint of the raw files that the prepared data was made from."""
+    path = pathlib.Path(builder.data_dir) / "metadata.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8")).get("raw_fingerprint")
+    except (OSError, ValueError):
+        return None
+
+
+def _feature(kind: str) -> Any:
+    kinds = {
+        TEXT: tfds.features.Text,
+        TEXTS: lambda: tfds.features.Sequence(tfds.features.Text()),
+        INTEGER: lambda: tfds.features.Scalar(np.int64),
+    }
+    return kinds[kind]()

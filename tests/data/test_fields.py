@@ -1,0 +1,49 @@
+import pytest
+
+from faith_jax.data import fields
+from faith_jax.errors import InputError
+
+
+def test_field_errors_name_place_field_expected_got_and_remedy():
+    with pytest.raises(InputError) as caught:
+        fields.list_field(
+            {"pro": []}, "pro", "topics.jsonl:12", "argument", "add an argument or drop the topic"
+        )
+    assert str(caught.value) == (
+        "topics.jsonl:12: field 'pro': expected a list of at least one argument, got []; "
+        "add an argument or drop the topic."
+    )
+
+
+def test_text_fields():
+    row = {"a": " text\n", "b": None}
+    assert fields.text_field(row, "a", "f:1") == "text"
+    assert fields.text_field(row, "b", "f:1", default="none") == "none"
+    for value in ("", "  ", 3, None, ["text"], "\ud800"):
+        with pytest.raises(InputError, match="f:1: field 'a': expected a text"):
+            fields.text_field({"a": value}, "a", "f:1")
+
+
+def test_a_missing_field_names_the_nearest():
+    with pytest.raises(InputError, match=r"field 'question' is missing\. Did you mean 'queston'"):
+        fields.text_field({"queston": "Why?"}, "question", "f:1")
+
+
+def test_list_fields():
+    assert fields.list_field({}, "a", "f:1", minimum=0) == []
+    assert fields.list_field({"a": None}, "a", "f:1", minimum=0) == []
+    with pytest.raises(InputError, match='expected a list with an item each, got "text"'):
+        fields.list_field({"a": "text"}, "a", "f:1")
+
+
+def test_index_lists():
+    assert fields.index_list_field({"a": [2, 0]}, "a", "f:1", 3) == (2, 0)
+    for values in ([3], [-1], [True], [1.0], ["1"]):
+        with pytest.raises(InputError, match=r"field 'a\[0\]': expected an index from 0 to 2"):
+            fields.index_list_field({"a": values}, "a", "f:1", 3)
+    with pytest.raises(InputError, match=r"expected distinct indices, got \[1, 1\]"):
+        fields.index_list_field({"a": [1, 1]}, "a", "f:1", 3)
+
+
+def test_long_values_are_cut_in_messages():
+    assert fields.shown("x" * 100) == '"' + "x" * 56 + "..."
