@@ -4,6 +4,7 @@
 """
 
 import enum
+from collections.abc import Iterable
 
 
 class Faithfulness(enum.IntEnum):
@@ -49,3 +50,26 @@ class Begin2021Label(enum.StrEnum):
     def faithfulness(self) -> Faithfulness:
         """The label of the benchmark."""
         return Faithfulness(self is Begin2021Label.ENTAILMENT)
+
+
+class WizardLabel(enum.StrEnum):
+    """What annotators of FaithDial say of a Wizard of Wikipedia response; several may hold."""
+
+    ENTAILMENT = "Entailment"
+    HALLUCINATION = "Hallucination"
+    GENERIC = "Generic"
+    UNCOOPERATIVE = "Uncooperative"
+
+
+def critic_label(labels: Iterable[str]) -> Faithfulness | None:
+    """Returns what FaithCritic takes a response with these labels for (Dziri 2022, section 5.1).
+
+    A response that is partly hallucinated counts as hallucinated. None = it is not used.
+
+    >>> critic_label(["Entailment", "Hallucination"]).name
+    'UNFAITHFUL'
+    """
+    labels = set(labels)
+    if WizardLabel.HALLUCINATION in labels:
+        return Faithfulness.UNFAITHFUL
+    return Faithfulness.FAITHFUL if WizardLabel.ENTAILMENT in labels else None

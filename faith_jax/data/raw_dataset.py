@@ -46,7 +46,7 @@ class RawDataset:
     """A data set, or one part of it that is built on its own.
 
     Attributes:
-      name: of the builder and of the raw folder, such as "begin".
+      name: of the builder, such as "begin".
       splits: the names of the files that each split is read from.
       files: all files by name.
       features: the kind of each field of an example; "id" is among them.
@@ -56,6 +56,7 @@ class RawDataset:
       licence: of the data.
       citation: BibTeX.
       by_hand: how to get the files that have no URL.
+      folder: the name of the raw folder; empty = `name`.
     """
 
     name: str
@@ -68,8 +69,10 @@ class RawDataset:
     licence: str
     citation: str
     by_hand: str = ""
+    folder: str = ""
 
     def __post_init__(self):
+        object.__setattr__(self, "folder", self.folder or self.name)
         for names in self.splits.values():
             for name in names:
                 if name not in self.files:

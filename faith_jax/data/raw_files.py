@@ -24,7 +24,7 @@ _PIECE_BYTES = 2**20
 
 def sample_files(dataset: RawDataset) -> dict[str, pathlib.Path]:
     """Returns those raw files that the embedded sample has, by name."""
-    folder = sample_folder(dataset.name)
+    folder = sample_folder(dataset.folder)
     return {name: folder / name for name in dataset.files if (folder / name).exists()}
 
 

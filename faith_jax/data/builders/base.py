@@ -123,8 +123,8 @@ def raw_paths(
             for split, names in dataset.splits.items()
             if all(name in found for name in names)
         }
-    folders = [inner for folder in manual_folders for inner in (folder / dataset.name, folder)]
-    downloads = data_root(builder) / "downloads" / dataset.name
+    folders = [inner for folder in manual_folders for inner in (folder / dataset.folder, folder)]
+    downloads = data_root(builder) / "downloads" / dataset.folder
     return {
         split: raw_files.official_files(dataset, names, folders, downloads)
         for split, names in dataset.splits.items()

@@ -1,0 +1,221 @@
+"""FaithDial (Dziri 2022): dialogues whose hallucinated Wizard of Wikipedia responses were edited.
+
+`faithdial` has one example for each turn of the Wizard; `faith_critic` the pairs of knowledge
+and response that FaithCritic is trained on, derived from the same files.
+"""
+
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from faith_jax.data.fields import (
+    checked_text,
+    choice_field,
+    field_error,
+    list_field,
+    text_field,
+)
+from faith_jax.data.json_items import read_array
+from faith_jax.data.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
+from faith_jax.data.rows import BadRows, Row, parsed
+from faith_jax.errors import InputError
+from faith_jax.labels import Faithfulness, WizardLabel, critic_label
+
+_URL = (
+    "https://huggingface.co/datasets/McGill-NLP/FaithDial/resolve/"
+    "7a414e80725eac766f2602676dc8b39f80b061e4/data"
+)
+_SHA256 = {
+    "train.json": "51eff8212d804b1954b7eefa8987265750f0412b0b18b534ed2dbe636e524512",
+    "test.json": "acae13df566cdb2bf28274465a9b314dd0f66211fb9d40781c3c6922df33f674",
+}
+WIZARD, SEEKER = "Wizard", "Seeker"
+
+
+def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
+    """Yields the turns of a file, each with its dialogue and its number in it.
+
+    Args:
+      path: train.json, valid.json or test.json.
+      bad_rows: what to do with a bad dialogue or turn.
+
+    Yields:
+      `id`, `dialogue` (its number in the file's own counting), `turn` (from 0, as listed),
+      `speaker`, `history` (oldest first), `knowledge`, `response`, `original_response` (empty
+      where the response was not edited), `begin_labels` and `vrm_labels` of the response before
+      any edit.
+    """
+    for dialogue in read_array(path, bad_rows=bad_rows):
+        try:
+            turns = _turns(dialogue, path)
+        except InputError as error:
+            bad_rows.add(error)
+            continue
+        yield from parsed(turns, _turn, bad_rows)
+
+
+def _turns(dialogue: Row, path: pathlib.Path) -> list[Row]:
+    """Returns the rows of a dialogue's turns, which know their dialogue and number."""
+    place, fields = dialogue
+    number = fields.get("dialog_idx", int(place.rpartition("[")[2].rstrip("]")))
+    if not isinstance(number, int):
+        raise field_error(place, "dialog_idx", "a whole number", number)
+    utterances = list_field(fields, "utterances", place, of="utterance")
+    rows = []
+    for turn, utterance in enumerate(utterances):
+        where = f"{place}.utterances[{turn}]"
+        if not isinstance(utterance, dict):
+            raise field_error(place, f"utterances[{turn}]", "an object", utterance)
+        split = path.stem
+        about = {"_id": f"{split}-{number}-{turn}", "_dialogue": number, "_turn": turn}
+        rows.append(Row(where, utterance | about))
+    return rows
+
+
+def _turn(row: Mapping[str, Any], place: str) -> dict[str, Any]:
+    speaker = choice_field(row, "speaker", place, (WIZARD, SEEKER)) if "speaker" in row else WIZARD
+    begin = _texts(row, "BEGIN", place)
+    for position, label in enumerate(begin):
+        choice_field({"BEGIN": label}, "BEGIN", f"{place}: item {position}", list(WizardLabel))
+    return {
+        "id": row["_id"],
+        "dialogue": row["_dialogue"],
+        "turn": row["_turn"],
+        "speaker": speaker,
+        "history": _texts(row, "history", place),
+        "knowledge": text_field(row, "knowledge", place),
+        "response": text_field(row, "response", place),
+        "original_response": _text_or_none(row, "original_response", place),
+        "begin_labels": begin,
+        "vrm_labels": _texts(row, "VRM", place),
+    }
+
+
+def _texts(row: Mapping[str, Any], field: str, place: str) -> list[str]:
+    items = list_field(row, field, place, of="text", minimum=0)
+    return [checked_text(item, f"{field}[{i}]", place) for i, item in enumerate(items)]
+
+
+def _text_or_none(row: Mapping[str, Any], field: str, place: str) -> str:
+    return "" if row.get(field) in (None, "") else text_field(row, field, place)
+
+
+def wow_response(turn: Mapping[str, Any]) -> str:
+    """Returns what Wizard of Wikipedia's Wizard said before any edit."""
+    return turn["original_response"] or turn["response"]
+
+
+def _read(
+    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
+) -> Iterator[dict[str, Any]]:
+    for path in paths.values():
+        for turn in read_turns(path, bad_rows):
+            if turn.pop("speaker") == WIZARD:
+                yield turn
+
+
+def critic_examples(turn: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields what FaithCritic makes of a turn of the Wizard (Dziri 2022, section 5.1).
+
+    Positive are edited responses and Wizard of Wikipedia's responses labelled Entailment;
+    negative its responses labelled Hallucination. The authors' code also takes each unedited
+    response a second time as a positive, hallucinated or not; here it is there once.
+    """
+    original = critic_label(turn["begin_labels"])
+    shared = {"dialogue": turn["dialogue"], "turn": turn["turn"], "knowledge": turn["knowledge"]}
+    if original is not None:
+        yield shared | {
+            "id": f"{turn['id']}-wow",
+            "response": wow_response(turn),
+            "source": "wow",
+            "label": int(original),
+        }
+    if turn["original_response"]:
+        yield shared | {
+            "id": f"{turn['id']}-edited",
+            "response": turn["response"],
+            "source": "edited",
+            "label": int(Faithfulness.FAITHFUL),
+        }
+
+
+def _read_critic(
+    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
+) -> Iterator[dict[str, Any]]:
+    for turn in _read(paths, split, bad_rows):
+        yield from critic_examples(turn)
+
+
+_SPLITS = {"train": ("train.json",), "validation": ("valid.json",), "test": ("test.json",)}
+_FILES = files_by_name(
+    *(
+        RawFile(name, f"{_URL}/{name}", f"sha256:{_SHA256[name]}")
+        if name in _SHA256
+        else RawFile(name)
+        for (name,) in _SPLITS.values()
+    )
+)
+_HOMEPAGE = "https://mcgill-nlp.github.io/FaithDial/"
+_BY_HAND = f"Get train.json, valid.json and test.json from {_URL.replace('/resolve/', '/tree/')}."
+_CITATION = """
+@article{dziri2022faithdial,
+  title = {{FaithDial}: A Faithful Benchmark for Information-Seeking Dialogue},
+  author = {Dziri, Nouha and Kamalloo, Ehsan and Milton, Sivan and Zaiane, Osmar and Yu, Mo and
+            Ponti, Edoardo M. and Reddy, Siva},
+  journal = {Transactions of the Association for Computational Linguistics},
+  volume = {10},
+  pages = {1473--1490},
+  year = {2022},
+}
+"""
+
+FAITHDIAL = RawDataset(
+    name="faithdial",
+    splits=_SPLITS,
+    files=_FILES,
+    features={
+        "id": TEXT,
+        "dialogue": INTEGER,
+        "turn": INTEGER,
+        "history": TEXTS,
+        "knowledge": TEXT,
+        "response": TEXT,
+        "original_response": TEXT,
+        "begin_labels": TEXTS,
+        "vrm_labels": TEXTS,
+    },
+    read=_read,
+    description=(
+        "Wizard of Wikipedia dialogues whose hallucinated responses were edited to be faithful; "
+        "one example a turn of the Wizard, with the response before the edit and its labels."
+    ),
+    homepage=_HOMEPAGE,
+    licence="MIT",
+    citation=_CITATION,
+    by_hand=_BY_HAND,
+)
+
+FAITH_CRITIC = RawDataset(
+    name="faith_critic",
+    folder="faithdial",
+    splits=_SPLITS,
+    files=_FILES,
+    features={
+        "id": TEXT,
+        "dialogue": INTEGER,
+        "turn": INTEGER,
+        "knowledge": TEXT,
+        "response": TEXT,
+        "source": TEXT,
+        "label": INTEGER,
+    },
+    read=_read_critic,
+    description=(
+        "Pairs of knowledge and response derived from FaithDial; label 1 = faithful. `source` "
+        "says whether the response is FaithDial's edit or Wizard of Wikipedia's own."
+    ),
+    homepage=_HOMEPAGE,
+    licence="MIT",
+    citation=_CITATION,
+    by_hand=_BY_HAND,
+)
