@@ -24,6 +24,13 @@ class ErrorLabel(enum.StrEnum):
     ERROR = "NO"
 
 
+class CriticLabel(enum.StrEnum):
+    """The text targets of critics: whether a response says only what its knowledge supports."""
+
+    FAITHFUL = "faithful"
+    UNFAITHFUL = "unfaithful"
+
+
 class BeginLabel(enum.StrEnum):
     """The labels of BEGIN's second release; only the first one is faithful (Nandwani 2023)."""
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 _BRACES = str.maketrans({"{": "(", "}": ")"})
+_ANGLES = str.maketrans({"<": "(", ">": ")"})
 _WHITE_SPACE = re.compile(r"\s+")
 
 
@@ -64,3 +65,48 @@ def npov_response(generated: str) -> str:
     _, found, rest = generated.partition("{response:")
     value = rest if found else generated
     return value.partition("}")[0].strip()
+
+
+def dialogue_inputs(knowledge: str, history: Sequence[str], last: int = 3) -> str:
+    """Returns a dialogue generator's input: the knowledge, then the last utterances.
+
+    Speakers are told apart by tags, as in FaithDial's published code; the last utterance is the
+    seeker's. Tags that stand in a text lose their angle brackets.
+
+    Args:
+      knowledge: what the response may say; empty = no knowledge is given.
+      history: earlier utterances, oldest first.
+      last: how many of them the model sees at most (Dziri 2022: 3).
+
+    >>> dialogue_inputs("Tea is a leaf.", ["Hi!", "Hello.", "What is tea?"], last=2)
+    '<knowledge> Tea is a leaf. <wizard> Hello. <seeker> What is tea?'
+    """
+    parts = [f"<knowledge> {clean_tagged(knowledge)}"] if knowledge.strip() else []
+    shown = history[-last:] if last else []
+    for place, utterance in enumerate(shown):
+        speaker = "seeker" if (len(shown) - place) % 2 else "wizard"
+        parts.append(f"<{speaker}> {clean_tagged(utterance)}")
+    return " ".join(parts)
+
+
+def clean_tagged(text: str) -> str:
+    """Returns `text` with single spaces, its angle brackets made round."""
+    return _WHITE_SPACE.sub(" ", text).strip().translate(_ANGLES)
+
+
+def knowledge_response_inputs(knowledge: str, response: str) -> str:
+    """Returns the input of a critic of knowledge and response.
+
+    >>> knowledge_response_inputs("Tea is a leaf.", "It is a root.")
+    '{knowledge: Tea is a leaf.} {response: It is a root.}'
+    """
+    return curly_braces([("knowledge", knowledge), ("response", response)])
+
+
+def attribution_inputs(knowledge: str, message: str, response: str) -> str:
+    """Returns the input of a classifier that also sees the turn before the response (BEGIN).
+
+    >>> attribution_inputs("Tea is a leaf.", "What is tea?", "A leaf.")
+    '{knowledge: Tea is a leaf.} {message: What is tea?} {response: A leaf.}'
+    """
+    return curly_braces([("knowledge", knowledge), ("message", message), ("response", response)])

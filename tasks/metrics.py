@@ -41,6 +41,36 @@ def npov_postprocess(
     }
 
 
+def response_postprocess(
+    text: str, example: Mapping[str, Any] | None = None, is_target: bool = False
+) -> str | dict[str, Any]:
+    """Returns a decoded response; of a target, with the knowledge it was written from.
+
+    Args:
+      text: a decoded prediction or target.
+      example: the example, with `id` and `knowledge`.
+      is_target: whether `text` is the example's target.
+
+    Returns:
+      The text of a prediction; of a target {"id", "response", "knowledge"}.
+    """
+    if not is_target:
+        return text
+    example = example or {}
+    return {
+        "id": _text(example.get("id", "")),
+        "response": text,
+        "knowledge": _text(example.get("knowledge", "")),
+    }
+
+
+def label_postprocess(
+    text: str, example: Mapping[str, Any] | None = None, is_target: bool = False
+) -> str:
+    """Returns the label in a decoded text: the text itself, without white space around it."""
+    return text.strip()
+
+
 def _text(value: Any) -> str:
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 
@@ -54,6 +84,37 @@ def rouge(targets: Sequence[Target], predictions: Sequence[str]) -> dict[str, fl
     """Returns the mean F1 of `rouge1`, `rouge2`, `rougeL` against the gold responses."""
     scores = _against_gold(text_metrics.rouge, targets, predictions)
     return {name: _mean(score[name].f1 for score in scores) for name in text_metrics.ROUGE_TYPES}
+
+
+def knowledge_f1(targets: Sequence[Target], predictions: Sequence[str]) -> dict[str, float]:
+    """Returns the mean `token_f1` of the responses against their knowledge (F1(u, K))."""
+    scores = [
+        text_metrics.token_f1(prediction, target["knowledge"])
+        for target, prediction in zip(targets, predictions, strict=True)
+        if target["knowledge"]
+    ]
+    return {"knowledge_f1": _mean(scores)}
+
+
+def classification(targets: Sequence[str], predictions: Sequence[str]) -> dict[str, float]:
+    """Returns accuracy and macro F1 over the labels of the targets, and what was no label.
+
+    Returns:
+      `accuracy`, `macro_f1`: in [0, 1], higher = better; a label that is never predicted has an
+        F1 of 0. `unknown_labels`: share of predictions that are none of the targets' labels,
+        lower = better; they count as wrong.
+    """
+    if not targets:
+        return dict.fromkeys(("accuracy", "macro_f1", "unknown_labels"), math.nan)
+    from sklearn import metrics  # takes a second to import
+
+    labels = sorted(set(targets))
+    f1 = metrics.f1_score(targets, predictions, labels=labels, average="macro", zero_division=0)
+    return {
+        "accuracy": float(metrics.accuracy_score(targets, predictions)),
+        "macro_f1": float(f1),
+        "unknown_labels": _mean(float(label not in labels) for label in predictions),
+    }
 
 
 def _against_gold(

@@ -1,0 +1,83 @@
+"""The tasks of FaithDial (Dziri 2022); each has a `_sample` of the same form.
+
+- `faithdial_generate`: knowledge and the last 3 utterances in, the faithful response out.
+- `faithdial_generate_wow`: the same inputs; targets are Wizard of Wikipedia's responses, before
+  any edit.
+- `faithdial_generate_wow_then_faithdial`: first all of the former targets, then the latter, in
+  each epoch; read it without shuffling (the task shuffles nothing itself).
+- `faith_critic`: knowledge and a response in, `faithful` or `unfaithful` out.
+"""
+
+import seqio
+import tensorflow as tf
+
+from faith_jax.labels import CriticLabel, Faithfulness
+from faith_jax.tasks import metrics, preprocessors
+from faith_jax.tasks.registering import Example, add_official_and_sample
+
+LAST_UTTERANCES = 3
+CRITIC_TARGETS = {
+    Faithfulness.UNFAITHFUL: CriticLabel.UNFAITHFUL.value,
+    Faithfulness.FAITHFUL: CriticLabel.FAITHFUL.value,
+}
+
+
+def _with_inputs(example: Example, response: tf.Tensor) -> Example:
+    inputs = preprocessors.dialogue_inputs(
+        example["knowledge"], example["history"], LAST_UTTERANCES
+    )
+    return {**example, "inputs": inputs, "targets": preprocessors.one_space(response)}
+
+
+@seqio.map_over_dataset
+def generate(example: Example) -> Example:
+    """Adds inputs, and FaithDial's response as the target."""
+    return _with_inputs(example, example["response"])
+
+
+@seqio.map_over_dataset
+def generate_wow(example: Example) -> Example:
+    """Adds inputs, and the response before any edit as the target."""
+    edited = tf.strings.length(example["original_response"]) > 0
+    return _with_inputs(
+        example, tf.where(edited, example["original_response"], example["response"])
+    )
+
+
+def generate_wow_then_faithdial(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns all examples with Wizard of Wikipedia's responses, then all with FaithDial's."""
+    return generate_wow(dataset).concatenate(generate(dataset))
+
+
+@seqio.map_over_dataset
+def criticise(example: Example) -> Example:
+    """Adds inputs and the text of the label as the target."""
+    inputs = preprocessors.knowledge_response_inputs(example["knowledge"], example["response"])
+    targets = preprocessors.label_text(example["label"], CRITIC_TARGETS)
+    return {**example, "inputs": inputs, "targets": targets}
+
+
+_GENERATION = {
+    "postprocess": metrics.response_postprocess,
+    "metric_fns": [metrics.token_f1, metrics.rouge, metrics.knowledge_f1],
+}
+add_official_and_sample("faithdial_generate", "faithdial", "Faithdial", generate, **_GENERATION)
+add_official_and_sample(
+    "faithdial_generate_wow", "faithdial", "Faithdial", generate_wow, **_GENERATION
+)
+add_official_and_sample(
+    "faithdial_generate_wow_then_faithdial",
+    "faithdial",
+    "Faithdial",
+    generate_wow_then_faithdial,
+    shuffle_buffer_size=None,
+    **_GENERATION,
+)
+add_official_and_sample(
+    "faith_critic",
+    "faithdial",
+    "FaithCritic",
+    criticise,
+    postprocess=metrics.label_postprocess,
+    metric_fns=[metrics.classification],
+)

@@ -1,0 +1,76 @@
+"""How the tasks of this package are registered: one source, text features, a vocabulary by gin."""
+
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import seqio
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from faith_jax.data.seqio_vocabularies import DefaultVocabulary
+from faith_jax.tasks import sources
+
+Example = dict[str, tf.Tensor]
+
+
+def raw_source(module: str, builder: str, config: str) -> sources.PreparedTfdsSource:
+    """Returns a source over a builder of `faith_jax.data.builders`, which is imported when read.
+
+    Args:
+      module: the builder's module, such as "faithdial".
+      builder: its class, such as "FaithCritic".
+      config: the name of a config.
+    """
+
+    def prepare(config: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
+        from faith_jax.data.builders import base
+
+        found = importlib.import_module(f"faith_jax.data.builders.{module}")
+        return base.prepared(getattr(found, builder), config, data_dir=data_dir)
+
+    return sources.PreparedTfdsSource(prepare, name=f"{module}.{builder}", config=config)
+
+
+def add_text_task(
+    name: str,
+    source: seqio.DataSource,
+    preprocess: Callable[[tf.data.Dataset], tf.data.Dataset],
+    postprocess: Callable[..., Any] | None = None,
+    metric_fns: Sequence[Callable[..., Any]] = (),
+    shuffle_buffer_size: int | None = seqio.dataset_providers.SHUFFLE_BUFFER_SIZE,
+) -> None:
+    """Registers a task from text to text.
+
+    Args:
+      name: `<dataset>_<what the model does>[_<variant>]`.
+      source: of the examples.
+      preprocess: adds `inputs` and `targets` to the examples; other fields stay.
+      postprocess: of decoded texts, for the metrics.
+      metric_fns: of what `postprocess` returns.
+      shuffle_buffer_size: examples shuffled at once; None keeps the order of `preprocess`.
+    """
+    feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)
+    seqio.TaskRegistry.add(
+        name,
+        source=source,
+        preprocessors=[
+            preprocess,
+            functools.partial(seqio.preprocessors.tokenize, with_eos=False),
+            seqio.CacheDatasetPlaceholder(),
+            seqio.preprocessors.append_eos_after_trim,
+        ],
+        output_features={"inputs": feature, "targets": feature},
+        postprocess_fn=postprocess,
+        metric_fns=list(metric_fns),
+        shuffle_buffer_size=shuffle_buffer_size,
+    )
+
+
+def add_official_and_sample(
+    name: str, module: str, builder: str, preprocess: Callable, **options: Any
+) -> None:
+    """Registers `name` over a builder's official files and `name_sample` over the sample."""
+    add_text_task(name, raw_source(module, builder, "official"), preprocess, **options)
+    add_text_task(f"{name}_sample", raw_source(module, builder, "sample"), preprocess, **options)
