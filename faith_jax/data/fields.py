@@ -125,7 +125,7 @@ def choice_field(
     Raises:
       InputError: for a missing field and for any other value, naming the nearest choices.
     """
-    value, choices = required(row, field, place), list(choices)
+    value, choices = required(row, field, place), [str(choice) for choice in choices]
     if not isinstance(value, str) or value.strip() not in choices:
         hint = did_you_mean(value, choices) if isinstance(value, str) else ""
         error = field_error(place, field, f"one of {', '.join(choices)}", value, remedy)

@@ -76,7 +76,8 @@ def _turn(row: Mapping[str, Any], place: str) -> dict[str, Any]:
     speaker = choice_field(row, "speaker", place, (WIZARD, SEEKER)) if "speaker" in row else WIZARD
     begin = _texts(row, "BEGIN", place)
     for position, label in enumerate(begin):
-        choice_field({"BEGIN": label}, "BEGIN", f"{place}: item {position}", list(WizardLabel))
+        field = f"BEGIN[{position}]"
+        choice_field({field: label}, field, place, WizardLabel)
     return {
         "id": row["_id"],
         "dialogue": row["_dialogue"],

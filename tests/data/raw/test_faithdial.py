@@ -1,0 +1,117 @@
+import json
+
+import pytest
+
+from faith_jax.data.raw import faithdial
+from faith_jax.data.raw_files import sample_files
+from faith_jax.data.rows import BadRows
+from faith_jax.errors import InputError
+
+TURN = {
+    "history": ["Hello."],
+    "speaker": "Wizard",
+    "knowledge": "Tea is a leaf.",
+    "original_response": "I love tea.",
+    "response": "It is a leaf.",
+    "BEGIN": ["Hallucination", "Entailment"],
+    "VRM": ["Disclosure"],
+}
+
+
+def write(tmp_path, dialogues):
+    path = tmp_path / "train.json"
+    path.write_text(json.dumps(dialogues), encoding="utf-8")
+    return path
+
+
+def dialogue(*turns, **fields):
+    return {"dialog_idx": 7, "utterances": list(turns)} | fields
+
+
+def test_fields_of_a_turn(tmp_path):
+    path = write(tmp_path, [dialogue(TURN, TURN | {"original_response": None})])
+    first, second = faithdial.read_turns(path, BadRows())
+    assert first == {
+        "id": "train-7-0",
+        "dialogue": 7,
+        "turn": 0,
+        "speaker": "Wizard",
+        "history": ["Hello."],
+        "knowledge": "Tea is a leaf.",
+        "response": "It is a leaf.",
+        "original_response": "I love tea.",
+        "begin_labels": ["Hallucination", "Entailment"],
+        "vrm_labels": ["Disclosure"],
+    }
+    assert (second["id"], second["original_response"]) == ("train-7-1", "")
+    assert faithdial.wow_response(first) == "I love tea."
+    assert faithdial.wow_response(second) == "It is a leaf."
+
+
+def test_what_the_authors_call_optional_may_be_missing(tmp_path):
+    few = {k: TURN[k] for k in ("history", "knowledge", "response")}
+    (turn,) = faithdial.read_turns(write(tmp_path, [{"utterances": [few]}]), BadRows())
+    assert (turn["dialogue"], turn["speaker"], turn["begin_labels"]) == (0, "Wizard", [])
+
+
+def test_seekers_turns_are_no_examples(tmp_path):
+    path = write(tmp_path, [dialogue(TURN | {"speaker": "Seeker"}, TURN)])
+    rows = list(faithdial.FAITHDIAL.examples({"train.json": path}, "train"))
+    assert [row["id"] for row in rows] == ["train-7-1"]
+    assert rows[0].keys() == faithdial.FAITHDIAL.features.keys()
+
+
+@pytest.mark.parametrize(
+    ("begin", "original", "expected"),
+    [
+        (["Hallucination", "Entailment"], "I.", [("I.", "wow", 0), ("R.", "edited", 1)]),
+        (["Entailment"], None, [("R.", "wow", 1)]),
+        (["Hallucination"], None, [("R.", "wow", 0)]),
+        (["Generic"], "I.", [("R.", "edited", 1)]),
+        (["Uncooperative"], None, []),
+    ],
+)
+def test_critic_examples(tmp_path, begin, original, expected):
+    turn = TURN | {"BEGIN": begin, "original_response": original, "response": "R."}
+    path = write(tmp_path, [dialogue(turn)])
+    rows = list(faithdial.FAITH_CRITIC.examples({"train.json": path}, "train"))
+    assert [(r["response"], r["source"], r["label"]) for r in rows] == expected
+    assert all(row.keys() == faithdial.FAITH_CRITIC.features.keys() for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"knowledge": ""}, r"utterances\[1\]: field 'knowledge': expected a text"),
+        ({"response": None}, r"utterances\[1\]: field 'response': expected a text"),
+        ({"BEGIN": ["Halucination"]}, "Did you mean 'Hallucination'"),
+        ({"history": "Hello."}, "field 'history': expected a list"),
+        ({"speaker": "Bot"}, "field 'speaker': expected one of Wizard, Seeker"),
+    ],
+)
+def test_bad_turns(tmp_path, change, message):
+    path = write(tmp_path, [dialogue(TURN, TURN | change, TURN)])
+    with pytest.raises(InputError, match=message):
+        list(faithdial.read_turns(path, BadRows()))
+    bad_rows = BadRows(skip=True)
+    kept = [turn["turn"] for turn in faithdial.read_turns(path, bad_rows)]
+    assert (kept, bad_rows.count) == ([0, 2], 1)
+
+
+def test_bad_dialogues(tmp_path):
+    path = write(tmp_path, [dialogue(TURN), {"utterances": 3}, 5, dialogue("x"), dialogue(TURN)])
+    with pytest.raises(InputError, match=r"train.json: \[1\]: field 'utterances'"):
+        list(faithdial.read_turns(path, BadRows()))
+    bad_rows = BadRows(skip=True)
+    assert len(list(faithdial.read_turns(path, bad_rows))) == 2
+    assert bad_rows.count == 3
+
+
+@pytest.mark.parametrize("dataset", [faithdial.FAITHDIAL, faithdial.FAITH_CRITIC])
+def test_the_sample_is_whole(dataset):
+    paths, ids = sample_files(dataset), set()
+    for split in dataset.splits:
+        rows = list(dataset.examples(paths, split))
+        assert len(rows) >= 4
+        ids |= {row["id"] for row in rows}
+    assert len(ids) == sum(len(list(dataset.examples(paths, s))) for s in dataset.splits)

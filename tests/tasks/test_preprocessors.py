@@ -1,0 +1,45 @@
+import functools
+
+import pytest
+import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from faith_jax import templates
+from faith_jax.tasks import preprocessors
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+ODD = st.sampled_from(["", " \t\n", "<seeker> {x}", "a\u2003b  ", "naïve 😀", "nul\x00byte"])
+SETTINGS = settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@SETTINGS
+@given(TEXT | ODD, st.lists(TEXT | ODD, max_size=5), st.integers(0, 4))
+def test_dialogue_inputs_agree_with_the_template(in_tensorflow, knowledge, history, last):
+    in_tasks = functools.partial(preprocessors.dialogue_inputs, last=last)
+    expected = templates.dialogue_inputs(knowledge, history, last)
+    assert in_tensorflow(in_tasks, knowledge, history) == expected
+
+
+@SETTINGS
+@given(TEXT | ODD, TEXT | ODD, TEXT | ODD)
+def test_classifier_inputs_agree_with_the_templates(in_tensorflow, knowledge, message, response):
+    expected = templates.attribution_inputs(knowledge, message, response)
+    assert in_tensorflow(preprocessors.attribution_inputs, knowledge, message, response) == expected
+    expected = templates.knowledge_response_inputs(knowledge, response)
+    assert in_tensorflow(preprocessors.knowledge_response_inputs, knowledge, response) == expected
+
+
+def test_speakers_alternate_back_from_the_seeker():
+    found = templates.dialogue_inputs("K.", ["a", "b", "c", "d"])
+    assert found == "<knowledge> K. <seeker> b <wizard> c <seeker> d"
+    assert templates.dialogue_inputs("", ["a"]) == "<seeker> a"
+    assert templates.dialogue_inputs("K.", []) == "<knowledge> K."
+
+
+@pytest.mark.parametrize(("label", "text"), [(0, "no"), (1, "yes")])
+def test_label_texts(label, text):
+    found = preprocessors.label_text(tf.constant(label, tf.int64), {0: "no", 1: "yes"})
+    assert found.numpy().decode() == text
