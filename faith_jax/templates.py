@@ -44,10 +44,50 @@ def npov_generate_inputs(
     return curly_braces(
         [
             ("query", query),
-            ("pro", " ".join(clean_value(a) for a in pro_arguments)),
-            ("con", " ".join(clean_value(a) for a in con_arguments)),
+            ("pro", _perspective(pro_arguments)),
+            ("con", _perspective(con_arguments)),
         ]
     )
+
+
+def _perspective(arguments: Sequence[str]) -> str:
+    return " ".join(clean_value(argument) for argument in arguments)
+
+
+def npov_classifier_inputs(
+    query: str, response: str, pro_arguments: Sequence[str], con_arguments: Sequence[str]
+) -> str:
+    """Returns an error classifier's input: the query, the response, the two perspectives.
+
+    >>> npov_classifier_inputs("Is tea better?", "Views differ.", ["It is calming."], [])
+    '{query: Is tea better?} {response: Views differ.} {pro: It is calming.} {con: }'
+    """
+    return curly_braces(
+        [
+            ("query", query),
+            ("response", response),
+            ("pro", _perspective(pro_arguments)),
+            ("con", _perspective(con_arguments)),
+        ]
+    )
+
+
+def npov_classifier_targets(label: str) -> str:
+    """Returns an error classifier's target.
+
+    >>> npov_classifier_targets("YES")
+    '{label: YES}'
+    """
+    return curly_braces([("label", label)])
+
+
+def npov_label(generated: str) -> str:
+    """Returns the label in a classifier's output; a text without the format as it stands.
+
+    >>> npov_label("{label: NO}")
+    'NO'
+    """
+    return _value(generated, "label")
 
 
 def npov_generate_targets(response: str) -> str:
@@ -62,9 +102,12 @@ def npov_response(generated: str) -> str:
     no opening (a model that missed the format) is returned as it stands, and one without a
     closing brace (cut at the length limit) up to its end.
     """
-    _, found, rest = generated.partition("{response:")
-    value = rest if found else generated
-    return value.partition("}")[0].strip()
+    return _value(generated, "response")
+
+
+def _value(generated: str, key: str) -> str:
+    _, found, rest = generated.partition(f"{{{key}:")
+    return (rest if found else generated).partition("}")[0].strip()
 
 
 def dialogue_inputs(knowledge: str, history: Sequence[str], last: int = 3) -> str:

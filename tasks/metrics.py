@@ -71,6 +71,13 @@ def label_postprocess(
     return text.strip()
 
 
+def npov_label_postprocess(
+    text: str, example: Mapping[str, Any] | None = None, is_target: bool = False
+) -> str:
+    """Returns the label in an error classifier's decoded text."""
+    return templates.npov_label(text)
+
+
 def _text(value: Any) -> str:
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 

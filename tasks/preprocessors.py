@@ -67,21 +67,40 @@ def label_text(label: tf.Tensor, texts: Mapping[int, str]) -> tf.Tensor:
     return tf.constant([texts[i] for i in range(len(texts))])[label]
 
 
+def _perspective(arguments: tf.Tensor) -> tf.Tensor:
+    return tf.strings.reduce_join(clean_value(arguments), separator=" ")
+
+
 def npov_generate_inputs(
     query: tf.Tensor, pro_arguments: tf.Tensor, con_arguments: tf.Tensor
 ) -> tf.Tensor:
     """Returns the generator's input: a scalar, from a scalar and two string tensors [arguments]."""
-
-    def perspective(arguments: tf.Tensor) -> tf.Tensor:
-        return tf.strings.reduce_join(clean_value(arguments), separator=" ")
-
     return curly_braces(
         [
             ("query", query),
-            ("pro", perspective(pro_arguments)),
-            ("con", perspective(con_arguments)),
+            ("pro", _perspective(pro_arguments)),
+            ("con", _perspective(con_arguments)),
         ]
     )
+
+
+def npov_classifier_inputs(
+    query: tf.Tensor, response: tf.Tensor, pro_arguments: tf.Tensor, con_arguments: tf.Tensor
+) -> tf.Tensor:
+    """Returns an error classifier's input, a scalar."""
+    return curly_braces(
+        [
+            ("query", query),
+            ("response", response),
+            ("pro", _perspective(pro_arguments)),
+            ("con", _perspective(con_arguments)),
+        ]
+    )
+
+
+def npov_classifier_targets(label: tf.Tensor) -> tf.Tensor:
+    """Returns an error classifier's target, a scalar."""
+    return curly_braces([("label", label)])
 
 
 def npov_generate_targets(response: tf.Tensor) -> tf.Tensor:

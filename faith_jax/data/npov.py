@@ -19,6 +19,7 @@ from typing import Any
 
 from faith_jax.data import fields
 from faith_jax.data.jsonl import read_jsonl
+from faith_jax.data.rows import BadRows, parsed
 from faith_jax.errors import InputError, did_you_mean, nearest_names
 
 SPLITS = ("train", "validation", "test")
@@ -93,11 +94,12 @@ class WrittenResponse:
     source: str = "written"
 
 
-def load_topics(folder: str | pathlib.Path) -> tuple[Topic, ...]:
+def load_topics(folder: str | pathlib.Path, bad_rows: BadRows | None = None) -> tuple[Topic, ...]:
     """Reads and checks the topics of a data set.
 
     Args:
       folder: the data set's folder, which holds `topics.jsonl`.
+      bad_rows: what to do with a bad row; by default reading stops.
 
     Returns:
       The topics in the file's order, at least one.
@@ -108,27 +110,31 @@ def load_topics(folder: str | pathlib.Path) -> tuple[Topic, ...]:
         that an earlier line has.
     """
     path = _file_in(folder, TOPICS_FILE)
-    topics = []
     ids: dict[str, str] = {}
     questions: dict[str, str] = {}
-    for place, row in read_jsonl(path):
+
+    def parse(row: Mapping[str, Any], place: str) -> Topic:
         topic = _topic(row, place)
         _check_new(ids, topic.id, place, "id", topic.id)
         _check_new(questions, _normalised(topic.question), place, "question", topic.question)
-        topics.append(topic)
+        return topic
+
+    bad_rows = bad_rows or BadRows()
+    topics = tuple(parsed(read_jsonl(path, bad_rows), parse, bad_rows))
     if not topics:
         raise InputError(f"{path}: holds no topics; each line must be one topic.")
-    return tuple(topics)
+    return topics
 
 
 def load_responses(
-    folder: str | pathlib.Path, topics: Iterable[Topic]
+    folder: str | pathlib.Path, topics: Iterable[Topic], bad_rows: BadRows | None = None
 ) -> tuple[WrittenResponse, ...]:
     """Reads and checks the responses of a data set.
 
     Args:
       folder: the data set's folder; `responses.jsonl` may be missing.
       topics: the data set's topics, from `load_topics`.
+      bad_rows: what to do with a bad row; by default reading stops.
 
     Returns:
       The responses in the file's order; none where there is no file.
@@ -139,19 +145,23 @@ def load_responses(
         arguments on both sides, an id that an earlier line has.
     """
     path = _file_in(folder, RESPONSES_FILE)
-    return read_responses(path, topics) if path.exists() else ()
+    return read_responses(path, topics, bad_rows) if path.exists() else ()
 
 
-def read_responses(path: pathlib.Path, topics: Iterable[Topic]) -> tuple[WrittenResponse, ...]:
+def read_responses(
+    path: pathlib.Path, topics: Iterable[Topic], bad_rows: BadRows | None = None
+) -> tuple[WrittenResponse, ...]:
     """Reads and checks one file of responses; see `load_responses`."""
     by_id = {topic.id: topic for topic in topics}
-    responses = []
     ids: dict[str, str] = {}
-    for place, row in read_jsonl(path):
+
+    def parse(row: Mapping[str, Any], place: str) -> WrittenResponse:
         response = _response(row, place, by_id)
         _check_new(ids, response.id, place, "id", response.id)
-        responses.append(response)
-    return tuple(responses)
+        return response
+
+    bad_rows = bad_rows or BadRows()
+    return tuple(parsed(read_jsonl(path, bad_rows), parse, bad_rows))
 
 
 def _file_in(folder: str | pathlib.Path, name: str) -> pathlib.Path:

@@ -344,3 +344,31 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="cannot be written") as error:
         lookup.check_split(lookup.get_task(TASK), "train")
     assert "\n" not in str(error.value)
+
+
+# --- Error classifiers ---
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [("npov_hallucination", "has_hallucination"), ("npov_coverage", "has_coverage_error")],
+)
+def test_classifiers_see_the_response_and_answer_yes_or_no(name, field):
+    task = lookup.get_task(f"{name}_sample")
+    rows = list(task.get_dataset(None, "test", shuffle=False).as_numpy_iterator())
+    for row in rows:
+        texts = {k: row[k].decode() for k in ("query", "response")}
+        sides = {k: [t.decode() for t in row[k]] for k in ("pro_arguments", "con_arguments")}
+        expected = templates.npov_classifier_inputs(**texts, **sides)
+        assert row["inputs_pretokenized"].decode() == expected
+        label = "NO" if row[field] else "YES"
+        assert row["targets_pretokenized"].decode() == templates.npov_classifier_targets(label)
+        assert metrics.npov_label_postprocess(f"{{label: {label}}}") == label
+    assert np.mean([row[field] for row in rows]) == 0.5
+
+
+def test_the_mixture_of_both_classifiers():
+    mixture = lookup.get_task("npov_errors_sample")
+    names = {task.name for task in mixture.tasks}
+    assert names == {"npov_hallucination_sample", "npov_coverage_sample"}
+    assert mixture.num_input_examples("test") == 2 * 4 * len(sample_rows("test"))

@@ -1,8 +1,9 @@
 """The TFDS builder of every raw data set, and preparing one with errors that name the remedy.
 
 A builder is a class with a name and its configs (see `begin.py`). The config `sample` reads what
-is embedded in the package, `official` what the authors publish; where a data set has parts that
-are built on their own, each part has two such configs, `<part>` and `<part>_sample`.
+is embedded in the package, `official` what the authors publish (`full`, where there is no one
+such place); parts that are built on their own have two configs each, `<part>` and
+`<part>_sample`.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import io
 import json
 import os
 import pathlib
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -37,11 +39,14 @@ class RawConfig(tfds.core.BuilderConfig):
     sample: bool = False
 
 
+_WHOLE = ("official", "full")
+
+
 def configs(parts: Mapping[str, RawDataset]) -> list[RawConfig]:
-    """Returns the two configs of each part; the part "official" has the sample "sample"."""
+    """Returns the two configs of each part; "official" and "full" have the sample "sample"."""
     made = []
     for name, dataset in parts.items():
-        sample = "sample" if name == "official" else f"{name}_sample"
+        sample = "sample" if name in _WHOLE else f"{name}_sample"
         made.append(RawConfig(name=name, description=dataset.description, dataset=dataset))
         made.append(
             RawConfig(
@@ -62,6 +67,7 @@ class RawBuilder(
 
     Attributes:
       bad_rows: what to do with bad rows; set it before `download_and_prepare`.
+      paths: each split's raw files by name, set by who knows where they are.
     """
 
     VERSION = tfds.core.Version("1.0.0")
@@ -73,6 +79,7 @@ class RawBuilder(
     """
 
     bad_rows = BadRows()
+    paths: Mapping[str, Mapping[str, pathlib.Path]] | None = None
 
     def _info(self) -> tfds.core.DatasetInfo:
         dataset = self.builder_config.dataset
@@ -91,9 +98,24 @@ class RawBuilder(
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
-        paths = raw_paths(self, [_manual_folder(self, dl_manager)])
+        paths = self.paths or raw_paths(self, [_manual_folder(self, dl_manager)])
         self.info.metadata["raw_fingerprint"] = _fingerprint(paths)
-        return {split: self._generate_examples(split, files) for split, files in paths.items()}
+        made = {
+            split: self._generate_examples(split, files)
+            for split, files in paths.items()
+            if self._has_examples(split, files)
+        }
+        if not made:
+            dataset = self.builder_config.dataset
+            files = ", ".join(str(p) for files in paths.values() for p in files.values())
+            raise InputError(f"{dataset.name}: no split has an example in {files}.")
+        return made
+
+    def _has_examples(self, split: str, files: Mapping[str, pathlib.Path]) -> bool:
+        # Counts of its own: the first rows are read again when the split is made.
+        bad_rows = BadRows(skip=self.bad_rows.skip)
+        rows = self.builder_config.dataset.examples(files, split, bad_rows)
+        return next(iter(rows), None) is not None
 
     def _generate_examples(
         self, split: str, files: Mapping[str, pathlib.Path]
@@ -183,24 +205,36 @@ def prepared(
     data_dir = os.fspath(data_dir) if data_dir is not None else None
     builder = builder_class(config=config, data_dir=data_dir)
     folder = pathlib.Path(raw_folder) if raw_folder is not None else default_manual_folder(builder)
-    wanted = _fingerprint(raw_paths(builder, [folder]))
+    paths = raw_paths(builder, [folder])
+    wanted = _fingerprint(paths)
     if prepared_fingerprint(builder) == wanted:
         return builder
-    builder.bad_rows = bad_rows or BadRows()
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
     try:
         with quiet():
-            builder.download_and_prepare(
-                download_config=tfds.download.DownloadConfig(
-                    manual_dir=folder,
-                    # Overwrites what was prepared from other files; nothing is downloaded.
-                    download_mode=tfds.download.GenerateMode.REUSE_CACHE_IF_EXISTS,
-                )
-            )
+            _prepare_beside(builder_class, builder, paths, bad_rows or BadRows())
     except OSError as error:
         if prepared_fingerprint(builder) != wanted:  # else another process was faster
             raise InputError(f"{builder.data_dir}: cannot be written ({error.strerror}).") from None
     return builder_class(config=config, data_dir=data_dir)
+
+
+def _prepare_beside(
+    builder_class: type[RawBuilder],
+    builder: RawBuilder,
+    paths: Mapping[str, Mapping[str, pathlib.Path]],
+    bad_rows: BadRows,
+) -> None:
+    """Prepares the data beside its place and moves it there, so that a failure changes nothing."""
+    target = pathlib.Path(builder.data_dir)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".incomplete-") as beside:
+        made = builder_class(config=builder.builder_config.name, data_dir=beside)
+        made.paths, made.bad_rows = paths, bad_rows
+        made.download_and_prepare()
+        if target.exists():
+            os.replace(target, pathlib.Path(beside) / "replaced")
+        os.replace(made.data_dir, target)
 
 
 @contextlib.contextmanager

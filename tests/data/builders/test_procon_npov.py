@@ -5,7 +5,9 @@ import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.data import npov
-from faith_jax.data.builders import procon_npov
+from faith_jax.data.builders.base import prepared
+from faith_jax.data.builders.procon_npov import NpovErrors, ProconNpov
+from faith_jax.data.rows import BadRows
 from faith_jax.data.samples import sample_folder
 from faith_jax.errors import InputError
 
@@ -24,7 +26,7 @@ RESPONSES = [
 
 @pytest.fixture(scope="module")
 def sample_builder(tmp_path_factory):
-    return procon_npov.prepared_builder("sample", tmp_path_factory.mktemp("tfds"))
+    return prepared(ProconNpov, "sample", tmp_path_factory.mktemp("tfds"))
 
 
 def write_raw(folder, topics=TOPICS, responses=RESPONSES):
@@ -59,7 +61,7 @@ def test_tfds_load_needs_nothing_but_the_import(tmp_path):
 
 
 def test_a_second_preparation_gives_the_same_bytes(sample_builder, tmp_path):
-    other = procon_npov.prepared_builder("sample", tmp_path)
+    other = prepared(ProconNpov, "sample", tmp_path)
     files = sorted(path.name for path in sample_builder.data_path.iterdir())
     assert any("train.tfrecord" in name for name in files)
     for name in (name for name in files if "tfrecord" in name):
@@ -69,7 +71,7 @@ def test_a_second_preparation_gives_the_same_bytes(sample_builder, tmp_path):
 
 def test_full_reads_the_manual_folder_in_order_without_empty_splits(tmp_path):
     write_raw(tmp_path / "manual" / "procon_npov")
-    builder = procon_npov.prepared_builder("full", tmp_path / "data", tmp_path / "manual")
+    builder = prepared(ProconNpov, "full", tmp_path / "data", tmp_path / "manual")
     assert [row["id"] for row in rows_of(builder, "train")] == ["a-2", "a-1"]
     assert rows_of(builder, "test") == [
         {
@@ -81,49 +83,74 @@ def test_full_reads_the_manual_folder_in_order_without_empty_splits(tmp_path):
             "response": "Über b.",
         }
     ]
-    procon_npov.check_split(builder, "train")
-    with pytest.raises(InputError, match=r"no split 'validation', only train, test; choose"):
-        procon_npov.check_split(builder, "validation")
+    assert list(builder.info.splits) == ["train", "test"]
 
 
 def test_full_takes_the_manual_folder_itself_and_tfds_default_one(tmp_path):
     write_raw(tmp_path / "raw")
-    builder = procon_npov.prepared_builder("full", tmp_path / "a", tmp_path / "raw")
+    builder = prepared(ProconNpov, "full", tmp_path / "a", tmp_path / "raw")
     assert len(rows_of(builder, "train")) == 2
     write_raw(tmp_path / "b" / "downloads" / "manual" / "procon_npov")
-    assert len(rows_of(procon_npov.prepared_builder("full", tmp_path / "b"), "train")) == 2
+    assert len(rows_of(prepared(ProconNpov, "full", tmp_path / "b"), "train")) == 2
 
 
 def test_changed_raw_files_are_prepared_again(tmp_path):
     write_raw(tmp_path / "raw")
-    procon_npov.prepared_builder("full", tmp_path / "data", tmp_path / "raw")
+    prepared(ProconNpov, "full", tmp_path / "data", tmp_path / "raw")
     write_raw(tmp_path / "raw", responses=RESPONSES[:2])
-    builder = procon_npov.prepared_builder("full", tmp_path / "data", tmp_path / "raw")
+    builder = prepared(ProconNpov, "full", tmp_path / "data", tmp_path / "raw")
     assert [row["id"] for row in rows_of(builder, "train")] == ["a-2"]
 
 
 def test_bad_raw_files_leave_what_was_prepared(tmp_path):
     write_raw(tmp_path / "raw")
-    builder = procon_npov.prepared_builder("full", tmp_path / "data", tmp_path / "raw")
+    builder = prepared(ProconNpov, "full", tmp_path / "data", tmp_path / "raw")
     shutil.copy(tmp_path / "raw" / "topics.jsonl", tmp_path / "raw" / "responses.jsonl")
     with pytest.raises(InputError, match=r"responses\.jsonl:1: field 'topic' is missing"):
-        procon_npov.prepared_builder("full", tmp_path / "data", tmp_path / "raw")
+        prepared(ProconNpov, "full", tmp_path / "data", tmp_path / "raw")
     assert len(rows_of(builder, "train")) == 2
 
 
 def test_errors_name_the_remedy(tmp_path):
-    with pytest.raises(InputError, match="no config 'half'; choose 'sample' or 'full'"):
-        procon_npov.prepared_builder("half", tmp_path)
-    with pytest.raises(InputError, match=r"no such file, .* make it with `python tools/prepare"):
-        procon_npov.prepared_builder("full", tmp_path, tmp_path)
+    with pytest.raises(InputError, match=r"no config 'ful'\. Did you mean 'full'"):
+        prepared(ProconNpov, "ful", tmp_path)
+    with pytest.raises(InputError, match=r"no such file.* python tools/prepare_procon\.py"):
+        prepared(ProconNpov, "full", tmp_path, tmp_path)
     write_raw(tmp_path / "raw", responses=[])
-    with pytest.raises(InputError, match=r"responses\.jsonl: missing or empty"):
-        procon_npov.prepared_builder("full", tmp_path, tmp_path / "raw")
+    with pytest.raises(InputError, match=r"responses\.jsonl: holds no responses"):
+        prepared(ProconNpov, "full", tmp_path, tmp_path / "raw")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
-        procon_npov.prepared_builder("sample", tmp_path / "file" / "data")
+        prepared(ProconNpov, "sample", tmp_path / "file" / "data")
 
 
-def test_tfds_alone_tells_how_to_make_the_manual_folder(tmp_path):
-    with pytest.raises(AssertionError, match=r"python tools/prepare_procon\.py PAGES_FOLDER"):
+def test_tfds_alone_tells_how_to_make_the_raw_files(tmp_path):
+    with pytest.raises(InputError, match=r"python tools/prepare_procon\.py PAGES_FOLDER"):
         tfds.load("procon_npov/full", split="train", data_dir=tmp_path)
+
+
+def test_bad_rows_are_skipped_where_asked(tmp_path):
+    write_raw(tmp_path / "raw", responses=[*RESPONSES, {"id": "x", "topic": "nowhere"}])
+    bad_rows = BadRows(skip=True)
+    builder = prepared(ProconNpov, "full", tmp_path / "data", tmp_path / "raw", bad_rows)
+    assert len(rows_of(builder, "train")) == 2
+    assert "responses.jsonl:4: field 'topic'" in bad_rows.messages[0]
+
+
+def test_errors_of_the_sample(tmp_path, sample_builder):
+    builder = prepared(NpovErrors, "sample", tmp_path)
+    for split, info in sample_builder.info.splits.items():
+        rows = list(tfds.as_numpy(builder.as_dataset(split=split)))
+        # The sample's topics have more arguments than any response tells: each kind is possible.
+        assert len(rows) == 4 * info.num_examples
+        kinds = {row["error"].decode() for row in rows}
+        assert kinds == {"none", "hallucination", "coverage", "both"}
+        for row in rows:
+            removed, added = row["removed_argument"], row["added_argument"]
+            arguments = {*row["pro_arguments"], *row["con_arguments"]}
+            assert (row["has_hallucination"], row["has_coverage_error"]) == (
+                removed != b"",
+                added != b"",
+            )
+            assert removed not in arguments
+            assert (added in arguments) == (added != b"")
