@@ -80,3 +80,23 @@ def critic_label(labels: Iterable[str]) -> Faithfulness | None:
     if WizardLabel.HALLUCINATION in labels:
         return Faithfulness.UNFAITHFUL
     return Faithfulness.FAITHFUL if WizardLabel.ENTAILMENT in labels else None
+
+
+class DialFactLabel(enum.StrEnum):
+    """What evidence says of a claim (Gupta 2022)."""
+
+    SUPPORTS = "SUPPORTS"
+    REFUTES = "REFUTES"
+    NOT_ENOUGH_INFO = "NOT ENOUGH INFO"
+
+    @property
+    def faithfulness(self) -> Faithfulness:
+        """The label of TRUE: only a supported claim is faithful."""
+        return Faithfulness(self is DialFactLabel.SUPPORTS)
+
+
+class DialFactType(enum.StrEnum):
+    """Whether a claim can be verified: `personal` ones cannot."""
+
+    FACTUAL = "factual"
+    PERSONAL = "personal"

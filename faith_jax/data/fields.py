@@ -131,3 +131,14 @@ def choice_field(
         error = field_error(place, field, f"one of {', '.join(choices)}", value, remedy)
         raise InputError(f"{error}{hint}")
     return value.strip()
+
+
+def texts_field(
+    row: Mapping[str, Any], field: str, place: str, minimum: int = 0, remedy: str = ""
+) -> list[str]:
+    """Returns a field that holds a list of texts, none of them empty.
+
+    Arguments and errors are those of `list_field`.
+    """
+    items = list_field(row, field, place, of="text", remedy=remedy, minimum=minimum)
+    return [checked_text(item, f"{field}[{i}]", place) for i, item in enumerate(items)]

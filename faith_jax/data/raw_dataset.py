@@ -57,6 +57,7 @@ class RawDataset:
       citation: BibTeX.
       by_hand: how to get the files that have no URL.
       folder: the name of the raw folder; empty = `name`.
+      instead: the name of a file that, where it is at hand, is read in place of all others.
     """
 
     name: str
@@ -70,6 +71,7 @@ class RawDataset:
     citation: str
     by_hand: str = ""
     folder: str = ""
+    instead: str = ""
 
     def __post_init__(self):
         object.__setattr__(self, "folder", self.folder or self.name)
@@ -97,7 +99,8 @@ class RawDataset:
                 f"{self.name} has no split {split!r}.{did_you_mean(split, self.splits)} "
                 f"Its splits: {', '.join(self.splits)}."
             )
-        chosen = {name: paths[name] for name in self.splits[split]}
+        names = (self.instead,) if self.instead in paths else self.splits[split]
+        chosen = {name: paths[name] for name in names}
         return self.read(chosen, split, bad_rows or BadRows())
 
 

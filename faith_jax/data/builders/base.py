@@ -147,6 +147,10 @@ def raw_paths(
         }
     folders = [inner for folder in manual_folders for inner in (folder / dataset.folder, folder)]
     downloads = data_root(builder) / "downloads" / dataset.folder
+    ready = [folder / dataset.instead for folder in folders if dataset.instead]
+    for path in ready:
+        if path.is_file():
+            return {split: {dataset.instead: path} for split in dataset.splits}
     return {
         split: raw_files.official_files(dataset, names, folders, downloads)
         for split, names in dataset.splits.items()

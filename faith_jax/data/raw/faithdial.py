@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faith_jax.data.fields import (
-    checked_text,
     choice_field,
     field_error,
     list_field,
     text_field,
+    texts_field,
 )
 from faith_jax.data.json_items import read_array
 from faith_jax.data.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
@@ -74,7 +74,7 @@ def _turns(dialogue: Row, path: pathlib.Path) -> list[Row]:
 
 def _turn(row: Mapping[str, Any], place: str) -> dict[str, Any]:
     speaker = choice_field(row, "speaker", place, (WIZARD, SEEKER)) if "speaker" in row else WIZARD
-    begin = _texts(row, "BEGIN", place)
+    begin = texts_field(row, "BEGIN", place)
     for position, label in enumerate(begin):
         field = f"BEGIN[{position}]"
         choice_field({field: label}, field, place, WizardLabel)
@@ -83,18 +83,13 @@ def _turn(row: Mapping[str, Any], place: str) -> dict[str, Any]:
         "dialogue": row["_dialogue"],
         "turn": row["_turn"],
         "speaker": speaker,
-        "history": _texts(row, "history", place),
+        "history": texts_field(row, "history", place),
         "knowledge": text_field(row, "knowledge", place),
         "response": text_field(row, "response", place),
         "original_response": _text_or_none(row, "original_response", place),
         "begin_labels": begin,
-        "vrm_labels": _texts(row, "VRM", place),
+        "vrm_labels": texts_field(row, "VRM", place),
     }
-
-
-def _texts(row: Mapping[str, Any], field: str, place: str) -> list[str]:
-    items = list_field(row, field, place, of="text", minimum=0)
-    return [checked_text(item, f"{field}[{i}]", place) for i, item in enumerate(items)]
 
 
 def _text_or_none(row: Mapping[str, Any], field: str, place: str) -> str:
