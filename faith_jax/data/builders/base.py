@@ -151,10 +151,25 @@ def raw_paths(
     for path in ready:
         if path.is_file():
             return {split: {dataset.instead: path} for split in dataset.splits}
-    return {
-        split: raw_files.official_files(dataset, names, folders, downloads)
-        for split, names in dataset.splits.items()
-    }
+    return _splits_at_hand(dataset, folders, downloads)
+
+
+def _splits_at_hand(
+    dataset: RawDataset, folders: list[pathlib.Path], downloads: pathlib.Path
+) -> dict[str, dict[str, pathlib.Path]]:
+    """Returns the files of all splits, or of those that the user's own files are enough for."""
+    found, errors = {}, []
+    for split, names in dataset.splits.items():
+        try:
+            found[split] = raw_files.official_files(dataset, names, folders, downloads)
+        except InputError as error:
+            errors.append((split, error))
+    own = any(path.parent != downloads for paths in found.values() for path in paths.values())
+    if errors and not own:
+        raise errors[0][1]
+    for split, problem in errors:
+        logging.warning("%s is prepared without the split %s: %s", dataset.name, split, problem)
+    return found
 
 
 def data_root(builder: tfds.core.DatasetBuilder) -> pathlib.Path:

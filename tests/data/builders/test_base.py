@@ -1,0 +1,128 @@
+import pathlib
+
+import pytest
+import tensorflow_datasets as tfds
+
+from faith_jax.data.builders.base import prepared
+from faith_jax.data.builders.begin import Begin, Begin2021
+from faith_jax.data.builders.dialfact import Dialfact
+from faith_jax.data.builders.faithdial import FaithCritic, Faithdial
+from faith_jax.data.builders.true_benchmark import TrueBenchmark
+from faith_jax.data.raw.true.corpora import CORPORA
+from faith_jax.data.raw_files import sample_files
+from faith_jax.data.rows import BadRows
+from faith_jax.errors import InputError
+from tests.paths import REAL, needs_shared
+
+HEADER = "model_name\tdata_source\tknowledge\tmessage\tresponse\tbegin_label\n"
+
+
+def line(number, label="Generic"):
+    return f"t5\twow\tKnowledge {number}.\tHello.\tResponse.\t{label}\n"
+
+
+def write(folder, *lines, part="dev"):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"begin_{part}_wow.tsv"
+    path.write_text(HEADER + "".join(lines), encoding="utf-8")
+
+
+def texts(builder, split, feature="knowledge"):
+    return [row[feature].decode() for row in tfds.as_numpy(builder.as_dataset(split=split))]
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    return tmp_path_factory.mktemp("tfds")
+
+
+@pytest.mark.parametrize(
+    ("builder", "config"),
+    [
+        (Begin, "sample"),
+        (Begin, "tc_sample"),
+        (Begin2021, "sample"),
+        (Dialfact, "sample"),
+        (Faithdial, "sample"),
+        (FaithCritic, "sample"),
+        *((TrueBenchmark, f"{name}_sample") for name in CORPORA),
+    ],
+)
+def test_samples_are_what_their_parsers_read(data_dir, builder, config):
+    built = prepared(builder, config, data_dir)
+    dataset = built.builder_config.dataset
+    assert list(built.info.splits) == list(dataset.splits)
+    for split in dataset.splits:
+        expected = [row["id"] for row in dataset.examples(sample_files(dataset), split)]
+        assert texts(built, split, "id") == expected
+
+
+def test_tfds_load_needs_nothing_but_the_import(data_dir):
+    assert len(tfds.load("dialfact/sample", split="test", data_dir=data_dir)) == 8
+
+
+def test_what_is_prepared_is_not_made_again(tmp_path):
+    first = prepared(Begin, "wow_sample", tmp_path)
+    folder = pathlib.Path(first.data_dir)
+    files = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    prepared(Begin, "wow_sample", tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == files
+
+
+def test_files_of_ones_own_and_their_changes(tmp_path):
+    for part in ("dev", "test"):
+        write(tmp_path / "raw", line(1), part=part)
+    assert texts(prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw"), "test") == [
+        "Knowledge 1."
+    ]
+    write(tmp_path / "raw", line(1), line(2), part="test")
+    built = prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw")
+    assert texts(built, "test") == ["Knowledge 1.", "Knowledge 2."]
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+
+
+def test_splits_that_are_not_at_hand_are_left_out(tmp_path, offline):
+    write(tmp_path / "raw" / "begin", line(1))
+    built = prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw")
+    assert list(built.info.splits) == ["validation"]
+
+
+def test_no_split_at_hand_is_an_error(tmp_path, offline):
+    with pytest.raises(InputError, match=r"cannot be fetched .*github\.com/google/BEGIN-dataset"):
+        prepared(Begin, "wow", tmp_path)
+
+
+def test_a_bad_row_leaves_what_was_prepared(tmp_path, offline):
+    write(tmp_path / "raw", line(1))
+    built = prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw")
+    write(tmp_path / "raw", line(2), line(3, "Genric"))
+    with pytest.raises(InputError, match=r"begin_dev_wow\.tsv:3: .*Did you mean 'Generic'"):
+        prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw")
+    assert texts(built, "validation") == ["Knowledge 1."]
+    assert not list((tmp_path / "d").rglob("*incomplete*"))
+    bad_rows = BadRows(skip=True)
+    built = prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
+    assert (texts(built, "validation"), bad_rows.count) == (["Knowledge 2."], 1)
+
+
+def test_files_without_examples(tmp_path, offline):
+    write(tmp_path / "raw")
+    with pytest.raises(InputError, match=r"begin: no split has an example in .*begin_dev_wow\.tsv"):
+        prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw")
+
+
+@needs_shared
+def test_the_real_development_parts(tmp_path, offline):
+    built = prepared(Begin, "tc", tmp_path, REAL / "begin")
+    assert built.info.splits["validation"].num_examples == 383
+
+
+@needs_shared
+def test_trues_own_form_of_a_corpus(tmp_path):
+    built = prepared(TrueBenchmark, "summeval", tmp_path, REAL / "summeval")
+    assert built.info.splits["test"].num_examples == 1600
