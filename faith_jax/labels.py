@@ -100,3 +100,38 @@ class DialFactType(enum.StrEnum):
 
     FACTUAL = "factual"
     PERSONAL = "personal"
+
+
+NOT_SUPPORTED = "NOT SUPPORTED"
+
+
+def verification_label(response_label: str, type_label: str, ways: int = 3) -> str:
+    """Returns the label of claim verification (Gupta 2022, section 5.3).
+
+    A claim that cannot be verified counts as NOT ENOUGH INFO; with two ways, whatever is not
+    supported is NOT SUPPORTED.
+
+    Args:
+      response_label: of `DialFactLabel`.
+      type_label: of `DialFactType`.
+      ways: 3 or 2.
+
+    >>> verification_label("REFUTES", "factual", ways=2)
+    'NOT SUPPORTED'
+    """
+    if ways not in (2, 3):
+        raise ValueError(f"Verification has 2 or 3 ways, not {ways}.")
+    label = DialFactLabel(response_label)
+    if DialFactType(type_label) is DialFactType.PERSONAL:
+        label = DialFactLabel.NOT_ENOUGH_INFO
+    if ways == 2 and label is not DialFactLabel.SUPPORTS:
+        return NOT_SUPPORTED
+    return label.value
+
+
+class NliLabel(enum.StrEnum):
+    """The labels of natural language inference, in the order of TFDS's classes."""
+
+    ENTAILMENT = "entailment"
+    NEUTRAL = "neutral"
+    CONTRADICTION = "contradiction"

@@ -25,7 +25,12 @@ def clean_value(text: str) -> str:
     White space runs become one space, and braces become parentheses, since a value that held
     a brace could not be told from the format.
     """
-    return _WHITE_SPACE.sub(" ", text).strip().translate(_BRACES)
+    return one_space(text).translate(_BRACES)
+
+
+def one_space(text: str) -> str:
+    """Returns `text` with each run of white space as one space, and none around it."""
+    return _WHITE_SPACE.sub(" ", text).strip()
 
 
 def curly_braces(pairs: Iterable[tuple[str, str]]) -> str:
@@ -134,7 +139,7 @@ def dialogue_inputs(knowledge: str, history: Sequence[str], last: int = 3) -> st
 
 def clean_tagged(text: str) -> str:
     """Returns `text` with single spaces, its angle brackets made round."""
-    return _WHITE_SPACE.sub(" ", text).strip().translate(_ANGLES)
+    return one_space(text).translate(_ANGLES)
 
 
 def knowledge_response_inputs(knowledge: str, response: str) -> str:
@@ -153,3 +158,51 @@ def attribution_inputs(knowledge: str, message: str, response: str) -> str:
     '{knowledge: Tea is a leaf.} {message: What is tea?} {response: A leaf.}'
     """
     return curly_braces([("knowledge", knowledge), ("message", message), ("response", response)])
+
+
+def nli_inputs(premise: str, hypothesis: str) -> str:
+    """Returns the input of an entailment model, as TRUE's T5 models have it.
+
+    >>> nli_inputs("Tea is  a leaf.", "Tea grows.")
+    'premise: Tea is a leaf. hypothesis: Tea grows.'
+    """
+    return f"premise: {one_space(premise)} hypothesis: {one_space(hypothesis)}"
+
+
+def dialfact_inputs(
+    context: Sequence[str],
+    claim: str,
+    titles: Sequence[str] = (),
+    sentences: Sequence[str] = (),
+    last: int = 2,
+    most_evidence: int = 5,
+) -> str:
+    """Returns the input of DialFact's classifiers (Gupta 2022, section 5.3).
+
+    Args:
+      context: earlier utterances, oldest first.
+      claim: the response to judge.
+      titles: of the articles that the evidence is from.
+      sentences: the evidence, as many; empty ones are left out.
+      last: how many utterances the model sees at most.
+      most_evidence: how many sentences it sees at most.
+
+    >>> dialfact_inputs(["Hi.", "Do you like tea?"], "It is a leaf.", ["Tea"], ["Tea is a leaf."])
+    '{context: Hi. Do you like tea?} {claim: It is a leaf.} {evidence: title: Tea content: Tea is a leaf.}'
+    """
+    shown = [clean_value(utterance) for utterance in (context[-last:] if last else [])]
+    pairs = [(t, s) for t, s in zip(titles, sentences, strict=True) if s][:most_evidence]
+    evidence = [f"title: {clean_value(t)} content: {clean_value(s)}" for t, s in pairs]
+    return curly_braces(
+        [("context", " ".join(shown)), ("claim", claim), ("evidence", " ".join(evidence))]
+    )
+
+
+def dialfact_claim_inputs(context: Sequence[str], claim: str, last: int = 2) -> str:
+    """Returns the input of a classifier that sees no evidence.
+
+    >>> dialfact_claim_inputs(["Hi."], "It is a leaf.")
+    '{context: Hi.} {claim: It is a leaf.}'
+    """
+    shown = [clean_value(utterance) for utterance in (context[-last:] if last else [])]
+    return curly_braces([("context", " ".join(shown)), ("claim", claim)])

@@ -62,13 +62,53 @@ def attribution_inputs(knowledge: tf.Tensor, message: tf.Tensor, response: tf.Te
     return curly_braces([("knowledge", knowledge), ("message", message), ("response", response)])
 
 
+def nli_inputs(premise: tf.Tensor, hypothesis: tf.Tensor) -> tf.Tensor:
+    """Returns an entailment model's input, a scalar."""
+    return tf.strings.join(
+        ["premise: ", one_space(premise), " hypothesis: ", one_space(hypothesis)]
+    )
+
+
+def dialfact_inputs(
+    context: tf.Tensor,
+    claim: tf.Tensor,
+    titles: tf.Tensor,
+    sentences: tf.Tensor,
+    last: int = 2,
+    most_evidence: int = 5,
+) -> tf.Tensor:
+    """Returns the input of DialFact's classifiers: a scalar, from string tensors [entries]."""
+    there = tf.strings.length(sentences) > 0
+    titles = tf.boolean_mask(titles, there)[:most_evidence]
+    sentences = tf.boolean_mask(sentences, there)[:most_evidence]
+    evidence = tf.strings.join(
+        ["title: ", clean_value(titles), " content: ", clean_value(sentences)]
+    )
+    pairs = [*_claim_pairs(context, claim, last), ("evidence", _joined(evidence))]
+    return curly_braces(pairs)
+
+
+def dialfact_claim_inputs(context: tf.Tensor, claim: tf.Tensor, last: int = 2) -> tf.Tensor:
+    """Returns the input of a classifier that sees no evidence, a scalar."""
+    return curly_braces(_claim_pairs(context, claim, last))
+
+
+def _claim_pairs(context: tf.Tensor, claim: tf.Tensor, last: int) -> list[tuple[str, tf.Tensor]]:
+    shown = context[-last:] if last else context[:0]
+    return [("context", _joined(clean_value(shown))), ("claim", claim)]
+
+
+def _joined(texts: tf.Tensor) -> tf.Tensor:
+    return tf.strings.reduce_join(texts, separator=" ")
+
+
 def label_text(label: tf.Tensor, texts: Mapping[int, str]) -> tf.Tensor:
     """Returns the text of an integer label, a scalar; labels count from 0."""
     return tf.constant([texts[i] for i in range(len(texts))])[label]
 
 
 def _perspective(arguments: tf.Tensor) -> tf.Tensor:
-    return tf.strings.reduce_join(clean_value(arguments), separator=" ")
+    return _joined(clean_value(arguments))
 
 
 def npov_generate_inputs(

@@ -32,6 +32,19 @@ def test_classifier_inputs_agree_with_the_templates(in_tensorflow, knowledge, me
     assert in_tensorflow(preprocessors.knowledge_response_inputs, knowledge, response) == expected
 
 
+@SETTINGS
+@given(st.lists(TEXT | ODD, max_size=4), TEXT | ODD, st.lists(TEXT | ODD, max_size=7))
+def test_dialfact_inputs_agree_with_the_templates(in_tensorflow, context, claim, sentences):
+    titles = [f"T {i}" for i in range(len(sentences))]
+    expected = templates.dialfact_inputs(context, claim, titles, sentences)
+    found = in_tensorflow(preprocessors.dialfact_inputs, context, claim, titles, sentences)
+    assert found == expected
+    expected = templates.dialfact_claim_inputs(context, claim)
+    assert in_tensorflow(preprocessors.dialfact_claim_inputs, context, claim) == expected
+    expected = templates.nli_inputs(claim, " ".join(context))
+    assert in_tensorflow(preprocessors.nli_inputs, claim, " ".join(context)) == expected
+
+
 def test_speakers_alternate_back_from_the_seeker():
     found = templates.dialogue_inputs("K.", ["a", "b", "c", "d"])
     assert found == "<knowledge> K. <seeker> b <wizard> c <seeker> d"

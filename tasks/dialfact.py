@@ -1,0 +1,80 @@
+"""The tasks of DialFact (Gupta 2022); each has a `_sample` of the same form.
+
+- `dialfact_verifiable`: context and claim in, `factual` or `personal` out.
+- `dialfact_verify_oracle`: context, claim and the annotators' evidence in, `SUPPORTS`, `REFUTES`
+  or `NOT ENOUGH INFO` out; `dialfact_verify_claim_only` without the evidence.
+- the same two with `_2way`: `SUPPORTS` or `NOT SUPPORTED`.
+"""
+
+import functools
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from faith_jax.labels import NOT_SUPPORTED, DialFactLabel, DialFactType
+from faith_jax.tasks import metrics, preprocessors
+from faith_jax.tasks.registering import Example, add_official_and_sample
+
+
+def _map(dataset: tf.data.Dataset, add: Callable[[Example], Example]) -> tf.data.Dataset:
+    return dataset.map(add, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def verifiable(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Adds a claim with its context, and its type as the target."""
+
+    def add(example: Example) -> Example:
+        inputs = preprocessors.dialfact_claim_inputs(example["context"], example["response"])
+        return {**example, "inputs": inputs, "targets": example["type_label"]}
+
+    return _map(dataset, add)
+
+
+def verify(dataset: tf.data.Dataset, evidence: bool, ways: int) -> tf.data.Dataset:
+    """Adds a claim with its context, and `faith_jax.labels.verification_label` as the target.
+
+    Args:
+      dataset: of DialFact's examples.
+      evidence: show the annotators' evidence.
+      ways: 3 or 2 labels.
+    """
+
+    def add(example: Example) -> Example:
+        if evidence:
+            inputs = preprocessors.dialfact_inputs(
+                example["context"],
+                example["response"],
+                example["evidence_titles"],
+                example["evidence"],
+            )
+        else:
+            inputs = preprocessors.dialfact_claim_inputs(example["context"], example["response"])
+        return {**example, "inputs": inputs, "targets": _verification_label(example, ways)}
+
+    return _map(dataset, add)
+
+
+def _verification_label(example: Example, ways: int) -> tf.Tensor:
+    personal = example["type_label"] == DialFactType.PERSONAL.value
+    label = tf.where(personal, DialFactLabel.NOT_ENOUGH_INFO.value, example["response_label"])
+    if ways == 2:
+        label = tf.where(label == DialFactLabel.SUPPORTS.value, label, NOT_SUPPORTED)
+    return label
+
+
+_CLASSIFICATION = {
+    "postprocess": metrics.label_postprocess,
+    "metric_fns": [metrics.classification],
+}
+add_official_and_sample(
+    "dialfact_verifiable", "dialfact", "Dialfact", verifiable, **_CLASSIFICATION
+)
+for _name, _evidence in (("oracle", True), ("claim_only", False)):
+    for _suffix, _ways in (("", 3), ("_2way", 2)):
+        add_official_and_sample(
+            f"dialfact_verify_{_name}{_suffix}",
+            "dialfact",
+            "Dialfact",
+            functools.partial(verify, evidence=_evidence, ways=_ways),
+            **_CLASSIFICATION,
+        )

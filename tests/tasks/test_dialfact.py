@@ -1,0 +1,62 @@
+import collections
+
+import pytest
+
+from faith_jax import templates
+from faith_jax.labels import verification_label
+from faith_jax.tasks import lookup
+
+
+def rows(name, split="validation"):
+    dataset = lookup.get_task(name).get_dataset(None, split, shuffle=False)
+    return list(dataset.as_numpy_iterator())
+
+
+def strings(values):
+    return [value.decode() for value in values]
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+@pytest.mark.parametrize(("suffix", "ways"), [("", 3), ("_2way", 2)])
+def test_verification_with_the_annotators_evidence(split, suffix, ways):
+    for row in rows(f"dialfact_verify_oracle{suffix}_sample", split):
+        expected = templates.dialfact_inputs(
+            strings(row["context"]),
+            row["response"].decode(),
+            strings(row["evidence_titles"]),
+            strings(row["evidence"]),
+        )
+        assert row["inputs_pretokenized"].decode() == expected
+        label = verification_label(row["response_label"].decode(), row["type_label"].decode(), ways)
+        assert row["targets_pretokenized"].decode() == label
+
+
+def test_claim_only_shows_no_evidence():
+    for row in rows("dialfact_verify_claim_only_sample"):
+        expected = templates.dialfact_claim_inputs(
+            strings(row["context"]), row["response"].decode()
+        )
+        assert row["inputs_pretokenized"].decode() == expected
+
+
+def test_verifiable_claims_are_the_factual_ones():
+    targets = collections.Counter(
+        row["targets_pretokenized"] for row in rows("dialfact_verifiable_sample")
+    )
+    assert targets == {b"factual": 6, b"personal": 2}
+
+
+def test_personal_claims_lack_information():
+    assert verification_label("SUPPORTS", "personal") == "NOT ENOUGH INFO"
+    assert verification_label("SUPPORTS", "personal", ways=2) == "NOT SUPPORTED"
+    with pytest.raises(ValueError, match="2 or 3 ways"):
+        verification_label("SUPPORTS", "factual", ways=4)
+
+
+def test_at_most_five_sentences_and_two_utterances_are_shown():
+    text = templates.dialfact_inputs(list("abc"), "x", list("TTTTTTT"), list("1234567"))
+    assert "{context: b c}" in text
+    assert text.count("content:") == 5
+    assert "content: 6" not in text
+    without = templates.dialfact_inputs([], "x", ["T", "T"], ["", "2"])
+    assert without == "{context: } {claim: x} {evidence: title: T content: 2}"
