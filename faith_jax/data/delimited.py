@@ -16,6 +16,9 @@ from faith_jax.errors import InputError, did_you_mean
 # A cell of csv's is at most 128 KiB by default; documents are longer.
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
+_CSV_REMEDY = "quote cells that hold a comma or a line break, a quote mark in them twice"
+_TSV_REMEDY = "a cell holds no tab and no line break"
+
 # (line of the record's start, its cells or what is wrong with it)
 _Record = tuple[int, list[str] | InputError]
 
@@ -35,7 +38,8 @@ def read_csv(
       InputError: for a file that is missing, empty or without one of the columns, for a quote
         that is never closed, and for a bad row.
     """
-    return _named(path, _quoted_records(path), columns, bad_rows or BadRows())
+    records = _quoted_records(path)
+    return _named(path, records, columns, bad_rows or BadRows(), _CSV_REMEDY)
 
 
 def read_tsv(
@@ -45,18 +49,24 @@ def read_tsv(
 
     Arguments and errors are those of `read_csv`.
     """
-    return _named(path, _unquoted_records(path), columns, bad_rows or BadRows())
+    records = _unquoted_records(path)
+    return _named(path, records, columns, bad_rows or BadRows(), _TSV_REMEDY)
 
 
 def _named(
-    path: str | pathlib.Path, records: Iterator[_Record], columns: Sequence[str], bad_rows: BadRows
+    path: str | pathlib.Path,
+    records: Iterator[_Record],
+    columns: Sequence[str],
+    bad_rows: BadRows,
+    remedy: str,
 ) -> Iterator[Row]:
     header = _header(path, records, columns)
     for line, cells in records:
         place = f"{path}:{line}"
         if isinstance(cells, list) and len(cells) != len(header):
             cells = InputError(
-                f"{place}: expected {len(header)} columns ({', '.join(header)}), got {len(cells)}."
+                f"{place}: expected {len(header)} columns ({', '.join(header)}), got "
+                f"{len(cells)}; {remedy}."
             )
         if isinstance(cells, InputError):
             bad_rows.add(cells)
@@ -67,7 +77,7 @@ def _named(
 def _header(
     path: str | pathlib.Path, records: Iterator[_Record], columns: Sequence[str]
 ) -> list[str]:
-    _, header = next(records, (0, []))
+    line, header = next(records, (0, []))
     if isinstance(header, InputError):
         raise header
     if not header:
@@ -75,12 +85,12 @@ def _header(
     for column in columns:
         if column not in header:
             raise InputError(
-                f"{path}:1: column '{column}' is missing.{did_you_mean(column, header)} "
+                f"{path}:{line}: column '{column}' is missing.{did_you_mean(column, header)} "
                 f"The columns are: {', '.join(header)}."
             )
     twice = next((name for name in header if header.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"{path}:1: column '{twice}' is there twice; rename or drop one.")
+        raise InputError(f"{path}:{line}: column '{twice}' is there twice; rename or drop one.")
     return header
 
 
@@ -92,7 +102,7 @@ def _unquoted_records(path: str | pathlib.Path) -> Iterator[_Record]:
             except InputError as error:
                 yield number, error
                 continue
-            yield number, text.removesuffix("\n").removesuffix("\r").split("\t")
+            yield number, text.rstrip("\r\n").split("\t")
 
 
 def _quoted_records(path: str | pathlib.Path) -> Iterator[_Record]:
@@ -109,12 +119,21 @@ def _quoted_records(path: str | pathlib.Path) -> Iterator[_Record]:
                 raise InputError(
                     f"{path}:{start}: a quote that is opened here is never closed."
                 ) from None
-            yield start, InputError(f"{path}:{start}: not valid CSV: {error}.")
+            yield start, _csv_error(error, f"{path}:{start}", reader.line_num)
             continue
         if cells is None:
             return
         if cells:
             yield start, _checked(cells, f"{path}:{start}")
+
+
+def _csv_error(error: csv.Error, place: str, end: int) -> InputError:
+    """Returns the error of a record that begins at `place` and ends in the line `end`."""
+    problem = str(error)
+    if "new-line character" in problem:  # csv's own remedy is one for programmers
+        problem = "a carriage return outside quotes"
+    where = "" if place.endswith(f":{end}") else f" in the lines up to {end}, read as one record"
+    return InputError(f"{place}: not valid CSV{where}: {problem}; {_CSV_REMEDY}.")
 
 
 def _checked(cells: list[str], place: str) -> list[str] | InputError:

@@ -7,13 +7,15 @@ The file is streamed: no more than one item is in memory. A place names the item
 import decimal
 import pathlib
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 import ijson
 
 from faith_jax.data.fields import shown
-from faith_jax.data.rows import BYTE_ORDER_MARK, BadRows, Row
+from faith_jax.data.rows import BYTE_ORDER_MARK, UTF_16_MARKS, BadRows, Row
 from faith_jax.errors import InputError
+
+_KINDS = {"start_array": "an array", "start_map": "an object", "string": "a text"}
 
 
 def read_array(
@@ -29,12 +31,12 @@ def read_array(
 
     Raises:
       InputError: for a file that is missing, cannot be read or is not JSON (naming the last
-        whole item), without that array, and for a bad item.
+        whole item), without that array or with an empty one, and for a bad item.
     """
     bad_rows = bad_rows or BadRows()
     prefix = f"{key}.item" if key else "item"
     count = 0
-    for number, item in enumerate(_streamed(path, ijson.items, prefix, key)):
+    for number, item in enumerate(_streamed(path, ijson.items, prefix, key, "start_array")):
         count += 1
         place = f"{path}: {key}[{number}]"
         if not isinstance(item, dict):
@@ -42,8 +44,7 @@ def read_array(
             continue
         yield Row(place, item)
     if not count:
-        what = f"an array '{key}'" if key else "an array"
-        raise InputError(f"{path}: holds no items; expected {what} of JSON objects.")
+        raise InputError(f"{path}: holds no items; expected {_what(key, 'start_array')}.")
 
 
 def read_object(
@@ -55,7 +56,7 @@ def read_object(
     """
     bad_rows = bad_rows or BadRows()
     count = 0
-    for name, item in _streamed(path, ijson.kvitems, key, key):
+    for name, item in _streamed(path, ijson.kvitems, key, key, "start_map"):
         count += 1
         place = f"{path}: {key}[{shown(name)}]"
         if not isinstance(item, dict):
@@ -63,16 +64,18 @@ def read_object(
             continue
         yield name, Row(place, item)
     if not count:
-        what = f"an object '{key}'" if key else "an object"
-        raise InputError(f"{path}: holds no items; expected {what} of JSON objects.")
+        raise InputError(f"{path}: holds no items; expected {_what(key, 'start_map')}.")
 
 
-def _streamed(path: str | pathlib.Path, read: Any, prefix: str, key: str) -> Iterator[Any]:
+def _streamed(
+    path: str | pathlib.Path, read: Any, prefix: str, key: str, event: str
+) -> Iterator[Any]:
     done = 0
     try:
         with open(path, "rb") as file:
-            if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
-                file.seek(0)
+            start = _start(file, path)
+            _check_kind(file, path, key, event)
+            file.seek(start)
             for item in read(file, prefix, use_float=True):
                 yield item
                 done += 1
@@ -83,8 +86,42 @@ def _streamed(path: str | pathlib.Path, read: Any, prefix: str, key: str) -> Ite
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
     except (ijson.JSONError, UnicodeDecodeError, decimal.InvalidOperation, OverflowError) as error:
-        problem = " ".join(str(error).split())
         raise InputError(
             f"{path}: not valid JSON behind {done} whole items of {key or 'the file'} "
-            f"({problem}); get the file again."
+            f"({_problem(error)}); get the file again."
         ) from None
+
+
+def _start(file: IO[bytes], path: str | pathlib.Path) -> int:
+    """Returns where the text of a file begins, behind a byte order mark."""
+    begin = file.read(len(BYTE_ORDER_MARK))
+    if begin.startswith(UTF_16_MARKS):
+        raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")
+    start = len(BYTE_ORDER_MARK) if begin == BYTE_ORDER_MARK else 0
+    file.seek(start)
+    return start
+
+
+def _check_kind(file: IO[bytes], path: str | pathlib.Path, key: str, event: str) -> None:
+    """Raises an InputError where what `key` names is missing or does not begin with `event`.
+
+    ijson itself would take the key "item" of an object for the items of an array.
+    """
+    for prefix, found, _ in ijson.parse(file, use_float=True):
+        if prefix == key:
+            if found != event:
+                got = _KINDS.get(found, f"a {found}")
+                raise InputError(f"{path}: expected {_what(key, event)}, got {got}.")
+            return
+    raise InputError(f"{path}: has no '{key}'; expected {_what(key, event)}.")
+
+
+def _what(key: str, event: str) -> str:
+    return f"{_KINDS[event]} '{key}' of JSON objects" if key else f"{_KINDS[event]} of JSON objects"
+
+
+def _problem(error: Exception) -> str:
+    """Returns what ijson says on one line, without the mark below the place."""
+    text = error.args[0] if error.args else ""
+    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+    return " ".join(text.partition("(right here)")[0].split())

@@ -21,7 +21,7 @@ from faith_jax.errors import InputError
 Parsed = TypeVar("Parsed")
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _LISTED = 20
 
 
@@ -44,7 +44,7 @@ class BadRows:
       skip: pass over bad rows.
 
     Attributes:
-      count: how many rows were skipped.
+      count: how many rows were skipped; one that is read again, for another split, counts once.
       messages: what was wrong with the first of them.
     """
 
@@ -52,14 +52,19 @@ class BadRows:
         self.skip = skip
         self.count = 0
         self.messages: list[str] = []
+        self._seen: set[str] = set()
 
     def add(self, error: InputError) -> None:
         """Counts a bad row; raises the error where bad rows are not skipped."""
         if not self.skip:
             raise error
+        message = str(error)  # it names the row
+        if message in self._seen:
+            return
+        self._seen.add(message)
         self.count += 1
         if len(self.messages) < _LISTED:
-            self.messages.append(str(error))
+            self.messages.append(message)
 
 
 def parsed(
@@ -87,7 +92,7 @@ def read_lines(path: str | pathlib.Path) -> Iterator[bytes]:
         with open(path, "rb") as file:
             for number, line in enumerate(file):
                 if number == 0:
-                    if line.startswith(_UTF_16_MARKS):
+                    if line.startswith(UTF_16_MARKS):
                         raise InputError(
                             f"{path}:1: expected UTF-8, got UTF-16; save the file as UTF-8."
                         )

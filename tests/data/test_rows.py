@@ -28,9 +28,16 @@ def test_bad_rows_are_skipped_counted_and_listed():
 
 def test_only_the_first_messages_are_kept():
     bad_rows = BadRows(skip=True)
-    list(parsed([Row("f:1", {"n": -1})] * 1000, parse, bad_rows))
+    list(parsed([Row(f"f:{i}", {"n": -1}) for i in range(1000)], parse, bad_rows))
     assert bad_rows.count == 1000
     assert len(bad_rows.messages) < 100
+
+
+def test_a_row_that_is_read_again_counts_once():
+    bad_rows = BadRows(skip=True)
+    for _ in range(2):
+        assert list(parsed(ROWS, parse, bad_rows)) == [3, 4]
+    assert (bad_rows.count, len(bad_rows.messages)) == (2, 2)
 
 
 def test_other_errors_are_not_bad_rows():
