@@ -49,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = _add_commands(parser)
     _add_conversions(commands)
+    _add_data_commands(commands)
     return _dispatch(parser, arguments)
 
 
@@ -129,6 +130,44 @@ def _add_conversions(commands: argparse._SubParsersAction) -> None:
         command.set_defaults(run=_run_conversion)
 
 
+def _add_data_commands(commands: argparse._SubParsersAction) -> None:
+    shown = commands.add_parser(
+        "tasks",
+        help="list all tasks, or show rows of one as a model sees them",
+        description="Without TASK: all tasks with their splits, sizes and one example. With TASK: "
+        "rows as a model sees them, with token counts and what would be cut.",
+        epilog="examples:\n  %(prog)s\n  %(prog)s faithdial_generate_sample --split=train --rows=2",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    shown.add_argument("task", nargs="?", metavar="TASK", help="the name of a task")
+    shown.add_argument("--split", help="the split to show (default: the task's last one)")
+    shown.add_argument("--rows", type=int, default=3, metavar="N", help="rows to show (default 3)")
+    for feature, length in (("inputs", 512), ("targets", 128)):
+        shown.add_argument(
+            f"--{feature}_length",
+            type=int,
+            default=length,
+            metavar="TOKENS",
+            help=f"where {feature} would be cut (default {length})",
+        )
+    shown.set_defaults(run=_run_tasks)
+    prepare = commands.add_parser(
+        "prepare",
+        help="make a data set ready, from its source or from files of your own",
+        description="Reads a data set's raw files and prepares it for the tasks.",
+        epilog="examples:\n  %(prog)s begin\n  %(prog)s faithdial --raw=downloads/faithdial "
+        "--skip-bad-rows\n  %(prog)s true_benchmark/summeval --raw=true_csv_files",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    prepare.add_argument("dataset", metavar="DATASET", help="NAME or NAME/CONFIG")
+    prepare.add_argument("--raw", metavar="FOLDER", help="where the raw files are")
+    prepare.add_argument("--data-dir", metavar="FOLDER", help="where prepared data goes")
+    prepare.add_argument(
+        "--skip-bad-rows", action="store_true", help="pass over bad rows, count and list them"
+    )
+    prepare.set_defaults(run=_run_prepare)
+
+
 def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     bindings = [a.removeprefix("--gin.") for a in given if _is_binding(a)]
@@ -207,6 +246,32 @@ def _run_conversion(options: argparse.Namespace) -> int:
     else:
         convert.export_checkpoint(options.source, options.target, overwrite=options.overwrite)
     print(options.target)
+    return 0
+
+
+def _run_tasks(options: argparse.Namespace) -> int:
+    _quiet_tensorflow()
+    from faith_jax.runs import show_tasks
+    from faith_jax.tasks import lookup
+
+    if options.task is None:
+        lines = show_tasks.task_table(lookup.task_names())
+    else:
+        lengths = {"inputs": options.inputs_length, "targets": options.targets_length}
+        lines = show_tasks.task_rows(options.task, options.split, options.rows, lengths)
+    for line in lines:
+        print(line)
+    return 0
+
+
+def _run_prepare(options: argparse.Namespace) -> int:
+    _quiet_tensorflow()
+    from faith_jax.runs import show_tasks
+
+    for line in show_tasks.prepare(
+        options.dataset, options.data_dir, options.raw, options.skip_bad_rows
+    ):
+        print(line)
     return 0
 
 

@@ -187,8 +187,8 @@ def dialfact_inputs(
       last: how many utterances the model sees at most.
       most_evidence: how many sentences it sees at most.
 
-    >>> dialfact_inputs(["Hi.", "Do you like tea?"], "It is a leaf.", ["Tea"], ["Tea is a leaf."])
-    '{context: Hi. Do you like tea?} {claim: It is a leaf.} {evidence: title: Tea content: Tea is a leaf.}'
+    >>> dialfact_inputs(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
+    '{context: Hi. Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
     """
     shown = [clean_value(utterance) for utterance in (context[-last:] if last else [])]
     pairs = [(t, s) for t, s in zip(titles, sentences, strict=True) if s][:most_evidence]

@@ -33,6 +33,7 @@ def official_files(
     names: Iterable[str],
     folders: Iterable[pathlib.Path],
     download_folder: pathlib.Path,
+    fetch: bool = True,
 ) -> dict[str, pathlib.Path]:
     """Returns the paths of raw files by name, fetching those that have a URL and are not at hand.
 
@@ -41,6 +42,7 @@ def official_files(
       names: of the files that are wanted.
       folders: where to look first.
       download_folder: where fetched files are kept.
+      fetch: False = a file that is not at hand is an error, whether it has a URL or not.
 
     Raises:
       InputError: for a file that is nowhere and has no URL, and for one that cannot be fetched
@@ -52,8 +54,9 @@ def official_files(
         file = dataset.files[name]
         candidates = [folder / name for folder in (*folders, download_folder)]
         path = next((p for p in candidates if p.exists()), None)
-        if path is None and not file.url:
-            raise InputError(f"{folders[0] / name}: no such file. {_by_hand(dataset, folders[0])}")
+        if path is None and not (file.url and fetch):
+            remedy = _by_hand(dataset, file, folders[0])
+            raise InputError(f"{folders[0] / name}: no such file. {remedy}")
         found[name] = path or _fetched(dataset, file, download_folder, folders[0])
     return found
 
@@ -68,47 +71,52 @@ def fingerprint(paths: Iterable[pathlib.Path]) -> str:
     for path in paths:
         members = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
         for member in members:
+            name = member.relative_to(path.parent).as_posix()
             status = member.stat()
             small = status.st_size <= _PIECE_BYTES
             mark = checksum(member, "sha256:") if small else status.st_mtime_ns
-            digest.update(f"{member.name} {status.st_size} {mark}\n".encode())
+            digest.update(f"{name} {status.st_size} {mark}\n".encode())
     return digest.hexdigest()
 
 
-def _by_hand(dataset: RawDataset, folder: pathlib.Path) -> str:
+def _by_hand(dataset: RawDataset, file: RawFile, folder: pathlib.Path) -> str:
     how = dataset.by_hand or "Download the file there."
-    return f"{dataset.name}'s home page is {dataset.homepage}. {how} Put it into {folder}."
+    member = f"{file.member} of the archive as " if file.member else ""
+    return (
+        f"{dataset.name}'s home page is {dataset.homepage}. {how} "
+        f"Put {member}{file.name} into {folder}."
+    )
 
 
 def _fetched(
     dataset: RawDataset, file: RawFile, folder: pathlib.Path, own_folder: pathlib.Path
 ) -> pathlib.Path:
     """Fetches a file, checks it, and puts it where it belongs."""
-    target = folder / file.name
+    target, by_hand = folder / file.name, _by_hand(dataset, file, own_folder)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror}).") from None
-    download = _download(dataset, file, folder, own_folder)
-    if not file.member:
-        return download
-    try:
+        download = _download(file, folder, by_hand)
+        if not file.member:
+            return download
         with _written_whole(target) as output, _opened_member(download, file.member) as source:
             shutil.copyfileobj(source, output, _PIECE_BYTES)
     except (KeyError, tarfile.TarError, zipfile.BadZipFile) as error:
+        raise InputError(f"{download}: holds no file {file.member} ({error}). {by_hand}") from None
+    except OSError as error:
         raise InputError(
-            f"{download}: holds no file {file.member} ({error}). {_by_hand(dataset, own_folder)}"
+            f"{folder}: cannot be written ({error.strerror}), where {file.url} would be kept; "
+            f"choose another data folder, or get the file by hand. {by_hand}"
         ) from None
     return target
 
 
-def _download(
-    dataset: RawDataset, file: RawFile, folder: pathlib.Path, own_folder: pathlib.Path
-) -> pathlib.Path:
+def _download(file: RawFile, folder: pathlib.Path, by_hand: str) -> pathlib.Path:
     """Fetches what a file's URL gives, and keeps it where its checksum is right."""
     import pooch  # takes a moment to import, and most reads need none of it
     import requests
 
+    # pooch advises to note the checksum of what it fetched, which is checked here already.
+    pooch.get_logger().setLevel("WARNING")
     target = folder / (file.url.rpartition("/")[2] if file.member else file.name)
     if target.exists() and checksum(target, file.checksum) == file.checksum:
         return target
@@ -117,16 +125,23 @@ def _download(
             path = pooch.retrieve(file.url, None, fname=target.name, path=beside, progressbar=True)
         except (requests.RequestException, OSError, ValueError) as error:
             raise InputError(
-                f"{file.url}: cannot be fetched ({type(error).__name__}). "
-                f"{_by_hand(dataset, own_folder)}"
+                f"{file.url}: cannot be fetched ({_reason(error)}). {by_hand}"
             ) from None
         if checksum(pathlib.Path(path), file.checksum) != file.checksum:
             raise InputError(
                 f"{file.url}: is not the file that this version of faith_jax knows (its checksum "
-                f"is not {file.checksum}). {_by_hand(dataset, own_folder)}"
+                f"is not {file.checksum}). {by_hand}"
             )
         os.replace(path, target)
     return target
+
+
+def _reason(error: Exception) -> str:
+    """Returns why a file cannot be fetched, in a few words."""
+    response = getattr(error, "response", None)
+    if response is not None:
+        return f"{response.status_code} {response.reason}"
+    return getattr(error, "strerror", None) or type(error).__name__
 
 
 def checksum(path: pathlib.Path, like: str) -> str:

@@ -125,7 +125,7 @@ class RawBuilder(
 
 
 def raw_paths(
-    builder: RawBuilder, manual_folders: Iterable[pathlib.Path]
+    builder: RawBuilder, manual_folders: Iterable[pathlib.Path], fetch: bool = True
 ) -> dict[str, dict[str, pathlib.Path]]:
     """Returns each split's raw files by name, fetching what is missing and can be fetched.
 
@@ -133,6 +133,7 @@ def raw_paths(
       builder: its config says which files.
       manual_folders: where files placed by hand are looked for, in a folder with the builder's
         name first.
+      fetch: False = only what is at hand.
 
     Raises:
       InputError: for files that are nowhere.
@@ -151,20 +152,21 @@ def raw_paths(
     for path in ready:
         if path.is_file():
             return {split: {dataset.instead: path} for split in dataset.splits}
-    return _splits_at_hand(dataset, folders, downloads)
+    return _splits_at_hand(dataset, folders, downloads, fetch)
 
 
 def _splits_at_hand(
-    dataset: RawDataset, folders: list[pathlib.Path], downloads: pathlib.Path
+    dataset: RawDataset, folders: list[pathlib.Path], downloads: pathlib.Path, fetch: bool
 ) -> dict[str, dict[str, pathlib.Path]]:
     """Returns the files of all splits, or of those that the user's own files are enough for."""
     found, errors = {}, []
     for split, names in dataset.splits.items():
         try:
-            found[split] = raw_files.official_files(dataset, names, folders, downloads)
+            found[split] = raw_files.official_files(dataset, names, folders, downloads, fetch)
         except InputError as error:
             errors.append((split, error))
-    own = any(path.parent != downloads for paths in found.values() for path in paths.values())
+    taken = [path for paths in found.values() for path in paths.values()]
+    own = any(not path.is_relative_to(downloads) for path in taken)
     if errors and not own:
         raise errors[0][1]
     for split, problem in errors:
@@ -203,7 +205,7 @@ def prepared(
     """Returns the builder with its data prepared, making it where needed.
 
     Data that was prepared from other raw files (edited, or fetched anew) is made again, so that
-    a run never reads a stale copy.
+    a run never reads a stale copy. Where no raw files are at hand, what is prepared is taken.
 
     Args:
       builder_class: the builder.
@@ -224,9 +226,15 @@ def prepared(
     data_dir = os.fspath(data_dir) if data_dir is not None else None
     builder = builder_class(config=config, data_dir=data_dir)
     folder = pathlib.Path(raw_folder) if raw_folder is not None else default_manual_folder(builder)
-    paths = raw_paths(builder, [folder])
+    made_from = prepared_fingerprint(builder)
+    try:
+        paths = raw_paths(builder, [folder], fetch=made_from is None)
+    except InputError:
+        if made_from is None or raw_folder is not None:
+            raise
+        return builder  # its raw files may lie anywhere, or be gone
     wanted = _fingerprint(paths)
-    if prepared_fingerprint(builder) == wanted:
+    if made_from == wanted:
         return builder
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
     try:

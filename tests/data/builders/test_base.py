@@ -92,6 +92,14 @@ def test_splits_that_are_not_at_hand_are_left_out(tmp_path, offline):
     assert list(built.info.splits) == ["validation"]
 
 
+def test_prepared_data_needs_its_raw_files_no_more(tmp_path, offline):
+    write(tmp_path / "raw", line(1))
+    prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw")
+    assert texts(prepared(Begin, "wow", tmp_path / "d"), "validation") == ["Knowledge 1."]
+    with pytest.raises(InputError, match=r"cannot be fetched|no such file"):
+        prepared(Begin, "wow", tmp_path / "d", tmp_path / "elsewhere")
+
+
 def test_no_split_at_hand_is_an_error(tmp_path, offline):
     with pytest.raises(InputError, match=r"cannot be fetched .*github\.com/google/BEGIN-dataset"):
         prepared(Begin, "wow", tmp_path)

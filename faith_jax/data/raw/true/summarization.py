@@ -191,7 +191,7 @@ _MNBM_FILE = RawFile(
 _MNBM_ARTICLES = "mnbm_articles.jsonl"
 _SUMMEVAL_FILE = RawFile("model_annotations.aligned.jsonl")
 _SUMMEVAL_ARTICLES = "summeval_articles.jsonl"
-_MAKE_ARTICLES = "Make {} with `python tools/make_true_articles.py {} --output FOLDER`."
+_MAKE_ARTICLES = "Make {} with `python tools/make_true_articles.py {} --raw=FOLDER`."
 
 FRANK = corpus(
     "frank",

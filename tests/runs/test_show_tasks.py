@@ -1,0 +1,87 @@
+import json
+
+import pytest
+
+from faith_jax.cli import main
+from faith_jax.data.samples import sample_folder
+from faith_jax.tasks import lookup
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAITH_JAX_DATA_DIR", str(folder))
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+            patch.setenv(name, "http://127.0.0.1:9")
+        yield folder
+
+
+def run(capsys, *arguments):
+    """Returns the exit status, the lines of standard output, and the errors."""
+    status = main(list(arguments))
+    output, errors = capsys.readouterr()
+    return status, output.splitlines(), errors
+
+
+def test_the_table_has_every_task(capsys):
+    status, lines, _ = run(capsys, "tasks")
+    assert status == 0
+    heads = [line.split("  ")[0] for line in lines if not line.startswith(" ")]
+    assert heads == lookup.task_names()
+    assert "faithdial_generate_sample  (train 14, validation 4, test 4)" in lines
+    assert "begin_classify  (not prepared: faith-jax prepare begin/official)" in lines
+    assert all(len(line) < 200 for line in lines)
+
+
+def test_rows_as_a_model_sees_them(capsys):
+    arguments = ("tasks", "faithdial_generate_sample", "--split=train", "--rows=1")
+    status, lines, _ = run(capsys, *arguments, "--inputs_length=20")
+    task = lookup.get_task("faithdial_generate_sample")
+    row = next(task.get_dataset(None, "train", shuffle=False).as_numpy_iterator())
+    count = len(row["inputs"])
+    assert status == 0
+    assert lines[0] == "faithdial_generate_sample, train, row 0"
+    assert lines[1] == f"  inputs ({count} tokens; {count - 20} of them cut at 20)"
+    assert f"  targets ({len(row['targets'])} tokens)" in lines
+    shown = " ".join(line.strip() for line in lines)
+    assert row["inputs_pretokenized"].decode() in shown
+    assert row["targets_pretokenized"].decode() in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("tasks", "faithdial_generte"), "Did you mean 'faithdial_generate'"),
+        (("tasks", "begin_classify_sample", "--split=dev"), "has no split 'dev'"),
+        (("tasks", "true_all_sample"), "is a mixture; look at one of its tasks: true_begin"),
+        (("tasks", "begin_classify"), "cannot be fetched"),
+        (("prepare", "begn"), "There is no data set 'begn'. Did you mean 'begin'"),
+        (("prepare", "begin/wov"), "begin has no config 'wov'. Did you mean 'wow'"),
+        (("prepare", "begin", "--raw=/nowhere"), "--raw: /nowhere: no such folder"),
+    ],
+)
+def test_mistakes_are_one_line_and_status_2(capsys, arguments, message):
+    status, _, errors = run(capsys, *arguments)
+    assert status == 2
+    line = errors.strip().splitlines()[-1]
+    assert line.startswith("faith-jax: ")
+    assert message in line
+
+
+def test_prepare_from_files_of_ones_own(capsys, tmp_path):
+    dialogues = json.loads((sample_folder("faithdial") / "train.json").read_text(encoding="utf-8"))
+    dialogues[0]["utterances"][0]["knowledge"] = ""
+    (tmp_path / "train.json").write_text(json.dumps(dialogues), encoding="utf-8")
+    arguments = ("prepare", "faithdial", f"--raw={tmp_path}")
+    status, lines, errors = run(capsys, *arguments)
+    assert (status, lines) == (2, [])
+    assert "train.json: [0].utterances[0]: field 'knowledge'" in errors
+    status, lines, _ = run(capsys, *arguments, "--skip-bad-rows")
+    assert status == 0
+    assert lines[0] == "faithdial/official/1.0.0  train: 13 examples"
+    assert lines[1] == "1 bad rows were skipped:"
+    assert "train.json: [0].utterances[0]: field 'knowledge'" in lines[2]
+    # What is prepared is what the tasks read, wherever the raw files were.
+    status, lines, _ = run(capsys, "tasks", "faithdial_generate", "--rows=1")
+    assert (status, lines[0]) == (0, "faithdial_generate, train, row 0")

@@ -1,0 +1,62 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from faith_jax.data.raw.true.corpora import CORPORA
+from faith_jax.data.samples import sample_folder
+from tests.paths import REPOSITORY
+
+SAMPLE = sample_folder("true_benchmark")
+ANNOTATIONS = {
+    "summeval": "model_annotations.aligned.jsonl",
+    "mnbm": "hallucination_annotations_xsum_summaries.csv",
+}
+
+
+def make(*arguments):
+    command = [sys.executable, "tools/make_true_articles.py", *map(str, arguments)]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(params=list(ANNOTATIONS))
+def corpus(request, tmp_path):
+    name = ANNOTATIONS[request.param]
+    (tmp_path / name).write_bytes((SAMPLE / name).read_bytes())
+    return request.param
+
+
+def articles(corpus):
+    text = (SAMPLE / f"{corpus}_articles.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_the_articles_of_a_corpus_are_picked_out(tmp_path, corpus):
+    source = tmp_path / "all.jsonl"
+    rows = [{"id": r["id"], "document": f"\n {r['article']} \n\nMore.\n"} for r in articles(corpus)]
+    rows.append({"id": "another", "document": "x"})
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = make(corpus, f"--raw={tmp_path}", f"--articles={source}")
+    assert (done.returncode, done.stderr) == (0, "")
+    written = tmp_path / f"{corpus}_articles.jsonl"
+    found = {r["id"]: r["article"] for r in map(json.loads, written.read_text().splitlines())}
+    assert found == {r["id"]: f"{r['article']} More." for r in articles(corpus)}
+    paths = {name: tmp_path / name for name in (ANNOTATIONS[corpus], written.name)}
+    assert len(list(CORPORA[corpus].examples(paths, "test"))) == 4
+
+
+def test_missing_articles_are_named_and_nothing_is_written(tmp_path, corpus):
+    source = tmp_path / "all.jsonl"
+    source.write_text(json.dumps(articles(corpus)[0]) + "\n")
+    done = make(corpus, f"--raw={tmp_path}", f"--articles={source}")
+    assert done.returncode == 2
+    assert f"1 of 2 articles are not there, {articles(corpus)[1]['id']} the first" in done.stderr
+    assert not (tmp_path / f"{corpus}_articles.jsonl").exists()
+
+
+def test_mnbm_needs_a_file(tmp_path):
+    (tmp_path / ANNOTATIONS["mnbm"]).write_bytes((SAMPLE / ANNOTATIONS["mnbm"]).read_bytes())
+    done = make("mnbm", f"--raw={tmp_path}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "mnbm needs --articles=FILE" in done.stderr

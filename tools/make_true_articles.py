@@ -1,0 +1,103 @@
+"""Makes the articles that a corpus of TRUE refers to by id, as JSON lines of `id` and `article`.
+
+`summeval` takes them from TFDS's cnn_dailymail (which fetches CNN/DM where it is not prepared), or
+from a file of your own; `mnbm` from a file of your own, since TFDS's xsum keeps no ids. Such a file
+is JSON lines with an `id` and an `article` or a `document`: the test parts of CNN/DM 3.0.0 or XSum.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+from collections.abc import Iterator
+
+from faith_jax.data.delimited import read_csv
+from faith_jax.data.fields import text_field
+from faith_jax.data.jsonl import read_jsonl
+from faith_jax.errors import FaithJaxError, InputError
+
+_ANNOTATIONS = {
+    "summeval": "model_annotations.aligned.jsonl",
+    "mnbm": "hallucination_annotations_xsum_summaries.csv",
+}
+_EXAMPLE = """examples (the folder holds the corpus's annotations):
+  python tools/make_true_articles.py summeval --raw=true_files
+  python tools/make_true_articles.py mnbm --raw=true_files --articles=xsum_test.jsonl
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the tool; returns its exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("corpus", choices=sorted(_ANNOTATIONS))
+    parser.add_argument("--raw", required=True, metavar="FOLDER", help="of the annotations")
+    parser.add_argument("--articles", metavar="FILE", help="JSON lines with ids and articles")
+    options = parser.parse_args(arguments)
+    try:
+        print(make(options.corpus, pathlib.Path(options.raw), options.articles))
+    except FaithJaxError as error:
+        print(f"make_true_articles.py: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def make(corpus: str, folder: pathlib.Path, articles: str | None) -> pathlib.Path:
+    """Writes `<corpus>_articles.jsonl` into the folder and returns its path.
+
+    Raises:
+      InputError: for missing annotations, and for articles that are nowhere.
+    """
+    wanted = set(_ids(corpus, folder / _ANNOTATIONS[corpus]))
+    if articles is None and corpus == "mnbm":
+        raise InputError("mnbm needs --articles=FILE: XSum's test part as JSON lines.")
+    source = _from_file(pathlib.Path(articles)) if articles else _cnn_dailymail()
+    found = {identifier: text for identifier, text in source if identifier in wanted}
+    if missing := sorted(wanted - found.keys()):
+        raise InputError(
+            f"{articles or 'cnn_dailymail'}: {len(missing)} of {len(wanted)} articles are not "
+            f"there, {missing[0]} the first."
+        )
+    target = folder / f"{corpus}_articles.jsonl"
+    beside = target.with_name(f".{target.name}.partial")
+    with open(beside, "w", encoding="utf-8") as file:
+        for identifier in sorted(found):
+            row = {"id": identifier, "article": _one_line(found[identifier])}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    beside.replace(target)
+    return target
+
+
+def _ids(corpus: str, path: pathlib.Path) -> Iterator[str]:
+    if corpus == "mnbm":
+        for place, fields in read_csv(path, ("bbcid",)):
+            yield text_field(fields, "bbcid", place)
+        return
+    for place, fields in read_jsonl(path):
+        identifier = text_field(fields, "id", place)
+        yield identifier.replace("dm-test-", "").replace("cnn-test-", "")
+
+
+def _from_file(path: pathlib.Path) -> Iterator[tuple[str, str]]:
+    for place, fields in read_jsonl(path):
+        field = "article" if "article" in fields else "document"
+        yield text_field(fields, "id", place), text_field(fields, field, place)
+
+
+def _cnn_dailymail() -> Iterator[tuple[str, str]]:
+    import tensorflow_datasets as tfds
+
+    for row in tfds.as_numpy(tfds.load("cnn_dailymail", split="test")):
+        yield row["id"].decode("utf-8"), row["article"].decode("utf-8")
+
+
+def _one_line(article: str) -> str:
+    """Joins an article's lines by spaces, as TRUE does."""
+    return " ".join(filter(None, (line.strip() for line in article.split("\n"))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
