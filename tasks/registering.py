@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ def raw_source(module: str, builder: str, config: str) -> sources.PreparedTfdsSo
 
     Args:
       module: the builder's module, such as "faithdial".
-      builder: its class, such as "FaithCritic".
+      builder: its class, such as "FaithCritic"; its name is `faith_critic`.
       config: the name of a config.
     """
 
@@ -30,7 +31,8 @@ def raw_source(module: str, builder: str, config: str) -> sources.PreparedTfdsSo
         found = importlib.import_module(f"faith_jax.data.builders.{module}")
         return base.prepared(getattr(found, builder), config, data_dir=data_dir)
 
-    return sources.PreparedTfdsSource(prepare, name=f"{module}.{builder}", config=config)
+    name = re.sub(r"(?<=[a-z])(?=[A-Z0-9])", "_", builder).lower()
+    return sources.PreparedTfdsSource(prepare, name=name, config=config)
 
 
 def add_text_task(

@@ -45,6 +45,18 @@ class PreparedTfdsSource(seqio.DataSource):
         super().__init__(splits=())
         self._prepare, self._name, self._config = prepare, name, config
 
+    @property
+    def dataset_name(self) -> str:
+        """The builder's name and config, as `faith-jax prepare` takes them."""
+        return f"{self._name}/{self._config}"
+
+    def is_at_hand(self) -> bool:
+        """Returns whether reading fetches nothing: it is prepared, or reads the sample."""
+        if self._config.endswith("sample"):
+            return True
+        folder = pathlib.Path(data_dir() or tfds.core.constants.DATA_DIR).expanduser()
+        return any((folder / self._name / self._config).glob("*/dataset_info.json"))
+
     def builder(self) -> tfds.core.DatasetBuilder:
         """Returns the builder, its data prepared.
 

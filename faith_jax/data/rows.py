@@ -58,13 +58,18 @@ class BadRows:
         """Counts a bad row; raises the error where bad rows are not skipped."""
         if not self.skip:
             raise error
-        message = str(error)  # it names the row
+        message = str(error)  # names the row
         if message in self._seen:
             return
         self._seen.add(message)
         self.count += 1
         if len(self.messages) < _LISTED:
             self.messages.append(message)
+
+    def take(self, count: int, messages: Iterable[str]) -> None:
+        """Counts rows that were skipped elsewhere, such as when data was prepared earlier."""
+        self.count += count
+        self.messages = [*self.messages, *messages][:_LISTED]
 
 
 def parsed(

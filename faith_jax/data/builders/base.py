@@ -108,20 +108,26 @@ class RawBuilder(
         if not made:
             dataset = self.builder_config.dataset
             files = ", ".join(str(p) for files in paths.values() for p in files.values())
-            raise InputError(f"{dataset.name}: no split has an example in {files}.")
+            skipped = f" Of its bad rows: {m[0]}" if (m := self.bad_rows.messages) else ""
+            raise InputError(f"{dataset.name}: no split has an example in {files}.{skipped}")
         return made
 
     def _has_examples(self, split: str, files: Mapping[str, pathlib.Path]) -> bool:
-        # Counts of its own: the first rows are read again when the split is made.
-        bad_rows = BadRows(skip=self.bad_rows.skip)
-        rows = self.builder_config.dataset.examples(files, split, bad_rows)
-        return next(iter(rows), None) is not None
+        rows = self.builder_config.dataset.examples(files, split, self.bad_rows)
+        if next(iter(rows), None) is not None:
+            return True
+        names = ", ".join(map(str, files.values()))
+        logging.warning("%s has no split %s: %s has no example.", self.name, split, names)
+        return False
 
     def _generate_examples(
         self, split: str, files: Mapping[str, pathlib.Path]
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         for example in self.builder_config.dataset.examples(files, split, self.bad_rows):
             yield example["id"], example
+        # Written with the rest of the metadata once all splits are made.
+        self.info.metadata["skipped_rows"] = self.bad_rows.count
+        self.info.metadata["skipped_messages"] = self.bad_rows.messages
 
 
 def raw_paths(

@@ -1,0 +1,142 @@
+"""The runs `tasks` and `prepare`: what tasks there are, what a model sees, and making the data."""
+
+import importlib
+import pathlib
+import pkgutil
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from faith_jax.data import builders
+from faith_jax.data.builders.base import RawBuilder, prepared
+from faith_jax.data.rows import BadRows
+from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.tasks import lookup, sources
+
+_WIDTH = 96
+
+
+def task_table(names: Iterable[str]) -> Iterator[str]:
+    """Yields lines that show tasks with their splits, sizes and one example.
+
+    The samples are prepared where that is not done; other data is shown where it is prepared.
+
+    Args:
+      names: of tasks and mixtures.
+    """
+    for name in names:
+        task = lookup.get_task(name)
+        unprepared = _unprepared(task)
+        if unprepared:
+            yield f"{name}  (not prepared: faith-jax prepare {unprepared})"
+            continue
+        sizes = [f"{split} {task.num_input_examples(split):,}" for split in _splits(task)]
+        yield f"{name}  ({', '.join(sizes)})"
+        if hasattr(task, "tasks"):
+            yield f"    a mixture of {', '.join(sorted(part.name for part in task.tasks))}"
+            continue
+        row = next(_rows(task, _splits(task)[-1]))
+        for feature in ("inputs", "targets"):
+            text = textwrap.shorten(_text(row[f"{feature}_pretokenized"]), _WIDTH - 14)
+            yield f"    {feature:8} {text}"
+
+
+def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int]) -> Iterator[str]:
+    """Yields lines that show rows of a task as a model sees them.
+
+    Args:
+      name: of a task.
+      split: one of its splits; None = its last one.
+      count: how many rows.
+      lengths: for each feature the length in tokens beyond which it would be cut.
+
+    Raises:
+      ConfigError: for an unknown task or split, and for a mixture.
+    """
+    task = lookup.get_task(name)
+    if hasattr(task, "tasks"):
+        parts = ", ".join(sorted(part.name for part in task.tasks))
+        raise ConfigError(f"{name} is a mixture; look at one of its tasks: {parts}.")
+    split = split or _splits(task)[-1]
+    lookup.check_split(task, split)
+    for number, row in enumerate(_rows(task, split)):
+        if number == count:
+            return
+        yield f"{name}, {split}, row {number}"
+        for feature, length in lengths.items():
+            tokens = len(row[feature])
+            cut = f"; {tokens - length} of them cut at {length}" if tokens > length else ""
+            yield f"  {feature} ({tokens} tokens{cut})"
+            text = _text(row[f"{feature}_pretokenized"])
+            yield textwrap.fill(text, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+
+
+def prepare(
+    name: str,
+    data_dir: str | None = None,
+    raw_folder: str | None = None,
+    skip_bad_rows: bool = False,
+) -> Iterator[str]:
+    """Prepares a data set, and yields lines that say what was made.
+
+    Args:
+      name: `<builder>` or `<builder>/<config>`; without a config, the official files.
+      data_dir: the folder for prepared data; None = FAITH_JAX_DATA_DIR or TFDS's own.
+      raw_folder: where the raw files are; None = TFDS's manual folder, then their source.
+      skip_bad_rows: pass over rows that cannot be read, and list them.
+
+    Raises:
+      ConfigError: for an unknown data set.
+      InputError: for missing or bad raw files.
+    """
+    known = {builder.name: builder for builder in _builders()}
+    wanted, _, config = name.partition("/")
+    if wanted not in known:
+        hint = did_you_mean(wanted, known) or f" There are: {', '.join(sorted(known))}."
+        raise ConfigError(f"There is no data set {wanted!r}.{hint}")
+    builder = known[wanted]
+    config = config or next(iter(builder.builder_configs))
+    if raw_folder is not None and not pathlib.Path(raw_folder).is_dir():
+        raise ConfigError(f"--raw: {raw_folder}: no such folder.")
+    bad_rows = BadRows(skip=skip_bad_rows)
+    made = prepared(builder, config, data_dir or sources.data_dir(), raw_folder, bad_rows)
+    for split, info in made.info.splits.items():
+        yield f"{made.info.full_name}  {split}: {info.num_examples:,} examples"
+    if bad_rows.count:
+        yield f"{bad_rows.count} bad rows were skipped:"
+        yield from (f"  {message}" for message in bad_rows.messages)
+    yield str(made.data_dir)
+
+
+def _builders() -> list[type[RawBuilder]]:
+    """Imports all modules of builders and returns their classes."""
+    found = []
+    for module in pkgutil.iter_modules(builders.__path__):
+        members = vars(importlib.import_module(f"{builders.__name__}.{module.name}")).values()
+        found += [
+            m
+            for m in members
+            if isinstance(m, type) and issubclass(m, RawBuilder) and m is not RawBuilder
+        ]
+    return found
+
+
+def _splits(task: Any) -> list[str]:
+    return list(task.splits)
+
+
+def _rows(task: Any, split: str) -> Iterator[dict[str, Any]]:
+    return task.get_dataset(None, split, shuffle=False).as_numpy_iterator()
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8")
+
+
+def _unprepared(task: Any) -> str:
+    """Returns the name of a data set that the task reads and that is not prepared, or ""."""
+    for part in getattr(task, "tasks", [task]):
+        source = part.source
+        if isinstance(source, sources.PreparedTfdsSource) and not source.is_at_hand():
+            return source.dataset_name
+    return ""
