@@ -1,4 +1,3 @@
-import dataclasses
 import functools
 import hashlib
 import http.server
@@ -14,7 +13,7 @@ import pytest
 
 from faith_jax.data import raw_files
 from faith_jax.data.raw_dataset import RawDataset, RawFile, files_by_name
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.errors import InputError
 
 CONTENT = b"id\ttext\n1\tA.\n"
 SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
@@ -41,6 +40,14 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+class BreaksOff(Quiet):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(b"id")
+
+
 @pytest.fixture
 def site(tmp_path):
     """A folder whose files are served, and its URL."""
@@ -48,7 +55,7 @@ def site(tmp_path):
     folder.mkdir()
     handler = functools.partial(Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield folder, f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
@@ -90,9 +97,14 @@ def test_a_source_that_is_gone_or_has_changed(tmp_path, site, content):
         (folder / "a.tsv").write_bytes(content)
     with pytest.raises(InputError) as caught:
         obtain(tmp_path, RawFile("a.tsv", f"{url}/a.tsv", SHA256))
-    problem = "is not the file that this version" if content else "cannot be fetched (HTTPError)"
-    for part in (f"{url}/a.tsv", problem, "https://example.org/demo", f"{tmp_path}/manual/demo"):
-        assert part in str(caught.value)
+    problem = (
+        "is not the file that this version" if content else "cannot be fetched (404 File not found)"
+    )
+    remedy = (
+        f"https://example.org/demo. Download the file there. Put a.tsv into {tmp_path}/manual/demo."
+    )
+    assert str(caught.value).startswith(f"{url}/a.tsv: {problem}")
+    assert str(caught.value).endswith(remedy)
     assert files_below(tmp_path / "downloads") == []
 
 
@@ -141,7 +153,8 @@ def test_an_archive_without_the_member(tmp_path, site, name, pack):
     packed = pack({"b.tsv": CONTENT})
     (folder / name).write_bytes(packed)
     checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
-    with pytest.raises(InputError, match=rf"{name}: holds no file a\.tsv .*example\.org"):
+    message = rf"{name}: holds no file a\.tsv .*Put a\.tsv of the archive as a\.tsv into /.*/demo\."
+    with pytest.raises(InputError, match=message):
         obtain(tmp_path, RawFile("a.tsv", f"{url}/{name}", checksum, member="a.tsv"))
     assert files_below(tmp_path / "downloads") == [name]
 
@@ -156,8 +169,73 @@ def test_files_without_a_url_are_asked_for(tmp_path):
 
 def test_an_unwritable_download_folder(tmp_path):
     (tmp_path / "downloads").write_text("a file")
-    with pytest.raises(InputError, match="downloads: cannot be written"):
+    message = (
+        r"downloads: cannot be written \(File exists\), where http://127\.0\.0\.1:9/a\.tsv .*/demo"
+    )
+    with pytest.raises(InputError, match=message):
         obtain(tmp_path, RawFile("a.tsv", "http://127.0.0.1:9/a.tsv", SHA256))
+
+
+def kept_archive(tmp_path):
+    """Returns a file of an archive that is in the download folder already."""
+    packed = tarred({"a.tsv": CONTENT})
+    (tmp_path / "downloads").mkdir()
+    (tmp_path / "downloads" / "d.tgz").write_bytes(packed)
+    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
+    return RawFile("a.tsv", "http://127.0.0.1:9/d.tgz", checksum, member="a.tsv")
+
+
+@pytest.mark.parametrize("opened", ["TemporaryDirectory", "NamedTemporaryFile"])
+def test_a_disk_that_is_full_or_locked(tmp_path, monkeypatch, opened):
+    file = kept_archive(tmp_path)
+    if opened == "TemporaryDirectory":
+        file = RawFile("a.tsv", "http://127.0.0.1:9/a.tsv", SHA256)
+
+    def refuse(*arguments, **fields):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(raw_files.tempfile, opened, refuse)
+    with pytest.raises(InputError, match=r"downloads: cannot be written \(Permission denied\)"):
+        obtain(tmp_path, file)
+    assert files_below(tmp_path) == ["downloads/d.tgz"]
+
+
+def test_a_source_that_breaks_off(tmp_path, monkeypatch):
+    with http.server.HTTPServer(("127.0.0.1", 0), BreaksOff) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/a.tsv"
+        with pytest.raises(InputError, match=r"a\.tsv: (cannot be fetched|is not the file)"):
+            obtain(tmp_path, RawFile("a.tsv", url, SHA256))
+        server.shutdown()
+    assert files_below(tmp_path) == []
+
+
+def test_a_kept_archive_is_not_fetched_again_and_a_spoilt_one_is(tmp_path, site):
+    folder, url = site
+    packed = zipped({"a.tsv": CONTENT, "b.tsv": b"b"})
+    (folder / "d.zip").write_bytes(packed)
+    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
+    files = [RawFile(n, f"{url}/d.zip", checksum, member=n) for n in ("a.tsv", "b.tsv")]
+    obtain(tmp_path, *files, names=["a.tsv"])
+    (tmp_path / "downloads" / "d.zip").write_bytes(packed[:-1])
+    assert obtain(tmp_path, *files, names=["b.tsv"])["b.tsv"].read_bytes() == b"b"
+    (folder / "d.zip").unlink()
+    (tmp_path / "downloads" / "b.tsv").unlink()
+    assert obtain(tmp_path, *files, names=["b.tsv"])["b.tsv"].read_bytes() == b"b"
+
+
+def test_an_interrupted_unpacking_leaves_nothing(tmp_path, monkeypatch):
+    file = kept_archive(tmp_path)
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(raw_files.shutil, "copyfileobj", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        obtain(tmp_path, file)
+    assert files_below(tmp_path) == ["downloads/d.tgz"]
+    monkeypatch.undo()
+    assert obtain(tmp_path, file)["a.tsv"].read_bytes() == CONTENT
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
@@ -182,18 +260,22 @@ def test_a_fingerprint_changes_with_the_file_and_only_then(tmp_path, size):
     assert raw_files.fingerprint([path]) != first
 
 
-def test_a_file_comes_with_a_url_and_a_checksum_or_neither():
-    with pytest.raises(ValueError, match="a URL and a checksum go together"):
-        RawFile("a", url="http://x")
+def test_a_fingerprint_of_a_folder(tmp_path):
+    for name in ("x/a", "y/b"):
+        (tmp_path / "raw" / name).parent.mkdir(parents=True)
+        (tmp_path / "raw" / name).write_bytes(b"a")
+    first = raw_files.fingerprint([tmp_path / "raw"])
+    assert raw_files.fingerprint([tmp_path / "raw"]) == first
+    (tmp_path / "raw/x/a").rename(tmp_path / "raw/y/a")
+    moved = raw_files.fingerprint([tmp_path / "raw"])
+    assert moved != first
+    (tmp_path / "raw/z").write_bytes(b"")
+    assert raw_files.fingerprint([tmp_path / "raw"]) != moved
 
 
-def test_examples_get_the_files_of_their_split(tmp_path):
-    data = dataset(RawFile("a"), RawFile("b"), RawFile("c"), instead="c")
-    data = dataclasses.replace(data, splits={"test": ("a",), "train": ("a", "b")})
-    paths = {"a": tmp_path / "a", "b": tmp_path / "b"}
-    (row,) = data.examples(paths, "test")
-    assert set(row["paths"]) == {"a"}
-    (row,) = data.examples(paths | {"c": tmp_path / "c"}, "train")
-    assert set(row["paths"]) == {"c"}
-    with pytest.raises(ConfigError, match=r"demo has no split 'tset'\. Did you mean 'test'"):
-        data.examples(paths, "tset")
+def test_a_copy_of_the_files_elsewhere_has_the_same_fingerprint(tmp_path):
+    paths = [tmp_path / "one" / "a", tmp_path / "two" / "a"]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_bytes(CONTENT)
+    assert raw_files.fingerprint(paths[:1]) == raw_files.fingerprint(paths[1:])
