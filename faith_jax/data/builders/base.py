@@ -68,6 +68,7 @@ class RawBuilder(
     Attributes:
       bad_rows: what to do with bad rows; set it before `download_and_prepare`.
       paths: each split's raw files by name, set by who knows where they are.
+      raw_folder: the folder that the user named for them; empty = none.
     """
 
     VERSION = tfds.core.Version("1.0.0")
@@ -80,6 +81,7 @@ class RawBuilder(
 
     bad_rows = BadRows()
     paths: Mapping[str, Mapping[str, pathlib.Path]] | None = None
+    raw_folder: str = ""
 
     def _info(self) -> tfds.core.DatasetInfo:
         dataset = self.builder_config.dataset
@@ -100,6 +102,7 @@ class RawBuilder(
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
         paths = self.paths or raw_paths(self, [_manual_folder(self, dl_manager)])
         self.info.metadata["raw_fingerprint"] = _fingerprint(paths)
+        self.info.metadata["raw_folder"] = self.raw_folder
         made = {
             split: self._generate_examples(split, files)
             for split, files in paths.items()
@@ -217,8 +220,10 @@ def prepared(
       builder_class: the builder.
       config: the name of one of its configs.
       data_dir: TFDS's data folder; None = TFDS's default (`~/tensorflow_datasets`).
-      raw_folder: where the raw files are; None = TFDS's manual folder, then their source.
-      bad_rows: what to do with bad rows; by default preparing stops at the first.
+      raw_folder: where the raw files are; None = where they were when the data was prepared,
+        else TFDS's manual folder, then their source.
+      bad_rows: what to do with bad rows; by default preparing stops at the first. Data that is
+        prepared already is taken as it is, and the rows that were skipped then are counted.
 
     Raises:
       InputError: for an unknown config, missing or bad raw files, an unwritable `data_dir`.
@@ -229,41 +234,57 @@ def prepared(
             f"{builder_class.name} has no config {config!r}.{did_you_mean(config, known)} "
             f"Its configs: {', '.join(known)}."
         )
+    bad_rows = bad_rows or BadRows()
     data_dir = os.fspath(data_dir) if data_dir is not None else None
     builder = builder_class(config=config, data_dir=data_dir)
-    folder = pathlib.Path(raw_folder) if raw_folder is not None else default_manual_folder(builder)
-    made_from = prepared_fingerprint(builder)
+    made_from, named = prepared_fingerprint(builder), _metadata(builder).get("raw_folder", "")
+    if raw_folder is not None:
+        named = os.path.abspath(raw_folder)
+    elif named and not os.path.isdir(named):
+        return _with_skipped(builder, bad_rows)
+    folder = pathlib.Path(named) if named else default_manual_folder(builder)
     try:
         paths = raw_paths(builder, [folder], fetch=made_from is None)
     except InputError:
         if made_from is None or raw_folder is not None:
             raise
-        return builder  # its raw files may lie anywhere, or be gone
+        return _with_skipped(builder, bad_rows)  # its raw files may lie anywhere, or be gone
     wanted = _fingerprint(paths)
     if made_from == wanted:
-        return builder
+        return _with_skipped(builder, bad_rows)
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
     try:
         with quiet():
-            _prepare_beside(builder_class, builder, paths, bad_rows or BadRows())
+            _prepare_beside(builder, paths, named, bad_rows.skip)
     except OSError as error:
         if prepared_fingerprint(builder) != wanted:  # else another process was faster
             raise InputError(f"{builder.data_dir}: cannot be written ({error.strerror}).") from None
-    return builder_class(config=config, data_dir=data_dir)
+    return _with_skipped(builder_class(config=config, data_dir=data_dir), bad_rows)
+
+
+def _with_skipped(builder: RawBuilder, bad_rows: BadRows) -> RawBuilder:
+    """Returns the builder; tells of the rows that were skipped when its data was prepared."""
+    metadata = _metadata(builder)
+    count = metadata.get("skipped_rows", 0)
+    if count:
+        logging.warning("%s was prepared without %d bad rows.", builder.info.full_name, count)
+    bad_rows.take(count, metadata.get("skipped_messages", []))
+    return builder
 
 
 def _prepare_beside(
-    builder_class: type[RawBuilder],
     builder: RawBuilder,
     paths: Mapping[str, Mapping[str, pathlib.Path]],
-    bad_rows: BadRows,
+    raw_folder: str,
+    skip_bad_rows: bool,
 ) -> None:
     """Prepares the data beside its place and moves it there, so that a failure changes nothing."""
     target = pathlib.Path(builder.data_dir)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".incomplete-") as beside:
-        made = builder_class(config=builder.builder_config.name, data_dir=beside)
-        made.paths, made.bad_rows = paths, bad_rows
+        made = type(builder)(config=builder.builder_config.name, data_dir=beside)
+        made.paths, made.raw_folder = paths, raw_folder
+        made.bad_rows = BadRows(skip_bad_rows)
         made.download_and_prepare()
         if target.exists():
             os.replace(target, pathlib.Path(beside) / "replaced")
@@ -283,11 +304,15 @@ def quiet() -> Iterator[None]:
 
 def prepared_fingerprint(builder: tfds.core.DatasetBuilder) -> str | None:
     """Returns the fingerprint of the raw files that the prepared data was made from."""
+    return _metadata(builder).get("raw_fingerprint")
+
+
+def _metadata(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
     path = pathlib.Path(builder.data_dir) / "metadata.json"
     try:
-        return json.loads(path.read_text(encoding="utf-8")).get("raw_fingerprint")
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return None
+        return {}
 
 
 def _feature(kind: str) -> Any:

@@ -1,4 +1,5 @@
 import pathlib
+import shutil
 
 import pytest
 import tensorflow_datasets as tfds
@@ -122,6 +123,90 @@ def test_files_without_examples(tmp_path, offline):
     write(tmp_path / "raw")
     with pytest.raises(InputError, match=r"begin: no split has an example in .*begin_dev_wow\.tsv"):
         prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw")
+
+
+def test_skipped_rows_are_told_again_where_nothing_is_made(tmp_path, offline):
+    write(tmp_path / "raw", line(1), "short\n", line(2, "Genric"), line(3))
+    for _ in range(2):
+        bad_rows = BadRows(skip=True)
+        built = prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
+        assert texts(built, "validation") == ["Knowledge 1.", "Knowledge 3."]
+        assert bad_rows.count == 2
+        assert [m.partition("wow.tsv:")[2][0] for m in bad_rows.messages] == ["3", "4"]
+    assert texts(prepared(Begin, "wow", tmp_path / "d"), "validation") == texts(built, "validation")
+
+
+def test_a_split_of_bad_rows_alone(tmp_path, offline):
+    write(tmp_path / "raw", line(1, "Genric"), line(2, ""))
+    bad_rows = BadRows(skip=True)
+    message = r"no split has an example in .* Of its bad rows: .*wow\.tsv:2: field 'begin_label'"
+    with pytest.raises(InputError, match=message):
+        prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
+    write(tmp_path / "raw", line(3), part="test")
+    built = prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
+    assert (list(built.info.splits), bad_rows.count) == (["test"], 2)
+
+
+def test_the_folder_that_was_named_is_looked_into_again(tmp_path, offline):
+    write(tmp_path / "raw", line(1))
+    write(tmp_path / "d" / "downloads" / "begin", line(8))  # as if fetched at some time
+    write(tmp_path / "d" / "downloads" / "begin", line(9), part="test")
+    prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw")
+    assert texts(prepared(Begin, "wow", tmp_path / "d"), "validation") == ["Knowledge 1."]
+    write(tmp_path / "raw", line(2))
+    assert texts(prepared(Begin, "wow", tmp_path / "d"), "validation") == ["Knowledge 2."]
+    shutil.rmtree(tmp_path / "raw")
+    assert texts(prepared(Begin, "wow", tmp_path / "d"), "validation") == ["Knowledge 2."]
+
+
+def test_a_split_that_comes_later_is_added(tmp_path, offline):
+    write(tmp_path / "raw", line(1))
+    prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw")
+    write(tmp_path / "raw", line(2), part="test")
+    built = prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw")
+    assert list(built.info.splits) == ["validation", "test"]
+
+
+def test_files_fetched_earlier_are_not_the_users_own(tmp_path, offline):
+    write(tmp_path / "d" / "downloads" / "begin", line(1))
+    with pytest.raises(InputError, match=r"begin_test_wow\.tsv: cannot be fetched"):
+        prepared(Begin, "wow", tmp_path / "d")
+
+
+def test_a_part_of_a_split_is_an_error(tmp_path, offline):
+    write(tmp_path / "raw", line(1))
+    with pytest.raises(InputError, match=r"begin_dev_cmu\.tsv: cannot be fetched"):
+        prepared(Begin, "official", tmp_path / "d", tmp_path / "raw")
+    assert not (tmp_path / "d" / "begin").exists()
+
+
+def test_a_failure_leaves_nothing_that_is_taken_for_data(tmp_path, offline):
+    write(tmp_path / "d" / "downloads" / "manual" / "begin", line(1), line(2, "Genric"))
+    loads = [
+        lambda: prepared(Begin, "wow", tmp_path / "d"),
+        lambda: tfds.load("begin/wow", data_dir=tmp_path / "d"),
+    ]
+    for load in [*loads, *loads]:
+        with pytest.raises(InputError, match=r"begin_dev_wow\.tsv:3: field 'begin_label'"):
+            load()
+    write(tmp_path / "d" / "downloads" / "manual" / "begin", line(1), line(2))
+    assert len(loads[1]()["validation"]) == 2
+
+
+def test_what_a_killed_process_left_is_passed_over(tmp_path, offline):
+    write(tmp_path / "raw", line(1))
+    built = prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw")
+    folder = pathlib.Path(built.data_dir)
+    shutil.copytree(folder, folder.parent / ".incomplete-x" / "begin" / "wow" / "1.0.0")
+    assert texts(prepared(Begin, "wow", tmp_path / "d"), "validation") == ["Knowledge 1."]
+    (folder / "metadata.json").write_text("{")
+    built = prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw")
+    assert texts(built, "validation") == ["Knowledge 1."]
+
+
+def test_an_unknown_config_names_the_nearest(tmp_path):
+    with pytest.raises(InputError, match=r"begin has no config 'wow_smaple'\. Did you mean 'wow_s"):
+        prepared(Begin, "wow_smaple", tmp_path)
 
 
 @needs_shared
