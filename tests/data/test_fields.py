@@ -45,5 +45,30 @@ def test_index_lists():
         fields.index_list_field({"a": [1, 1]}, "a", "f:1", 3)
 
 
+def test_choices():
+    labels = ["supported", "refuted"]
+    assert fields.choice_field({"a": " refuted\n"}, "a", "f:1", labels) == "refuted"
+    with pytest.raises(InputError) as caught:
+        fields.choice_field({"a": "suported"}, "a", "f:1", labels, "use the labels of the paper")
+    assert str(caught.value) == (
+        "f:1: field 'a': expected one of supported, refuted, got \"suported\"; "
+        "use the labels of the paper. Did you mean 'supported' or 'refuted'?"
+    )
+    for value in (None, 3, ["refuted"], "", "Refuted", "refuted supported", "refuted\0"):
+        with pytest.raises(InputError, match="f:1: field 'a': expected one of supported, refuted"):
+            fields.choice_field({"a": value}, "a", "f:1", labels)
+    with pytest.raises(InputError, match=r"f:1: field 'label' is missing\. Did you mean 'lable'"):
+        fields.choice_field({"lable": "refuted"}, "label", "f:1", labels)
+
+
+def test_texts():
+    assert fields.texts_field({}, "a", "f:1") == []
+    assert fields.texts_field({"a": [" x "]}, "a", "f:1") == ["x"]
+    with pytest.raises(InputError, match=r"f:1: field 'a\[1\]': expected a text that is not empty"):
+        fields.texts_field({"a": ["x", ""]}, "a", "f:1")
+    with pytest.raises(InputError, match="expected a list of at least one text"):
+        fields.texts_field({"a": []}, "a", "f:1", minimum=1)
+
+
 def test_long_values_are_cut_in_messages():
     assert fields.shown("x" * 100) == '"' + "x" * 56 + "..."

@@ -235,11 +235,11 @@ def prepared(
             f"Its configs: {', '.join(known)}."
         )
     bad_rows = bad_rows or BadRows()
-    data_dir = os.fspath(data_dir) if data_dir is not None else None
+    data_dir = os.path.expanduser(data_dir) if data_dir is not None else None
     builder = builder_class(config=config, data_dir=data_dir)
     made_from, named = prepared_fingerprint(builder), _metadata(builder).get("raw_folder", "")
     if raw_folder is not None:
-        named = os.path.abspath(raw_folder)
+        named = os.path.abspath(os.path.expanduser(raw_folder))
     elif named and not os.path.isdir(named):
         return _with_skipped(builder, bad_rows)
     folder = pathlib.Path(named) if named else default_manual_folder(builder)

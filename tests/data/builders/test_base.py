@@ -8,6 +8,7 @@ from faith_jax.data.builders.base import prepared
 from faith_jax.data.builders.begin import Begin, Begin2021
 from faith_jax.data.builders.dialfact import Dialfact
 from faith_jax.data.builders.faithdial import FaithCritic, Faithdial
+from faith_jax.data.builders.nli import Nli
 from faith_jax.data.builders.true_benchmark import TrueBenchmark
 from faith_jax.data.raw.true.corpora import CORPORA
 from faith_jax.data.raw_files import sample_files
@@ -46,6 +47,7 @@ def data_dir(tmp_path_factory):
         (Dialfact, "sample"),
         (Faithdial, "sample"),
         (FaithCritic, "sample"),
+        (Nli, "sample"),
         *((TrueBenchmark, f"{name}_sample") for name in CORPORA),
     ],
 )
@@ -202,6 +204,16 @@ def test_what_a_killed_process_left_is_passed_over(tmp_path, offline):
     (folder / "metadata.json").write_text("{")
     built = prepared(Begin, "wow", tmp_path / "d", tmp_path / "raw")
     assert texts(built, "validation") == ["Knowledge 1."]
+
+
+def test_folders_below_the_home_folder(tmp_path, offline, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "raw", line(1))
+    built = prepared(Begin, "wow", "~/d", "~/raw")
+    assert built.data_path.is_relative_to(tmp_path / "d")
+    assert texts(built, "validation") == ["Knowledge 1."]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "raw"]
 
 
 def test_an_unknown_config_names_the_nearest(tmp_path):

@@ -1,6 +1,8 @@
 import collections
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from faith_jax.data.raw import begin
 from faith_jax.data.raw_files import sample_files
@@ -14,7 +16,7 @@ ROW = 't5\twow\tTea is a leaf.\t\t"Tea", I think, is a leaf.\tFully attributable
 
 def read(tmp_path, content, bad_rows=None):
     path = tmp_path / "begin_dev_wow.tsv"
-    path.write_text(content, encoding="utf-8", newline="")
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
     return list(begin.BEGIN_BY_SOURCE["wow"].examples({path.name: path}, "validation", bad_rows))
 
 
@@ -39,6 +41,11 @@ def test_fields_of_a_row(tmp_path):
         ("Tea is a leaf.\t", "\t", "field 'knowledge': expected a text that is not empty"),
         ("\twow", "\tdd", "field 'data_source': expected one of wow, cmu, tc"),
         ("\twow", "", "expected 6 columns"),
+        ("Tea is a leaf.\t", " \u00a0\t", "field 'knowledge': expected a text that is not empty"),
+        ('"Tea", I think, is a leaf.', "", "field 'response': expected a text that is not empty"),
+        ("\tFully attributable", "\t", "field 'begin_label': expected one of Fully attributable, "),
+        ("\r\n", "\tmore\r\n", "expected 6 columns .*, got 7"),
+        ("Tea is", "T\udce4 is", "expected UTF-8, got byte 0xe4 at byte 9 of the line"),
     ],
 )
 def test_bad_rows(tmp_path, old, new, message):
@@ -48,6 +55,91 @@ def test_bad_rows(tmp_path, old, new, message):
     bad_rows = BadRows(skip=True)
     kept = [row["id"] for row in read(tmp_path, content, bad_rows)]
     assert kept == ["begin_dev_wow-2", "begin_dev_wow-4"]
+    assert bad_rows.count == 1
+
+
+@pytest.mark.parametrize("column", HEADER.split())
+def test_a_missing_column(tmp_path, column):
+    header = HEADER.replace(column, f"{column}s")
+    message = rf"\.tsv:1: column '{column}' is missing\. Did you mean '{column}s'"
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, header + ROW, BadRows(skip=True))
+
+
+def test_what_is_read_like_the_plain_form(tmp_path):
+    plain = read(tmp_path, HEADER + ROW)
+    assert read(tmp_path, "\ufeff" + HEADER + ROW) == plain
+    assert read(tmp_path, (HEADER + ROW).replace("\r\n", "\n").rstrip("\n")) == plain
+    assert read(tmp_path, "note\t" + HEADER + "A note.\t" + ROW) == plain
+    assert read(tmp_path, HEADER + ROW.replace("t5\t", " t5 \t")) == plain
+    (row,) = read(tmp_path, HEADER + ROW.replace("leaf", "l\0\u2028f"))
+    assert row["knowledge"] == "Tea is a l\0\u2028f."
+
+
+def test_a_header_alone_has_no_examples(tmp_path):
+    assert read(tmp_path, HEADER) == []
+    with pytest.raises(InputError, match=r"begin_dev_wow\.tsv: empty; its first line should name"):
+        read(tmp_path, "")
+
+
+CELL = st.text(st.characters(exclude_categories=["Cs", "Zs", "Cc"]), min_size=1, max_size=9)
+WORDS = CELL.map(lambda text: f"x{text}")
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(WORDS, WORDS), max_size=5), st.data(), st.sampled_from(["", "Genric"]))
+def test_rows_around_a_bad_one(tmp_path_factory, pairs, data, label):
+    position = data.draw(st.integers(0, len(pairs)))
+    lines = [f"t5\twow\t{k.strip()}\t\t{r.strip()}\tGeneric\n" for k, r in pairs]
+    lines.insert(position, f"t5\twow\tK.\t\tR.\t{label}\n")
+    folder, bad_rows = tmp_path_factory.mktemp("begin"), BadRows(skip=True)
+    with pytest.raises(InputError, match=rf":{position + 2}: field 'begin_label': expected one"):
+        read(folder, HEADER + "".join(lines))
+    rows = read(folder, HEADER + "".join(lines), bad_rows)
+    assert [(r["knowledge"], r["response"]) for r in rows] == [
+        (k.strip(), r.strip()) for k, r in pairs
+    ]
+    assert bad_rows.count == 1
+
+
+ROW_2021 = "Tea is a leaf.\t\tIt is.\toff-topic\toff-topic,generic\n"
+HEADER_2021 = "evidence\tprevious turn\tresponse\tgold label\tfull label set\n"
+
+
+def read_2021(tmp_path, content, bad_rows=None):
+    path = tmp_path / "dev_05_24_21.tsv"
+    path.write_text(content, encoding="utf-8")
+    return list(begin.BEGIN_2021.examples({path.name: path}, "validation", bad_rows))
+
+
+def test_fields_of_the_first_release(tmp_path):
+    (row,) = read_2021(tmp_path, HEADER_2021 + ROW_2021)
+    assert row == {
+        "id": "dev_05_24_21-2",
+        "knowledge": "Tea is a leaf.",
+        "message": "",
+        "response": "It is.",
+        "begin_label": "off-topic",
+        "annotations": "off-topic,generic",
+        "label": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("\toff-topic\t", "\tofftopic\t", "field 'gold label'.* Did you mean 'off-topic'"),
+        ("Tea is a leaf.", "", "field 'evidence': expected a text"),
+        ("It is.", " ", "field 'response': expected a text"),
+        ("off-topic,generic", "", "field 'full label set': expected a text"),
+    ],
+)
+def test_bad_rows_of_the_first_release(tmp_path, old, new, message):
+    content = HEADER_2021 + ROW_2021 + ROW_2021.replace(old, new) + ROW_2021
+    with pytest.raises(InputError, match=rf"dev_05_24_21\.tsv:3: {message}"):
+        read_2021(tmp_path, content)
+    bad_rows = BadRows(skip=True)
+    assert len(read_2021(tmp_path, content, bad_rows)) == 2
     assert bad_rows.count == 1
 
 
