@@ -15,7 +15,7 @@ import seqio
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.errors import ConfigError, InputError, did_you_mean
 
 DATA_DIR_VARIABLE = "FAITH_JAX_DATA_DIR"
 
@@ -116,6 +116,92 @@ class PreparedTfdsSource(seqio.DataSource):
 
     def __str__(self) -> str:
         return f"PreparedTfdsSource({self._name}/{self._config})"
+
+
+class TfdsUnionSource(seqio.DataSource):
+    """Reads data sets that TFDS itself has, one after the other, as one.
+
+    TFDS fetches and prepares them when they are first read.
+
+    Args:
+      names: of data sets with the same features, with their configs.
+      splits: TFDS's name of each split by ours.
+    """
+
+    def __init__(self, names: Sequence[str], splits: Mapping[str, str]):
+        super().__init__(splits=tuple(splits))
+        self._names, self._tfds_splits = tuple(names), dict(splits)
+
+    @property
+    def dataset_name(self) -> str:
+        """The names, as TFDS has them."""
+        return ", ".join(self._names)
+
+    def is_at_hand(self) -> bool:
+        """Returns whether all of them are prepared."""
+        return all(self._builder(name).info.splits for name in self._names)
+
+    @property
+    def supports_arbitrary_sharding(self) -> bool:
+        """False: SeqIO deals the examples out itself."""
+        return False
+
+    def list_shards(self, split: str) -> Sequence[str]:
+        """Returns one name: the data is not split into files that hosts could share out."""
+        return [split]
+
+    def num_input_examples(self, split: str) -> int:
+        """Returns the number of examples in a split."""
+        wanted = self._tfds_splits[split]
+        return sum(self._prepared(name).info.splits[wanted].num_examples for name in self._names)
+
+    def get_dataset(
+        self,
+        split: str = "train",
+        shuffle: bool = True,
+        seed: int | None = None,
+        shard_info: seqio.ShardInfo | None = None,
+        *,
+        sequence_length: Mapping[str, int] | None = None,
+        use_cached: bool = False,
+        num_epochs: int | None = 1,
+    ) -> tf.data.Dataset:
+        """Returns the examples of a split, in the stored order.
+
+        Raises:
+          ConfigError: for an unknown split.
+        """
+        if split not in self._tfds_splits:
+            raise ConfigError(
+                f"{self.dataset_name}: there is no split {split!r}."
+                f"{did_you_mean(str(split), self._tfds_splits)}"
+            )
+        parts = [
+            self._prepared(name).as_dataset(split=self._tfds_splits[split], shuffle_files=False)
+            for name in self._names
+        ]
+        dataset = parts[0]
+        for part in parts[1:]:
+            dataset = dataset.concatenate(part)
+        if shard_info and shard_info.num_shards > 1:
+            dataset = dataset.shard(shard_info.num_shards, shard_info.index)
+        return dataset
+
+    def _builder(self, name: str) -> tfds.core.DatasetBuilder:
+        return tfds.builder(name, data_dir=data_dir())
+
+    def _prepared(self, name: str) -> tfds.core.DatasetBuilder:
+        builder = self._builder(name)
+        try:
+            builder.download_and_prepare()
+        except Exception as error:  # TFDS raises whatever its downloads and parsers raise
+            first = str(error).strip().splitlines()
+            raise InputError(
+                f"{name}: TFDS cannot prepare it ({type(error).__name__}: "
+                f"{first[0] if first else ''}). Its home page is {builder.info.homepage}; copy a "
+                f"prepared data set into {builder.data_dir}."
+            ) from error
+        return builder
 
 
 @contextlib.contextmanager

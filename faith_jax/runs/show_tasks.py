@@ -26,9 +26,8 @@ def task_table(names: Iterable[str]) -> Iterator[str]:
     """
     for name in names:
         task = lookup.get_task(name)
-        unprepared = _unprepared(task)
-        if unprepared:
-            yield f"{name}  (not prepared: faith-jax prepare {unprepared})"
+        if unprepared := _unprepared(task):
+            yield f"{name}  (not prepared: {unprepared})"
             continue
         sizes = [f"{split} {task.num_input_examples(split):,}" for split in _splits(task)]
         yield f"{name}  ({', '.join(sizes)})"
@@ -134,9 +133,11 @@ def _text(value: bytes) -> str:
 
 
 def _unprepared(task: Any) -> str:
-    """Returns the name of a data set that the task reads and that is not prepared, or ""."""
+    """Returns what prepares the data that a task reads and that is not prepared, or ""."""
     for part in getattr(task, "tasks", [task]):
         source = part.source
         if isinstance(source, sources.PreparedTfdsSource) and not source.is_at_hand():
-            return source.dataset_name
+            return f"faith-jax prepare {source.dataset_name}"
+        if isinstance(source, sources.TfdsUnionSource) and not source.is_at_hand():
+            return f"TFDS fetches {source.dataset_name} when it is read"
     return ""

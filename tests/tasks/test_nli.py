@@ -1,0 +1,68 @@
+import collections
+
+import pytest
+import tensorflow_datasets as tfds
+
+from faith_jax import templates
+from faith_jax.data.augmentation.dialogue_phrases import PHRASES, with_random_phrase
+from faith_jax.errors import ConfigError
+from faith_jax.tasks import lookup, sources
+
+
+def rows(name, split="train"):
+    dataset = lookup.get_task(name).get_dataset(None, split, shuffle=False)
+    return list(dataset.as_numpy_iterator())
+
+
+def inputs(row):
+    return row["inputs_pretokenized"].decode()
+
+
+def test_premise_and_hypothesis_in_label_out():
+    found = rows("nli_anli_sample")
+    for row in found:
+        expected = templates.nli_inputs(row["premise"].decode(), row["hypothesis"].decode())
+        assert inputs(row) == expected
+        assert row["targets_pretokenized"] == row["label"]
+    labels = collections.Counter(row["label"] for row in found)
+    assert labels == {b"entailment": 5, b"neutral": 5, b"contradiction": 5}
+    assert [inputs(row) for row in rows("nli_mnli_sample")] == [inputs(row) for row in found]
+
+
+def test_every_instance_comes_twice_once_with_a_phrase():
+    plain, both = rows("nli_anli_sample"), rows("nli_anli_augmented_sample")
+    assert [inputs(row) for row in both[: len(plain)]] == [inputs(row) for row in plain]
+    phrased = both[len(plain) :]
+    assert len(phrased) == len(plain)
+    for before, after in zip(plain, phrased, strict=True):
+        hypothesis = with_random_phrase(before["hypothesis"].decode(), before["id"].decode(), 0)
+        assert after["hypothesis"].decode() == hypothesis
+        assert hypothesis.startswith(PHRASES)
+        assert inputs(after) == templates.nli_inputs(after["premise"].decode(), hypothesis)
+        assert after["label"] == before["label"]
+
+
+@pytest.mark.parametrize(("name", "parts"), [("nli_anli", 3), ("nli_mnli", 1)])
+def test_tfdss_own_data_has_the_same_form(name, parts, monkeypatch):
+    # The mock knows no sizes.
+    count = 4 * parts
+    monkeypatch.setattr(sources.TfdsUnionSource, "num_input_examples", lambda *_: count)
+    with tfds.testing.mock_data(num_examples=4):
+        found = rows(name, "validation")
+    assert len(found) == count
+    labels = {"entailment", "neutral", "contradiction"}
+    for row in found:
+        assert row["targets_pretokenized"].decode() in labels
+        expected = templates.nli_inputs(row["premise"].decode(), row["hypothesis"].decode())
+        assert inputs(row) == expected
+
+
+def test_labels_follow_tfdss_classes():
+    names = {"anli/r1": ["e", "n", "c"], "multi_nli": ["entailment", "neutral", "contradiction"]}
+    for name, expected in names.items():
+        assert tfds.builder(name).info.features["label"].names == expected
+
+
+def test_unknown_splits():
+    with pytest.raises(ConfigError, match=r"anli/r1.*no split 'dev'"):
+        lookup.get_task("nli_anli").source.get_dataset("dev")
