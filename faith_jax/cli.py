@@ -166,6 +166,19 @@ def _add_data_commands(commands: argparse._SubParsersAction) -> None:
         "--skip-bad-rows", action="store_true", help="pass over bad rows, count and list them"
     )
     prepare.set_defaults(run=_run_prepare)
+    described = commands.add_parser(
+        "describe",
+        help="print the papers' statistics of a data set",
+        description="Counts, averages and extractiveness of whatever splits are at hand.",
+        epilog="examples:\n  %(prog)s faithdial/sample --plot=extractiveness.png\n  %(prog)s "
+        "true_benchmark --raw=true_files",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    described.add_argument("dataset", metavar="DATASET", help="NAME or NAME/CONFIG")
+    described.add_argument("--raw", metavar="FOLDER", help="where the raw files are")
+    described.add_argument("--data-dir", metavar="FOLDER", help="where prepared data goes")
+    described.add_argument("--plot", metavar="PNG", help="draw density over coverage")
+    described.set_defaults(run=_run_describe)
 
 
 def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
@@ -271,6 +284,15 @@ def _run_prepare(options: argparse.Namespace) -> int:
     for line in show_tasks.prepare(
         options.dataset, options.data_dir, options.raw, options.skip_bad_rows
     ):
+        print(line)
+    return 0
+
+
+def _run_describe(options: argparse.Namespace) -> int:
+    _quiet_tensorflow()
+    from faith_jax.runs import describe
+
+    for line in describe.describe(options.dataset, options.data_dir, options.raw, options.plot):
         print(line)
     return 0
 

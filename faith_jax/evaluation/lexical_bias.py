@@ -22,14 +22,14 @@ class Bias(NamedTuple):
       local_mutual_information: p(w, l) * log(p(l | w) / p(l)), in nats; higher = the n-gram
         gives the label away more often.
       probability: p(l | w).
-      count: how often the n-gram occurs with the label.
+      occurrences: how often the n-gram occurs with the label.
     """
 
     ngram: str
     label: str
     local_mutual_information: float
     probability: float
-    count: int
+    occurrences: int
 
 
 def lexical_bias(texts: Sequence[str], labels: Sequence[str], n: int = 2) -> list[Bias]:

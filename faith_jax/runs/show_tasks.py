@@ -88,7 +88,7 @@ def prepare(
       ConfigError: for an unknown data set.
       InputError: for missing or bad raw files.
     """
-    known = {builder.name: builder for builder in _builders()}
+    known = {builder.name: builder for builder in raw_builders()}
     wanted, _, config = name.partition("/")
     if wanted not in known:
         hint = did_you_mean(wanted, known) or f" There are: {', '.join(sorted(known))}."
@@ -107,8 +107,8 @@ def prepare(
     yield str(made.data_dir)
 
 
-def _builders() -> list[type[RawBuilder]]:
-    """Imports all modules of builders and returns their classes."""
+def raw_builders() -> list[type[RawBuilder]]:
+    """Imports all modules of builders and returns the classes over raw data sets."""
     found = []
     for module in pkgutil.iter_modules(builders.__path__):
         members = vars(importlib.import_module(f"{builders.__name__}.{module.name}")).values()

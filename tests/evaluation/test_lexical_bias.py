@@ -9,7 +9,7 @@ def test_closed_form():
     rows = {(r.ngram, r.label): r for r in lexical_bias(["a b", "a c", "a b"], ["x", "y", "y"], 1)}
     # Six occurrences: a 3, b 2, c 1; label x 2, label y 4.
     found = rows["b", "y"]
-    assert (found.count, found.probability) == (1, 0.5)
+    assert (found.occurrences, found.probability) == (1, 0.5)
     expected = 1 / 6 * math.log(0.5 / (4 / 6))
     assert found.local_mutual_information == pytest.approx(expected)
     assert rows["c", "y"].local_mutual_information == pytest.approx(1 / 6 * math.log(1 / (4 / 6)))
@@ -36,7 +36,7 @@ def test_bigrams_in_lower_case_highest_first():
     values = [row.local_mutual_information for row in rows]
     assert values == sorted(values, reverse=True)
     refuting = [row for row in rows if row.label == "REFUTES"]
-    assert (refuting[0].ngram, refuting[0].count) == ("is not", 2)
+    assert (refuting[0].ngram, refuting[0].occurrences) == ("is not", 2)
 
 
 def test_texts_too_short_for_an_ngram():

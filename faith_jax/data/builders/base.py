@@ -210,6 +210,7 @@ def prepared(
     data_dir: str | os.PathLike | None = None,
     raw_folder: str | os.PathLike | None = None,
     bad_rows: BadRows | None = None,
+    fetch: bool = True,
 ) -> tfds.core.DatasetBuilder:
     """Returns the builder with its data prepared, making it where needed.
 
@@ -224,6 +225,7 @@ def prepared(
         else TFDS's manual folder, then their source.
       bad_rows: what to do with bad rows; by default preparing stops at the first. Data that is
         prepared already is taken as it is, and the rows that were skipped then are counted.
+      fetch: False = raw files that are not at hand are an error, whether they have a URL or not.
 
     Raises:
       InputError: for an unknown config, missing or bad raw files, an unwritable `data_dir`.
@@ -244,7 +246,7 @@ def prepared(
         return _with_skipped(builder, bad_rows)
     folder = pathlib.Path(named) if named else default_manual_folder(builder)
     try:
-        paths = raw_paths(builder, [folder], fetch=made_from is None)
+        paths = raw_paths(builder, [folder], fetch=fetch and made_from is None)
     except InputError:
         if made_from is None or raw_folder is not None:
             raise

@@ -1,0 +1,168 @@
+"""The run `describe`: the papers' statistics of whatever data is at hand."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import tabulate
+import tensorflow_datasets as tfds
+
+from faith_jax.data.builders.base import prepared
+from faith_jax.data.raw.true.corpora import CORPORA
+from faith_jax.errors import ConfigError, InputError, did_you_mean
+from faith_jax.evaluation import dataset_statistics as tables
+from faith_jax.evaluation.dataset_statistics import Splits, Table
+from faith_jax.runs.show_tasks import raw_builders
+from faith_jax.tasks import sources
+
+# For each data set: what is counted, and the fields of its responses and knowledge.
+_COUNTED = {
+    "begin": ("source", "begin_label"),
+    "begin_2021": ("begin_label",),
+    "dialfact": ("response_label", "type_label", "data_type"),
+    "faith_critic": ("source", "label"),
+    "nli": ("label",),
+    "npov_errors": ("error",),
+    "procon_npov": ("topic",),
+    "true_benchmark": ("corpus", "label"),
+}
+
+
+def describe(
+    name: str,
+    data_dir: str | None = None,
+    raw_folder: str | None = None,
+    plot: str | None = None,
+) -> Iterator[str]:
+    """Yields the lines of a data set's tables.
+
+    Args:
+      name: `<builder>` or `<builder>/<config>`; `true_benchmark` alone describes every corpus
+        that is at hand.
+      data_dir: the folder for prepared data; None = FAITH_JAX_DATA_DIR or TFDS's own.
+      raw_folder: where the raw files are.
+      plot: a PNG file to write with density over coverage of every response.
+
+    Raises:
+      ConfigError: for an unknown data set, and a plot of one without knowledge.
+      InputError: for missing or bad raw files.
+    """
+    wanted, _, config = name.partition("/")
+    known = {builder.name: builder for builder in raw_builders()}
+    if wanted not in known:
+        raise ConfigError(
+            f"There is no data set {wanted!r}.{did_you_mean(wanted, known)} There are: "
+            f"{', '.join(sorted(known))}."
+        )
+    builder, data_dir = known[wanted], data_dir or sources.data_dir()
+    if wanted == "true_benchmark" and config in ("", "sample"):
+        corpora = _true_corpora(builder, config, data_dir, raw_folder)
+        yield _printed(tables.true_table(corpora))
+        return
+    config = config or next(iter(builder.builder_configs))
+    made = prepared(builder, config, data_dir, raw_folder)
+    splits = {split: _examples(made, split) for split in made.info.splits}
+    for table in _tables(wanted, splits):
+        yield _printed(table)
+        yield ""
+    if plot:
+        yield _plot(wanted, splits, pathlib.Path(plot))
+
+
+def _true_corpora(
+    builder: Any, config: str, data_dir: str | None, raw_folder: str | None
+) -> dict[str, list[dict[str, Any]]]:
+    found, errors = {}, []
+    for corpus in CORPORA:
+        part = f"{corpus}_sample" if config else corpus
+        try:
+            made = prepared(builder, part, data_dir, raw_folder, fetch=False)
+        except InputError as error:
+            errors.append(error)
+            continue
+        found[corpus] = _examples(made, "test")
+    if not found:
+        raise errors[0]
+    return found
+
+
+def _tables(name: str, splits: Splits) -> Iterator[Table]:
+    if name == "faithdial":
+        yield tables.faithdial_table(splits)
+    else:
+        fields = _COUNTED[name]
+        yield tables.count_table(f"{name}: examples by {', '.join(fields)}", splits, fields)
+    if name == "dialfact":
+        claims = [example for examples in splits.values() for example in examples]
+        yield tables.bias_table(claims, "response", "response_label")
+    if name in _KNOWLEDGE:
+        yield tables.extractiveness_table(splits, _response, _KNOWLEDGE[name])
+
+
+def _response(example: Any) -> str:
+    return example.get("response") or example["generated_text"]
+
+
+_KNOWLEDGE = {
+    "begin": lambda example: example["knowledge"],
+    "begin_2021": lambda example: example["knowledge"],
+    "faithdial": lambda example: example["knowledge"],
+    "faith_critic": lambda example: example["knowledge"],
+    "dialfact": lambda example: " ".join(example["evidence"]),
+    "procon_npov": lambda e: " ".join([*e["pro_arguments"], *e["con_arguments"]]),
+    "true_benchmark": lambda example: example["grounding"],
+}
+
+
+def _examples(builder: tfds.core.DatasetBuilder, split: str) -> list[dict[str, Any]]:
+    rows = tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False))
+    return [{name: _plain(value) for name, value in row.items()} for row in rows]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if getattr(value, "ndim", 0):
+        return [_plain(item) for item in value]
+    return value.item() if hasattr(value, "item") else value
+
+
+def _printed(table: Table) -> str:
+    rows = [[_cell(value) for value in row] for row in table.rows]
+    align = ["left" if isinstance(value, str) else "right" for value in table.rows[0]]
+    printed = tabulate.tabulate(rows, table.columns, disable_numparse=True, colalign=align)
+    return f"{table.title}\n{printed}"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
+
+
+def _plot(name: str, splits: Splits, path: pathlib.Path) -> str:
+    """Draws density over coverage, one panel a split, and returns the file's path."""
+    if name not in _KNOWLEDGE:
+        raise ConfigError(f"--plot: {name} has no knowledge that a response could copy.")
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    from faith_jax.evaluation.extractiveness import extractiveness
+
+    figure, axes = pyplot.subplots(1, len(splits), figsize=(4 * len(splits), 3.5), squeeze=False)
+    for panel, (split, examples) in zip(axes[0], splits.items(), strict=True):
+        found = [extractiveness(_response(e), _KNOWLEDGE[name](e)) for e in examples]
+        panel.scatter([f.coverage for f in found], [f.density for f in found], s=12, alpha=0.4)
+        panel.set(xlabel="coverage", ylabel="density", title=f"{split} ({len(found):,})")
+        panel.set_xlim(-0.02, 1.02)
+    figure.suptitle(f"Extractiveness of {name}")
+    figure.tight_layout()
+    try:
+        figure.savefig(path, format="png", dpi=150)
+    except OSError as error:
+        raise ConfigError(f"--plot: {path}: cannot be written ({error.strerror}).") from None
+    finally:
+        pyplot.close(figure)
+    return str(path)

@@ -1,0 +1,70 @@
+import pytest
+
+from faith_jax.evaluation import dataset_statistics as tables
+
+
+def turn(dialogue, history, response, knowledge="k", original=""):
+    return {
+        "dialogue": dialogue,
+        "history": history,
+        "response": response,
+        "knowledge": knowledge,
+        "original_response": original,
+    }
+
+
+def test_faithdials_table_counts_the_utterances_of_each_dialogue():
+    examples = [
+        turn(0, ["s one"], "w one two", original="x"),
+        turn(0, ["s one", "w one two", "s"], "w four words now"),
+        turn(1, ["s a b c"], "w"),
+    ]
+    rows = {row[0]: row[1] for row in tables.faithdial_table({"train": examples}).rows}
+    assert rows["turns"] == 4 + 2
+    assert rows["conversations"] == 2
+    assert rows["turns per conversation"] == 3
+    # Wizard: 3, 4, 1 words; Seeker: "s one", "s", "s a b c".
+    assert rows["average words of the Wizard"] == pytest.approx((3 + 4 + 1) / 3)
+    assert rows["average words of the Seeker"] == pytest.approx((2 + 1 + 4) / 3)
+    assert rows["average words of the knowledge"] == 1
+    assert rows["edited Wizard turns (%)"] == pytest.approx(100 / 3)
+
+
+def test_counts_of_combinations_and_their_total():
+    splits = {
+        "train": [{"a": "x", "b": 1}, {"a": "x", "b": 1}, {"a": "y", "b": 0}],
+        "test": [{"a": "y", "b": 1}],
+    }
+    table = tables.count_table("T", splits, ("a", "b"))
+    assert table.columns == ("a", "b", "train", "test")
+    assert table.rows == (
+        ("x", "1", 2, 0),
+        ("y", "0", 1, 0),
+        ("y", "1", 0, 1),
+        ("all", "", 3, 1),
+    )
+
+
+def test_trues_table():
+    corpora = {"q2": [{"label": 1}] * 628 + [{"label": 0}] * 460}
+    ((name, consistent, share, inconsistent, rest, total),) = tables.true_table(corpora).rows
+    assert (name, consistent, inconsistent, total) == ("q2", 628, 460, 1088)
+    assert (round(share, 1), round(rest, 1)) == (57.7, 42.3)
+
+
+def test_extractiveness_leaves_out_what_is_undefined():
+    splits = {"test": [{"r": "a b", "k": "a b"}, {"r": "x", "k": "a b"}, {"r": "?", "k": "a"}]}
+    table = tables.extractiveness_table(splits, lambda e: e["r"], lambda e: e["k"])
+    assert table.rows == (
+        ("test", "coverage", 0.5, 0.25, 0.5, 0.75),
+        ("test", "density", 1.0, 0.5, 1.0, 1.5),
+    )
+
+
+def test_bigrams_of_each_label():
+    examples = [{"c": "is not", "l": "n"}, {"c": "is not", "l": "n"}, {"c": "is so", "l": "y"}]
+    table = tables.bias_table(examples, "c", "l", count=1)
+    assert [(row[0], row[1], row[4]) for row in table.rows] == [
+        ("n", "is not", 2),
+        ("y", "is so", 1),
+    ]

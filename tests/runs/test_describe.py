@@ -1,0 +1,71 @@
+import pytest
+
+from faith_jax.cli import main
+from tests.paths import REAL, needs_shared
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAITH_JAX_DATA_DIR", str(folder))
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+            patch.setenv(name, "http://127.0.0.1:9")
+        yield folder
+
+
+def run(capsys, *arguments):
+    """Returns the exit status, the lines of standard output, and the errors."""
+    status = main(["describe", *map(str, arguments)])
+    output, errors = capsys.readouterr()
+    return status, output.splitlines(), errors
+
+
+def test_faithdials_sample_and_its_plot(capsys, tmp_path):
+    status, lines, _ = run(capsys, "faithdial/sample", f"--plot={tmp_path / 'plot.png'}")
+    assert status == 0
+    assert lines[0] == "FaithDial (Dziri 2022, table 2)"
+    assert any(line.split() == ["conversations", "6", "2", "2"] for line in lines)
+    assert lines[-1] == str(tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_dialfacts_sample_has_counts_bigrams_and_extractiveness(capsys):
+    status, lines, _ = run(capsys, "dialfact/sample")
+    assert status == 0
+    assert "Local mutual information (Gupta 2022, table 2)" in lines
+    assert "Extractiveness (Dziri 2022, figure 3)" in lines
+    assert any(line.split() == ["all", "8", "8"] for line in lines)
+
+
+def test_every_corpus_of_true_that_is_at_hand(capsys):
+    status, lines, _ = run(capsys, "true_benchmark/sample")
+    assert (status, len(lines)) == (0, 3 + 11)
+    status, _, errors = run(capsys, "true_benchmark")
+    assert status == 2
+    assert "human_annotations_sentence.json: no such file" in errors
+
+
+@needs_shared
+def test_real_files(capsys):
+    status, lines, _ = run(capsys, "true_benchmark", f"--raw={REAL / 'qags'}")
+    assert status == 0
+    assert lines[-1].split() == ["qags_c", "113", "48.09", "122", "51.91", "235"]
+    status, lines, _ = run(capsys, "begin", f"--raw={REAL / 'begin'}")
+    counts = {tuple(line.split()[:-1]): line.split()[-1] for line in lines if line}
+    assert counts["wow", "Fully", "attributable"] == "180"
+    assert counts["all",] == "1,229"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("faithdail",), "Did you mean 'faithdial'"),
+        (("npov_errors/sample", "--plot=x.png"), "--plot: npov_errors has no knowledge"),
+        (("faithdial/sample", "--plot=/nowhere/x.png"), "/nowhere/x.png: cannot be written"),
+    ],
+)
+def test_mistakes_are_one_line_and_status_2(capsys, arguments, message):
+    status, _, errors = run(capsys, *arguments)
+    assert status == 2
+    assert message in errors.strip().splitlines()[-1]
