@@ -159,9 +159,7 @@ def _add_data_commands(commands: argparse._SubParsersAction) -> None:
         "--skip-bad-rows\n  %(prog)s true_benchmark/summeval --raw=true_csv_files",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    prepare.add_argument("dataset", metavar="DATASET", help="NAME or NAME/CONFIG")
-    prepare.add_argument("--raw", metavar="FOLDER", help="where the raw files are")
-    prepare.add_argument("--data-dir", metavar="FOLDER", help="where prepared data goes")
+    _add_dataset_arguments(prepare)
     prepare.add_argument(
         "--skip-bad-rows", action="store_true", help="pass over bad rows, count and list them"
     )
@@ -174,11 +172,15 @@ def _add_data_commands(commands: argparse._SubParsersAction) -> None:
         "true_benchmark --raw=true_files",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    described.add_argument("dataset", metavar="DATASET", help="NAME or NAME/CONFIG")
-    described.add_argument("--raw", metavar="FOLDER", help="where the raw files are")
-    described.add_argument("--data-dir", metavar="FOLDER", help="where prepared data goes")
+    _add_dataset_arguments(described)
     described.add_argument("--plot", metavar="PNG", help="draw density over coverage")
     described.set_defaults(run=_run_describe)
+
+
+def _add_dataset_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("dataset", metavar="DATASET", help="NAME or NAME/CONFIG")
+    command.add_argument("--raw", metavar="FOLDER", help="where the raw files are")
+    command.add_argument("--data-dir", metavar="FOLDER", help="where prepared data goes")
 
 
 def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:

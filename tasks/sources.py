@@ -29,7 +29,26 @@ def data_dir() -> str | None:
     return os.path.expanduser(folder) if folder else None
 
 
-class PreparedTfdsSource(seqio.DataSource):
+class _UnshardedSource(seqio.DataSource):
+    """A source whose data is not split into files that hosts could share out."""
+
+    @property
+    def supports_arbitrary_sharding(self) -> bool:
+        """False: SeqIO deals the examples out itself."""
+        return False
+
+    def list_shards(self, split: str) -> Sequence[str]:
+        """Returns one name."""
+        return [split]
+
+    @staticmethod
+    def _dealt_out(dataset: tf.data.Dataset, shard_info: seqio.ShardInfo | None) -> tf.data.Dataset:
+        if shard_info and shard_info.num_shards > 1:
+            return dataset.shard(shard_info.num_shards, shard_info.index)
+        return dataset
+
+
+class PreparedTfdsSource(_UnshardedSource):
     """Reads one config of a TFDS builder, preparing it first where that is not done.
 
     Nothing is touched before splits, sizes or examples are asked for. Examples come in the
@@ -72,15 +91,6 @@ class PreparedTfdsSource(seqio.DataSource):
         """The splits that have examples."""
         return tuple(self.builder().info.splits)
 
-    @property
-    def supports_arbitrary_sharding(self) -> bool:
-        """False: SeqIO deals the examples out itself."""
-        return False
-
-    def list_shards(self, split: str) -> Sequence[str]:
-        """Returns one name: the data is not split into files that hosts could share out."""
-        return [split]
-
     def num_input_examples(self, split: str) -> int:
         """Returns the number of examples in a split."""
         return self._checked_splits(self.builder(), split)[split].num_examples
@@ -100,9 +110,7 @@ class PreparedTfdsSource(seqio.DataSource):
         builder = self.builder()
         self._checked_splits(builder, split)
         dataset = builder.as_dataset(split=split, shuffle_files=False)
-        if shard_info and shard_info.num_shards > 1:
-            dataset = dataset.shard(shard_info.num_shards, shard_info.index)
-        return dataset
+        return self._dealt_out(dataset, shard_info)
 
     def _checked_splits(self, builder: tfds.core.DatasetBuilder, split: str) -> Any:
         splits = builder.info.splits
@@ -118,7 +126,7 @@ class PreparedTfdsSource(seqio.DataSource):
         return f"PreparedTfdsSource({self._name}/{self._config})"
 
 
-class TfdsUnionSource(seqio.DataSource):
+class TfdsUnionSource(_UnshardedSource):
     """Reads data sets that TFDS itself has, one after the other, as one.
 
     TFDS fetches and prepares them when they are first read.
@@ -140,15 +148,6 @@ class TfdsUnionSource(seqio.DataSource):
     def is_at_hand(self) -> bool:
         """Returns whether all of them are prepared."""
         return all(self._builder(name).info.splits for name in self._names)
-
-    @property
-    def supports_arbitrary_sharding(self) -> bool:
-        """False: SeqIO deals the examples out itself."""
-        return False
-
-    def list_shards(self, split: str) -> Sequence[str]:
-        """Returns one name: the data is not split into files that hosts could share out."""
-        return [split]
 
     def num_input_examples(self, split: str) -> int:
         """Returns the number of examples in a split."""
@@ -183,9 +182,7 @@ class TfdsUnionSource(seqio.DataSource):
         dataset = parts[0]
         for part in parts[1:]:
             dataset = dataset.concatenate(part)
-        if shard_info and shard_info.num_shards > 1:
-            dataset = dataset.shard(shard_info.num_shards, shard_info.index)
-        return dataset
+        return self._dealt_out(dataset, shard_info)
 
     def _builder(self, name: str) -> tfds.core.DatasetBuilder:
         return tfds.builder(name, data_dir=data_dir())

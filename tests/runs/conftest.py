@@ -67,3 +67,14 @@ def read_item(folder):
         return reader.restore(
             folder, args=ocp.args.PyTreeRestore(item=template, restore_args=arguments)
         )
+
+
+@pytest.fixture(scope="module")
+def offline_data_dir(tmp_path_factory):
+    """A fresh folder for prepared data, on a machine that reaches no network."""
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAITH_JAX_DATA_DIR", str(folder))
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+            patch.setenv(name, "http://127.0.0.1:9")
+        yield folder

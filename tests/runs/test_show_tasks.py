@@ -6,15 +6,7 @@ from faith_jax.cli import main
 from faith_jax.data.samples import sample_folder
 from faith_jax.tasks import lookup
 
-
-@pytest.fixture(scope="module", autouse=True)
-def data_dir(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FAITH_JAX_DATA_DIR", str(folder))
-        for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
-            patch.setenv(name, "http://127.0.0.1:9")
-        yield folder
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
 
 def run(capsys, *arguments):
