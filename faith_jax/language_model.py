@@ -92,6 +92,13 @@ class LanguageModel:
         self.module = Transformer(config)
         self.params = jax.tree.map(jnp.asarray, params)
 
+    def __repr__(self) -> str:
+        c, size = self.config, sum(leaf.size for leaf in jax.tree.leaves(self.params))
+        return (
+            f"LanguageModel({size:,} parameters: {c.num_encoder_layers}+{c.num_decoder_layers} "
+            f"layers, emb_dim {c.emb_dim}, vocab_size {c.vocab_size:,})"
+        )
+
     def logits(self, encoder_input_tokens: Any, decoder_input_tokens: Any) -> np.ndarray:
         """Returns the logits of each next token, teacher-forced.
 

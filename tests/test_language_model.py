@@ -35,6 +35,11 @@ def model():
     return LanguageModel(CONFIG, tiny.model_and_params(CONFIG)[1])
 
 
+def test_a_model_shows_its_size(model):
+    size = sum(leaf.size for leaf in jax.tree.leaves(model.params))
+    assert repr(model).startswith(f"LanguageModel({size:,} parameters: 1+1 layers, emb_dim ")
+
+
 def test_logits_are_the_modules(model):
     expected = tiny.logits(model.module, model.params, INPUTS, np.ones_like(TARGETS), TARGETS)
     found = model.logits(INPUTS, TARGETS)
