@@ -1,3 +1,11 @@
 """SeqIO tasks and mixtures. Importing this package registers all of them."""
 
-from faith_jax.tasks import begin, dialfact, faithdial, nli, npov, true_benchmark  # noqa: F401
+from faith_jax.tasks import (  # noqa: F401
+    begin,
+    dialfact,
+    dialogue,
+    faithdial,
+    nli,
+    npov,
+    true_benchmark,
+)

@@ -16,13 +16,16 @@ from faith_jax.tasks import sources
 Example = dict[str, tf.Tensor]
 
 
-def raw_source(module: str, builder: str, config: str) -> sources.PreparedTfdsSource:
+def raw_source(
+    module: str, builder: str, config: str, name: str = ""
+) -> sources.PreparedTfdsSource:
     """Returns a source over a builder of `faith_jax.data.builders`, which is imported when read.
 
     Args:
       module: the builder's module, such as "faithdial".
-      builder: its class, such as "FaithCritic"; its name is `faith_critic`.
+      builder: its class, such as "FaithCritic".
       config: the name of a config.
+      name: the builder's; empty = what its class makes of it, such as `faith_critic`.
     """
 
     def prepare(config: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
@@ -31,7 +34,7 @@ def raw_source(module: str, builder: str, config: str) -> sources.PreparedTfdsSo
         found = importlib.import_module(f"faith_jax.data.builders.{module}")
         return base.prepared(getattr(found, builder), config, data_dir=data_dir)
 
-    name = re.sub(r"(?<=[a-z])(?=[A-Z0-9])", "_", builder).lower()
+    name = name or re.sub(r"(?<=[a-z])(?=[A-Z0-9])", "_", builder).lower()
     return sources.PreparedTfdsSource(prepare, name=name, config=config)
 
 

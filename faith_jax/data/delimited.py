@@ -65,7 +65,7 @@ def _named(
         place = f"{path}:{line}"
         if isinstance(cells, list) and len(cells) != len(header):
             cells = InputError(
-                f"{place}: expected {len(header)} columns ({', '.join(header)}), got "
+                f"{place}: expected {len(header)} columns ({_listed(header)}), got "
                 f"{len(cells)}; {remedy}."
             )
         if isinstance(cells, InputError):
@@ -86,12 +86,17 @@ def _header(
         if column not in header:
             raise InputError(
                 f"{path}:{line}: column '{column}' is missing.{did_you_mean(column, header)} "
-                f"The columns are: {', '.join(header)}."
+                f"The columns are: {_listed(header)}."
             )
     twice = next((name for name in header if header.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"{path}:{line}: column '{twice}' is there twice; rename or drop one.")
+        raise InputError(f"{path}:{line}: column {twice!r} is there twice; rename or drop one.")
     return header
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Returns names in one line, those with line breaks and the like in quotes."""
+    return ", ".join(name if name.isprintable() else repr(name) for name in names)
 
 
 def _unquoted_records(path: str | pathlib.Path) -> Iterator[_Record]:

@@ -76,6 +76,24 @@ def checked_text(value: Any, field: str, place: str, remedy: str = "") -> str:
     return value.strip()
 
 
+def optional_text(row: Mapping[str, Any], field: str, place: str) -> str:
+    """Returns a text field, stripped; one that is missing, null or blank is "".
+
+    Raises:
+      InputError: for another type.
+
+    >>> optional_text({"persona": " "}, "persona", "train.json: [0]")
+    ''
+    """
+    blank = row.get(field) is None or is_blank(row[field])
+    return "" if blank else text_field(row, field, place)
+
+
+def is_blank(value: Any) -> bool:
+    """Returns whether a value is a text of nothing but white space."""
+    return isinstance(value, str) and not value.strip()
+
+
 def list_field(
     row: Mapping[str, Any],
     field: str,
@@ -102,6 +120,47 @@ def list_field(
         raise field_error(place, field, f"a list with {article} {of} each", value)
     if len(value) < minimum:
         raise field_error(place, field, f"a list of at least one {of}", value, remedy)
+    return value
+
+
+def integer_field(
+    row: Mapping[str, Any], field: str, place: str, default: int | None = None
+) -> int:
+    """Returns a field that holds a whole number; true and false count as 1 and 0.
+
+    Args:
+      row: the row.
+      field: the field's name.
+      place: where the row stands, as `path:line`.
+      default: what a missing or null field means; None = the field is required.
+
+    Raises:
+      InputError: for a missing field and for another type.
+
+    >>> integer_field({"status": True}, "status", "a.json: [0]")
+    1
+    """
+    if default is not None and row.get(field) is None:
+        return default
+    value = required(row, field, place)
+    if not isinstance(value, int) or not -(2**63) <= value < 2**63:
+        raise field_error(place, field, "a whole number of 64 bits", value)
+    return int(value)
+
+
+def object_field(
+    row: Mapping[str, Any], field: str, place: str, optional: bool = False
+) -> Mapping[str, Any]:
+    """Returns a field that holds an object; with `optional`, a missing or null one is empty.
+
+    Raises:
+      InputError: for a missing field and for another type.
+    """
+    if optional and row.get(field) is None:
+        return {}
+    value = required(row, field, place)
+    if not isinstance(value, dict):
+        raise field_error(place, field, "an object", value)
     return value
 
 

@@ -67,6 +67,34 @@ def read_object(
         raise InputError(f"{path}: holds no items; expected {_what(key, 'start_map')}.")
 
 
+def read_arrays(
+    path: str | pathlib.Path, key: str, bad_rows: BadRows | None = None
+) -> Iterator[tuple[str, Row]]:
+    """Yields the objects of all arrays that an object holds, each with its array's name.
+
+    Args:
+      path: the file, which is read once for each array.
+      key: of the object in the file's object, with dots between nested keys.
+      bad_rows: what to do with an item that is no object; by default reading stops.
+
+    Raises:
+      InputError: as `read_array` does.
+    """
+    names = list(_streamed(path, _keys, key, key, "start_map"))
+    if not names:
+        raise InputError(f"{path}: holds no items; expected {_what(key, 'start_map')}.")
+    for name in names:
+        for row in read_array(path, f"{key}.{name}", bad_rows):
+            yield name, row
+
+
+def _keys(file: IO[bytes], key: str, use_float: bool) -> Iterator[str]:
+    """Yields the names that the object `key` holds."""
+    for prefix, event, value in ijson.parse(file, use_float=use_float):
+        if event == "map_key" and prefix == key:
+            yield value
+
+
 def _streamed(
     path: str | pathlib.Path, read: Any, prefix: str, key: str, event: str
 ) -> Iterator[Any]:

@@ -49,4 +49,9 @@ def _parse(text: str, place: str) -> dict[str, Any]:
         raise InputError(f"{place}: not valid JSON: {error}.") from None
     if not isinstance(row, dict):
         raise InputError(f"{place}: expected a JSON object, got {shown(row)}.")
+    if "\\ud" in text.lower():  # the escape of half a surrogate pair, which is no character
+        try:
+            json.dumps(row, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            raise InputError(f"{place}: holds half of a surrogate pair, no character.") from None
     return row

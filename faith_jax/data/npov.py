@@ -223,13 +223,8 @@ def _argument(item: Any, field: str, place: str) -> Argument:
             fields.checked_text(text, f"{field}.paraphrases[{i}]", place)
             for i, text in enumerate(paraphrases)
         ),
-        explanation=_optional_text(inner, f"{field}.explanation", place),
+        explanation=fields.optional_text(inner, f"{field}.explanation", place),
     )
-
-
-def _optional_text(row: Mapping[str, Any], field: str, place: str) -> str:
-    """Returns a field's text; missing, null and empty all mean that there is none."""
-    return "" if row.get(field) == "" else fields.text_field(row, field, place, default="")
 
 
 def _response(row: Mapping[str, Any], place: str, topics: dict[str, Topic]) -> WrittenResponse:

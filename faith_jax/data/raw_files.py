@@ -165,7 +165,8 @@ def _opened_member(archive: pathlib.Path, member: str) -> Iterator[IO[bytes]]:
             yield source
         return
     with tarfile.open(archive) as tarred:
-        extracted = tarred.extractfile(member)
+        names = (name for name in tarred.getnames() if name.removeprefix("./") == member)
+        extracted = tarred.extractfile(next(names, member))
         if extracted is None:
             raise KeyError(f"{member} is no file")
         with extracted:

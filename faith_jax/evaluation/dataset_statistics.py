@@ -66,6 +66,31 @@ def _dialogue_statistics(examples: Sequence[Example]) -> dict[str, float]:
     }
 
 
+def dialogue_table(title: str, splits: Splits) -> Table:
+    """Returns sizes and average lengths of dialogues whose examples are single turns.
+
+    Args:
+      title: of the table.
+      splits: the examples, with `dialogue`, `history`, `knowledge` and `response`.
+    """
+    columns = [_turn_statistics(examples) for examples in splits.values()]
+    rows = tuple((label, *(column[label] for column in columns)) for label in columns[0])
+    return Table(title, ("", *splits), rows)
+
+
+def _turn_statistics(examples: Sequence[Example]) -> dict[str, float]:
+    return {
+        "examples": len(examples),
+        "conversations": len({example["dialogue"] for example in examples}),
+        "average words of the response": _average_words(e["response"] for e in examples),
+        "average words of the history": _average_words(" ".join(e["history"]) for e in examples),
+        "average words of the knowledge": _average_words(
+            e["knowledge"] for e in examples if e["knowledge"]
+        ),
+        "without knowledge (%)": 100 * statistics.fmean(not e["knowledge"] for e in examples),
+    }
+
+
 def _average_words(texts: Iterable[str]) -> float:
     counts = [len(lower_words(text)) for text in texts]
     return statistics.fmean(counts) if counts else float("nan")

@@ -15,16 +15,22 @@ from faith_jax.evaluation.dataset_statistics import Splits, Table
 from faith_jax.runs.show_tasks import raw_builders
 from faith_jax.tasks import sources
 
-# For each data set: what is counted, and the fields of its responses and knowledge.
+# Data sets whose examples are turns of dialogues.
+_DIALOGUES = ("cmu_dog", "multidoc2dial", "topical_chat", "wizard_of_wikipedia")
+# For each data set: what is counted.
 _COUNTED = {
     "begin": ("source", "begin_label"),
     "begin_2021": ("begin_label",),
+    "cmu_dog": ("film",),
     "dialfact": ("response_label", "type_label", "data_type"),
     "faith_critic": ("source", "label"),
+    "multidoc2dial": ("domain", "dialogue_act"),
     "nli": ("label",),
     "npov_errors": ("error",),
     "procon_npov": ("topic",),
+    "topical_chat": ("config",),
     "true_benchmark": ("corpus", "label"),
+    "wizard_of_wikipedia": ("wizard_eval",),
 }
 
 
@@ -87,6 +93,8 @@ def _true_corpora(
 
 
 def _tables(name: str, splits: Splits) -> Iterator[Table]:
+    if name in _DIALOGUES:
+        yield tables.dialogue_table(name, splits)
     if name == "faithdial":
         yield tables.faithdial_table(splits)
     else:
@@ -111,12 +119,16 @@ _KNOWLEDGE = {
     "dialfact": lambda example: " ".join(example["evidence"]),
     "procon_npov": lambda e: " ".join([*e["pro_arguments"], *e["con_arguments"]]),
     "true_benchmark": lambda example: example["grounding"],
+    **dict.fromkeys(_DIALOGUES, lambda example: example["knowledge"]),
 }
 
 
 def _examples(builder: tfds.core.DatasetBuilder, split: str) -> list[dict[str, Any]]:
     rows = tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False))
-    return [{name: _plain(value) for name, value in row.items()} for row in rows]
+    return [
+        {name: _plain(value) for name, value in row.items() if not name.startswith("passage_")}
+        for row in rows  # the passages of Wizard of Wikipedia are gigabytes that no table needs
+    ]
 
 
 def _plain(value: Any) -> Any:

@@ -193,3 +193,12 @@ def test_text_behind_a_closing_quote(tmp_path):
         list(read_csv(path, ("a",)))
     bad_rows = BadRows(skip=True)
     assert [row.fields["a"] for row in read_csv(path, ("a",), bad_rows)] == ["3"]
+
+
+def test_odd_column_names_stay_in_one_line(tmp_path):
+    path = write(tmp_path, 'a,"b\rc"\n1\n')
+    with pytest.raises(InputError, match=r"The columns are: a, 'b\\rc'\.") as caught:
+        list(read_csv(path, ("x",)))
+    assert len(str(caught.value).splitlines()) == 1
+    with pytest.raises(InputError, match=r"expected 2 columns \(a, 'b\\rc'\), got 1"):
+        list(read_csv(path, ("a",)))

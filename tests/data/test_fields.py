@@ -72,3 +72,36 @@ def test_texts():
 
 def test_long_values_are_cut_in_messages():
     assert fields.shown("x" * 100) == '"' + "x" * 56 + "..."
+
+
+def test_optional_texts():
+    row = {"a": " text ", "b": None, "c": " \t", "d": 3}
+    assert [fields.optional_text(row, name, "f:1") for name in "abcx"] == ["text", "", "", ""]
+    with pytest.raises(InputError, match="f:1: field 'd': expected a text"):
+        fields.optional_text(row, "d", "f:1")
+
+
+def test_integer_fields():
+    row = {"a": 3, "b": True, "c": None}
+    assert [fields.integer_field(row, name, "f:1") for name in "ab"] == [3, 1]
+    assert [fields.integer_field(row, name, "f:1", default=7) for name in "acx"] == [3, 7, 7]
+    for value in (1.0, "3", None, 2**63, -(2**63) - 1):
+        with pytest.raises(InputError, match="f:1: field 'a': expected a whole number of 64 bits"):
+            fields.integer_field({"a": value}, "a", "f:1")
+    assert fields.integer_field({"a": -(2**63)}, "a", "f:1") == -(2**63)
+
+
+def test_object_fields():
+    assert fields.object_field({"a": {"b": 1}}, "a", "f:1") == {"b": 1}
+    assert fields.object_field({"a": None}, "a", "f:1", optional=True) == {}
+    with pytest.raises(InputError, match="f:1: field 'a' is missing"):
+        fields.object_field({}, "a", "f:1")
+    for optional in (False, True):
+        with pytest.raises(InputError, match="f:1: field 'a': expected an object"):
+            fields.object_field({"a": []}, "a", "f:1", optional=optional)
+
+
+def test_blank_texts():
+    assert [fields.is_blank(value) for value in ("", " \n", "x", None, 0)] == [True] * 2 + [
+        False
+    ] * 3

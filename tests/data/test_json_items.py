@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax.data.json_items import read_array, read_object
+from faith_jax.data.json_items import read_array, read_arrays, read_object
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import InputError
 
@@ -170,3 +170,26 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     )
     count, kilobytes = map(int, done.stdout.split())
     assert (count, kilobytes < 4_000) == (20_000, True)
+
+
+def test_arrays_of_an_object(tmp_path):
+    path = write(tmp_path, {"x": {"c": [{}]}, "data": {"a": [{"n": 1}], "b": [{"n": 2}, {"n": 3}]}})
+    found = [(name, row.fields["n"], row.place) for name, row in read_arrays(path, "data")]
+    assert found == [
+        ("a", 1, f"{path}: data.a[0]"),
+        ("b", 2, f"{path}: data.b[0]"),
+        ("b", 3, f"{path}: data.b[1]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"data": {}}, "holds no items; expected an object 'data' of JSON objects"),
+        ({"data": []}, "expected an object 'data' of JSON objects, got an array"),
+        ({"other": {"a": [{}]}}, "has no 'data'; expected an object 'data'"),
+    ],
+)
+def test_an_object_without_arrays(tmp_path, content, message):
+    with pytest.raises(InputError, match=rf"items\.json: {message}"):
+        list(read_arrays(write(tmp_path, content), "data"))

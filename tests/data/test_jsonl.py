@@ -73,3 +73,10 @@ def test_bad_lines_can_be_skipped_and_counted(tmp_path):
     assert [row.fields["a"] for row in jsonl.read_jsonl(path, bad_rows)] == [1, 2]
     assert bad_rows.count == 3
     assert [m.removeprefix(f"{path}:")[0] for m in bad_rows.messages] == ["2", "3", "4"]
+
+
+def test_half_of_a_surrogate_pair_is_no_text(tmp_path):
+    path = write(tmp_path, b'{"a": "\\ud83d\\ude00 \\\\ud800"}\n{"a": ["\\uD83D"]}\n')
+    bad_rows = BadRows(skip=True)
+    assert [row.fields["a"] for row in jsonl.read_jsonl(path, bad_rows)] == ["\U0001f600 \\ud800"]
+    assert bad_rows.messages == [f"{path}:2: holds half of a surrogate pair, no character."]

@@ -147,6 +147,15 @@ def test_one_member_of_an_archive_is_taken_and_nothing_else(tmp_path, site, name
     assert not (tmp_path / "evil").exists()
 
 
+def test_a_member_below_the_archives_dot(tmp_path, site):
+    folder, url = site
+    packed = tarred({"./a.tsv": CONTENT})
+    (folder / "d.tgz").write_bytes(packed)
+    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
+    found = obtain(tmp_path, RawFile("a.tsv", f"{url}/d.tgz", checksum, member="a.tsv"))
+    assert found["a.tsv"].read_bytes() == CONTENT
+
+
 @ARCHIVES
 def test_an_archive_without_the_member(tmp_path, site, name, pack):
     folder, url = site

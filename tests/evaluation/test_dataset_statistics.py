@@ -68,3 +68,17 @@ def test_bigrams_of_each_label():
         ("n", "is not", 2),
         ("y", "is so", 1),
     ]
+
+
+def test_dialogue_table_counts_turns_and_what_has_no_knowledge():
+    examples = [turn("a", ["x y"], "one two"), turn("a", [], "one", ""), turn("b", ["x"], "1 2 3")]
+    rows = {
+        row[0]: row[1:]
+        for row in tables.dialogue_table("T", {"s": examples, "t": examples[:1]}).rows
+    }
+    assert rows["examples"] == (3, 1)
+    assert rows["conversations"] == (2, 1)
+    assert rows["average words of the response"] == (2, 2)
+    assert rows["average words of the history"] == (1, 2)
+    assert rows["average words of the knowledge"] == (1, 1)
+    assert rows["without knowledge (%)"] == (pytest.approx(100 / 3), 0)

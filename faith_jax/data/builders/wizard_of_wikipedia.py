@@ -1,0 +1,14 @@
+"""The TFDS builder `wizard_of_wikipedia`."""
+
+import pathlib
+
+from faith_jax.data.builders.base import RawBuilder, configs
+from faith_jax.data.raw import wizard_of_wikipedia
+
+
+class WizardOfWikipedia(RawBuilder):
+    """The Wizard's turns of Wizard of Wikipedia."""
+
+    name = "wizard_of_wikipedia"
+    code_path = pathlib.Path(__file__)
+    BUILDER_CONFIGS = configs({"official": wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA})
