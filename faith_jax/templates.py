@@ -137,6 +137,23 @@ def dialogue_inputs(knowledge: str, history: Sequence[str], last: int = 3) -> st
     return " ".join(parts)
 
 
+def controlled_dialogue_inputs(
+    control_tokens: Sequence[str], knowledge: str, history: Sequence[str], last: int = 3
+) -> str:
+    """Returns the input of a dialogue generator that control tokens steer (Rashkin 2021).
+
+    Args:
+      control_tokens: of `faith_jax.data.control_tokens`.
+      knowledge: see `dialogue_inputs`, as for `history` and `last`.
+      history: see above.
+      last: see above.
+
+    >>> controlled_dialogue_inputs(["<entailed>"], "Tea is a leaf.", ["What is tea?"])
+    '<entailed> <knowledge> Tea is a leaf. <seeker> What is tea?'
+    """
+    return " ".join([*control_tokens, dialogue_inputs(knowledge, history, last)]).strip()
+
+
 def clean_tagged(text: str) -> str:
     """Returns `text` with single spaces, its angle brackets made round."""
     return one_space(text).translate(_ANGLES)

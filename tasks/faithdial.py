@@ -5,6 +5,9 @@
   any edit.
 - `faithdial_generate_wow_then_faithdial`: first all of the former targets, then the latter, in
   each epoch; read it without shuffling (the task shuffles nothing itself).
+- `faithdial_generate_infonce`: as `faithdial_generate`, with up to 8 unfaithful responses to
+  contrast with (`negatives`, int32 [texts, length]; none in some examples).
+- `faithdial_generate_ctrl`: as `faithdial_generate`, with control tokens before the inputs.
 - `faith_critic`: knowledge and a response in, `faithful` or `unfaithful` out.
 """
 
@@ -16,6 +19,7 @@ from faith_jax.tasks import metrics, preprocessors
 from faith_jax.tasks.registering import Example, add_official_and_sample
 
 LAST_UTTERANCES = 3
+MOST_NEGATIVES = 8
 CRITIC_TARGETS = {
     Faithfulness.UNFAITHFUL: CriticLabel.UNFAITHFUL.value,
     Faithfulness.FAITHFUL: CriticLabel.FAITHFUL.value,
@@ -42,6 +46,24 @@ def generate_wow(example: Example) -> Example:
     return _with_inputs(
         example, tf.where(edited, example["original_response"], example["response"])
     )
+
+
+@seqio.map_over_dataset
+def generate_infonce(example: Example) -> Example:
+    """As `generate`, with the texts of the negatives."""
+    negatives = preprocessors.one_space(example.pop("negatives"))[:MOST_NEGATIVES]
+    example = {**example, "negatives_pretokenized": negatives}
+    return _with_inputs(example, example["response"])
+
+
+@seqio.map_over_dataset
+def generate_ctrl(example: Example) -> Example:
+    """As `generate`, with control tokens before the inputs."""
+    inputs = preprocessors.controlled_dialogue_inputs(
+        example["control_tokens"], example["knowledge"], example["history"], LAST_UTTERANCES
+    )
+    targets = preprocessors.one_space(example["response"])
+    return {**example, "inputs": inputs, "targets": targets}
 
 
 def generate_wow_then_faithdial(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -71,6 +93,22 @@ add_official_and_sample(
     "Faithdial",
     generate_wow_then_faithdial,
     shuffle_buffer_size=None,
+    **_GENERATION,
+)
+add_official_and_sample(
+    "faithdial_generate_infonce",
+    "faithdial",
+    "Faithdial",
+    generate_infonce,
+    candidates={"negatives": MOST_NEGATIVES},
+    **_GENERATION,
+)
+add_official_and_sample(
+    "faithdial_generate_ctrl",
+    "faithdial",
+    "Faithdial",
+    generate_ctrl,
+    part="control_tokens",
     **_GENERATION,
 )
 add_official_and_sample(

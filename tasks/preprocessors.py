@@ -4,7 +4,7 @@ Each function agrees with its namesake in `faith_jax.templates` on every text, w
 all scripts included.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import seqio
 import tensorflow as tf
@@ -50,6 +50,14 @@ def dialogue_inputs(knowledge: tf.Tensor, history: tf.Tensor, last: int = 3) -> 
     given = tf.boolean_mask(given, tf.strings.length(given) > 0)
     parts = tf.concat([given, speakers + clean_tagged(shown)], axis=0)
     return tf.strings.reduce_join(parts, separator=" ")
+
+
+def controlled_dialogue_inputs(
+    control_tokens: tf.Tensor, knowledge: tf.Tensor, history: tf.Tensor, last: int = 3
+) -> tf.Tensor:
+    """Returns a controlled dialogue generator's input: a scalar; tokens are a string [tokens]."""
+    parts = tf.concat([control_tokens, [dialogue_inputs(knowledge, history, last)]], axis=0)
+    return tf.strings.strip(_joined(parts))
 
 
 def knowledge_response_inputs(knowledge: tf.Tensor, response: tf.Tensor) -> tf.Tensor:
@@ -100,6 +108,37 @@ def _claim_pairs(context: tf.Tensor, claim: tf.Tensor, last: int) -> list[tuple[
 
 def _joined(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.reduce_join(texts, separator=" ")
+
+
+def encode_candidates(
+    dataset: tf.data.Dataset,
+    output_features: Mapping[str, seqio.Feature],
+    sequence_length: Mapping[str, Sequence[int]] | None,
+    name: str,
+    most: int,
+) -> tf.data.Dataset:
+    """Adds the tokens of a field of several texts: int32 [texts, length], padded with 0.
+
+    Each text ends with EOS, which is kept where the text is cut.
+
+    Args:
+      dataset: of examples with `<name>_pretokenized`, a string [texts].
+      output_features: has the vocabulary of `name`.
+      sequence_length: may have the most texts and the most tokens of each under `name`.
+      name: of the feature.
+      most: how many texts there are at most where `sequence_length` does not say.
+    """
+    vocabulary = output_features[name].vocabulary
+    texts, tokens = (sequence_length or {}).get(name) or (most, None)
+
+    def add(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        encoded = vocabulary.encode_tf(one_space(example[f"{name}_pretokenized"][:texts]))
+        if tokens is not None:
+            encoded = encoded[:, : tokens - 1]
+        ends = tf.fill([encoded.nrows(), 1], vocabulary.eos_id)
+        return {**example, name: tf.concat([encoded, ends], axis=1).to_tensor(0)}
+
+    return dataset.map(add, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def label_text(label: tf.Tensor, texts: Mapping[int, str]) -> tf.Tensor:

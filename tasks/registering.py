@@ -3,7 +3,7 @@
 import functools
 import importlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import seqio
@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from faith_jax.data.seqio_vocabularies import DefaultVocabulary
-from faith_jax.tasks import sources
+from faith_jax.tasks import preprocessors, sources
 
 Example = dict[str, tf.Tensor]
 
@@ -45,6 +45,7 @@ def add_text_task(
     postprocess: Callable[..., Any] | None = None,
     metric_fns: Sequence[Callable[..., Any]] = (),
     shuffle_buffer_size: int | None = seqio.dataset_providers.SHUFFLE_BUFFER_SIZE,
+    candidates: Mapping[str, int] | None = None,
 ) -> None:
     """Registers a task from text to text.
 
@@ -55,7 +56,10 @@ def add_text_task(
       postprocess: of decoded texts, for the metrics.
       metric_fns: of what `postprocess` returns.
       shuffle_buffer_size: examples shuffled at once; None keeps the order of `preprocess`.
+      candidates: features of several texts each, with how many there are at most; `preprocess`
+        adds them as `<feature>_pretokenized`, a string [texts].
     """
+    candidates = candidates or {}
     feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)
     seqio.TaskRegistry.add(
         name,
@@ -65,8 +69,13 @@ def add_text_task(
             functools.partial(seqio.preprocessors.tokenize, with_eos=False),
             seqio.CacheDatasetPlaceholder(),
             seqio.preprocessors.append_eos_after_trim,
+            *(
+                functools.partial(preprocessors.encode_candidates, name=candidate, most=most)
+                for candidate, most in candidates.items()
+            ),
         ],
-        output_features={"inputs": feature, "targets": feature},
+        output_features={"inputs": feature, "targets": feature}
+        | dict.fromkeys(candidates, seqio.Feature(vocabulary=DefaultVocabulary(), rank=2)),
         postprocess_fn=postprocess,
         metric_fns=list(metric_fns),
         shuffle_buffer_size=shuffle_buffer_size,
@@ -74,8 +83,19 @@ def add_text_task(
 
 
 def add_official_and_sample(
-    name: str, module: str, builder: str, preprocess: Callable, **options: Any
+    name: str, module: str, builder: str, preprocess: Callable, part: str = "", **options: Any
 ) -> None:
-    """Registers `name` over a builder's official files and `name_sample` over the sample."""
-    add_text_task(name, raw_source(module, builder, "official"), preprocess, **options)
-    add_text_task(f"{name}_sample", raw_source(module, builder, "sample"), preprocess, **options)
+    """Registers `name` over a builder's official files and `name_sample` over the sample.
+
+    Args:
+      name: of the task.
+      module: see `raw_source`.
+      builder: see `raw_source`.
+      preprocess: see `add_text_task`.
+      part: of the data set, whose configs are `<part>` and `<part>_sample`; empty = the whole.
+      **options: see `add_text_task`.
+    """
+    configs = (part, f"{part}_sample") if part else ("official", "sample")
+    for suffix, config in zip(("", "_sample"), configs, strict=True):
+        source = raw_source(module, builder, config)
+        add_text_task(f"{name}{suffix}", source, preprocess, **options)

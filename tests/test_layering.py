@@ -15,6 +15,7 @@ FLOORS = {
     "types": 0,
     "labels": 0,
     "templates": 0,
+    "words": 0,
     "errors": 0,
     "version": 0,
     "models": 1,

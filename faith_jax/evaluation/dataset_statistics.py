@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from faith_jax.evaluation.extractiveness import extractiveness
 from faith_jax.evaluation.lexical_bias import lexical_bias
-from faith_jax.evaluation.words import lower_words
+from faith_jax.words import lower_words
 
 Example = Mapping[str, Any]
 Splits = Mapping[str, Sequence[Example]]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from faith_jax.evaluation.words import lower_words
+from faith_jax.words import lower_words
 
 
 class Extractiveness(NamedTuple):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from faith_jax.evaluation.words import lower_words
+from faith_jax.words import lower_words
 
 
 class Bias(NamedTuple):

@@ -63,11 +63,19 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
             return
         yield f"{name}, {split}, row {number}"
         for feature, length in lengths.items():
-            tokens = len(row[feature])
-            cut = f"; {tokens - length} of them cut at {length}" if tokens > length else ""
-            yield f"  {feature} ({tokens} tokens{cut})"
-            text = _text(row[f"{feature}_pretokenized"])
-            yield textwrap.fill(text, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+            yield from _shown(feature, row[feature], row[f"{feature}_pretokenized"], length)
+        for feature in task.output_features.keys() - lengths.keys():  # several texts each
+            texts = zip(row[feature], row[f"{feature}_pretokenized"], strict=True)
+            for place, (tokens, text) in enumerate(texts):
+                yield from _shown(f"{feature}[{place}]", tokens, text, lengths["targets"])
+
+
+def _shown(name: str, tokens: Any, text: bytes, length: int) -> Iterator[str]:
+    """Yields a text with its count of tokens that are no padding, and how many would be cut."""
+    count = int((tokens != 0).sum())
+    cut = f"; {count - length} of them cut at {length}" if count > length else ""
+    yield f"  {name} ({count} tokens{cut})"
+    yield textwrap.fill(_text(text), _WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
 def prepare(

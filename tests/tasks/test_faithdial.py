@@ -1,10 +1,13 @@
 import json
 
 import pytest
+import seqio
+import tensorflow as tf
 
 from faith_jax import templates
+from faith_jax.data.control_tokens import FAITHFUL_TOKENS
 from faith_jax.data.samples import sample_folder
-from faith_jax.tasks import lookup
+from faith_jax.tasks import faithdial, lookup
 
 FILES = {"train": "train.json", "validation": "valid.json", "test": "test.json"}
 
@@ -37,6 +40,76 @@ def test_wow_comes_before_faithdial():
     both = texts("faithdial_generate_wow_then_faithdial_sample", "train")
     first = texts("faithdial_generate_wow_sample", "train")
     assert both == first + texts("faithdial_generate_sample", "train")
+
+
+def infonce_examples(lengths=None):
+    task = lookup.get_task("faithdial_generate_infonce_sample")
+    dataset = task.get_dataset(lengths, "train", shuffle=False)
+    return task, list(dataset.as_numpy_iterator())
+
+
+def test_infonce_has_the_tokens_of_each_negative():
+    task, examples = infonce_examples()
+    encode = task.output_features["negatives"].vocabulary.encode
+    assert texts("faithdial_generate_infonce_sample", "train") == texts(
+        "faithdial_generate_sample", "train"
+    )
+    counts = [len(example["negatives"]) for example in examples]
+    assert (counts[:2], max(counts), min(counts)) == ([4, 3], 4, 0)
+    for example in examples:
+        pretokenized = example["negatives_pretokenized"]
+        for tokens, text in zip(example["negatives"], pretokenized, strict=True):
+            expected = [*encode(text.decode()), 1]
+            assert tokens[: len(expected)].tolist() == expected
+            assert not tokens[len(expected) :].any()
+            assert text != example["targets_pretokenized"]
+
+
+def test_negatives_are_cut_to_lengths_and_keep_eos():
+    _, whole = infonce_examples()
+    _, cut = infonce_examples({"inputs": 512, "targets": 64, "negatives": (2, 6)})
+    for example, shorter in zip(whole, cut, strict=True):
+        assert len(shorter["negatives"]) == min(2, len(example["negatives"]))
+        for tokens, fewer in zip(example["negatives"], shorter["negatives"], strict=False):
+            assert (fewer[:5].tolist(), fewer[5]) == (tokens[:5].tolist(), 1)
+
+
+def test_negatives_are_eight_at_most():
+    example = {"knowledge": "k", "history": ["h"], "response": "r"}
+    made = {name: tf.constant([value]) for name, value in example.items()}
+    made["negatives"] = tf.constant([[f"n{i}" for i in range(11)]])
+    (row,) = faithdial.generate_infonce(tf.data.Dataset.from_tensor_slices(made))
+    assert row["negatives_pretokenized"].numpy().tolist() == [f"n{i}".encode() for i in range(8)]
+
+
+def test_infonce_trains_on_cross_entropy_too():
+    lookup.get_task("faithdial_generate_infonce_sample")
+    converter = seqio.EncDecFeatureConverter(pack=False)
+    lengths = {"inputs": 64, "targets": 32}
+    row = next(
+        seqio.get_dataset(
+            mixture_or_task_name="faithdial_generate_infonce_sample",
+            task_feature_lengths=lengths,
+            dataset_split="train",
+            shuffle=False,
+            feature_converter=converter,
+        ).as_numpy_iterator()
+    )
+    assert row["encoder_input_tokens"].shape == (64,)
+
+
+@pytest.mark.parametrize("split", list(FILES))
+def test_control_tokens_stand_before_the_inputs(split):
+    plain = texts("faithdial_generate_sample", split, "inputs")
+    controlled = texts("faithdial_generate_ctrl_sample", split, "inputs")
+    pairs = zip(controlled, plain, strict=True)
+    tokens = [text.removesuffix(inputs).split() for text, inputs in pairs]
+    assert all(len(found) == 3 for found in tokens)
+    if split == "test":
+        assert all(found == list(FAITHFUL_TOKENS) for found in tokens)
+    assert texts("faithdial_generate_ctrl_sample", split) == texts(
+        "faithdial_generate_sample", split
+    )
 
 
 def test_the_critic_learns_edits_as_faithful_and_hallucinations_as_not():

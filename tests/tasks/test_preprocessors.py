@@ -24,6 +24,15 @@ def test_dialogue_inputs_agree_with_the_template(in_tensorflow, knowledge, histo
 
 
 @SETTINGS
+@given(st.lists(st.sampled_from(["<entailed>", "<low-prec>"]), max_size=3), TEXT | ODD)
+def test_controlled_inputs_agree_with_the_template(in_tensorflow, tokens, knowledge):
+    for history in ([], ["Hi.", "Oh?"]):
+        expected = templates.controlled_dialogue_inputs(tokens, knowledge, history)
+        found = in_tensorflow(preprocessors.controlled_dialogue_inputs, tokens, knowledge, history)
+        assert found == expected
+
+
+@SETTINGS
 @given(TEXT | ODD, TEXT | ODD, TEXT | ODD)
 def test_classifier_inputs_agree_with_the_templates(in_tensorflow, knowledge, message, response):
     expected = templates.attribution_inputs(knowledge, message, response)

@@ -7,11 +7,16 @@ from faith_jax.data.raw import faithdial
 
 
 class Faithdial(RawBuilder):
-    """FaithDial, one example a turn of the Wizard."""
+    """FaithDial, one example a turn of the Wizard; also with control tokens."""
 
     name = "faithdial"
     code_path = pathlib.Path(__file__)
-    BUILDER_CONFIGS = configs({"official": faithdial.FAITHDIAL})
+    BUILDER_CONFIGS = configs(
+        {
+            "official": faithdial.FAITHDIAL,
+            "control_tokens": faithdial.FAITHDIAL_CONTROL_TOKENS,
+        }
+    )
 
 
 class FaithCritic(RawBuilder):

@@ -1,13 +1,15 @@
 """FaithDial (Dziri 2022): dialogues whose hallucinated Wizard of Wikipedia responses were edited.
 
-`faithdial` has one example for each turn of the Wizard; `faith_critic` the pairs of knowledge
-and response that FaithCritic is trained on, derived from the same files.
+`faithdial` has one example for each turn of the Wizard, also with control tokens; `faith_critic`
+the pairs of knowledge and response that FaithCritic is trained on, derived from the same files.
 """
 
+import dataclasses
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from faith_jax.data.control_tokens import CONTROL_TOKENS, FAITHFUL_TOKENS
 from faith_jax.data.fields import (
     choice_field,
     field_error,
@@ -20,6 +22,7 @@ from faith_jax.data.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile
 from faith_jax.data.rows import BadRows, Row, parsed
 from faith_jax.errors import InputError
 from faith_jax.labels import Faithfulness, WizardLabel, critic_label
+from faith_jax.templates import one_space
 
 _URL = (
     "https://huggingface.co/datasets/McGill-NLP/FaithDial/resolve/"
@@ -30,6 +33,7 @@ _SHA256 = {
     "test.json": "acae13df566cdb2bf28274465a9b314dd0f66211fb9d40781c3c6922df33f674",
 }
 WIZARD, SEEKER = "Wizard", "Seeker"
+_TOKENS_SUFFIX = "_control-tokens"  # as the authors' script names its files
 
 
 def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
@@ -43,7 +47,8 @@ def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]
       `id`, `dialogue` (its number in the file's own counting), `turn` (from 0, as listed),
       `speaker`, `history` (oldest first), `knowledge`, `response`, `original_response` (empty
       where the response was not edited), `begin_labels` and `vrm_labels` of the response before
-      any edit.
+      any edit, `negatives` (see `negative_responses`), and `control_tokens` (empty where the file
+      has none).
     """
     for dialogue in read_array(path, bad_rows=bad_rows):
         try:
@@ -66,7 +71,7 @@ def _turns(dialogue: Row, path: pathlib.Path) -> list[Row]:
         where = f"{place}.utterances[{turn}]"
         if not isinstance(utterance, dict):
             raise field_error(place, f"utterances[{turn}]", "an object", utterance)
-        split = path.stem
+        split = path.stem.removesuffix(_TOKENS_SUFFIX)
         about = {"_id": f"{split}-{number}-{turn}", "_dialogue": number, "_turn": turn}
         rows.append(Row(where, utterance | about))
     return rows
@@ -78,7 +83,7 @@ def _turn(row: Mapping[str, Any], place: str) -> dict[str, Any]:
     for position, label in enumerate(begin):
         field = f"BEGIN[{position}]"
         choice_field({field: label}, field, place, WizardLabel)
-    return {
+    turn = {
         "id": row["_id"],
         "dialogue": row["_dialogue"],
         "turn": row["_turn"],
@@ -89,7 +94,38 @@ def _turn(row: Mapping[str, Any], place: str) -> dict[str, Any]:
         "original_response": _text_or_none(row, "original_response", place),
         "begin_labels": begin,
         "vrm_labels": texts_field(row, "VRM", place),
+        "control_tokens": _control_tokens(row, place),
     }
+    return turn | {
+        "negatives": negative_responses(turn, texts_field(row, "negative_samples", place))
+    }
+
+
+def negative_responses(turn: Mapping[str, Any], samples: Iterable[str] = ()) -> list[str]:
+    """Returns the responses that InfoNCE contrasts with a turn's (Dziri 2022, section 5.2.1).
+
+    First Wizard of Wikipedia's, where annotators found a hallucination in it, then the samples; no
+    text twice, and none that is the turn's response.
+
+    Args:
+      turn: with `response`, `original_response` and `begin_labels`.
+      samples: of a model that was given knowledge which was tampered with.
+    """
+    hallucinated = WizardLabel.HALLUCINATION in turn["begin_labels"]
+    texts = [wow_response(turn), *samples] if hallucinated else samples
+    negatives = dict.fromkeys(map(one_space, texts))
+    negatives.pop(one_space(turn["response"]), None)
+    return list(negatives)
+
+
+def _control_tokens(row: Mapping[str, Any], place: str) -> list[str]:
+    tokens = texts_field(row, "control_tokens", place)
+    if tokens and len(tokens) != len(CONTROL_TOKENS):
+        raise field_error(place, "control_tokens", f"{len(CONTROL_TOKENS)} tokens", tokens)
+    for position, (token, known) in enumerate(zip(tokens, CONTROL_TOKENS, strict=False)):
+        field = f"control_tokens[{position}]"
+        choice_field({field: token}, field, place, known)
+    return tokens
 
 
 def _text_or_none(row: Mapping[str, Any], field: str, place: str) -> str:
@@ -106,8 +142,25 @@ def _read(
 ) -> Iterator[dict[str, Any]]:
     for path in paths.values():
         for turn in read_turns(path, bad_rows):
+            turn.pop("control_tokens")
             if turn.pop("speaker") == WIZARD:
                 yield turn
+
+
+def _read_with_control_tokens(
+    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
+) -> Iterator[dict[str, Any]]:
+    for path in paths.values():
+        for turn in read_turns(path, bad_rows):
+            if split == "test":  # at test time, faithful responses are asked for
+                turn["control_tokens"] = [token.value for token in FAITHFUL_TOKENS]
+            if turn.pop("speaker") != WIZARD:
+                continue
+            if turn["control_tokens"]:
+                yield turn
+            else:
+                problem = f"{path}: the turn {turn['id']} has no control_tokens; {_ADD_TOKENS}."
+                bad_rows.add(InputError(problem))
 
 
 def critic_examples(turn: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -153,6 +206,7 @@ _FILES = files_by_name(
 )
 _HOMEPAGE = "https://mcgill-nlp.github.io/FaithDial/"
 _BY_HAND = f"Get train.json, valid.json and test.json from {_URL.replace('/resolve/', '/tree/')}."
+_ADD_TOKENS = "tools/add_control_tokens.py adds them"
 _CITATION = """
 @article{dziri2022faithdial,
   title = {{FaithDial}: A Faithful Benchmark for Information-Seeking Dialogue},
@@ -165,30 +219,50 @@ _CITATION = """
 }
 """
 
+_TURN = {
+    "id": TEXT,
+    "dialogue": INTEGER,
+    "turn": INTEGER,
+    "history": TEXTS,
+    "knowledge": TEXT,
+    "response": TEXT,
+    "original_response": TEXT,
+    "begin_labels": TEXTS,
+    "vrm_labels": TEXTS,
+    "negatives": TEXTS,
+}
+_DESCRIPTION = (
+    "Wizard of Wikipedia dialogues whose hallucinated responses were edited to be faithful; "
+    "one example a turn of the Wizard, with the response before the edit, its labels, and "
+    "unfaithful responses to contrast with."
+)
+
 FAITHDIAL = RawDataset(
     name="faithdial",
     splits=_SPLITS,
     files=_FILES,
-    features={
-        "id": TEXT,
-        "dialogue": INTEGER,
-        "turn": INTEGER,
-        "history": TEXTS,
-        "knowledge": TEXT,
-        "response": TEXT,
-        "original_response": TEXT,
-        "begin_labels": TEXTS,
-        "vrm_labels": TEXTS,
-    },
+    features=_TURN,
     read=_read,
-    description=(
-        "Wizard of Wikipedia dialogues whose hallucinated responses were edited to be faithful; "
-        "one example a turn of the Wizard, with the response before the edit and its labels."
-    ),
+    description=_DESCRIPTION,
     homepage=_HOMEPAGE,
     licence="MIT",
     citation=_CITATION,
     by_hand=_BY_HAND,
+)
+
+_WITH_TOKENS = {
+    "train": f"train{_TOKENS_SUFFIX}.json",
+    "validation": f"valid{_TOKENS_SUFFIX}.json",
+}
+
+FAITHDIAL_CONTROL_TOKENS = dataclasses.replace(
+    FAITHDIAL,
+    splits={split: (name,) for split, name in _WITH_TOKENS.items()} | {"test": ("test.json",)},
+    files=files_by_name(*map(RawFile, _WITH_TOKENS.values()), _FILES["test.json"]),
+    features=_TURN | {"control_tokens": TEXTS},
+    read=_read_with_control_tokens,
+    description=f"{_DESCRIPTION} Each example has the control tokens of CTRL (Rashkin 2021).",
+    by_hand=f"{_BY_HAND} The former two need control tokens: {_ADD_TOKENS}.",
 )
 
 FAITH_CRITIC = RawDataset(

@@ -42,6 +42,8 @@ def test_fields_of_a_turn(tmp_path):
         "original_response": "I love tea.",
         "begin_labels": ["Hallucination", "Entailment"],
         "vrm_labels": ["Disclosure"],
+        "control_tokens": [],
+        "negatives": ["I love tea."],
     }
     assert (second["id"], second["original_response"]) == ("train-7-1", "")
     assert faithdial.wow_response(first) == "I love tea."
@@ -87,6 +89,9 @@ def test_critic_examples(tmp_path, begin, original, expected):
         ({"BEGIN": ["Halucination"]}, "Did you mean 'Hallucination'"),
         ({"history": "Hello."}, "field 'history': expected a list"),
         ({"speaker": "Bot"}, "field 'speaker': expected one of Wizard, Seeker"),
+        ({"negative_samples": ["x", " "]}, r"field 'negative_samples\[1\]': expected a text"),
+        ({"control_tokens": ["<entailed>"]}, "field 'control_tokens': expected 3 tokens"),
+        ({"control_tokens": ["<entailed>"] * 3}, r"'control_tokens\[0\]': expected one of <no-f"),
     ],
 )
 def test_bad_turns(tmp_path, change, message):
@@ -107,7 +112,62 @@ def test_bad_dialogues(tmp_path):
     assert bad_rows.count == 3
 
 
-@pytest.mark.parametrize("dataset", [faithdial.FAITHDIAL, faithdial.FAITH_CRITIC])
+@pytest.mark.parametrize(
+    ("labels", "original", "samples", "negatives"),
+    [
+        (["Hallucination"], "w", ["a", "b"], ["w", "a", "b"]),
+        (["Hallucination", "Entailment"], "w", ["w ", "a", "a  "], ["w", "a"]),
+        (["Entailment"], "w", ["a"], ["a"]),
+        (["Hallucination"], "", ["r", " r", "a"], ["a"]),  # it was kept: the positive itself
+        ([], "w", [], []),
+    ],
+)
+def test_negatives_are_hallucinations_and_samples(labels, original, samples, negatives):
+    turn = {"response": "r", "original_response": original, "begin_labels": labels}
+    assert faithdial.negative_responses(turn, samples) == negatives
+
+
+def test_negatives_of_a_file(tmp_path):
+    path = write(tmp_path, [dialogue(TURN | {"negative_samples": ["One.", "Two."]}, TURN)])
+    first, second = (turn["negatives"] for turn in faithdial.read_turns(path, BadRows()))
+    assert first == [*second, "One.", "Two."]
+
+
+def tokens_of(tmp_path, split, *turns, bad_rows=None):
+    dataset = faithdial.FAITHDIAL_CONTROL_TOKENS
+    (name,) = dataset.splits[split]
+    path = tmp_path / name
+    path.write_text(json.dumps([dialogue(*turns)]), encoding="utf-8")
+    rows = list(dataset.examples({name: path}, split, bad_rows or BadRows()))
+    return [(row["id"], row["control_tokens"]) for row in rows]
+
+
+def test_control_tokens(tmp_path):
+    tokens = ["<first-person>", "<med-prec>", "<non-entailed>"]
+    faithful = ["<no-first-person>", "<high-prec>", "<entailed>"]
+    marked = TURN | {"control_tokens": tokens}
+    assert tokens_of(tmp_path, "train", marked) == [("train-7-0", tokens)]
+    assert tokens_of(tmp_path, "validation", marked) == [("valid-7-0", tokens)]
+    assert tokens_of(tmp_path, "test", marked, TURN) == [
+        ("test-7-0", faithful),
+        ("test-7-1", faithful),
+    ]
+
+
+def test_a_turn_without_control_tokens(tmp_path):
+    marked = TURN | {"control_tokens": ["<first-person>", "<low-prec>", "<entailed>"]}
+    message = r"the turn train-7-1 has no control_tokens; tools/add_control_tokens\.py adds them"
+    with pytest.raises(InputError, match=message):
+        tokens_of(tmp_path, "train", marked, TURN)
+    bad_rows = BadRows(skip=True)
+    assert len(tokens_of(tmp_path, "train", marked, TURN, bad_rows=bad_rows)) == 1
+    assert bad_rows.count == 1
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [faithdial.FAITHDIAL, faithdial.FAITHDIAL_CONTROL_TOKENS, faithdial.FAITH_CRITIC],
+)
 def test_the_sample_is_whole(dataset):
     paths, ids = sample_files(dataset), set()
     for split in dataset.splits:

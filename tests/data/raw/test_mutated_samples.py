@@ -29,6 +29,7 @@ DATASETS = {
     "cmu_dog": cmu_dog.CMU_DOG,
     "dialfact": dialfact.DIALFACT,
     "faithdial": faithdial.FAITHDIAL,
+    "faithdial control tokens": faithdial.FAITHDIAL_CONTROL_TOKENS,
     "faith_critic": faithdial.FAITH_CRITIC,
     "multidoc2dial": multidoc2dial.MULTIDOC2DIAL,
     "nli": nli.NLI,
