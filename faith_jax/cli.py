@@ -91,6 +91,13 @@ def _add_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction
             help="folders of gin files, separated by commas",
         )
         command.add_argument(
+            "--seqio_additional_cache_dirs",
+            action="append",
+            default=[],
+            metavar="FOLDERS",
+            help="where USE_CACHED_TASKS looks for cached tasks, separated by commas",
+        )
+        command.add_argument(
             "--gin.NAME",
             dest="gin_example",
             metavar="VALUE",
@@ -156,12 +163,28 @@ def _add_data_commands(commands: argparse._SubParsersAction) -> None:
         help="make a data set ready, from its source or from files of your own",
         description="Reads a data set's raw files and prepares it for the tasks.",
         epilog="examples:\n  %(prog)s begin\n  %(prog)s faithdial --raw=downloads/faithdial "
-        "--skip-bad-rows\n  %(prog)s true_benchmark/summeval --raw=true_csv_files",
+        "--skip-bad-rows\n  %(prog)s true_benchmark/summeval --raw=true_csv_files\n  %(prog)s "
+        "wizard_of_wikipedia --beam",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_dataset_arguments(prepare)
     prepare.add_argument(
         "--skip-bad-rows", action="store_true", help="pass over bad rows, count and list them"
+    )
+    prepare.add_argument(
+        "--beam",
+        nargs="?",
+        const="",
+        metavar="OPTIONS",
+        help="build in parallel with Apache Beam; its pipeline options, comma-separated (without: "
+        "all cores of this machine)",
+    )
+    prepare.add_argument(
+        "--beam-parts",
+        type=int,
+        default=0,
+        metavar="N",
+        help="parts that each split is cut into (default: this machine's cores)",
     )
     prepare.set_defaults(run=_run_prepare)
     described = commands.add_parser(
@@ -230,7 +253,8 @@ def _run_gin(options: argparse.Namespace) -> int:
     _quiet_tensorflow()
     from faith_jax.runs import gin_config
 
-    search_paths = [p for given in options.gin_search_paths for p in given.split(",") if p]
+    search_paths = _folders(options.gin_search_paths)
+    _add_cache_folders(_folders(options.seqio_additional_cache_dirs))
     _initialize_processes(options)
     gin_config.parse(options.gin_file, options.bindings, search_paths)
     if options.command == "train":
@@ -251,6 +275,22 @@ def _run_gin(options: argparse.Namespace) -> int:
         output = gin_config.run(infer.infer)
         print(output)
     return 0
+
+
+def _folders(given: Sequence[str]) -> list[str]:
+    return [folder for folders in given for folder in folders.split(",") if folder]
+
+
+def _add_cache_folders(folders: Sequence[str]) -> None:
+    if folders:  # SeqIO takes seconds to import
+        import seqio
+
+        from faith_jax.errors import ConfigError
+
+        for folder in folders:
+            if "://" not in folder and not os.path.isdir(folder):
+                raise ConfigError(f"--seqio_additional_cache_dirs: {folder}: no such folder.")
+        seqio.add_global_cache_dirs(folders)
 
 
 def _run_conversion(options: argparse.Namespace) -> int:
@@ -281,10 +321,12 @@ def _run_tasks(options: argparse.Namespace) -> int:
 
 def _run_prepare(options: argparse.Namespace) -> int:
     _quiet_tensorflow()
+    from faith_jax.data.builders.beam import BeamPipeline
     from faith_jax.runs import show_tasks
 
+    beam = None if options.beam is None else BeamPipeline(options.beam, options.beam_parts)
     for line in show_tasks.prepare(
-        options.dataset, options.data_dir, options.raw, options.skip_bad_rows
+        options.dataset, options.data_dir, options.raw, options.skip_bad_rows, beam
     ):
         print(line)
     return 0

@@ -46,3 +46,24 @@ def check_split(task: Any, split: str) -> None:
             f"{task.name} has no split {split!r}.{did_you_mean(str(split), known)} "
             f"Its splits: {', '.join(known)}."
         )
+
+
+def check_cached(task: Any) -> None:
+    """Checks that a task or all tasks of a mixture have an offline cache.
+
+    Args:
+      task: from `get_task`.
+
+    Raises:
+      ConfigError: naming the command that makes it.
+    """
+    for part in getattr(task, "tasks", [task]):
+        if not part.supports_caching:
+            raise ConfigError(f"USE_CACHED_TASKS: {part.name} cannot be cached; set it to False.")
+        if part.cache_dir is None:
+            folders = ", ".join(map(str, seqio.utils.get_global_cache_dirs())) or "no folder"
+            raise ConfigError(
+                f"USE_CACHED_TASKS: {part.name} is not cached (looked in {folders}). Cache it: "
+                f"seqio_cache_tasks --module_import=faith_jax.tasks --tasks={part.name} "
+                "--output_cache_dir=FOLDER, and add --seqio_additional_cache_dirs=FOLDER."
+            )

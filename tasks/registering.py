@@ -55,7 +55,8 @@ def add_text_task(
       preprocess: adds `inputs` and `targets` to the examples; other fields stay.
       postprocess: of decoded texts, for the metrics.
       metric_fns: of what `postprocess` returns.
-      shuffle_buffer_size: examples shuffled at once; None keeps the order of `preprocess`.
+      shuffle_buffer_size: examples shuffled at once; None keeps the order of `preprocess`, and
+        such a task has no offline cache.
       candidates: features of several texts each, with how many there are at most; `preprocess`
         adds them as `<feature>_pretokenized`, a string [texts].
     """
@@ -66,8 +67,9 @@ def add_text_task(
         source=source,
         preprocessors=[
             preprocess,
+            # Texts are cached, for any vocabulary; a cache keeps no order.
+            *([] if shuffle_buffer_size is None else [seqio.CacheDatasetPlaceholder()]),
             functools.partial(seqio.preprocessors.tokenize, with_eos=False),
-            seqio.CacheDatasetPlaceholder(),
             seqio.preprocessors.append_eos_after_trim,
             *(
                 functools.partial(preprocessors.encode_candidates, name=candidate, most=most)

@@ -115,8 +115,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         sample = sample_texts()
-        lines = training_lines(options.texts, sample, options.sample_repeats)
-        model = train(lines, options.vocab_size)
+        # All of it first: SentencePiece passes over errors of an iterator.
+        lines = list(training_lines(options.texts, sample, options.sample_repeats))
+        model = train(iter(lines), options.vocab_size)
         held_out = options.held_out and options.held_out.read_text(encoding="utf-8").splitlines()
         partial = options.output.with_name(options.output.name + ".partial")
         partial.write_bytes(model)

@@ -56,7 +56,8 @@ class DatasetConfig:
         """Returns the SeqIO task or mixture, its split checked.
 
         Raises:
-          ConfigError: on an unknown module, task or split, with the nearest names.
+          ConfigError: on an unknown module, task or split, with the nearest names, and on a task
+            without the cache that `use_cached` asks for.
         """
         from faith_jax.tasks import lookup
 
@@ -68,6 +69,8 @@ class DatasetConfig:
                     f"MIXTURE_OR_TASK_MODULE = {self.module!r} cannot be imported ({error})."
                 ) from None
         task = lookup.get_task(self.mixture_or_task_name)
+        if self.use_cached:
+            lookup.check_cached(task)
         lookup.check_split(task, self.split)
         return task
 

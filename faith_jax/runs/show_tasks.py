@@ -9,6 +9,7 @@ from typing import Any
 
 from faith_jax.data import builders
 from faith_jax.data.builders.base import RawBuilder, prepared
+from faith_jax.data.builders.beam import BeamPipeline
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import ConfigError, did_you_mean
 from faith_jax.tasks import lookup, sources
@@ -83,6 +84,7 @@ def prepare(
     data_dir: str | None = None,
     raw_folder: str | None = None,
     skip_bad_rows: bool = False,
+    beam: BeamPipeline | None = None,
 ) -> Iterator[str]:
     """Prepares a data set, and yields lines that say what was made.
 
@@ -91,9 +93,10 @@ def prepare(
       data_dir: the folder for prepared data; None = FAITH_JAX_DATA_DIR or TFDS's own.
       raw_folder: where the raw files are; None = TFDS's manual folder, then their source.
       skip_bad_rows: pass over rows that cannot be read, and list them.
+      beam: prepares in parallel; None = in this process.
 
     Raises:
-      ConfigError: for an unknown data set.
+      ConfigError: for an unknown data set, and for `beam` where it cannot run.
       InputError: for missing or bad raw files.
     """
     known = {builder.name: builder for builder in raw_builders()}
@@ -106,7 +109,8 @@ def prepare(
     if raw_folder is not None and not pathlib.Path(raw_folder).is_dir():
         raise ConfigError(f"--raw: {raw_folder}: no such folder.")
     bad_rows = BadRows(skip=skip_bad_rows)
-    made = prepared(builder, config, data_dir or sources.data_dir(), raw_folder, bad_rows)
+    data_dir = data_dir or sources.data_dir()
+    made = prepared(builder, config, data_dir, raw_folder, bad_rows, beam=beam)
     for split, info in made.info.splits.items():
         yield f"{made.info.full_name}  {split}: {info.num_examples:,} examples"
     if bad_rows.count:

@@ -21,6 +21,7 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from faith_jax.data import raw_files
+from faith_jax.data.builders.beam import BeamPipeline, numbered_examples
 from faith_jax.data.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import InputError, did_you_mean
@@ -69,6 +70,7 @@ class RawBuilder(
       bad_rows: what to do with bad rows; set it before `download_and_prepare`.
       paths: each split's raw files by name, set by who knows where they are.
       raw_folder: the folder that the user named for them; empty = none.
+      beam: builds in parallel; None = in this process.
     """
 
     VERSION = tfds.core.Version("1.0.0")
@@ -82,6 +84,7 @@ class RawBuilder(
     bad_rows = BadRows()
     paths: Mapping[str, Mapping[str, pathlib.Path]] | None = None
     raw_folder: str = ""
+    beam: BeamPipeline | None = None
 
     def _info(self) -> tfds.core.DatasetInfo:
         dataset = self.builder_config.dataset
@@ -104,7 +107,9 @@ class RawBuilder(
         self.info.metadata["raw_fingerprint"] = _fingerprint(paths)
         self.info.metadata["raw_folder"] = self.raw_folder
         made = {
-            split: self._generate_examples(split, files)
+            split: self._in_parallel(split, files, self.beam.part_count)
+            if self.beam
+            else self._generate_examples(split, files)
             for split, files in paths.items()
             if self._has_examples(split, files)
         }
@@ -128,7 +133,17 @@ class RawBuilder(
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         for example in self.builder_config.dataset.examples(files, split, self.bad_rows):
             yield example["id"], example
-        # Written with the rest of the metadata once all splits are made.
+        self._note_bad_rows()
+
+    def _in_parallel(self, split: str, files: Mapping[str, pathlib.Path], parts: int) -> Any:
+        dataset = self.builder_config.dataset
+        for _ in dataset.examples(files, split, self.bad_rows):
+            pass  # bad rows are found here, once; the parts pass over them
+        self._note_bad_rows()
+        return numbered_examples(dataset, split, files, parts)
+
+    def _note_bad_rows(self) -> None:
+        """Notes them in the metadata, which are written once all splits are made."""
         self.info.metadata["skipped_rows"] = self.bad_rows.count
         self.info.metadata["skipped_messages"] = self.bad_rows.messages
 
@@ -211,6 +226,7 @@ def prepared(
     raw_folder: str | os.PathLike | None = None,
     bad_rows: BadRows | None = None,
     fetch: bool = True,
+    beam: BeamPipeline | None = None,
 ) -> tfds.core.DatasetBuilder:
     """Returns the builder with its data prepared, making it where needed.
 
@@ -226,8 +242,10 @@ def prepared(
       bad_rows: what to do with bad rows; by default preparing stops at the first. Data that is
         prepared already is taken as it is, and the rows that were skipped then are counted.
       fetch: False = raw files that are not at hand are an error, whether they have a URL or not.
+      beam: prepares in parallel; None = in this process.
 
     Raises:
+      ConfigError: for `beam` without Apache Beam, and its unknown options.
       InputError: for an unknown config, missing or bad raw files, an unwritable `data_dir`.
     """
     if config not in builder_class.builder_configs:
@@ -257,7 +275,7 @@ def prepared(
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
     try:
         with quiet():
-            _prepare_beside(builder, paths, named, bad_rows.skip)
+            _prepare_beside(builder, paths, named, bad_rows.skip, beam)
     except OSError as error:
         if prepared_fingerprint(builder) != wanted:  # else another process was faster
             raise InputError(f"{builder.data_dir}: cannot be written ({error.strerror}).") from None
@@ -279,6 +297,7 @@ def _prepare_beside(
     paths: Mapping[str, Mapping[str, pathlib.Path]],
     raw_folder: str,
     skip_bad_rows: bool,
+    beam: BeamPipeline | None,
 ) -> None:
     """Prepares the data beside its place and moves it there, so that a failure changes nothing."""
     target = pathlib.Path(builder.data_dir)
@@ -286,8 +305,8 @@ def _prepare_beside(
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".incomplete-") as beside:
         made = type(builder)(config=builder.builder_config.name, data_dir=beside)
         made.paths, made.raw_folder = paths, raw_folder
-        made.bad_rows = BadRows(skip_bad_rows)
-        made.download_and_prepare()
+        made.bad_rows, made.beam = BadRows(skip_bad_rows), beam
+        made.download_and_prepare(download_config=beam.download_config() if beam else None)
         if target.exists():
             os.replace(target, pathlib.Path(beside) / "replaced")
         os.replace(made.data_dir, target)

@@ -1,0 +1,83 @@
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import seqio
+
+from faith_jax.cli import main
+from faith_jax.errors import ConfigError
+from faith_jax.runs.datasets import DatasetConfig
+from faith_jax.tasks import lookup
+
+TASKS = ("faithdial_generate_sample", "faithdial_generate_infonce_sample", "npov_coverage_sample")
+LENGTHS = {"inputs": 64, "targets": 32, "negatives": (8, 16)}
+
+
+@pytest.fixture(scope="module")
+def cache(session_data_dir, tmp_path_factory):
+    """What SeqIO's own command writes on Beam's local runner."""
+    folder = tmp_path_factory.mktemp("cache")
+    command = [sys.executable, "-m", "seqio.scripts.cache_tasks_main"]
+    command += ["--module_import=faith_jax.tasks", f"--tasks={','.join(TASKS)}"]
+    command += [f"--output_cache_dir={folder}", "--min_shards=2"]
+    environment = {"FAITH_JAX_DATA_DIR": str(session_data_dir), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    subprocess.run(command, env=os.environ | environment, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def cached(cache):
+    before = list(seqio.utils.get_global_cache_dirs())
+    seqio.set_global_cache_dirs([str(cache)])
+    yield
+    seqio.set_global_cache_dirs(before)
+    for name in TASKS:
+        lookup.get_task(name)._cache_dir = None
+
+
+def rows(name, split, use_cached):
+    dataset = lookup.get_task(name).get_dataset(
+        LENGTHS, split, shuffle=False, use_cached=use_cached
+    )
+    return sorted(dataset.as_numpy_iterator(), key=lambda row: row["id"])
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_cached_task_gives_the_same_rows(cached, name):
+    for split in lookup.get_task(name).splits:
+        found, expected = rows(name, split, True), rows(name, split, False)
+        assert len(found) == len(expected) > 0
+        for row, same in zip(found, expected, strict=True):
+            assert row.keys() == same.keys()
+            for feature in same:
+                np.testing.assert_array_equal(row[feature], same[feature])
+
+
+def config(name):
+    return DatasetConfig(name, {"inputs": 64, "targets": 32}, use_cached=True)
+
+
+def test_runs_find_the_cache(cached):
+    assert config("faithdial_generate_sample").task().cache_dir
+
+
+def test_a_task_that_is_not_cached_names_the_command():
+    with pytest.raises(ConfigError) as caught:
+        config("begin_classify_sample").task()
+    message = str(caught.value)
+    assert "begin_classify_sample is not cached (looked in no folder)" in message
+    assert "seqio_cache_tasks --module_import=faith_jax.tasks --tasks=begin_classify_s" in message
+
+
+def test_a_task_whose_order_matters_has_no_cache():
+    with pytest.raises(ConfigError, match="wow_then_faithdial_sample cannot be cached"):
+        config("faithdial_generate_wow_then_faithdial_sample").task()
+
+
+def test_a_cache_folder_that_is_not_there(capsys):
+    arguments = ["eval", "--gin_file=runs/eval.gin", "--seqio_additional_cache_dirs=/no/where"]
+    assert main(arguments) == 2
+    message = "faith-jax: --seqio_additional_cache_dirs: /no/where: no such folder.\n"
+    assert capsys.readouterr().err == message
