@@ -102,6 +102,13 @@ class DialFactType(enum.StrEnum):
     PERSONAL = "personal"
 
 
+class EvidenceLabel(enum.StrEnum):
+    """The text targets of sentence selection: whether a sentence is evidence for a claim."""
+
+    RELEVANT = "relevant"
+    IRRELEVANT = "irrelevant"
+
+
 NOT_SUPPORTED = "NOT SUPPORTED"
 
 

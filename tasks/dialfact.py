@@ -1,9 +1,12 @@
 """The tasks of DialFact (Gupta 2022); each has a `_sample` of the same form.
 
 - `dialfact_verifiable`: context and claim in, `factual` or `personal` out.
+- `dialfact_evidence`: context, claim and a sentence in, `relevant` or `irrelevant` out;
+  `dialfact_evidence_claim_only` without the context.
 - `dialfact_verify_oracle`: context, claim and the annotators' evidence in, `SUPPORTS`, `REFUTES`
-  or `NOT ENOUGH INFO` out; `dialfact_verify_claim_only` without the evidence.
-- the same two with `_2way`: `SUPPORTS` or `NOT SUPPORTED`.
+  or `NOT ENOUGH INFO` out; `dialfact_verify_retrieved` with a retriever's evidence,
+  `dialfact_verify_claim_only` without any.
+- these three with `_2way`: `SUPPORTS` or `NOT SUPPORTED`.
 """
 
 import functools
@@ -11,9 +14,11 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from faith_jax.labels import NOT_SUPPORTED, DialFactLabel, DialFactType
+from faith_jax.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, EvidenceLabel
 from faith_jax.tasks import metrics, preprocessors
 from faith_jax.tasks.registering import Example, add_official_and_sample
+
+EVIDENCE_TARGETS = {0: EvidenceLabel.IRRELEVANT.value, 1: EvidenceLabel.RELEVANT.value}
 
 
 def _map(dataset: tf.data.Dataset, add: Callable[[Example], Example]) -> tf.data.Dataset:
@@ -35,7 +40,7 @@ def verify(dataset: tf.data.Dataset, evidence: bool, ways: int) -> tf.data.Datas
 
     Args:
       dataset: of DialFact's examples.
-      evidence: show the annotators' evidence.
+      evidence: show the evidence.
       ways: 3 or 2 labels.
     """
 
@@ -62,6 +67,26 @@ def _verification_label(example: Example, ways: int) -> tf.Tensor:
     return label
 
 
+def select(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
+    """Adds a claim with a sentence, and whether the sentence is relevant as the target.
+
+    Args:
+      dataset: of the examples of `dialfact_evidence`.
+      context: show the last utterances too.
+    """
+
+    def add(example: Example) -> Example:
+        shown = example["context"] if context else example["context"][:0]
+        titles, sentences = [example["evidence_title"]], [example["evidence"]]
+        inputs = preprocessors.dialfact_inputs(
+            shown, example["response"], tf.stack(titles), tf.stack(sentences)
+        )
+        targets = preprocessors.label_text(example["label"], EVIDENCE_TARGETS)
+        return {**example, "inputs": inputs, "targets": targets}
+
+    return _map(dataset, add)
+
+
 _CLASSIFICATION = {
     "postprocess": metrics.label_postprocess,
     "metric_fns": [metrics.classification],
@@ -69,12 +94,25 @@ _CLASSIFICATION = {
 add_official_and_sample(
     "dialfact_verifiable", "dialfact", "Dialfact", verifiable, **_CLASSIFICATION
 )
-for _name, _evidence in (("oracle", True), ("claim_only", False)):
+for _suffix, _context in (("", True), ("_claim_only", False)):
+    add_official_and_sample(
+        f"dialfact_evidence{_suffix}",
+        "dialfact",
+        "DialfactEvidence",
+        functools.partial(select, context=_context),
+        **_CLASSIFICATION,
+    )
+for _name, _evidence, _part in (
+    ("oracle", True, ""),
+    ("retrieved", True, "retrieved"),
+    ("claim_only", False, ""),
+):
     for _suffix, _ways in (("", 3), ("_2way", 2)):
         add_official_and_sample(
             f"dialfact_verify_{_name}{_suffix}",
             "dialfact",
             "Dialfact",
             functools.partial(verify, evidence=_evidence, ways=_ways),
+            part=_part,
             **_CLASSIFICATION,
         )

@@ -23,6 +23,7 @@ _COUNTED = {
     "begin_2021": ("begin_label",),
     "cmu_dog": ("film",),
     "dialfact": ("response_label", "type_label", "data_type"),
+    "dialfact_evidence": ("kind", "label"),
     "faith_critic": ("source", "label"),
     "multidoc2dial": ("domain", "dialogue_act"),
     "nli": ("label",),

@@ -17,9 +17,10 @@ def strings(values):
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
+@pytest.mark.parametrize("source", ["oracle", "retrieved"])
 @pytest.mark.parametrize(("suffix", "ways"), [("", 3), ("_2way", 2)])
-def test_verification_with_the_annotators_evidence(split, suffix, ways):
-    for row in rows(f"dialfact_verify_oracle{suffix}_sample", split):
+def test_verification_with_evidence(split, source, suffix, ways):
+    for row in rows(f"dialfact_verify_{source}{suffix}_sample", split):
         expected = templates.dialfact_inputs(
             strings(row["context"]),
             row["response"].decode(),
@@ -60,3 +61,19 @@ def test_at_most_five_sentences_and_two_utterances_are_shown():
     assert "content: 6" not in text
     without = templates.dialfact_inputs([], "x", ["T", "T"], ["", "2"])
     assert without == "{context: } {claim: x} {evidence: title: T content: 2}"
+
+
+@pytest.mark.parametrize(("suffix", "shows_context"), [("", True), ("_claim_only", False)])
+def test_sentence_selection(suffix, shows_context):
+    found = rows(f"dialfact_evidence{suffix}_sample", "train")
+    assert len(found) == 21
+    for row in found:
+        expected = templates.dialfact_inputs(
+            strings(row["context"]) if shows_context else [],
+            row["response"].decode(),
+            [row["evidence_title"].decode()],
+            [row["evidence"].decode()],
+        )
+        assert row["inputs_pretokenized"].decode() == expected
+        target = b"relevant" if row["kind"] == b"used" else b"irrelevant"
+        assert row["targets_pretokenized"] == target

@@ -6,10 +6,14 @@ import tensorflow_datasets as tfds
 
 from faith_jax.data.builders.base import prepared
 from faith_jax.data.builders.begin import Begin, Begin2021
-from faith_jax.data.builders.dialfact import Dialfact
+from faith_jax.data.builders.cmu_dog import CmuDog
+from faith_jax.data.builders.dialfact import Dialfact, DialfactEvidence
 from faith_jax.data.builders.faithdial import FaithCritic, Faithdial
+from faith_jax.data.builders.multidoc2dial import Multidoc2dial
 from faith_jax.data.builders.nli import Nli
+from faith_jax.data.builders.topical_chat import TopicalChat
 from faith_jax.data.builders.true_benchmark import TrueBenchmark
+from faith_jax.data.builders.wizard_of_wikipedia import WizardOfWikipedia
 from faith_jax.data.raw.true.corpora import CORPORA
 from faith_jax.data.raw_files import sample_files
 from faith_jax.data.rows import BadRows
@@ -44,10 +48,18 @@ def data_dir(tmp_path_factory):
         (Begin, "sample"),
         (Begin, "tc_sample"),
         (Begin2021, "sample"),
+        (CmuDog, "sample"),
         (Dialfact, "sample"),
+        (Dialfact, "retrieved_sample"),
+        (DialfactEvidence, "sample"),
         (Faithdial, "sample"),
+        (Faithdial, "control_tokens_sample"),
         (FaithCritic, "sample"),
+        (Multidoc2dial, "sample"),
         (Nli, "sample"),
+        (TopicalChat, "sample"),
+        (TopicalChat, "post_build_sample"),
+        (WizardOfWikipedia, "sample"),
         *((TrueBenchmark, f"{name}_sample") for name in CORPORA),
     ],
 )
