@@ -105,13 +105,17 @@ def count_table(title: str, splits: Splits, fields: Sequence[str]) -> Table:
       fields: whose values are counted, such as `response_label`.
     """
     counts = {
-        name: collections.Counter(tuple(str(e[field]) for field in fields) for e in examples)
+        name: collections.Counter(tuple(_value(e[field]) for field in fields) for e in examples)
         for name, examples in splits.items()
     }
     keys = sorted({key for counter in counts.values() for key in counter})
     rows = [(*key, *(counts[name][key] for name in splits)) for key in keys]
     total = ("all", *[""] * (len(fields) - 1), *(len(examples) for examples in splits.values()))
     return Table(title, (*fields, *splits), (*rows, total))
+
+
+def _value(value: Any) -> str:
+    return " + ".join(value) if isinstance(value, list) else str(value)
 
 
 def true_table(corpora: Mapping[str, Sequence[Example]]) -> Table:

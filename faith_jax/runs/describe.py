@@ -25,6 +25,7 @@ _COUNTED = {
     "dialfact": ("response_label", "type_label", "data_type"),
     "dialfact_evidence": ("kind", "label"),
     "faith_critic": ("source", "label"),
+    "faithdial_audit": ("begin_labels",),
     "multidoc2dial": ("domain", "dialogue_act"),
     "nli": ("label",),
     "npov_errors": ("error",),

@@ -82,3 +82,8 @@ def test_dialogue_table_counts_turns_and_what_has_no_knowledge():
     assert rows["average words of the history"] == (1, 2)
     assert rows["average words of the knowledge"] == (1, 1)
     assert rows["without knowledge (%)"] == (pytest.approx(100 / 3), 0)
+
+
+def test_lists_are_counted_as_one_value():
+    splits = {"s": [{"a": ["x", "y"]}, {"a": ["x", "y"]}, {"a": []}]}
+    assert tables.count_table("T", splits, ("a",)).rows == (("", 1), ("x + y", 2), ("all", 3))

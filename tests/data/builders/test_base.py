@@ -9,6 +9,7 @@ from faith_jax.data.builders.begin import Begin, Begin2021
 from faith_jax.data.builders.cmu_dog import CmuDog
 from faith_jax.data.builders.dialfact import Dialfact, DialfactEvidence
 from faith_jax.data.builders.faithdial import FaithCritic, Faithdial
+from faith_jax.data.builders.faithdial_audit import FaithdialAudit
 from faith_jax.data.builders.multidoc2dial import Multidoc2dial
 from faith_jax.data.builders.nli import Nli
 from faith_jax.data.builders.topical_chat import TopicalChat
@@ -54,6 +55,7 @@ def data_dir(tmp_path_factory):
         (DialfactEvidence, "sample"),
         (Faithdial, "sample"),
         (Faithdial, "control_tokens_sample"),
+        (FaithdialAudit, "sample"),
         (FaithCritic, "sample"),
         (Multidoc2dial, "sample"),
         (Nli, "sample"),
