@@ -7,7 +7,7 @@ Labels are 1 (faithful) and 0; scores are higher for what is more faithful. Ties
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -113,13 +113,18 @@ def _areas(
     columns = positives.shape[1]
     totals = positives.sum(axis=0, dtype=np.int64), negatives.sum(axis=0, dtype=np.int64)
     largest = max((int(p) * int(n) for p, n in zip(*totals, strict=True)), default=0)
-    kind = np.int32 if 2 * largest < 2**31 else np.int64
+    sums = np.int32 if 2 * largest < 2**31 else np.int64
+    # Small integers where they hold the counts: half of the memory to move.
+    small = max(totals[0].max(initial=0), totals[1].max(initial=0)) < 2**16
+    kind = np.uint16 if small else np.int64
     cumulative: NDArray[np.integer] = np.zeros((len(negatives) + 1, columns), kind)
     for row, drawn in enumerate(negatives):  # ten times as fast as cumsum along this axis
         np.add(cumulative[row], drawn, out=cumulative[row + 1])
     weights: NDArray[np.integer] = positives.astype(kind, copy=False)
-    wins = np.einsum("pc,pc->c", weights, cumulative[below])
-    ties = np.einsum("pc,pc->c", weights, cumulative[not_above]) - wins if tied else 0
+    wins = np.einsum("pc,pc->c", weights, cumulative[below], dtype=sums)
+    ties: Any = 0
+    if tied:
+        ties = np.einsum("pc,pc->c", weights, cumulative[not_above], dtype=sums) - wins
     with np.errstate(invalid="ignore", divide="ignore"):
         return (wins + 0.5 * ties) / (totals[0] * totals[1].astype(np.float64))
 

@@ -89,7 +89,7 @@ def test_delongs_variance_is_that_of_repeated_samples():
 
 
 def test_hanley_and_mcneils_error_by_hand():
-    # Hanley 1982, the example of 51 abnormal and 58 normal images: area 0.893, error 0.032 or 0.033.
+    # Hanley 1982: 51 abnormal and 58 normal images, area 0.893, error 0.032 or 0.033.
     assert significance.hanley_mcneil_error(0.893, 51, 58) == pytest.approx(0.0325, abs=5e-4)
     assert significance.hanley_mcneil_error(1.0, 5, 5) == 0
     assert math.isnan(significance.hanley_mcneil_error(0.7, 0, 5))
