@@ -11,15 +11,30 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from faith_jax.errors import FaithJaxError
-from faith_jax.types import GroundedExample
+from faith_jax.types import GroundedExample, Grounding
 from faith_jax.version import __version__
 
 if TYPE_CHECKING:
     from faith_jax.language_model import LanguageModel, load_model
+    from faith_jax.scoring.registry import load_scorer, scorer_names
 
-__all__ = ["FaithJaxError", "GroundedExample", "LanguageModel", "__version__", "load_model"]
+__all__ = [
+    "FaithJaxError",
+    "GroundedExample",
+    "Grounding",
+    "LanguageModel",
+    "__version__",
+    "load_model",
+    "load_scorer",
+    "scorer_names",
+]
 
-_LAZY = {"LanguageModel": "faith_jax.language_model", "load_model": "faith_jax.language_model"}
+_LAZY = {
+    "LanguageModel": "faith_jax.language_model",
+    "load_model": "faith_jax.language_model",
+    "load_scorer": "faith_jax.scoring.registry",
+    "scorer_names": "faith_jax.scoring.registry",
+}
 
 
 def __getattr__(name: str) -> Any:

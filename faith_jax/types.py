@@ -17,6 +17,8 @@ A boolean mask is True where the value counts.
 """
 
 import dataclasses
+import enum
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,6 +67,103 @@ class GroundedExample:
     history: tuple[str, ...] = ()
     response: str = ""
     label: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class WordScore:
+    """The score of one word.
+
+    Attributes:
+      word: as it stands in its text.
+      start: offset of its first character.
+      end: offset behind its last character.
+      score: higher = more faithful.
+      text: the number of the grounding's text that the word stands in; None = in the response.
+    """
+
+    word: str
+    start: int
+    end: int
+    score: float
+    text: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """What a scorer says of one example.
+
+    Attributes:
+      value: see the scorer's card; NaN = undefined, such as the precision of an empty response.
+      words: scores of single words, where the scorer has them.
+      cut_tokens: tokens of the input that were cut off because it was too long.
+    """
+
+    value: float
+    words: tuple[WordScore, ...] = ()
+    cut_tokens: int = 0
+
+
+class Direction(enum.StrEnum):
+    """What a higher score means."""
+
+    FAITHFUL = "higher = more faithful"
+    NONE = "says nothing of faithfulness by itself"
+
+
+@dataclasses.dataclass(frozen=True)
+class ScorerCard:
+    """What a scorer declares about itself.
+
+    Attributes:
+      name: under which it is looked up.
+      description: what it measures, in a sentence.
+      low: the smallest value, may be -inf; as `high` is the largest.
+      high: see above.
+      source: paper and section.
+      direction: what a higher value means.
+      calibrated: whether the value is a probability of being faithful.
+      needs_model: whether it needs a checkpoint.
+      needs_history: whether examples without a history cannot be scored.
+      word_level: whether it scores words too.
+    """
+
+    name: str
+    description: str
+    low: float
+    high: float
+    source: str
+    direction: Direction = Direction.FAITHFUL
+    calibrated: bool = False
+    needs_model: bool = False
+    needs_history: bool = False
+    word_level: bool = False
+
+
+class Scorer(Protocol):
+    """What judges responses."""
+
+    @property
+    def card(self) -> ScorerCard:
+        """What it declares about itself."""
+        ...
+
+    def score(
+        self,
+        examples: Sequence[GroundedExample] | Sequence[str | Sequence[str]],
+        responses: Sequence[str] | None = None,
+        histories: Sequence[Sequence[str]] | None = None,
+    ) -> list[Score]:
+        """Scores examples, or groundings with their responses.
+
+        Args:
+          examples: what to judge; with `responses`, only the groundings: a text or several each.
+          responses: as many.
+          histories: as many, each oldest utterance first; None = none.
+
+        Returns:
+          As many scores, in order.
+        """
+        ...
 
 
 Array = Any  # a jax.Array or np.ndarray; numerics do not need to tell them apart

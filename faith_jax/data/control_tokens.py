@@ -7,12 +7,11 @@ entailed.
 """
 
 import enum
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from faith_jax.labels import NliLabel
-from faith_jax.words import lower_words
+from faith_jax.words import first_person_count, lower_words
 
 
 class VoiceToken(enum.StrEnum):
@@ -40,20 +39,6 @@ class EntailmentToken(enum.StrEnum):
 CONTROL_TOKENS = (VoiceToken, PrecisionToken, EntailmentToken)
 # What a generator is asked for at inference.
 FAITHFUL_TOKENS = (VoiceToken.OBJECTIVE, PrecisionToken.HIGH, EntailmentToken.ENTAILED)
-
-_FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself"})
-_ID_EST = re.compile(r"\bi\.\s?e\b", re.IGNORECASE)
-_APOSTROPHE = re.compile("['\u2019]")
-
-
-def has_first_person(text: str) -> bool:
-    """Returns whether a text holds I, me, my, mine or myself, also in "I'm"; "i.e." is none.
-
-    >>> [has_first_person(text) for text in ("I'm sure.", "Mine!", "It is mined, i.e. dug.")]
-    [True, True, False]
-    """
-    words = lower_words(_ID_EST.sub(" ", text))
-    return any(_APOSTROPHE.split(word)[0] in _FIRST_PERSON for word in words)
 
 
 def lexical_precision(response: str, knowledge: str) -> float:
@@ -110,14 +95,14 @@ def control_tokens(
     >>> [*map(str, control_tokens("I like tea.", "Tea is hot.", Terciles(0.2, 0.5), "neutral"))]
     ['<first-person>', '<med-prec>', '<non-entailed>']
     """
-    first_person, precision = has_first_person(response), lexical_precision(response, knowledge)
+    precision = lexical_precision(response, knowledge)
     if precision <= bounds.low:
         third = PrecisionToken.LOW
     else:
         third = PrecisionToken.MEDIUM if precision <= bounds.medium else PrecisionToken.HIGH
     entailed = NliLabel(nli) is NliLabel.ENTAILMENT
     return (
-        VoiceToken.FIRST_PERSON if first_person else VoiceToken.OBJECTIVE,
+        VoiceToken.FIRST_PERSON if first_person_count(response) else VoiceToken.OBJECTIVE,
         third,
         EntailmentToken.ENTAILED if entailed else EntailmentToken.NOT_ENTAILED,
     )

@@ -29,6 +29,7 @@ from faith_jax.evaluation.stop_words import ENGLISH_STOP_WORDS
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
 
+_ARTICLES = frozenset(["a", "an", "the"])
 _TRUE_DROPPED_WORDS = frozenset(["a", "an", "the", "in", "our"])
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # Runs of letters and digits: white space and punctuation (the underscore too) separate words.
@@ -94,17 +95,33 @@ def true_words(text: str) -> list[str]:
     return [word for word in words if word not in _TRUE_DROPPED_WORDS]
 
 
-def token_overlap(response: str, reference: str) -> Overlap:
-    """Returns token precision, recall and F1 over the words of `true_words`.
+def squad_words(text: str) -> list[str]:
+    """Returns the words that token F1 compares, normalised as SQuAD's evaluation does.
+
+    Lower-cased, ASCII punctuation deleted, the articles a, an, the dropped, split at white space.
+
+    Reference: Rajpurkar 2016 (SQuAD).
+    """
+    words = text.lower().translate(_WITHOUT_PUNCTUATION).split()
+    return [word for word in words if word not in _ARTICLES]
+
+
+NORMALIZATIONS = {"true": true_words, "squad": squad_words}
+
+
+def token_overlap(response: str, reference: str, normalization: str = "true") -> Overlap:
+    """Returns token precision, recall and F1.
 
     Args:
       response: the text to judge.
       reference: its grounding, or a gold response.
+      normalization: "true" (`true_words`) or "squad" (`squad_words`).
 
     Returns:
       The shares, each in [0, 1]; higher = more of the words agree.
     """
-    words, reference_words = true_words(response), true_words(reference)
+    split = NORMALIZATIONS[normalization]
+    words, reference_words = split(response), split(reference)
     matches = sum(match_words(words, reference_words))
     return overlap_of_counts(matches, len(words), len(reference_words))
 
@@ -286,3 +303,47 @@ def _match_texts(
     """Matches the texts with the reference as one multiset; returns the matches text by text."""
     matched = iter(match_words([word for text in texts for word in text], reference))
     return tuple(tuple(next(matched) for _ in text) for text in texts)
+
+
+def lexical_overlap(claim: str, sentences: Sequence[str]) -> float:
+    """Returns the largest share of a claim's words that one of the sentences has, in [0, 1].
+
+    Punctuation and stop words (NLTK's) do not count, nor does case; a word that the claim has twice
+    counts twice. NaN for a claim without words, 0 without sentences.
+
+    Reference: Gupta 2022, section 5.1 (with spaCy's stop words).
+    """
+    words = _plain_words(claim)
+    if not words:
+        return math.nan
+    known = [frozenset(_plain_words(sentence)) for sentence in sentences]
+    return max((sum(word in k for word in words) / len(words) for k in known), default=0.0)
+
+
+def _plain_words(text: str) -> list[str]:
+    words = [found.lower() for found in _WORD.findall(text)]
+    return [word for word in words if word not in ENGLISH_STOP_WORDS]
+
+
+def sentence_bleu(response: str, reference: str) -> float:
+    """Returns sacrebleu's smoothed sentence BLEU-4, from 0 to 100; higher = closer."""
+    import sacrebleu
+
+    return sacrebleu.sentence_bleu(response, [reference]).score
+
+
+def corpus_bleu(responses: Sequence[str], references: Sequence[str]) -> float:
+    """Returns sacrebleu's BLEU-4 of a whole corpus, from 0 to 100; higher = closer.
+
+    Args:
+      responses: the texts to judge.
+      references: as many, one for each.
+
+    Raises:
+      ValueError: for lengths that differ, and for no texts.
+    """
+    import sacrebleu
+
+    if len(responses) != len(references) or not responses:
+        raise ValueError(f"{len(responses)} responses and {len(references)} references.")
+    return sacrebleu.corpus_bleu(list(responses), [list(references)]).score

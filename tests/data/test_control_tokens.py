@@ -7,25 +7,9 @@ from faith_jax.data.control_tokens import (
     FAITHFUL_TOKENS,
     Terciles,
     control_tokens,
-    has_first_person,
     lexical_precision,
     terciles,
 )
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["I do.", "so do i", "I'm", "i\u2019ve", "It is MINE!", "by myself", "(me)", "my-my", "I, too"],
-)
-def test_first_person(text):
-    assert has_first_person(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "It is mined.", "i.e. ours", "I.E. yours", "i. e. his", "we, us, our", "Mimi's"]
-)
-def test_no_first_person(text):
-    assert not has_first_person(text)
 
 
 def test_lexical_precision_counts_every_word_of_the_response():

@@ -1,0 +1,1 @@
+"""The scorers: what judges whether responses say only what their groundings support."""

@@ -1,0 +1,86 @@
+"""What all scorers share: the forms in which examples may be given, and options by name."""
+
+import abc
+from collections.abc import Sequence
+from typing import Any
+
+from faith_jax.types import GroundedExample, Grounding, Score, ScorerCard
+
+
+class BaseScorer(abc.ABC):
+    """A scorer that judges a list of examples; subclasses give `card` and `score_examples`."""
+
+    card: ScorerCard
+
+    @abc.abstractmethod
+    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
+        """Returns one score for each example, in order."""
+
+    def score(
+        self,
+        examples: Sequence[Any],
+        responses: Sequence[str] | None = None,
+        histories: Sequence[Sequence[str]] | None = None,
+    ) -> list[Score]:
+        """Scores examples, or groundings with their responses; see `faith_jax.types.Scorer`.
+
+        Raises:
+          ValueError: for lengths that differ, and for examples without what the card asks for.
+
+        >>> from faith_jax import load_scorer
+        >>> scorer = load_scorer("token_f1")
+        >>> [score.value for score in scorer.score(["Tea is hot."], ["The tea is hot!"])]
+        [1.0]
+        """
+        given = list(examples)
+        if responses is not None:
+            given = _paired(given, responses, histories)
+        elif histories is not None:
+            raise ValueError("Histories come with groundings and responses, not with examples.")
+        for number, example in enumerate(given):
+            if not isinstance(example, GroundedExample):
+                raise ValueError(
+                    f"Item {number} is no GroundedExample; groundings come with responses."
+                )
+            if self.card.needs_history and not example.history:
+                raise ValueError(f"{self.card.name} needs a history, which item {number} lacks.")
+        return self.score_examples(given)
+
+
+def _paired(
+    groundings: Sequence[str | Sequence[str] | Grounding],
+    responses: Sequence[str],
+    histories: Sequence[Sequence[str]] | None,
+) -> list[GroundedExample]:
+    if isinstance(groundings, str) or isinstance(responses, str):
+        raise ValueError("Groundings and responses are lists, also of a single one.")
+    turns = [()] * len(groundings) if histories is None else histories
+    if not len(groundings) == len(responses) == len(turns):
+        raise ValueError(
+            f"{len(groundings)} groundings, {len(responses)} responses, {len(turns)} histories."
+        )
+    rows = zip(groundings, responses, turns, strict=True)
+    return [
+        GroundedExample(str(number), _grounding(grounding), tuple(history), response)
+        for number, (grounding, response, history) in enumerate(rows)
+    ]
+
+
+def _grounding(given: str | Sequence[str] | Grounding) -> Grounding:
+    if isinstance(given, Grounding):
+        return given
+    return Grounding((given,) if isinstance(given, str) else tuple(given))
+
+
+def joined(grounding: Grounding) -> str:
+    """Returns all texts of a grounding as one, in order."""
+    return " ".join(grounding.texts)
+
+
+def by_perspective(grounding: Grounding) -> dict[str, tuple[str, ...]]:
+    """Returns the texts of each perspective; those without one are all of the perspective ""."""
+    names = grounding.perspectives or ("",) * len(grounding.texts)
+    found: dict[str, tuple[str, ...]] = {}
+    for name, text in zip(names, grounding.texts, strict=True):
+        found[name] = (*found.get(name, ()), text)
+    return found

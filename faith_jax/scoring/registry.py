@@ -1,0 +1,85 @@
+"""Finding scorers by name.
+
+>>> load_scorer("rouge1_precision").card.description
+"Share of the response's words that the grounding has (ROUGE-1)."
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.evaluation.text_metrics import ROUGE_TYPES
+from faith_jax.scoring import lexical
+from faith_jax.scoring.base import BaseScorer
+
+_FACTORIES: dict[str, Callable[..., BaseScorer]] = {}
+
+
+def register_scorer(name: str, make: Callable[..., BaseScorer]) -> None:
+    """Makes a scorer known under a name.
+
+    Args:
+      name: new among the names.
+      make: returns the scorer; its keyword arguments are the scorer's options.
+
+    Raises:
+      ValueError: for a name that is taken.
+    """
+    if name in _FACTORIES:
+        raise ValueError(f"There is a scorer {name!r} already.")
+    _FACTORIES[name] = make
+
+
+def scorer_names() -> list[str]:
+    """Returns the names of all scorers, in alphabetical order."""
+    return sorted(_FACTORIES)
+
+
+def load_scorer(name: str, **options: Any) -> BaseScorer:
+    """Returns a scorer.
+
+    Args:
+      name: one of `scorer_names()`.
+      **options: the scorer's own.
+
+    Raises:
+      ConfigError: for an unknown scorer or option, and for an option's wrong value.
+    """
+    if name not in _FACTORIES:
+        hint = did_you_mean(name, _FACTORIES) or f" There are: {', '.join(scorer_names())}."
+        raise ConfigError(f"There is no scorer {name!r}.{hint}")
+    make = _FACTORIES[name]
+    known = list(inspect.signature(make).parameters)
+    for option in options:
+        if option not in known:
+            shown = f"Its options: {', '.join(known)}." if known else "It has no options."
+            raise ConfigError(
+                f"{name} has no option {option!r}.{did_you_mean(option, known)} {shown}"
+            )
+    return make(**options)
+
+
+def _register_lexical() -> None:
+    for part in ("precision", "recall", "f1"):
+        register_scorer(f"token_{part}", _with_first(lexical.token_scorer, part))
+        for kind in ROUGE_TYPES:
+            register_scorer(f"{kind}_{part}", _with_first(lexical.rouge_scorer, kind, part))
+    for make in (
+        lexical.bleu_scorer,
+        lexical.coverage_scorer,
+        lexical.density_scorer,
+        lexical.npov_hallucination_detector,
+        lexical.npov_coverage_detector,
+    ):
+        register_scorer(make().card.name, make)
+    for scorer in (lexical.LexicalOverlapScorer, lexical.FirstPersonCountScorer):
+        register_scorer(scorer.card.name, scorer)
+
+
+def _with_first(make: Callable[..., BaseScorer], *first: str) -> Callable[..., BaseScorer]:
+    return functools.partial(make, *first)
+
+
+_register_lexical()

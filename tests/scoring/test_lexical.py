@@ -1,0 +1,141 @@
+import math
+
+import pytest
+import sacrebleu
+from rouge_score import rouge_scorer
+from sklearn.metrics import roc_auc_score
+
+from faith_jax.data.raw.true.corpora import CORPORA
+from faith_jax.data.rows import BadRows
+from faith_jax.evaluation.roc import roc_auc
+from faith_jax.evaluation.text_metrics import corpus_bleu, lexical_overlap
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.types import GroundedExample, Grounding
+from tests.paths import REAL, needs_shared
+
+RESPONSE, GROUNDING = "The cat sat in our hat.", "A cat sat on the mat, our cat."
+
+
+def value(name, response=RESPONSE, grounding=GROUNDING, **options):
+    (score,) = load_scorer(name, **options).score([grounding], [response])
+    return score.value
+
+
+def test_tokens_by_hand():
+    # TRUE: cat sat hat | cat sat on mat cat. SQuAD keeps "in" and "our".
+    assert value("token_precision") == pytest.approx(2 / 3)
+    assert value("token_recall") == pytest.approx(2 / 5)
+    assert value("token_f1") == pytest.approx(4 / 8)
+    assert value("token_precision", normalization="squad") == pytest.approx(3 / 5)
+    assert value("token_recall", normalization="squad") == pytest.approx(3 / 6)
+    assert value("token_f1", normalization="squad") == pytest.approx(6 / 11)
+
+
+@pytest.mark.parametrize("stem", [False, True])
+@pytest.mark.parametrize("kind", ["rouge1", "rouge2", "rougeL"])
+def test_rouge_is_rouge_scores(kind, stem):
+    scorer = rouge_scorer.RougeScorer([kind], use_stemmer=stem)
+    expected = scorer.score("Cats were sitting on the mats", "The cat sat on mats, sitting")[kind]
+    arguments = "The cat sat on mats, sitting", "Cats were sitting on the mats"
+    for part, figure in zip(("precision", "recall", "f1"), expected, strict=True):
+        assert value(f"{kind}_{part}", *arguments, use_stemmer=stem) == pytest.approx(figure)
+
+
+def test_bleu_is_sacrebleus():
+    assert value("bleu") == sacrebleu.sentence_bleu(RESPONSE, [GROUNDING]).score > 0
+    assert value("bleu", "same text here now", "same text here now") == pytest.approx(100)
+    texts = ["the cat sat on a mat", "dogs bark at night"], ["the cat sat on the mat", "dogs bark"]
+    assert corpus_bleu(*texts) == sacrebleu.corpus_bleu(texts[0], [texts[1]]).score
+    with pytest.raises(ValueError, match="0 responses and 1 references"):
+        corpus_bleu([], ["a"])
+
+
+def test_copied_spans():
+    assert value("coverage", "the cat sat still", "so the cat sat") == 3 / 4
+    assert value("density", "the cat sat still", "so the cat sat") == 9 / 4
+
+
+def test_lexical_overlap_takes_the_best_sentence():
+    scorer = load_scorer("lexical_overlap")
+    sentences = ["Tea grows on hills.", "Tea calms the nerves!", "Nothing."]
+    (score,) = scorer.score([sentences], ["Tea calms, and it calms you nicely."])
+    assert score.value == 3 / 4  # of tea, calms, calms, nicely the second sentence has three
+    assert lexical_overlap("Tea", []) == 0
+    assert math.isnan(lexical_overlap("It is!", ["Tea"]))
+
+
+def test_first_person_pronouns():
+    assert value("first_person_count", "I'm sure my tea is mine.") == 3
+    assert value("first_person_count", "I'm sure my tea is mine.", pronouns=["i"]) == 1
+
+
+NPOV = Grounding(
+    ("Tea calms people.", "Tea stains teeth.", "It costs money."), ("pro", "con", "con")
+)
+
+
+def test_npov_detectors_score_words_where_they_stand():
+    example = GroundedExample("1", NPOV, response="Teas calm; they stain glasses.")
+    (hallucination,) = load_scorer("npov_rouge1_hallucination").score([example])
+    assert [(w.word, w.score) for w in hallucination.words] == [
+        ("Teas", 1),
+        ("calm", 1),
+        ("stain", 1),
+        ("glasses", 0),
+    ]
+    assert hallucination.value == 3 / 4
+    (coverage,) = load_scorer("npov_rouge1_coverage").score([example])
+    # Pro: tea, calms, people: two of three. Con: tea, stains, teeth, costs, money: two of five.
+    assert coverage.value == 2 / 5
+    assert [(w.text, w.word, w.score) for w in coverage.words] == [
+        (0, "Tea", 1),
+        (0, "calms", 1),
+        (0, "people", 0),
+        (1, "Tea", 1),
+        (1, "stains", 1),
+        (1, "teeth", 0),
+        (2, "costs", 0),
+        (2, "money", 0),
+    ]
+
+
+def test_arguments_of_perspectives_may_be_mixed():
+    texts, names = NPOV.texts, NPOV.perspectives
+    mixed = Grounding((texts[1], texts[0], texts[2]), (names[1], names[0], names[2]))
+    examples = [GroundedExample("1", g, response="It costs people.") for g in (NPOV, mixed)]
+    first, second = load_scorer("npov_rouge1_coverage").score(examples)
+    assert first.value == second.value
+    renumbered = {0: 1, 1: 0, 2: 2}
+    assert sorted((w.text, w.start, w.score) for w in second.words) == sorted(
+        (renumbered[w.text], w.start, w.score) for w in first.words
+    )
+
+
+def test_what_is_undefined_is_nan():
+    for name in ("token_precision", "rouge1_precision", "coverage", "density", "lexical_overlap"):
+        assert math.isnan(value(name, "", "Tea.")), name
+    assert math.isnan(value("npov_rouge1_hallucination", "the", "Tea."))
+    assert math.isnan(value("npov_rouge1_coverage", "Tea.", "the"))
+    assert value("token_f1", "", "Tea.") == value("bleu", "", "Tea.") == 0
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("corpus", "file", "area"),
+    [
+        ("qags_c", "qags/mturk_cnndm.jsonl", 63.8),
+        ("q2", "q2/cross_annotation.csv", 65.9),
+        ("summeval", "summeval/true_summeval.csv", 61.4),
+    ],
+)
+def test_token_f1_on_real_rows(corpus, file, area):
+    path = REAL / file
+    dataset = CORPORA[corpus]
+    name = dataset.instead if path.name.startswith("true_") else path.name
+    rows = list(dataset.examples({name: path}, "test", BadRows()))
+    scores = load_scorer("token_f1").score(
+        [row["grounding"] for row in rows], [row["generated_text"] for row in rows]
+    )
+    values, labels = [score.value for score in scores], [row["label"] for row in rows]
+    assert round(100 * roc_auc(values, labels), 1) == area
+    assert roc_auc(values, labels) == pytest.approx(roc_auc_score(labels, values), abs=1e-9)

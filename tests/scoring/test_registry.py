@@ -1,0 +1,116 @@
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import faith_jax
+from faith_jax.errors import ConfigError
+from faith_jax.scoring.base import BaseScorer
+from faith_jax.scoring.registry import load_scorer, register_scorer, scorer_names
+from faith_jax.types import GroundedExample, Grounding
+
+NAMES = [
+    "bleu",
+    "coverage",
+    "density",
+    "first_person_count",
+    "lexical_overlap",
+    "npov_rouge1_coverage",
+    "npov_rouge1_hallucination",
+    *(f"rouge{kind}_{part}" for kind in "12L" for part in ("f1", "precision", "recall")),
+    *(f"token_{part}" for part in ("f1", "precision", "recall")),
+]
+SAMPLE = ["Tea", "tea.", "is", "the", "I'm", "hot,", "root?", "☕", "don't"]
+WORDS = st.lists(st.sampled_from(SAMPLE), max_size=7)
+TEXTS = WORDS.map(" ".join) | st.text(max_size=10)
+
+
+def test_the_names():
+    assert scorer_names() == NAMES
+    assert faith_jax.load_scorer is load_scorer
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cards(name):
+    card = load_scorer(name).card
+    assert card.name == name
+    assert card.description.endswith(".")
+    assert card.low < card.high
+    assert card.source
+    assert not card.needs_model
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.lists(TEXTS, min_size=1, max_size=3), TEXTS), max_size=4))
+def test_every_scorer_keeps_its_range_and_knows_no_neighbours(rows):
+    groundings, responses = [row[0] for row in rows], [row[1] for row in rows]
+    for name in NAMES:
+        scorer = load_scorer(name)
+        scores = scorer.score(groundings, responses)
+        alone = [scorer.score([g], [r])[0] for g, r in zip(groundings, responses, strict=True)]
+        assert list(map(repr, scores)) == list(map(repr, alone))
+        for score, grounding, response in zip(scores, groundings, responses, strict=True):
+            in_range = scorer.card.low <= score.value <= scorer.card.high + 1e-9
+            assert math.isnan(score.value) or in_range
+            assert score.cut_tokens == 0
+            assert scorer.card.word_level or not score.words
+            for word in score.words:
+                text = response if word.text is None else grounding[word.text]
+                assert text[word.start : word.end] == word.word
+
+
+def test_both_forms_of_examples_give_the_same():
+    scorer = load_scorer("token_f1")
+    example = GroundedExample("1", Grounding(("Tea is hot.", "It grows.")), response="Hot tea")
+    expected = scorer.score([example])
+    assert scorer.score([["Tea is hot.", "It grows."]], ["Hot tea"]) == expected
+    assert scorer.score([example.grounding], ["Hot tea"], [["Hi."]]) == expected
+    assert scorer.score(["Tea is hot. It grows."], ["Hot tea"]) == expected
+    assert scorer.score([]) == scorer.score([], []) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("Tea.", "Tea."), "are lists, also of a single one"),
+        ((["a"], ["b", "c"]), "1 groundings, 2 responses, 1 histories"),
+        ((["a"], ["b"], []), "1 groundings, 1 responses, 0 histories"),
+        ((["a"],), "Item 0 is no GroundedExample; groundings come with responses"),
+        ((["a"], None, [[]]), "Histories come with groundings and responses"),
+    ],
+)
+def test_bad_examples(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        load_scorer("token_f1").score(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("tokenf1", {}, "There is no scorer 'tokenf1'. Did you mean 'token_f1'"),
+        ("xyz", {}, "There is no scorer 'xyz'. There are: bleu, coverage"),
+        ("token_f1", {"normalisation": "squad"}, "Did you mean 'normalization'"),
+        ("token_f1", {"normalization": "qa"}, "normalization: 'qa' is none of true, squad"),
+        ("bleu", {"order": 2}, "bleu has no option 'order'. It has no options."),
+    ],
+)
+def test_unknown_names_and_options(name, options, message):
+    with pytest.raises(ConfigError) as caught:
+        load_scorer(name, **options)
+    assert message in str(caught.value)
+
+
+def test_a_scorer_of_ones_own(monkeypatch):
+    class Length(BaseScorer):
+        def __init__(self, unit="words"):
+            self.unit = unit
+
+        def score_examples(self, examples):
+            return []
+
+    monkeypatch.setattr("faith_jax.scoring.registry._FACTORIES", {})
+    register_scorer("length", Length)
+    assert load_scorer("length", unit="letters").unit == "letters"
+    with pytest.raises(ValueError, match="There is a scorer 'length' already"):
+        register_scorer("length", Length)
