@@ -131,7 +131,12 @@ def token_f1(response: str, reference: str) -> float:
     return token_overlap(response, reference).f1
 
 
-def rouge(response: str, reference: str, use_stemmer: bool = False) -> dict[str, Overlap]:
+def rouge(
+    response: str,
+    reference: str,
+    use_stemmer: bool = False,
+    kinds: tuple[str, ...] = ROUGE_TYPES,
+) -> dict[str, Overlap]:
     """Returns ROUGE-1, ROUGE-2 and ROUGE-L of the rouge-score package.
 
     Its words are runs of the characters a-z and 0-9 after lower-casing.
@@ -140,18 +145,19 @@ def rouge(response: str, reference: str, use_stemmer: bool = False) -> dict[str,
       response: the text to judge.
       reference: the gold response.
       use_stemmer: whether to compare Porter stems of words longer than three letters.
+      kinds: of `ROUGE_TYPES`; ROUGE-L takes by far the longest on long texts.
 
     Returns:
-      For each of `ROUGE_TYPES` the shares, each in [0, 1], higher = better. Texts too short for
+      For each of the kinds the shares, each in [0, 1], higher = better. Texts too short for
       a bigram have no ROUGE-2 precision or recall (NaN).
 
     Reference: Lin 2004.
     """
-    scorer, tokenize = _rouge_scorer(use_stemmer)
+    scorer, tokenize = _rouge_scorer(use_stemmer, kinds)
     scores = scorer.score(target=reference, prediction=response)
     words, reference_words = len(tokenize(response)), len(tokenize(reference))
     overlaps = {}
-    for name in ROUGE_TYPES:
+    for name in kinds:
         lost = 1 if name == "rouge2" else 0  # a text has one bigram less than words
         sizes = max(0, words - lost), max(0, reference_words - lost)
         overlaps[name] = Overlap(
@@ -163,12 +169,12 @@ def rouge(response: str, reference: str, use_stemmer: bool = False) -> dict[str,
 
 
 @functools.cache
-def _rouge_scorer(use_stemmer: bool):
+def _rouge_scorer(use_stemmer: bool, kinds: tuple[str, ...]):
     # Imported here because NLTK, which it needs, takes a second.
     from rouge_score import rouge_scorer, tokenizers
 
     tokenizer = tokenizers.DefaultTokenizer(use_stemmer)
-    return rouge_scorer.RougeScorer(ROUGE_TYPES, tokenizer=tokenizer), tokenizer.tokenize
+    return rouge_scorer.RougeScorer(kinds, tokenizer=tokenizer), tokenizer.tokenize
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ import contextlib
 import io
 import pathlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -39,21 +39,108 @@ def write_tfds(
     dataset = tf.data.Dataset.from_tensor_slices(
         {k: tf.constant([row[k] for row in rows], types[type(v)]) for k, v in first.items()}
     )
-    # TFDS reports to stdout, which belongs to the command's own result.
+    return _stored(folder, name, split, dataset, features, description, version)
+
+
+def write_scored_tfds(
+    folder: pathlib.Path,
+    name: str,
+    split: str,
+    rows: Iterable[Mapping[str, Any]],
+    scorers: Sequence[str],
+    version: str = "1.0.0",
+) -> pathlib.Path:
+    """Writes scored rows (`faith_jax.export.scored_rows`) as a data set, one at a time.
+
+    An unknown label is -1, an undefined score NaN, and a word of the response has the text -1.
+    Scores are rounded to float32, the precision of TFDS's records.
+
+    Args:
+      folder: the data set lies in folder/name/version.
+      name: of the data set, lower case with underscores.
+      split: name of the split.
+      rows: the rows.
+      scorers: the names of all scorers.
+      version: of the data set.
+
+    Returns:
+      folder/name/version, what `tfds.builder_from_directory` takes.
+    """
+    import numpy as np
+    import tensorflow_datasets as tfds
+
+    text, texts = tfds.features.Text, lambda: tfds.features.Sequence(tfds.features.Text())
+    words = {"start": np.int32, "end": np.int32, "score": np.float32, "text": np.int32}
+    features = tfds.features.FeaturesDict(
+        {
+            "id": text(),
+            "corpus": text(),
+            "grounding": texts(),
+            "perspectives": texts(),
+            "history": texts(),
+            "generated_text": text(),
+            "label": np.int64,
+            "fields": tfds.features.Sequence({"name": text(), "value": text()}),
+            "scores": {scorer: np.float32 for scorer in scorers},
+            "words": {scorer: tfds.features.Sequence(words) for scorer in scorers},
+            "cut_tokens": {scorer: np.int64 for scorer in scorers},
+        }
+    )
+    description = f"Examples with the scores of {', '.join(scorers)}."
+    examples = ((row["id"], _tfds_example(row, scorers)) for row in rows)
+    return _stored(folder, name, split, examples, features, description, version)
+
+
+def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
+    names = ("start", "end", "score", "text")
+    words = {
+        scorer: [
+            dict(zip(names, [*word[:3], -1 if word[3] is None else word[3]], strict=True))
+            for word in row["words"].get(scorer, [])
+        ]
+        for scorer in scorers
+    }
+    scores = {s: float("nan") if row["scores"][s] is None else row["scores"][s] for s in scorers}
+    fields = [{"name": name, "value": value} for name, value in row["fields"].items()]
+    label = -1 if row["label"] is None else row["label"]
+    changed = {"label": label, "fields": fields, "scores": scores, "words": words}
+    return {**row, **changed, "cut_tokens": {s: row["cut_tokens"].get(s, 0) for s in scorers}}
+
+
+def _stored(
+    folder: pathlib.Path,
+    name: str,
+    split: str,
+    dataset: Any,
+    features: Any,
+    description: str,
+    version: str,
+) -> pathlib.Path:
+    import tensorflow_datasets as tfds
+
+    with _quiet_tfds():
+        tfds.dataset_builders.store_as_tfds_dataset(
+            name=name,
+            version=version,
+            features=features,
+            split_datasets={split: dataset},
+            data_dir=str(folder),
+            description=description,
+            release_notes={version: description},
+            disable_shuffling=True,
+        )
+    shutil.rmtree(folder / "downloads", ignore_errors=True)  # made by TFDS, and empty
+    return folder / name / version
+
+
+@contextlib.contextmanager
+def _quiet_tfds() -> Iterator[None]:
+    """Keeps TFDS from reporting to stdout, which belongs to the command's own result."""
+    import tensorflow_datasets as tfds
+
     tfds.disable_progress_bar()
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            tfds.dataset_builders.store_as_tfds_dataset(
-                name=name,
-                version=version,
-                features=features,
-                split_datasets={split: dataset},
-                data_dir=str(folder),
-                description=description,
-                release_notes={version: description},
-                disable_shuffling=True,
-            )
+            yield
     finally:
         tfds.enable_progress_bar()
-    shutil.rmtree(folder / "downloads", ignore_errors=True)  # made by TFDS, and empty
-    return folder / name / version

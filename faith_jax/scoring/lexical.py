@@ -72,7 +72,7 @@ def rouge_scorer(kind: str, part: str, use_stemmer: bool = False) -> TextScorer:
     """
 
     def compare(response: str, grounding: str) -> float:
-        found = text_metrics.rouge(response, grounding, use_stemmer)[kind]
+        found = text_metrics.rouge(response, grounding, use_stemmer, (kind,))[kind]
         return float(getattr(found, part))
 
     units = {"rouge1": "words", "rouge2": "bigrams", "rougeL": "words, in the same order,"}[kind]

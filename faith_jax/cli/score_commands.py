@@ -1,0 +1,173 @@
+"""The command `score`."""
+
+import argparse
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from faith_jax.cli.shared import quiet_tensorflow
+from faith_jax.errors import ConfigError
+
+_EXAMPLES = """examples:
+  %(prog)s --scorers=token_f1,rouge1_precision --input=rows.jsonl --output=scores.jsonl
+  %(prog)s --scorers=token_f1 --scorer-option=token_f1.normalization=squad \\
+      --input=answers.csv --grounding-column=passages --response-column=answer \\
+      --output=scores.parquet
+  %(prog)s --scorers=npov_rouge1_hallucination,npov_rouge1_coverage \\
+      --tfds=npov_errors/sample --split=test --label-column=has_hallucination \\
+      --labels-are-errors --output=npov_scores.jsonl
+"""
+
+
+def add_score_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds `score` and `scorers`."""
+    command = commands.add_parser(
+        "score",
+        help="score responses by any number of scorers",
+        description="Scores every row of a file, a SeqIO task or a TFDS data set in one pass. A "
+        "run that was stopped goes on when the same command is given again.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument(
+        "--scorers", required=True, metavar="NAMES", help="separated by commas; see the scorers"
+    )
+    command.add_argument(
+        "--scorer-option",
+        action="append",
+        default=[],
+        metavar="SCORER.NAME=VALUE",
+        help="an option of a scorer; VALUE is a Python literal, or a text",
+    )
+    source = command.add_argument_group("input")
+    source.add_argument("--input", default="", metavar="FILE", help=".jsonl, .csv, .tsv, .parquet")
+    source.add_argument(
+        "--input-format", default="", choices=("jsonl", "csv", "tsv", "parquet"), help="of FILE"
+    )
+    source.add_argument("--task", default="", metavar="NAME", help="a SeqIO task, in its place")
+    source.add_argument("--tfds", default="", metavar="NAME", help="or a data set: NAME[/CONFIG]")
+    source.add_argument("--split", default="", help="of the task or data set")
+    source.add_argument("--corpus", default="", metavar="NAME", help="of rows that name none")
+    source.add_argument(
+        "--skip-bad-rows", action="store_true", help="pass over bad rows, count and list them"
+    )
+    _add_columns(command.add_argument_group("columns"))
+    command.add_argument(
+        "--output", required=True, metavar="PATH", help=".jsonl, .parquet, or a folder for TFDS"
+    )
+    command.add_argument(
+        "--format", default="", choices=("jsonl", "parquet", "tfds"), help="of the output"
+    )
+    command.add_argument(
+        "--batch-size", type=int, default=256, metavar="N", help="rows scored and written at once"
+    )
+    command.set_defaults(run=_run_score)
+    listed = commands.add_parser(
+        "scorers",
+        help="list the scorers",
+        description="All scorers with what they measure, their range and their source.",
+    )
+    listed.set_defaults(run=_run_scorers)
+
+
+def _add_columns(group: argparse._ArgumentGroup) -> None:
+    usual = "; default: the usual names, TRUE's first"
+    group.add_argument(
+        "--grounding-column",
+        default="",
+        metavar="NAME",
+        help=f"a text or a list of texts; or pro=NAME,con=NAME{usual}",
+    )
+    group.add_argument("--response-column", default="", metavar="NAME", help=f"the text{usual}")
+    group.add_argument("--history-column", default="", metavar="NAME", help="earlier utterances")
+    group.add_argument(
+        "--label-column", default="label", metavar="NAME", help="1 = faithful, 0, or empty"
+    )
+    group.add_argument(
+        "--labels-are-errors", action="store_true", help="a label of 1 says that there is an error"
+    )
+    group.add_argument("--id-column", default="id", metavar="NAME", help="else: the row's number")
+    group.add_argument(
+        "--corpus-column", default="corpus", metavar="NAME", help="where there is one"
+    )
+
+
+def _run_score(options: argparse.Namespace) -> int:
+    if options.task or options.tfds or options.format == "tfds" or "." not in options.output:
+        quiet_tensorflow()
+    from faith_jax.data.grounded_rows import Columns
+    from faith_jax.data.rows import BadRows
+    from faith_jax.runs import score
+
+    given = score.ScoreInput(
+        file=options.input,
+        file_format=options.input_format,
+        task=options.task,
+        tfds=options.tfds,
+        split=options.split,
+        corpus=options.corpus,
+        columns=Columns(
+            grounding=options.grounding_column,
+            response=options.response_column,
+            history=options.history_column,
+            label=options.label_column,
+            id=options.id_column,
+            corpus=options.corpus_column,
+            label_is_error=options.labels_are_errors,
+        ),
+    )
+    names = [name.strip() for name in options.scorers.split(",") if name.strip()]
+    bad_rows = BadRows(skip=options.skip_bad_rows)
+    output, count = score.score(
+        given,
+        scorer_options(names, options.scorer_option),
+        options.output,
+        options.format,
+        options.batch_size,
+        bad_rows,
+    )
+    print(f"{output}: {count:,} rows, {len(names)} scorers")
+    if bad_rows.count:
+        print(f"{bad_rows.count} bad rows were skipped:")
+        for message in bad_rows.messages:
+            print(f"  {message}")
+    return 0
+
+
+def scorer_options(names: Sequence[str], given: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Returns the options of each scorer.
+
+    Args:
+      names: of the scorers.
+      given: as "scorer.name=value".
+
+    Raises:
+      ConfigError: for another form, and for an option of a scorer that is not among the names.
+    """
+    options: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for text in given:
+        left, equals, value = text.partition("=")
+        scorer, dot, name = left.partition(".")
+        if not (equals and dot and name):
+            raise ConfigError(f"--scorer-option: expected SCORER.NAME=VALUE, got {text!r}.")
+        if scorer not in options:
+            raise ConfigError(f"--scorer-option: {scorer!r} is not among --scorers.")
+        try:
+            options[scorer][name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            options[scorer][name] = value
+    return options
+
+
+def _run_scorers(options: argparse.Namespace) -> int:
+    import tabulate
+
+    from faith_jax.scoring.registry import load_scorer, scorer_names
+
+    cards = [load_scorer(name).card for name in scorer_names()]
+    rows = [
+        (card.name, f"{card.low:g} to {card.high:g}", card.description, card.source)
+        for card in cards
+    ]
+    print(tabulate.tabulate(rows, ("scorer", "range", "what it measures", "source")))
+    return 0

@@ -1,0 +1,223 @@
+"""Examples to score from rows of any form: JSON lines, CSV, TSV, Parquet, or rows of a data set."""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from faith_jax.data.delimited import read_csv, read_tsv
+from faith_jax.data.fields import checked_text, field_error, is_blank
+from faith_jax.data.jsonl import read_jsonl
+from faith_jax.data.rows import BadRows, Row, parsed
+from faith_jax.errors import InputError, did_you_mean
+from faith_jax.types import GroundedExample, Grounding
+
+FORMATS = {".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+
+# Where no column is named, the first of these that the rows have; TRUE's names come first.
+_GROUNDINGS = ("grounding", "knowledge", "evidence", "pro=pro_arguments,con=con_arguments")
+_RESPONSES = ("generated_text", "response")
+_HISTORIES = ("history", "context", "message", "query")
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Which columns hold what; "" = the first of the usual names that the rows have.
+
+    Attributes:
+      grounding: of a text or a list of texts; or several, each the texts of one perspective, as
+        "pro=pro_arguments,con=con_arguments".
+      response: of the text to judge.
+      history: of the utterances before it, a text or a list; rows may lack it.
+      label: 1 = faithful, 0 = not, empty = unknown; rows may lack it.
+      id: rows may lack it, or it may be "": then a row's number is its id.
+      corpus: rows may lack it.
+      label_is_error: a label of 1 says that there is an error: it is not faithful.
+    """
+
+    grounding: str = ""
+    response: str = ""
+    history: str = ""
+    label: str = "label"
+    id: str = "id"
+    corpus: str = "corpus"
+    label_is_error: bool = False
+
+
+class ExampleRow(NamedTuple):
+    """An example with what else its row says.
+
+    Attributes:
+      example: what is scored.
+      corpus: which it belongs to.
+      fields: the row's other values that are texts, numbers or truth values, as texts.
+    """
+
+    example: GroundedExample
+    corpus: str
+    fields: Mapping[str, str]
+
+
+def read_rows(path: pathlib.Path, form: str = "", bad_rows: BadRows | None = None) -> Iterator[Row]:
+    """Yields the rows of a file, one at a time or a batch of a Parquet file.
+
+    Args:
+      path: the file.
+      form: "jsonl", "csv", "tsv" or "parquet"; "" = as the file's ending says.
+      bad_rows: what to do with bad rows; by default reading stops.
+
+    Raises:
+      InputError: for an ending that says nothing, and what the format's reader raises.
+    """
+    form = form or FORMATS.get(path.suffix, "")
+    if form == "jsonl":
+        return read_jsonl(path, bad_rows)
+    if form == "csv":
+        return read_csv(path, (), bad_rows)
+    if form == "tsv":
+        return read_tsv(path, (), bad_rows)
+    if form == "parquet":
+        return _read_parquet(path)
+    known = ", ".join(FORMATS)
+    raise InputError(f"{path}: the ending says no format ({known}); say it with --input-format.")
+
+
+def _read_parquet(path: pathlib.Path) -> Iterator[Row]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches(batch_size=1024):
+                for fields in batch.to_pylist():
+                    number += 1
+                    yield Row(f"{path}:{number}", fields)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except (OSError, pyarrow.ArrowException) as error:
+        problem = str(error).split("\n")[0]
+        raise InputError(f"{path}: not a whole Parquet file ({problem}).") from None
+
+
+def example_rows(
+    rows: Iterable[Row], columns: Columns, corpus: str, bad_rows: BadRows | None = None
+) -> Iterator[ExampleRow]:
+    """Yields the examples of rows.
+
+    Args:
+      rows: whatever has fields.
+      columns: which of them hold what.
+      corpus: of rows that name none.
+      bad_rows: what to do with a bad row; by default reading stops.
+
+    Raises:
+      InputError: naming the row and field of a missing column, an empty grounding, a label that is
+        not 0 or 1, or an id that occurs twice.
+    """
+    seen: set[str] = set()
+
+    def parse(fields: Mapping[str, Any], place: str) -> ExampleRow:
+        row = _example_row(fields, place, columns, corpus)
+        if row.example.id in seen:
+            raise InputError(
+                f"{place}: field '{columns.id}': {row.example.id!r} occurs twice; choose another "
+                "--id-column, or --id-column= for the rows' numbers."
+            )
+        seen.add(row.example.id)
+        return row
+
+    return parsed(rows, parse, bad_rows or BadRows())
+
+
+def _example_row(
+    fields: Mapping[str, Any], place: str, columns: Columns, corpus: str
+) -> ExampleRow:
+    grounding = columns.grounding or _first(_GROUNDINGS, fields, place, "grounding")
+    response = columns.response or _first(_RESPONSES, fields, place, "response")
+    history = columns.history or next((name for name in _HISTORIES if name in fields), "")
+    example = GroundedExample(
+        id=_identifier(fields, place, columns.id),
+        grounding=_grounding(fields, place, grounding),
+        history=_texts(fields, place, history) if history else (),
+        response=_response(_value(fields, place, response), response, place),
+        label=_label(fields.get(columns.label), columns, place),
+    )
+    named = fields.get(columns.corpus)
+    used = {response, history, columns.label, columns.id, columns.corpus}
+    used |= set(_perspectives(grounding).values())
+    others = {
+        name: str(value)
+        for name, value in fields.items()
+        if name and name not in used and isinstance(value, str | int | float)
+    }
+    return ExampleRow(example, str(named) if named else corpus, others)
+
+
+def _first(names: Sequence[str], fields: Mapping[str, Any], place: str, what: str) -> str:
+    for name in names:
+        if all(column in fields for column in _perspectives(name).values()):
+            return name
+    raise InputError(
+        f"{place}: none of the columns {', '.join(fields)} is known to hold the {what}; name it "
+        f"with --{what}-column."
+    )
+
+
+def _perspectives(spec: str) -> dict[str, str]:
+    """Returns the column of each perspective; of a single column without one that of ""."""
+    if "=" not in spec:
+        return {"": spec}
+    return dict(part.split("=", 1) for part in spec.split(",") if "=" in part)
+
+
+def _value(fields: Mapping[str, Any], place: str, name: str) -> Any:
+    if name not in fields:
+        raise InputError(
+            f"{place}: column '{name}' is missing.{did_you_mean(name, fields)} "
+            f"The columns are: {', '.join(fields)}."
+        )
+    return fields[name]
+
+
+def _grounding(fields: Mapping[str, Any], place: str, spec: str) -> Grounding:
+    texts: list[str] = []
+    names: list[str] = []
+    for perspective, column in _perspectives(spec).items():
+        found = _texts(fields, place, column)
+        texts += found
+        names += [perspective] * len(found)
+    if not texts:
+        raise field_error(place, spec, "a text that is not empty, or several", [])
+    return Grounding(tuple(texts), tuple(names) if any(names) else ())
+
+
+def _texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, ...]:
+    """Returns a field's texts without those that are blank; the field holds one or a list."""
+    value = _value(fields, place, name)
+    items = value if isinstance(value, list | tuple) else [] if value is None else [value]
+    return tuple(checked_text(item, name, place) for item in items if not is_blank(item))
+
+
+def _response(value: Any, name: str, place: str) -> str:
+    """Returns the response; a system may have answered with nothing."""
+    return "" if value is None or is_blank(value) else checked_text(value, name, place)
+
+
+def _label(value: Any, columns: Columns, place: str) -> int | None:
+    if value is None or is_blank(value):
+        return None
+    known = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+    text = str(value).strip().lower()
+    if text not in known:
+        raise field_error(place, columns.label, "1 (faithful), 0, or nothing", value)
+    return 1 - known[text] if columns.label_is_error else known[text]
+
+
+def _identifier(fields: Mapping[str, Any], place: str, name: str) -> str:
+    value = fields.get(name) if name else None
+    if value is None or is_blank(value):
+        numbers = re.findall(r"\d+", place)
+        return numbers[-1] if numbers else place
+    return str(value)

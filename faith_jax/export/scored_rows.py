@@ -1,0 +1,179 @@
+"""Scored examples as rows: what `faith-jax score` writes and `faith-jax evaluate` reads.
+
+A row holds the example (`id`, `corpus`, `grounding`, `perspectives`, `history`, `generated_text`,
+`label`), its other `fields`, and for each scorer its `scores` (null = undefined), `words` (start,
+end, score, and the number of the grounding's text, null = the response) and `cut_tokens`.
+"""
+
+import json
+import math
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from faith_jax.data.fields import field_error, required
+from faith_jax.data.grounded_rows import ExampleRow, read_rows
+from faith_jax.data.rows import Row
+from faith_jax.errors import InputError
+from faith_jax.types import Score
+
+ScoredRow = dict[str, Any]
+_BATCH = 1024
+
+
+def scored_row(row: ExampleRow, scores: Mapping[str, Score]) -> ScoredRow:
+    """Returns a row of an example and its scores by scorer.
+
+    Raises:
+      ValueError: for an infinite score.
+    """
+    example = row.example
+    values = {name: _finite(name, score.value, example.id) for name, score in scores.items()}
+    words = {
+        name: [[w.start, w.end, w.score, w.text] for w in score.words]
+        for name, score in scores.items()
+        if score.words
+    }
+    return {
+        "id": example.id,
+        "corpus": row.corpus,
+        "grounding": list(example.grounding.texts),
+        "perspectives": list(example.grounding.perspectives),
+        "history": list(example.history),
+        "generated_text": example.response,
+        "label": example.label,
+        "fields": dict(row.fields),
+        "scores": values,
+        "words": words,
+        "cut_tokens": {name: score.cut_tokens for name, score in scores.items()},
+    }
+
+
+def _finite(name: str, value: float, identifier: str) -> float | None:
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        raise ValueError(f"{name} gave {identifier} an infinite score.")
+    return value
+
+
+def read_scored_rows(path: pathlib.Path) -> Iterator[ScoredRow]:
+    """Yields the rows of a scored JSONL or Parquet file.
+
+    Raises:
+      InputError: for a file of another form, with the row and field, and for scores that are not
+        finite.
+    """
+    for row in read_rows(path):
+        yield _checked(row)
+
+
+def _checked(row: Row) -> ScoredRow:
+    place, fields = row
+    scores = required(fields, "scores", place)
+    if not isinstance(scores, dict):
+        raise field_error(place, "scores", "an object of scores by scorer", scores)
+    for name, value in scores.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and not (number and math.isfinite(value)):
+            raise field_error(place, f"scores.{name}", "a finite number or null", value)
+    for field in ("id", "corpus", "generated_text"):
+        if not isinstance(required(fields, field, place), str):
+            raise field_error(place, field, "a text", fields[field])
+    if fields.get("label") not in (None, 0, 1):
+        raise field_error(place, "label", "1, 0 or null", fields["label"])
+    return {
+        "label": None,
+        **fields,
+        "fields": dict(fields.get("fields") or {}),  # Parquet has pairs
+        "words": _word_lists(fields.get("words") or {}),
+        "cut_tokens": fields.get("cut_tokens") or {},
+    }
+
+
+def _word_lists(words: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Returns each scorer's words as lists; Parquet has objects, and null for no words."""
+    return {
+        name: [list(word.values()) if isinstance(word, dict) else word for word in found]
+        for name, found in words.items()
+        if found
+    }
+
+
+def count_whole_rows(path: pathlib.Path) -> int:
+    """Returns how many whole lines a file has; a last one that a kill cut is dropped from it."""
+    if not path.exists():
+        return 0
+    count, end = 0, 0
+    with open(path, "rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                count, end = count + 1, end + len(line)
+    os.truncate(path, end)
+    return count
+
+
+def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequence[str]) -> None:
+    """Writes rows to a Parquet file, a batch at a time.
+
+    Args:
+      rows: the rows.
+      path: the file.
+      scorers: the names of all scorers.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    texts = pa.list_(pa.string())
+    word = pa.struct(
+        [("start", pa.int32()), ("end", pa.int32()), ("score", pa.float64()), ("text", pa.int32())]
+    )
+    schema = pa.schema(
+        [
+            ("id", pa.string()),
+            ("corpus", pa.string()),
+            ("grounding", texts),
+            ("perspectives", texts),
+            ("history", texts),
+            ("generated_text", pa.string()),
+            ("label", pa.int8()),
+            ("fields", pa.map_(pa.string(), pa.string())),
+            ("scores", pa.struct([(name, pa.float64()) for name in scorers])),
+            ("words", pa.struct([(name, pa.list_(word)) for name in scorers])),
+            ("cut_tokens", pa.struct([(name, pa.int32()) for name in scorers])),
+        ]
+    )
+    with parquet.ParquetWriter(path, schema) as writer:
+        for batch in _batches(rows):
+            writer.write_table(pa.Table.from_pylist([_nested(row) for row in batch], schema))
+
+
+def _nested(row: ScoredRow) -> ScoredRow:
+    names = ("start", "end", "score", "text")
+    words = {
+        name: [dict(zip(names, word, strict=True)) for word in found]
+        for name, found in row["words"].items()
+    }
+    return row | {"fields": list(row["fields"].items()), "words": words}
+
+
+def _batches(rows: Iterable[ScoredRow]) -> Iterator[list[ScoredRow]]:
+    batch: list[ScoredRow] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def lines_of(path: pathlib.Path) -> Iterator[ScoredRow]:
+    """Yields the rows of a JSON lines file of ours, one at a time."""
+    with open(path, encoding="utf-8", newline="\n") as file:
+        for line in file:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                raise InputError(f"{path}: a line is not valid JSON; score again.") from None

@@ -1,0 +1,145 @@
+import json
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from faith_jax.data.grounded_rows import Columns, example_rows, read_rows
+from faith_jax.data.rows import BadRows, Row
+from faith_jax.errors import InputError
+from faith_jax.types import GroundedExample, Grounding
+
+TRUE_ROW = {"grounding": "Tea is hot.", "generated_text": "Hot tea.", "label": 1}
+
+
+def examples(*rows, bad_rows=None, **columns):
+    placed = [Row(f"rows.jsonl:{number}", row) for number, row in enumerate(rows, start=1)]
+    return list(example_rows(placed, Columns(**columns), "here", bad_rows))
+
+
+def test_trues_columns_are_the_usual_ones():
+    (row,) = examples(TRUE_ROW)
+    assert row.example == GroundedExample(
+        "1", Grounding(("Tea is hot.",)), response="Hot tea.", label=1
+    )
+    assert (row.corpus, row.fields) == ("here", {})
+
+
+@pytest.mark.parametrize(
+    ("fields", "texts", "perspectives", "history"),
+    [
+        ({"knowledge": "K.", "response": "r", "message": "m"}, ("K.",), (), ("m",)),
+        (
+            {"evidence": ["A", " ", "B"], "response": "r", "context": ["c", "d"]},
+            ("A", "B"),
+            (),
+            ("c", "d"),
+        ),
+        (
+            {"pro_arguments": ["p"], "con_arguments": ["c", "d"], "response": "r", "query": "q"},
+            ("p", "c", "d"),
+            ("pro", "con", "con"),
+            ("q",),
+        ),
+        (
+            {"grounding": "G", "evidence": "E", "generated_text": "r", "response": "x"},
+            ("G",),
+            (),
+            (),
+        ),
+    ],
+)
+def test_the_names_of_our_data_sets_are_known(fields, texts, perspectives, history):
+    (row,) = examples(fields)
+    assert row.example.grounding == Grounding(texts, perspectives)
+    assert (row.example.response, row.example.history) == ("r", history)
+
+
+def test_columns_of_ones_own():
+    fields = {"doc": "D", "answer": "a", "faithful": "1.0", "key": 7, "set": "mine", "x": True}
+    fields |= {"grounding": "g", "skipped": ["list"], "": "index", "none": None}
+    named = {"grounding": "doc", "response": "answer", "label": "faithful", "id": "key"}
+    (row,) = examples(fields, corpus="set", **named)
+    assert row.example == GroundedExample("7", Grounding(("D",)), response="a", label=1)
+    assert row.corpus == "mine"
+    assert row.fields == {"x": "True", "grounding": "g"}
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [(1, 1), (0, 0), ("1", 1), ("0.0", 0), (True, 1), (None, None), ("", None), (" ", None)],
+)
+def test_labels(value, label):
+    (row,) = examples(TRUE_ROW | {"label": value})
+    assert row.example.label == label
+    (row,) = examples(TRUE_ROW | {"label": value}, label_is_error=True)
+    assert row.example.label == (None if label is None else 1 - label)
+
+
+def test_an_empty_response_is_one():
+    for value in ("", None, " "):
+        assert examples(TRUE_ROW | {"generated_text": value})[0].example.response == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "columns", "message"),
+    [
+        ({"label": "yes"}, {}, r"field 'label': expected 1 \(faithful\), 0, or nothing"),
+        ({"label": 2}, {}, "field 'label'"),
+        ({"grounding": ""}, {}, "field 'grounding': expected a text that is not empty, or several"),
+        ({"grounding": []}, {}, "field 'grounding': expected a text"),
+        ({"grounding": [3]}, {}, "field 'grounding': expected a text"),
+        ({"generated_text": 3}, {}, "field 'generated_text': expected a text"),
+        ({}, {"response": "text"}, "column 'text' is missing. Did you mean 'generated_text'"),
+        ({"id": "a"}, {}, "field 'id': 'a' occurs twice; choose another --id-column, or --id-c"),
+    ],
+)
+def test_bad_rows(change, columns, message):
+    rows = TRUE_ROW | {"id": "a", **change}, TRUE_ROW | {"id": "a", **change}
+    with pytest.raises(InputError, match=rf"rows\.jsonl:[12]: .*{message}"):
+        examples(*rows, **columns)
+
+
+def test_columns_that_nobody_knows():
+    message = "none of the columns source, target is known to hold the grounding; name it with --g"
+    with pytest.raises(InputError, match=message):
+        examples({"source": "a", "target": "b"})
+
+
+def test_ids_do_not_move_when_a_bad_row_is_skipped():
+    bad_rows = BadRows(skip=True)
+    rows = examples(TRUE_ROW, TRUE_ROW | {"label": "?"}, TRUE_ROW, bad_rows=bad_rows)
+    assert [row.example.id for row in rows] == ["1", "3"]
+    assert bad_rows.count == 1
+    ids = [row.example.id for row in examples(*[TRUE_ROW | {"id": "same"}] * 2, id="")]
+    assert ids == ["1", "2"]
+
+
+ROWS = [{"a": 'one, "1"', "b": "x\ty"}, {"a": "two", "b": ""}]
+
+
+def test_all_formats_hold_the_same(tmp_path):
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (tmp_path / "r.csv").write_text('a,b\n"one, ""1""",x\ty\ntwo,\n')
+    (tmp_path / "r.tsv").write_text('a\tb\none, "1"\tx y\ntwo\t\n')
+    parquet.write_table(pa.Table.from_pylist(ROWS), tmp_path / "r.parquet")
+    for name in ("r.jsonl", "r.csv", "r.parquet"):
+        assert [row.fields for row in read_rows(tmp_path / name)] == ROWS
+    assert next(read_rows(tmp_path / "r.tsv")).fields == {"a": 'one, "1"', "b": "x y"}
+    assert [row.place for row in read_rows(tmp_path / "r.parquet")] == [
+        f"{tmp_path / 'r.parquet'}:1",
+        f"{tmp_path / 'r.parquet'}:2",
+    ]
+    (tmp_path / "r.jsonl").rename(tmp_path / "r.txt")
+    assert len(list(read_rows(tmp_path / "r.txt", "jsonl"))) == 2
+    with pytest.raises(InputError, match=r"the ending says no format .* --input-format"):
+        read_rows(tmp_path / "r.txt")
+
+
+def test_files_that_are_no_parquet(tmp_path):
+    path = tmp_path / "r.parquet"
+    with pytest.raises(InputError, match=r"r\.parquet: no such file"):
+        list(read_rows(path))
+    path.write_bytes(b"PAR1 and then nothing")
+    with pytest.raises(InputError, match=r"r\.parquet: not a whole Parquet file"):
+        list(read_rows(path))

@@ -1,0 +1,106 @@
+import json
+import math
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+from faith_jax.data.grounded_rows import ExampleRow
+from faith_jax.errors import InputError
+from faith_jax.export import scored_rows
+from faith_jax.export.tfds import write_scored_tfds
+from faith_jax.types import GroundedExample, Grounding, Score, WordScore
+
+EXAMPLE = GroundedExample(
+    "a", Grounding(("P.", "C."), ("pro", "con")), ("q",), "Räsponse\u2028.", 1
+)
+WORDS = (WordScore("Räsponse", 0, 8, 0.5), WordScore("P", 0, 1, 1.0, text=0))
+ROWS = [
+    scored_rows.scored_row(
+        ExampleRow(EXAMPLE, "corpus", {"source": "wow"}),
+        {"one": Score(0.1, WORDS, cut_tokens=3), "two": Score(math.nan)},
+    ),
+    scored_rows.scored_row(
+        ExampleRow(GroundedExample("b", Grounding(("K",))), "corpus", {}),
+        {"one": Score(1.0), "two": Score(2.0)},
+    ),
+]
+
+
+def test_a_row():
+    assert ROWS[0] == {
+        "id": "a",
+        "corpus": "corpus",
+        "grounding": ["P.", "C."],
+        "perspectives": ["pro", "con"],
+        "history": ["q"],
+        "generated_text": "Räsponse\u2028.",
+        "label": 1,
+        "fields": {"source": "wow"},
+        "scores": {"one": 0.1, "two": None},
+        "words": {"one": [[0, 8, 0.5, None], [0, 1, 1.0, 0]]},
+        "cut_tokens": {"one": 3, "two": 0},
+    }
+    with pytest.raises(ValueError, match="one gave a an infinite score"):
+        scored_rows.scored_row(ExampleRow(EXAMPLE, "c", {}), {"one": Score(math.inf)})
+
+
+def test_jsonl_and_parquet_give_back_what_was_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(scored_rows, "_BATCH", 1)
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS), "utf-8")
+    assert list(scored_rows.read_scored_rows(path)) == ROWS
+    assert list(scored_rows.lines_of(path)) == ROWS
+    path = tmp_path / "s.parquet"
+    scored_rows.write_parquet(iter(ROWS), path, ["one", "two"])
+    assert list(scored_rows.read_scored_rows(path)) == ROWS
+
+
+def test_tfds_gives_back_what_was_written(tmp_path):
+    folder = write_scored_tfds(tmp_path, "scores", "test", iter(ROWS), ["one", "two"])
+    builder = tfds.builder_from_directory(folder)
+    first, second = tfds.as_numpy(builder.as_dataset(split="test"))
+    assert first["generated_text"].decode() == "Räsponse\u2028."
+    assert (first["label"], second["label"]) == (1, -1)
+    assert first["scores"]["one"] == np.float32(0.1)
+    assert math.isnan(first["scores"]["two"])
+    assert first["words"]["one"]["text"].tolist() == [-1, 0]
+    assert first["words"]["one"]["score"].tolist() == [0.5, 1.0]
+    assert first["fields"]["name"].tolist() == [b"source"]
+    assert first["cut_tokens"]["one"] == 3
+    assert second["words"]["one"]["start"].tolist() == []
+
+
+def test_a_line_that_a_kill_cut_is_dropped(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    assert scored_rows.count_whole_rows(path) == 0
+    path.write_bytes(b'{"a": 1}\n{"a": "\xe2\x80\xa8"}\n{"a": ')
+    assert scored_rows.count_whole_rows(path) == 2
+    assert path.read_bytes().endswith(b'"}\n')
+    assert scored_rows.count_whole_rows(path) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scores": 3}, "field 'scores': expected an object of scores by scorer"),
+        ({"scores": {"one": "high"}}, r"field 'scores\.one': expected a finite number or null"),
+        ({"scores": {"one": True}}, r"field 'scores\.one': expected a finite number"),
+        ({"scores": {"one": math.inf}}, r"field 'scores\.one': expected a finite number"),
+        ({"scores": {"one": math.nan}}, r"field 'scores\.one': expected a finite number"),
+        ({"id": 3}, "field 'id': expected a text"),
+        ({"label": 2}, "field 'label': expected 1, 0 or null"),
+    ],
+)
+def test_what_is_no_scored_row(tmp_path, change, message):
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (ROWS[0], ROWS[1] | change)))
+    with pytest.raises(InputError, match=rf"s\.jsonl:2: {message}"):
+        list(scored_rows.read_scored_rows(path))
+
+
+def test_rows_without_scores(tmp_path):
+    path = tmp_path / "s.jsonl"
+    path.write_text('{"id": "a"}\n')
+    with pytest.raises(InputError, match=r"s\.jsonl:1: field 'scores' is missing"):
+        list(scored_rows.read_scored_rows(path))

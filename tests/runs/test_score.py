@@ -1,0 +1,238 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from pyarrow import parquet
+
+from faith_jax.cli import main
+from faith_jax.cli.score_commands import scorer_options
+from faith_jax.errors import ConfigError
+from faith_jax.export.scored_rows import read_scored_rows
+from faith_jax.runs import score as run
+from faith_jax.scoring.registry import load_scorer
+from tests.paths import REAL, needs_shared
+
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
+
+ROWS = [
+    {"id": f"r{i}", "grounding": f"Tea number {i} is hot.", "generated_text": t, "label": i % 2}
+    for i, t in enumerate(["Tea is hot.", "I like number 1.", "", "Tea 3", "Cold.", "Hot number 5"])
+]
+
+
+@pytest.fixture
+def rows_file(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    return path
+
+
+def score(capsys, *arguments):
+    """Returns the exit status, the lines of standard output, and the errors."""
+    status = main(["score", *map(str, arguments)])
+    output, errors = capsys.readouterr()
+    return status, output.splitlines(), errors
+
+
+def test_scores_of_a_file(capsys, tmp_path, rows_file):
+    output = tmp_path / "scores.jsonl"
+    names = "token_f1,rouge1_precision,first_person_count"
+    status, lines, _ = score(
+        capsys, f"--scorers={names}", f"--input={rows_file}", f"--output={output}"
+    )
+    assert (status, lines) == (0, [f"{output}: 6 rows, 3 scorers"])
+    found = list(read_scored_rows(output))
+    assert [row["id"] for row in found] == [row["id"] for row in ROWS]
+    assert [row["label"] for row in found] == [0, 1] * 3
+    for name in names.split(","):
+        expected = load_scorer(name).score(
+            [row["grounding"] for row in ROWS], [row["generated_text"] for row in ROWS]
+        )
+        for row, value in zip(found, expected, strict=True):
+            assert row["scores"][name] == (value.value if value.value == value.value else None)
+    assert found[2]["scores"] == {"token_f1": 0, "rouge1_precision": None, "first_person_count": 0}
+    assert {path.name for path in tmp_path.iterdir()} == {"rows.jsonl", "scores.jsonl"}
+
+
+def test_options_columns_and_parquet(capsys, tmp_path):
+    source, output = tmp_path / "answers.tsv", tmp_path / "scores.parquet"
+    source.write_text("doc\tanswer\tbad\tsystem\nin our tea\tour tea\t1\ta\nTea\tMilk\t0\tb\n")
+    status, _, _ = score(
+        capsys,
+        "--scorers=token_recall",
+        "--scorer-option=token_recall.normalization=squad",
+        f"--input={source}",
+        "--grounding-column=doc",
+        "--response-column=answer",
+        "--label-column=bad",
+        "--labels-are-errors",
+        "--corpus=mine",
+        f"--output={output}",
+    )
+    assert status == 0
+    first, second = parquet.read_table(output).to_pylist()
+    assert first["scores"]["token_recall"] == pytest.approx(2 / 3)
+    assert (first["label"], second["label"]) == (0, 1)
+    assert (first["id"], first["corpus"], dict(first["fields"])) == ("2", "mine", {"system": "a"})
+
+
+def test_a_task_and_a_data_set(capsys, tmp_path):
+    arguments = ["--scorers=npov_rouge1_coverage", "--split=test"]
+    task, data = tmp_path / "task.jsonl", tmp_path / "data"
+    status, lines, _ = score(capsys, *arguments, "--task=npov_coverage_sample", f"--output={task}")
+    assert status == 0
+    status, lines, _ = score(capsys, *arguments, "--tfds=npov_errors/sample", f"--output={data}")
+    assert (status, lines) == (0, [f"{data}: 144 rows, 1 scorers"])
+    (row, *_) = read_scored_rows(task)
+    assert set(row["perspectives"]) == {"pro", "con"}
+    assert row["words"]["npov_rouge1_coverage"]
+    assert (data / "scores" / "1.0.0" / "dataset_info.json").is_file()
+
+
+class StoppedError(Exception):
+    """Stands for whatever stops a run."""
+
+
+@pytest.mark.parametrize("batches", [0, 1, 2])
+def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch, batches):
+    given, scorers = run.ScoreInput(file=str(rows_file)), {"token_f1": {}}
+    whole = tmp_path / "whole.jsonl"
+    run.score(given, scorers, str(whole), batch_size=2)
+    append, left = run.append_rows, [batches]
+
+    def stopping(path, rows):
+        if not left[0]:
+            path.open("a").write('{"id": "half a l')
+            raise StoppedError
+        left[0] -= 1
+        append(path, rows)
+
+    output = tmp_path / "scores.jsonl"
+    monkeypatch.setattr(run, "append_rows", stopping)
+    with pytest.raises(StoppedError):
+        run.score(given, scorers, str(output), batch_size=2)
+    assert not output.exists()
+    scored = []
+    monkeypatch.setattr(
+        run, "append_rows", lambda path, rows: (scored.extend(rows), append(path, rows))
+    )
+    run.score(given, scorers, str(output), batch_size=4)
+    assert output.read_bytes() == whole.read_bytes()
+    assert len(scored) == len(ROWS) - 2 * batches
+    assert {p.name for p in tmp_path.iterdir()} == {"rows.jsonl", "whole.jsonl", "scores.jsonl"}
+
+
+def test_another_run_starts_anew(tmp_path, rows_file, monkeypatch):
+    given, output = run.ScoreInput(file=str(rows_file)), tmp_path / "scores.jsonl"
+
+    def stop(*_):
+        raise StoppedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "_finish", stop)
+        with pytest.raises(StoppedError):
+            run.score(given, {"token_f1": {}}, str(output))
+    run.score(given, {"bleu": {}}, str(output))
+    assert [set(row["scores"]) for row in read_scored_rows(output)] == [{"bleu"}] * 6
+
+
+def test_a_killed_process_goes_on(tmp_path):
+    source, output = tmp_path / "rows.jsonl", tmp_path / "scores.jsonl"
+    words = " ".join(f"word{i}" for i in range(400))
+    with open(source, "w") as file:
+        for number in range(1500):
+            file.write(
+                json.dumps({"grounding": words, "generated_text": f"{words} {number}"}) + "\n"
+            )
+    command = [sys.executable, "-m", "faith_jax", "score", "--scorers=rouge2_f1", "--batch-size=5"]
+    command += [f"--input={source}", f"--output={output}"]
+    lines = tmp_path / "scores.jsonl.partial" / "rows.jsonl"
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (lines.exists() and lines.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not output.exists()
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "of 1500 rows are scored already" in done.stderr
+    ids = [row["id"] for row in read_scored_rows(output)]
+    assert ids == [str(number) for number in range(1, 1501)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--scorers=tokenf1",), "There is no scorer 'tokenf1'. Did you mean 'token_f1'"),
+        (("--scorers=,",), "--scorers: name at least one scorer"),
+        (("--scorers=bleu", "--task=x"), "Give one of --input, --task and --tfds"),
+        (("--scorers=bleu", "--scorer-option=bleu"), "--scorer-option: expected SCORER.NAME=VALUE"),
+        (("--scorers=bleu", "--scorer-option=x.y=1"), "'x' is not among --scorers"),
+        (("--scorers=bleu", "--scorer-option=bleu.y=1"), "bleu has no option 'y'"),
+        (("--scorers=bleu", "--batch-size=0"), "--batch-size: expected a positive number"),
+        (("--scorers=bleu", "--response-column=txt"), "column 'txt' is missing"),
+        (("--scorers=bleu", "--input-format=csv"), "columns"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(capsys, tmp_path, rows_file, arguments, message):
+    output = tmp_path / "scores.jsonl"
+    status, lines, errors = score(capsys, *arguments, f"--input={rows_file}", f"--output={output}")
+    assert (status, lines) == (2, [])
+    assert message in errors.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+def test_mistakes_about_the_output(capsys, tmp_path, rows_file):
+    base = ("--scorers=bleu", f"--input={rows_file}")
+    assert "exists already" in score(capsys, *base, f"--output={rows_file}")[2]
+    assert "no such folder" in score(capsys, *base, f"--output={tmp_path}/no/s.jsonl")[2]
+    assert "name a .jsonl or .parquet file" in score(capsys, *base, "--output=s.txt")[2]
+    tfds = ("--scorers=bleu", "--tfds=begin/sample", f"--output={tmp_path}/s.jsonl")
+    assert "--split: say which split" in score(capsys, *tfds)[2]
+    assert "has the splits validation, test" in score(capsys, *tfds, "--split=dev")[2]
+    unknown = ("--scorers=bleu", "--tfds=nothing_such", "--split=x", f"--output={tmp_path}/s.jsonl")
+    status, _, errors = score(capsys, *unknown)
+    assert (status, "nothing_such" in errors.splitlines()[-1]) == (2, True)
+
+
+def test_a_bad_row_at_the_end_is_found_before_anything_is_scored(capsys, tmp_path, rows_file):
+    with open(rows_file, "a") as file:
+        file.write('{"grounding": "", "generated_text": "x"}\n')
+    output = tmp_path / "scores.jsonl"
+    arguments = ("--scorers=bleu", f"--input={rows_file}", f"--output={output}", "--batch-size=1")
+    status, _, errors = score(capsys, *arguments)
+    assert status == 2
+    assert "rows.jsonl:7: field 'grounding': expected a text" in errors.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+    status, lines, _ = score(capsys, *arguments, "--skip-bad-rows")
+    assert (status, lines[0]) == (0, f"{output}: 6 rows, 1 scorers")
+    assert lines[1] == "1 bad rows were skipped:"
+
+
+def test_options_are_literals_or_texts():
+    found = scorer_options(["a", "b"], ["a.x=['i']", "a.y=squad", "b.z=3"])
+    assert found == {"a": {"x": ["i"], "y": "squad"}, "b": {"z": 3}}
+    with pytest.raises(ConfigError, match="'c' is not among"):
+        scorer_options(["a"], ["c.x=1"])
+
+
+def test_the_scorers_are_listed(capsys):
+    assert main(["scorers"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("token_f1") and "Honovich 2022" in line for line in lines)
+
+
+@needs_shared
+def test_trues_own_file(capsys, tmp_path):
+    source = REAL / "summeval" / "true_summeval.csv"
+    output = tmp_path / "scores.jsonl"
+    arguments = ("--scorers=token_f1", f"--input={source}", f"--output={output}")
+    status, _, errors = score(capsys, *arguments)
+    assert status == 2
+    assert "occurs twice; choose another --id-column, or --id-column= for" in errors
+    status, lines, _ = score(capsys, *arguments, "--id-column=")
+    assert (status, lines) == (0, [f"{output}: 1,600 rows, 1 scorers"])
