@@ -46,13 +46,27 @@ def t5x_main(arguments: Sequence[str] | None = None) -> int:
 def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     bindings = [a.removeprefix("--gin.") for a in given if _is_binding(a)]
-    options = parser.parse_args([a for a in given if not _is_binding(a)])
+    options, unknown = parser.parse_known_args([a for a in given if not _is_binding(a)])
+    if unknown:
+        print(
+            f"{parser.prog}: {_unknown(f'{parser.prog} {options.command}', unknown[0])}",
+            file=sys.stderr,
+        )
+        return 2
     options.bindings = bindings
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("faith_jax").setLevel(logging.INFO)
     # Orbax and SeqIO warn of what is in order here (absent optional files, generous lengths).
     logging.getLogger("absl").setLevel(logging.ERROR)
     return _guarded(lambda: options.run(options), parser.prog)
+
+
+def _unknown(command: str, argument: str) -> str:
+    """Returns what is wrong with an argument that no parser knows."""
+    name = argument.lstrip("-").partition("=")[0].removeprefix("gin.")
+    if argument.startswith("--gin.") or name.isupper():
+        return f"{argument}: write --gin.{name}=VALUE."
+    return f"{command} has no argument {argument!r}; see {command} --help."
 
 
 def _is_binding(argument: str) -> bool:

@@ -35,6 +35,13 @@ _EXAMPLES = {
 }
 
 
+class _Shown(argparse.Action):
+    """An argument that only `--help` shows: bindings are taken out before parsing."""
+
+    def __call__(self, *_: object) -> None:
+        """Does nothing."""
+
+
 def add_gin_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction:
     """Adds the commands, and returns what further ones are added to."""
     parser.add_argument("--version", action="version", version=f"faith_jax {__version__}")
@@ -70,9 +77,10 @@ def add_gin_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAct
             help="where USE_CACHED_TASKS looks for cached tasks, separated by commas",
         )
         command.add_argument(
-            "--gin.NAME",
+            "--gin.NAME=VALUE",
             dest="gin_example",
-            metavar="VALUE",
+            nargs=0,
+            action=_Shown,
             help="set a macro or a parameter; VALUE is a Python literal; what is none is a string",
         )
         command.add_argument(

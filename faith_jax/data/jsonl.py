@@ -39,7 +39,7 @@ def read_jsonl(path: str | pathlib.Path, bad_rows: BadRows | None = None) -> Ite
 
 def _parse(text: str, place: str) -> dict[str, Any]:
     try:
-        row = json.loads(text)
+        row = json.loads(text.rstrip("\r\n"))  # else an error at the end is told of line 2
     except json.JSONDecodeError as error:
         raise InputError(
             f"{place}: not valid JSON: {error.msg} at column {error.colno}; each line must be "

@@ -113,6 +113,9 @@ def count_cut(config: DatasetConfig, sample: int = 1000) -> dict[str, float]:
 
     Returns:
       {"examples", "examples_cut", "tokens", "tokens_cut"} of the inputs.
+
+    Raises:
+      InputError: on a target among them that is longer than its limit.
     """
     limit = config.task_feature_lengths["inputs"]
     dataset = config.task().get_dataset(
@@ -127,6 +130,10 @@ def count_cut(config: DatasetConfig, sample: int = 1000) -> dict[str, float]:
         totals["tokens"] += length
         totals["examples_cut"] += length > limit
         totals["tokens_cut"] += max(0, length - limit)
+        if len(example["targets"]) > config.task_feature_lengths["targets"]:
+            identifier = example.get("id", b"?")
+            shown = identifier.decode() if isinstance(identifier, bytes) else str(identifier)
+            raise _too_long(config, shown, len(example["targets"]))
     return totals
 
 
@@ -185,14 +192,18 @@ def _readable(dataset: Any, config: DatasetConfig) -> Iterator[dict[str, Any]]:
     except tf.errors.InvalidArgumentError as error:
         if TOO_LONG not in error.message:
             raise
-        found = error.message.partition(TOO_LONG)[2]
+        found = error.message.partition(TOO_LONG)[2].replace("\\", "")
         identifier, _, rest = found.partition(" ")
         length = "".join(c for c in rest.split("]")[0] if c.isdigit())
-        raise InputError(
-            f"{_name(config)}, example {identifier.strip(chr(34))}: the target has {length} tokens "
-            f"but TASK_FEATURE_LENGTHS allows {config.task_feature_lengths['targets']}; "
-            "raise the limit or shorten the response."
-        ) from None
+        raise _too_long(config, identifier.strip('"'), int(length)) from None
+
+
+def _too_long(config: DatasetConfig, identifier: str, length: int) -> InputError:
+    return InputError(
+        f"{_name(config)}, example {identifier}: the target has {length} tokens but "
+        f"TASK_FEATURE_LENGTHS allows {config.task_feature_lengths['targets']}; raise the limit "
+        "or shorten the response."
+    )
 
 
 def _model_features(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:

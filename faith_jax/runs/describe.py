@@ -62,6 +62,8 @@ def describe(
             f"There is no data set {wanted!r}.{did_you_mean(wanted, known)} There are: "
             f"{', '.join(sorted(known))}."
         )
+    if plot and not pathlib.Path(plot).absolute().parent.is_dir():
+        raise ConfigError(f"--plot: {plot}: cannot be written (no such folder).")
     builder, data_dir = known[wanted], data_dir or sources.data_dir()
     if wanted == "true_benchmark" and config in ("", "sample"):
         corpora = _true_corpora(builder, config, data_dir, raw_folder)

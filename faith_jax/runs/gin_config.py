@@ -1,10 +1,13 @@
 """Gin in T5X's dialect: files, search paths, macros as `--gin.NAME=value`, and clear errors."""
 
 import ast
+import inspect
 import logging
 import os
 import pathlib
 import re
+import types
+import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -69,6 +72,7 @@ def parse(
     finally:
         logging.getLogger().removeFilter(_is_not_a_missed_search_path)
     _check_macros()
+    _check_types()
     gin.finalize()
 
 
@@ -156,6 +160,58 @@ def _check_macros() -> None:
             raise ConfigError(
                 f"The macro %{name} is used but has no value.{did_you_mean(name, values)}"
             )
+
+
+def _check_types() -> None:
+    """Checks what is bound to arguments whose annotation is a number, a truth value or a text."""
+    macros = _macros()
+    for (_, selector), values in gin.config._CONFIG.items():
+        if selector == "gin.macro":
+            continue
+        hints = _hints(gin.config._REGISTRY[selector].wrapped)
+        for argument, value in values.items():
+            name = f"{selector}.{argument}"
+            macro = _MACRO_USE.fullmatch(repr(value))
+            if macro is not None:
+                name, value = macro.group(1), macros.get(macro.group(1))
+            wanted = _plain_types(hints.get(argument))
+            if wanted and not _is_reference(value) and not _fits(value, wanted):
+                kinds = " or ".join(_KINDS[kind] for kind in wanted)
+                raise ConfigError(f"{name}: expected {kinds}, got {value!r}.")
+
+
+_KINDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    str: "a text",
+    type(None): "None",
+}
+
+
+def _hints(configurable: Any) -> dict[str, Any]:
+    """Returns the types of a function's or a class's arguments, none where they cannot be told."""
+    function = configurable.__init__ if inspect.isclass(configurable) else configurable
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+def _plain_types(hint: Any) -> tuple[type, ...]:
+    """Returns the types of an annotation that has none but those of `_KINDS`, else nothing."""
+    parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    return tuple(parts) if all(part in _KINDS for part in parts) else ()
+
+
+def _fits(value: Any, wanted: tuple[type, ...]) -> bool:
+    if isinstance(value, bool):
+        return bool in wanted
+    return isinstance(value, wanted) or (isinstance(value, int) and float in wanted)
+
+
+def _is_reference(value: Any) -> bool:
+    return repr(value)[:1] in "@%" or isinstance(value, gin.config.ConfigurableReference)
 
 
 def _gin_message(error: BaseException, paths: Sequence[str]) -> str:

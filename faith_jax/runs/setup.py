@@ -177,11 +177,23 @@ def check_same_base(found: dict[str, Any] | None, base: BaseModel | None, path: 
     old = (found or {}).get("content_hash")
     new = base.content_hash if base else None
     if old != new:
+        began = f"on the base model {old[:12]}…" if old else "without a frozen base model"
+        given = f"{new[:12]}… ({base.path})" if base and new else "none"
         raise CheckpointError(
-            f"{path}: this run began on the base model {str(old)[:12]}… but "
-            f"INITIAL_CHECKPOINT_PATH is {str(new)[:12]}… ({base.path if base else 'none'}). "
-            "Give the base it began with, or another MODEL_DIR."
+            f"{path}: this run began {began} but INITIAL_CHECKPOINT_PATH is {given}. Give what it "
+            "began with, or another MODEL_DIR."
         )
+
+
+def changed_settings(path: pathlib.Path) -> list[str]:
+    """Returns the lines of the config that is in force which a former run's config lacks."""
+    import gin
+
+    if not path.exists():
+        return []
+    former = set(path.read_text(encoding="utf-8").splitlines())
+    lines = [line for line in gin.config_str().splitlines() if line.strip()]
+    return [line for line in lines if line not in former and not line.startswith("#")]
 
 
 def encode_default(text: str) -> list[int]:

@@ -95,6 +95,11 @@ def train(
       FaithJaxError: on a wrong setting, input or checkpoint.
     """
     set_default_vocabulary(vocabulary)
+    if num_microbatches > 0 and train_dataset.batch_size % num_microbatches:
+        raise ConfigError(
+            f"BATCH_SIZE = {train_dataset.batch_size} does not divide into NUM_MICROBATCHES = "
+            f"{num_microbatches}."
+        )
     run = _Run(model, model_dir, partitioner_for, train_dataset, eval_dataset)
     params, base = setup.initial_params(
         model, run.partitioner, initial_checkpoint_path, seed, prompt_initializer
@@ -115,6 +120,8 @@ def train(
         state = checkpoints.restore(state)
         logger.info("Going on from step %d of %s", int(state.step), run.folder)
     start = int(state.step)
+    if start >= total_steps:
+        logger.warning("Nothing to train: TRAIN_STEPS = %d are done", total_steps)
     logger.info(
         "Training %s of %s parameters on %d devices, %d rows a batch",
         f"{setup.count_params(trained):,}",
@@ -206,6 +213,8 @@ class _Run:
         if (self.folder / "model.json").exists():
             found = read_model_json(self.folder)
             setup.check_same_base(found.get("base"), base, str(self.folder))
+            for line in setup.changed_settings(self.folder / "config.gin"):
+                logger.warning("%s began with another value than %s", self.folder, line)
         if jax.process_index() == 0:
             described = (
                 None

@@ -80,3 +80,9 @@ def test_half_of_a_surrogate_pair_is_no_text(tmp_path):
     bad_rows = BadRows(skip=True)
     assert [row.fields["a"] for row in jsonl.read_jsonl(path, bad_rows)] == ["\U0001f600 \\ud800"]
     assert bad_rows.messages == [f"{path}:2: holds half of a surrogate pair, no character."]
+
+
+def test_an_error_at_the_end_of_a_line_is_told_of_its_column(tmp_path):
+    path = write(tmp_path, b'{"a": 1, "b": 2\n')
+    with pytest.raises(InputError, match=r"rows\.jsonl:1: .* at column 16"):
+        list(jsonl.read_jsonl(path))

@@ -46,7 +46,7 @@ def assert_mistake(result, *parts):
         ),
         (
             ["--gin.MODEL_DIR={tmp}", "--gin.TASK_FEATURE_LENGTHS={'inputs': 224, 'targets': 40}"],
-            ["npov_generate_sample", "40", "tokens"],
+            ["npov_generate_sample, split 'train', example ", "40", "tokens"],
         ),
         (["--gin.MODEL_DIR={tmp}/file/model"], ["MODEL_DIR", "cannot be written"]),
         (["--gin.MODEL_DIR={tmp}", "--gin.NUM_PARTITIONS=3"], ["NUM_PARTITIONS = 3", "device"]),
@@ -58,13 +58,28 @@ def assert_mistake(result, *parts):
         ),
         (["--gin.MODEL_DIR={tmp}", "--gin.TRAINABLE=('nothing.*',)"], ["TRAINABLE", "nothing.*"]),
         (["--gin.MODEL_DIR={tmp}", "--gin.NUM_MICROBATCHES=3"], ["NUM_MICROBATCHES = 3"]),
+        (
+            ["--gin.MODEL_DIR={tmp}", "--gin.TRAIN_STEPS=1e2"],
+            ["TRAIN_STEPS: expected a whole number"],
+        ),
+        (
+            ["--gin.MODEL_DIR={tmp}", "--gin.BATCH_SIZE=abc"],
+            ["BATCH_SIZE: expected a whole number"],
+        ),
+        (
+            ["--gin.MODEL_DIR={tmp}", "--gin.LEARNING_RATE=abc"],
+            ["LEARNING_RATE: expected a number"],
+        ),
+        (["--gin.MODEL_DIR", "{tmp}"], ["--gin.MODEL_DIR: write --gin.MODEL_DIR=VALUE"]),
+        (["--MODEL_DIR={tmp}"], ["write --gin.MODEL_DIR=VALUE"]),
+        (["--gin_folder=x"], ["train has no argument '--gin_folder=x'"]),
     ],
 )
 def test_wrong_settings_of_training(command, tmp_path, bindings, parts):
     (tmp_path / "file").write_text("in the way")
     given = [b.replace("{tmp}", str(tmp_path)) for b in bindings]
     assert_mistake(command(*TINY, *given), *parts)
-    assert not (tmp_path / "checkpoints").exists() or not list((tmp_path / "checkpoints").iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_missing_gin_file_has_near_names(command):

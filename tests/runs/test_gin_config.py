@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from faith_jax.decoding.search import DecodingConfig
+from faith_jax.errors import ConfigError
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs import gin_config
+from faith_jax.runs import gin_config, setup
 from tests.paths import REPOSITORY
 
 FOLDER = REPOSITORY / "gin_configs"
@@ -151,6 +152,43 @@ def test_paper_settings_of_prompt_tuning():
 )
 def test_a_value_that_is_no_literal_is_a_string(binding, expected):
     assert gin_config.quoted(binding) == expected
+
+
+@pytest.mark.parametrize(
+    ("binding", "message"),
+    [
+        ("TRAIN_STEPS=1e2", "TRAIN_STEPS: expected a whole number, got 100.0"),
+        ("TRAIN_STEPS=True", "TRAIN_STEPS: expected a whole number, got True"),
+        ("LEARNING_RATE=fast", "LEARNING_RATE: expected a number, got 'fast'"),
+        ("PACK=yes", "PACK: expected True or False, got 'yes'"),
+        ("MODEL_DIR=3", "MODEL_DIR: expected a text, got 3"),
+        ("INITIAL_CHECKPOINT_PATH=3", "INITIAL_CHECKPOINT_PATH: expected a text or None, got 3"),
+        (
+            "train.train.log_period=often",
+            r"train\.log_period: expected a whole number, got 'often'",
+        ),
+    ],
+)
+def test_values_of_the_wrong_type(binding, message):
+    required = ["MODEL_DIR=m", "MIXTURE_OR_TASK_NAME=t", "TRAIN_STEPS=5"]
+    required.append("TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 8}")
+    files = ["models/t5_1_1_mini.gin", "runs/train.gin"]
+    gin_config.parse(files, [*required, "LEARNING_RATE=1"])
+    with pytest.raises(ConfigError, match=message):
+        gin_config.parse(files, [*required, binding])
+
+
+def test_settings_that_changed_since_a_run_began(tmp_path):
+    parse("models/t5_1_1_mini.gin", "runs/train.gin")
+    path = tmp_path / "config.gin"
+    assert setup.changed_settings(path) == []
+    setup.write_operative_config(path)
+    assert setup.changed_settings(path) == []
+    with gin.unlock_config():
+        gin.parse_config("LEARNING_RATE = 0.5")
+    assert [line for line in setup.changed_settings(path) if "LEARNING_RATE" in line] == [
+        "LEARNING_RATE = 0.5"
+    ]
 
 
 def test_folders_named_like_ours_are_not_in_the_way(tmp_path, monkeypatch):

@@ -163,6 +163,9 @@ def _params_folder(path: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     ]
     if not steps:
         raise CheckpointError(f"{path}: no checkpoint has been written here yet.")
+    if path != folder:
+        there = ", ".join(map(str, sorted(steps)))
+        raise CheckpointError(f"{path}: no checkpoint of this step; there are {there}.")
     return folder / "checkpoints" / str(max(steps)) / "params"
 
 

@@ -280,3 +280,15 @@ def test_broken_files_of_the_parameters_are_noticed_wherever_they_matter(base):
     assert largest.name in {name for name, _, _ in noticed}
     assert not any(lines for _, _, lines in noticed)
     same(read_native(base).params, PARAMS)
+
+
+def test_a_step_that_is_not_there_names_those_that_are(tmp_path):
+    write_native(BASE, tmp_path / "base")
+    run = prompt_run(tmp_path / "run", tmp_path / "base", step=3)
+    save_params(run / "checkpoints" / "12" / "params", {"encoder_prompt": {"embedding": PROMPT}})
+    for step in ("7", "9999"):
+        with pytest.raises(
+            CheckpointError, match=rf"{step}: no checkpoint of this step; there are 3, 12"
+        ):
+            read_native(run / "checkpoints" / step)
+    same(read_native(run / "checkpoints" / "3").params["encoder_prompt"], {"embedding": PROMPT})
