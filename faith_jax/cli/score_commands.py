@@ -1,4 +1,4 @@
-"""The command `score`."""
+"""The commands about scores: score, scorers and evaluate."""
 
 import argparse
 import ast
@@ -19,8 +19,16 @@ _EXAMPLES = """examples:
 """
 
 
+_EVALUATE_EXAMPLES = """examples:
+  %(prog)s q2.jsonl qags_c.jsonl --baseline=token_f1 --markdown=table.md --json=figures.json
+  %(prog)s begin_test.jsonl --protocol=begin --development=begin_dev.jsonl
+  %(prog)s q2.jsonl begin_2021.jsonl --protocol=pronouns
+"""
+
+
 def add_score_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds `score` and `scorers`."""
+    """Adds `score`, `scorers` and `evaluate`."""
+    _add_evaluate(commands)
     command = commands.add_parser(
         "score",
         help="score responses by any number of scorers",
@@ -68,6 +76,83 @@ def add_score_commands(commands: argparse._SubParsersAction) -> None:
         description="All scorers with what they measure, their range and their source.",
     )
     listed.set_defaults(run=_run_scorers)
+
+
+def _add_evaluate(commands: argparse._SubParsersAction) -> None:
+    command = commands.add_parser(
+        "evaluate",
+        help="tables and pictures of scored files",
+        description="Compares scorers by what `score` wrote. Files of one corpus are joined by "
+        "the ids of their rows.",
+        epilog=_EVALUATE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("files", nargs="+", metavar="FILE", help="scored .jsonl or .parquet files")
+    command.add_argument(
+        "--protocol",
+        default="auc",
+        choices=("auc", "begin", "pronouns"),
+        help="ROC AUC by corpus (default); Nandwani 2023, table 1; Steen 2023, table 3",
+    )
+    command.add_argument("--development", default="", metavar="FILE", help="for begin")
+    command.add_argument(
+        "--group-field", default="source", metavar="NAME", help="for begin: F1 by this field too"
+    )
+    command.add_argument("--baseline", default="", metavar="SCORER", help="what others must beat")
+    command.add_argument(
+        "--test",
+        default="approximate_randomization",
+        choices=("approximate_randomization", "delong", "hanley_mcneil"),
+        help="of significance",
+    )
+    command.add_argument(
+        "--cluster-field",
+        default="",
+        metavar="NAME",
+        help="resample rows with the same value of this field together, such as a document's id",
+    )
+    command.add_argument("--resamples", type=int, default=1000, metavar="N", help="default 1000")
+    command.add_argument("--confidence", type=float, default=0.95, help="default 0.95")
+    command.add_argument("--seed", type=int, default=0)
+    for name, what in (
+        ("json", "all figures"),
+        ("markdown", "the table"),
+        ("latex", "the table"),
+        ("csv", "the table"),
+        ("histograms", "the scores' distributions (PNG)"),
+        ("roc-curves", "the ROC curves (PNG)"),
+    ):
+        command.add_argument(f"--{name}", default="", metavar="PATH", help=f"write {what}")
+    command.set_defaults(run=_run_evaluate)
+
+
+def _run_evaluate(options: argparse.Namespace) -> int:
+    from faith_jax.runs import evaluate_scores
+
+    if options.resamples < 1:
+        raise ConfigError(f"--resamples: expected a positive number, got {options.resamples}.")
+    given = evaluate_scores.EvaluateOptions(
+        protocol=options.protocol,
+        development=options.development,
+        group_field=options.group_field,
+        baseline=options.baseline,
+        test=options.test,
+        cluster_field=options.cluster_field,
+        resamples=options.resamples,
+        confidence=options.confidence,
+        seed=options.seed,
+    )
+    tables = {form: getattr(options, form) for form in ("markdown", "latex", "csv")}
+    text = evaluate_scores.evaluate(
+        options.files,
+        given,
+        json_path=options.json,
+        tables={form: path for form, path in tables.items() if path},
+        histograms=options.histograms,
+        roc_curves=options.roc_curves,
+    )
+    print(text, end="")
+    return 0
 
 
 def _add_columns(group: argparse._ArgumentGroup) -> None:

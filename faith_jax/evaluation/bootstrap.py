@@ -30,7 +30,7 @@ class Interval(NamedTuple):
 def resampled_counts(
     size: int,
     resamples: int = RESAMPLES,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     clusters: Sequence[Hashable] | None = None,
 ) -> NDArray[np.uint16]:
     """Returns how often each row is drawn in each resample.
@@ -68,7 +68,7 @@ def bootstrap_auc(
     scores: ArrayLike,
     labels: ArrayLike,
     resamples: int = RESAMPLES,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     clusters: Sequence[Hashable] | None = None,
 ) -> NDArray[np.float64]:
     """Returns the ROC AUC of each scorer in each resample.
@@ -98,7 +98,7 @@ def bootstrap(
     statistic: Callable[[NDArray[np.intp]], float],
     size: int,
     resamples: int = RESAMPLES,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     clusters: Sequence[Hashable] | None = None,
 ) -> NDArray[np.float64]:
     """Returns any statistic in each resample, [resamples].

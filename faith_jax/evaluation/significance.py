@@ -35,7 +35,7 @@ def approximate_randomization(
     scores_b: ArrayLike,
     labels: ArrayLike,
     rounds: int = 1000,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
 ) -> Comparison:
     """Tests by exchanging the two scorers' scores row by row at random (Noreen 1989).
 

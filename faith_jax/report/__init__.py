@@ -1,0 +1,1 @@
+"""Report: tables and pictures of scores, for people and for papers."""

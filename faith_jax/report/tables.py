@@ -1,0 +1,104 @@
+"""Tables as text, Markdown, LaTeX and CSV."""
+
+import csv
+import io
+import math
+from typing import Any
+
+import tabulate
+
+from faith_jax.evaluation.auc_table import AucCell, AucTable
+from faith_jax.evaluation.dataset_statistics import Table
+
+FORMATS = ("text", "markdown", "latex", "csv")
+_STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs"}
+MARK = "*"
+
+
+def rendered(table: Table, form: str = "text") -> str:
+    """Returns a table in one of `FORMATS`, without its title for CSV.
+
+    Numbers are right-aligned; fractions have two digits (all of theirs in CSV), and what is
+    undefined a dash.
+    """
+    if form == "csv":
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerows([table.columns, *([_raw(v) for v in row] for row in table.rows)])
+        return buffer.getvalue()
+    rows = [[_cell(value) for value in row] for row in table.rows]
+    first = table.rows[0] if table.rows else ()
+    align = ["left" if isinstance(value, str) else "right" for value in first]
+    text = tabulate.tabulate(
+        rows, table.columns, _STYLES[form], disable_numparse=True, colalign=align or None
+    )
+    title = {"markdown": f"**{table.title}**\n", "latex": f"% {table.title}"}
+    return f"{title.get(form, table.title)}\n{text}\n"
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "\u2013"
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
+
+
+def _raw(value: Any) -> Any:
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else value
+
+
+def auc_rows(table: AucTable, confidence: float = 0.95) -> Table:
+    """Returns the table of AUCs in per cent, a row for each scorer.
+
+    Args:
+      table: the figures.
+      confidence: of the intervals, for the title.
+    """
+    corpora = list(table.rows)
+    columns = ("scorer", *corpora, "average")
+    rows: list[tuple[Any, ...]] = []
+    for scorer in table.scorers:
+        cells = [table.cells[scorer][corpus] for corpus in corpora]
+        rows.append((scorer, *map(_auc, cells), _auc(table.average[scorer])))
+    rows.append(("rows", *(f"{table.rows[c]:,}" for c in corpora), ""))
+    if any(table.left_out.values()):
+        rows.append(("rows left out", *(f"{table.left_out[c]:,}" for c in corpora), ""))
+    title = f"ROC AUC in per cent, with {100 * confidence:g}% bootstrap intervals"
+    if table.baseline:
+        title += f"; {MARK} significantly better than {table.baseline} (p \u2264 0.05, Holm)"
+    return Table(title, columns, tuple(rows))
+
+
+def _auc(cell: AucCell) -> str:
+    if math.isnan(cell.auc):
+        return "one class"
+    low, high = (100 * end for end in cell.interval)
+    return f"{100 * cell.auc:.1f}{MARK if cell.better else ''} ({low:.1f}\u2013{high:.1f})"
+
+
+def auc_figures(table: AucTable) -> dict[str, Any]:
+    """Returns all figures of the table as JSON has them; what is undefined is None."""
+
+    def cell(found: AucCell) -> dict[str, Any]:
+        return {
+            "auc": _defined(found.auc),
+            "low": _defined(found.interval.low),
+            "high": _defined(found.interval.high),
+            "p_value": _defined(found.p_value),
+            "better": found.better,
+        }
+
+    return {
+        "baseline": table.baseline,
+        "rows": dict(table.rows),
+        "left_out": dict(table.left_out),
+        "corpora": {
+            s: {c: cell(found) for c, found in table.cells[s].items()} for s in table.cells
+        },
+        "average": {scorer: cell(found) for scorer, found in table.average.items()},
+    }
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else value

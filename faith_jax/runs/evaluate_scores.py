@@ -1,0 +1,142 @@
+"""The run `evaluate`: tables and pictures of scored files."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from faith_jax.errors import ConfigError, InputError
+from faith_jax.evaluation import protocols
+from faith_jax.evaluation.auc_table import auc_table
+from faith_jax.evaluation.dataset_statistics import Table
+from faith_jax.evaluation.scored_corpora import Corpus, read_corpora
+from faith_jax.export.scored_rows import read_scored_rows
+from faith_jax.report import figures
+from faith_jax.report.tables import auc_figures, auc_rows, rendered
+
+PROTOCOLS = ("auc", "begin", "pronouns")
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateOptions:
+    """How scored files are evaluated.
+
+    Attributes:
+      protocol: "auc" (a table of ROC AUC by corpus), "begin" (Nandwani 2023, table 1), or
+        "pronouns" (Steen 2023, table 3).
+      development: for "begin", the scored development part.
+      group_field: for "begin", the field that parts the test rows; "" = none.
+      baseline: for "auc", the scorer that others are compared with.
+      test: for "auc", of `faith_jax.evaluation.auc_table.TESTS`.
+      cluster_field: for "auc", rows with the same value are resampled together.
+      resamples: of the bootstrap, and rounds of the test.
+      confidence: of the intervals.
+      seed: of both.
+    """
+
+    protocol: str = "auc"
+    development: str = ""
+    group_field: str = "source"
+    baseline: str = ""
+    test: str = "approximate_randomization"
+    cluster_field: str = ""
+    resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+
+def evaluate(
+    files: Sequence[str],
+    options: EvaluateOptions,
+    json_path: str = "",
+    tables: Mapping[str, str] | None = None,
+    histograms: str = "",
+    roc_curves: str = "",
+) -> str:
+    """Evaluates scored files, writes what is asked for, and returns the table as text.
+
+    Args:
+      files: from `faith-jax score`.
+      options: see there.
+      json_path: a file for all figures; "" = none.
+      tables: files for the table by format: "markdown", "latex", "csv".
+      histograms: a PNG file for the scores' distribution; "" = none.
+      roc_curves: a PNG file for the ROC curves; "" = none.
+
+    Raises:
+      FaithJaxError: for a bad or missing file, files that do not match, and wrong options.
+    """
+    outputs = [json_path, *(tables or {}).values(), histograms, roc_curves]
+    for output in filter(None, outputs):
+        if not pathlib.Path(output).absolute().parent.is_dir():
+            raise ConfigError(f"{output}: cannot be written (no such folder).")
+    corpora = _corpora(files)
+    try:
+        table, found = _table(corpora, options)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    if json_path:
+        _write(json_path, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    for form, path in (tables or {}).items():
+        _write(path, rendered(table, form))
+    if histograms:
+        figures.save_histograms(corpora, pathlib.Path(histograms))
+    if roc_curves:
+        figures.save_roc_curves(corpora, pathlib.Path(roc_curves))
+    return rendered(table)
+
+
+def _corpora(files: Sequence[str]) -> dict[str, Corpus]:
+    return read_corpora({path: read_scored_rows(pathlib.Path(path)) for path in files})
+
+
+def _table(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> tuple[Table, dict[str, Any]]:
+    if options.protocol == "begin":
+        if not options.development:
+            raise ConfigError("--protocol=begin needs --development, the scored development part.")
+        development = _only(_corpora([options.development]), options.development)
+        table = protocols.threshold_table(
+            development, _only(corpora, "the test files"), options.group_field
+        )
+        return table, _figures(table)
+    if options.protocol == "pronouns":
+        table = protocols.pronoun_table(corpora)
+        return table, _figures(table)
+    for name, corpus in corpora.items():
+        if not corpus.usable().any():
+            raise InputError(f"{name}: no row has a label and scores that are defined.")
+    found = auc_table(
+        corpora,
+        options.baseline,
+        options.resamples,
+        options.confidence,
+        options.seed,
+        options.test,
+        options.cluster_field,
+    )
+    return auc_rows(found, options.confidence), auc_figures(found)
+
+
+def _only(corpora: Mapping[str, Corpus], what: str) -> Corpus:
+    if len(corpora) > 1:
+        raise InputError(f"{what}: expected one corpus, got {', '.join(corpora)}.")
+    return next(iter(corpora.values()))
+
+
+def _figures(table: Table) -> dict[str, Any]:
+    rows = [
+        {
+            column: None if isinstance(value, float) and value != value else value
+            for column, value in zip(table.columns, row, strict=True)
+        }
+        for row in table.rows
+    ]
+    return {"title": table.title, "rows": rows}
+
+
+def _write(path: str, content: str) -> None:
+    try:
+        pathlib.Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None

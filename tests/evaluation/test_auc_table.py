@@ -1,0 +1,104 @@
+import math
+
+import numpy as np
+import pytest
+
+from faith_jax.evaluation.auc_table import auc_table
+from faith_jax.evaluation.bootstrap import bootstrap_auc, percentile_interval
+from faith_jax.evaluation.roc import roc_auc
+from faith_jax.evaluation.scored_corpora import Corpus
+from faith_jax.evaluation.significance import delong_test, holm
+
+
+def corpus(name, seed, rows=120, labels=None, missing=0):
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 2, rows) if labels is None else labels
+    noise = generator.normal(size=(3, rows))
+    scores = {
+        "good": labels + 0.5 * noise[0],
+        "base": labels + 2 * noise[1],
+        "chance": noise[2],
+    }
+    scores["chance"][:missing] = math.nan
+    ids = tuple(map(str, range(rows)))
+    fields = tuple({"document": str(i // 4)} for i in range(rows))
+    return Corpus(name, ids, labels.astype(float), scores, ids, fields)
+
+
+CORPORA = {"one": corpus("one", 1), "two": corpus("two", 2, missing=10)}
+
+
+def test_cells_are_areas_with_their_intervals():
+    table = auc_table(CORPORA, resamples=200, seed=3)
+    assert (table.rows, table.left_out) == ({"one": 120, "two": 110}, {"one": 0, "two": 10})
+    for number, (name, whole) in enumerate(CORPORA.items()):
+        part = whole.part(whole.usable())
+        for scorer in table.scorers:
+            cell = table.cells[scorer][name]
+            assert cell.auc == roc_auc(part.scores[scorer], part.labels)
+            areas = bootstrap_auc(part.scores[scorer][None], part.labels, 200, (3, number))
+            assert cell.interval == percentile_interval(areas[0])
+            assert math.isnan(cell.p_value)
+        assert table.average[scorer].auc == pytest.approx(
+            np.mean([table.cells[scorer][n].auc for n in CORPORA])
+        )
+    narrow = table.average["base"].interval
+    assert narrow.high - narrow.low < max(
+        c.interval.high - c.interval.low for c in table.cells["base"].values()
+    )
+
+
+def test_comparisons_with_the_baseline_are_corrected_and_marked():
+    table = auc_table(CORPORA, "base", resamples=50, test="delong")
+    for name, whole in CORPORA.items():
+        part = whole.part(whole.usable())
+        p_values = [
+            delong_test(part.scores[s], part.scores["base"], part.labels).p_value
+            for s in ("good", "chance")
+        ]
+        found = [table.cells[s][name].p_value for s in ("good", "chance")]
+        np.testing.assert_allclose(found, holm(p_values))
+        assert [table.cells[s][name].better for s in table.scorers] == [True, False, False]
+    assert auc_table(CORPORA, "base", resamples=99).cells["good"]["one"].p_value == 0.02
+
+
+def test_a_corpus_with_one_class_is_said_so_and_not_averaged():
+    corpora = {
+        "one": CORPORA["one"],
+        "single": corpus("single", 4, rows=20, labels=np.ones(20, int)),
+    }
+    table = auc_table(corpora, "base", resamples=20)
+    assert math.isnan(table.cells["good"]["single"].auc)
+    assert table.average["good"].auc == table.cells["good"]["one"].auc
+    only = auc_table({"single": corpora["single"]}, resamples=20)
+    assert math.isnan(only.average["good"].auc)
+
+
+def test_documents_are_resampled_whole():
+    rows = auc_table(CORPORA, resamples=300).cells["base"]["one"].interval
+    clusters = auc_table(CORPORA, resamples=300, cluster_field="document")
+    assert clusters.cells["base"]["one"].interval != rows
+
+
+def test_corpora_of_one_size_are_resampled_independently():
+    twins = {"a": CORPORA["one"], "b": CORPORA["one"]}
+    table = auc_table(twins, resamples=400)
+    assert table.cells["base"]["a"].interval != table.cells["base"]["b"].interval
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"baseline": "best"}, "The baseline 'best' is none of good, base, chance"),
+        ({"test": "t"}, "There is no test 't': choose of approximate_randomization"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        auc_table(CORPORA, **options)
+
+
+def test_corpora_with_other_scorers():
+    other = Corpus("o", ("1",), np.ones(1), {"good": np.ones(1)})
+    with pytest.raises(ValueError, match="o has scores of good, but one of good, base, chance"):
+        auc_table({"one": CORPORA["one"], "o": other})

@@ -1,0 +1,70 @@
+import math
+
+import numpy as np
+import pytest
+
+from faith_jax.errors import InputError
+from faith_jax.evaluation.scored_corpora import read_corpora
+
+
+def row(identifier, scores, label=1, corpus="c", **fields):
+    return {
+        "id": identifier,
+        "corpus": corpus,
+        "label": label,
+        "scores": scores,
+        "generated_text": f"text {identifier}",
+        "fields": fields,
+    }
+
+
+FIRST = [row("1", {"a": 0.1}, 1, source="x"), row("2", {"a": None}, 0), row("3", {"a": 0.3}, None)]
+SECOND = [row("3", {"b": 3.0}, 0), row("1", {"b": 1.0}, None), row("2", {"b": 2.0}, 0)]
+
+
+def test_files_are_joined_by_id_in_the_order_of_the_first():
+    corpus = read_corpora({"f.jsonl": FIRST, "s.jsonl": SECOND})["c"]
+    assert corpus.ids == ("1", "2", "3")
+    np.testing.assert_array_equal(corpus.labels, [1, 0, 0])  # what one file knows counts
+    np.testing.assert_array_equal(corpus.scores["a"], [0.1, math.nan, 0.3])
+    np.testing.assert_array_equal(corpus.scores["b"], [1, 2, 3])
+    assert corpus.usable().tolist() == [True, False, True]
+    assert corpus.responses == ("text 1", "text 2", "text 3")
+
+
+def test_corpora_of_one_file_are_told_apart():
+    rows = [row("1", {"a": 0.1}), row("1", {"a": 0.2}, corpus="d"), row("2", {"a": 0.3})]
+    corpora = read_corpora({"f": iter(rows)})
+    assert {name: corpus.ids for name, corpus in corpora.items()} == {"c": ("1", "2"), "d": ("1",)}
+
+
+def test_parts():
+    corpus = read_corpora({"f": FIRST})["c"]
+    for rows in ([True, False, True], [0, 2]):
+        part = corpus.part(np.array(rows))
+        assert part.ids == ("1", "3")
+        assert part.scores["a"].tolist() == [0.1, 0.3]
+        assert part.responses == ("text 1", "text 3")
+    assert corpus.part(np.array([0])).field("source") == ["x"]
+    with pytest.raises(InputError, match=r"c: row '2' has no field 'source'; it has: none\."):
+        corpus.field("source")
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"f": []}, "f: no scored rows"),
+        ({"f": [FIRST[0], FIRST[0]]}, "f: corpus 'c' has the id '1' twice"),
+        (
+            {"f": FIRST, "s": SECOND[:2]},
+            "f and s hold different rows of 'c': s lacks '2', one of 1",
+        ),
+        ({"f": FIRST[:2], "s": SECOND}, "f lacks '3'"),
+        ({"f": FIRST, "s": FIRST}, "f and s both have scores of a on 'c'"),
+        ({"f": FIRST, "s": [*SECOND[:2], row("2", {"b": 1.0}, 1)]}, "different labels of 'c', '2'"),
+        ({"f": [FIRST[0], row("2", {"b": 1.0})]}, "row '2' of 'c' has scores of b, others of a"),
+    ],
+)
+def test_files_that_do_not_match(files, message):
+    with pytest.raises(InputError, match=message):
+        read_corpora(files)

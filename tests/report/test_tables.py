@@ -1,0 +1,67 @@
+import math
+
+import pytest
+
+from faith_jax.evaluation.auc_table import AucCell, AucTable
+from faith_jax.evaluation.bootstrap import Interval
+from faith_jax.evaluation.dataset_statistics import Table
+from faith_jax.report.tables import auc_figures, auc_rows, rendered
+
+TABLE = Table("A title", ("name", "count", "share"), (("a_b", 1200, 0.125), ("c", 3, math.nan)))
+
+
+def test_text_and_markdown():
+    lines = rendered(TABLE).splitlines()
+    assert lines[0] == "A title"
+    assert [line.split() for line in lines[3:]] == [["a_b", "1,200", "0.12"], ["c", "3", "\u2013"]]
+    markdown = rendered(TABLE, "markdown").splitlines()
+    assert markdown[0] == "**A title**"
+    assert markdown[2].split("|")[1].strip() == "name"
+    assert markdown[-1].split("|")[2].strip() == "3"
+
+
+def test_latex_and_csv():
+    latex = rendered(TABLE, "latex")
+    assert latex.startswith("% A title\n\\begin{tabular}{lrr}")
+    assert r"a\_b" in latex
+    assert rendered(TABLE, "csv") == "name,count,share\na_b,1200,0.125\nc,3,\n"
+
+
+NONE = AucCell(math.nan, Interval(math.nan, math.nan))
+AUCS = AucTable(
+    ("a", "b"),
+    {"q2": 100, "one": 5},
+    {"q2": 2, "one": 0},
+    {
+        "a": {"q2": AucCell(0.6589, Interval(0.63, 0.6912), 0.01, better=True), "one": NONE},
+        "b": {"q2": AucCell(0.5, Interval(0.4, 0.6)), "one": NONE},
+    },
+    {"a": AucCell(0.6589, Interval(0.63, 0.6912)), "b": AucCell(0.5, Interval(0.4, 0.6))},
+    baseline="b",
+)
+
+
+def test_areas_in_per_cent():
+    table = auc_rows(AUCS)
+    assert table.title.endswith("* significantly better than b (p ≤ 0.05, Holm)")
+    assert table.columns == ("scorer", "q2", "one", "average")
+    assert table.rows == (
+        ("a", "65.9* (63.0\u201369.1)", "one class", "65.9 (63.0\u201369.1)"),
+        ("b", "50.0 (40.0\u201360.0)", "one class", "50.0 (40.0\u201360.0)"),
+        ("rows", "100", "5", ""),
+        ("rows left out", "2", "0", ""),
+    )
+
+
+def test_figures_for_json():
+    found = auc_figures(AUCS)
+    assert found["corpora"]["a"]["q2"] == {
+        "auc": 0.6589,
+        "low": 0.63,
+        "high": 0.6912,
+        "p_value": 0.01,
+        "better": True,
+    }
+    assert found["corpora"]["a"]["one"]["auc"] is None
+    assert found["average"]["b"]["auc"] == pytest.approx(0.5)
+    assert found["rows"] == {"q2": 100, "one": 5}

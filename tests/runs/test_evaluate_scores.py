@@ -1,0 +1,118 @@
+import json
+
+import pytest
+
+from faith_jax.cli import main
+from tests.paths import REAL, needs_shared
+
+PNG = b"\x89PNG"
+
+
+def write(path, scores, labels, corpus="c", scorer="s", **fields):
+    rows = [
+        {
+            "id": str(number),
+            "corpus": corpus,
+            "generated_text": "I think so." if number % 3 else "Yes.",
+            "label": label,
+            "scores": {scorer: score},
+            "fields": {name: values[number] for name, values in fields.items()},
+        }
+        for number, (score, label) in enumerate(zip(scores, labels, strict=True))
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def evaluate(capsys, *arguments):
+    """Returns the exit status, the lines of standard output, and the last line of errors."""
+    status = main(["evaluate", *map(str, arguments)])
+    output, errors = capsys.readouterr()
+    return status, output.splitlines(), (errors.strip().splitlines() or [""])[-1]
+
+
+SCORES, LABELS = [0.9, 0.8, 0.3, 0.7, 0.2, 0.1], [1, 1, 1, 0, 0, 0]
+
+
+def test_two_scorers_in_two_files_and_all_outputs(capsys, tmp_path):
+    one = write(tmp_path / "one.jsonl", SCORES, LABELS)
+    two = write(tmp_path / "two.jsonl", SCORES[::-1], LABELS, scorer="t")
+    names = ("json", "markdown", "latex", "csv", "histograms", "roc-curves")
+    outputs = {name: tmp_path / f"out.{name}" for name in names}
+    status, lines, _ = evaluate(
+        capsys, one, two, "--baseline=t", *(f"--{name}={path}" for name, path in outputs.items())
+    )
+    assert status == 0
+    assert lines[3].split()[:2] == ["s", "88.9"]
+    assert lines[4].split()[:2] == ["t", "11.1"]
+    figures = json.loads(outputs["json"].read_text())
+    assert figures["corpora"]["s"]["c"]["auc"] == pytest.approx(8 / 9)
+    assert figures["rows"] == {"c": 6}
+    assert outputs["markdown"].read_text().startswith("**ROC AUC")
+    assert r"\begin{tabular}" in outputs["latex"].read_text()
+    assert outputs["csv"].read_text().startswith("scorer,c,average\n")
+    assert outputs["histograms"].read_bytes().startswith(PNG)
+    assert outputs["roc-curves"].read_bytes().startswith(PNG)
+
+
+def test_the_protocol_of_begin(capsys, tmp_path):
+    sources = ["wow", "tc"] * 3
+    development = write(tmp_path / "dev.jsonl", SCORES, LABELS, source=sources)
+    test = write(tmp_path / "test.jsonl", [*SCORES[:5], None], LABELS, source=sources)
+    arguments = (test, "--protocol=begin", f"--json={tmp_path / 'f.json'}")
+    status, lines, _ = evaluate(capsys, *arguments, f"--development={development}")
+    assert status == 0
+    assert " ".join(lines[1].split()) == "scorer threshold P R F1 Acc F1 tc F1 wow"
+    (row,) = json.loads((tmp_path / "f.json").read_text())["rows"]
+    assert (row["scorer"], row["threshold"], row["R"]) == ("s", 0.3, 100)
+    assert "needs --development" in evaluate(capsys, *arguments)[2]
+
+
+def test_the_protocol_of_pronouns(capsys, tmp_path):
+    path = write(tmp_path / "s.jsonl", SCORES, LABELS)
+    status, lines, _ = evaluate(capsys, path, "--protocol=pronouns")
+    assert (status, [line.split()[0] for line in lines[3:]]) == (0, ["label", "s"])
+
+
+def test_a_corpus_of_one_class_and_undefined_scores(capsys, tmp_path):
+    one = write(tmp_path / "one.jsonl", [0.1, 0.2], [1, 1], corpus="single")
+    two = write(tmp_path / "two.jsonl", [*SCORES[:5], None], LABELS)
+    status, lines, _ = evaluate(capsys, one, two)
+    assert status == 0
+    assert "one class" in lines[3]
+    assert lines[-1].split() == ["rows", "left", "out", "0", "1"]
+
+
+def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
+    good = write(tmp_path / "good.jsonl", SCORES, LABELS)
+    fewer = write(tmp_path / "fewer.jsonl", SCORES[:5], LABELS[:5], scorer="t")
+    bare = write(tmp_path / "bare.jsonl", [0.1, 0.2], [None, None])
+    (tmp_path / "nan.jsonl").write_text(good.read_text().replace("0.9", "NaN"))
+    (tmp_path / "twice.jsonl").write_text(good.read_text() * 2)
+    for arguments, message in (
+        ((tmp_path / "none.jsonl",), "none.jsonl: no such file"),
+        ((good, fewer), "fewer.jsonl lacks '5', one of 1 rows"),
+        ((tmp_path / "nan.jsonl",), "nan.jsonl:1: field 'scores.s': expected a finite number"),
+        ((tmp_path / "twice.jsonl",), "corpus 'c' has the id '0' twice"),
+        ((bare,), "c: no row has a label and scores that are defined"),
+        ((good, "--baseline=best"), "The baseline 'best' is none of s"),
+        ((good, "--cluster-field=doc"), "has no field 'doc'"),
+        ((good, "--resamples=0"), "--resamples: expected a positive number"),
+        ((good, "--confidence=2"), "between 0 and 1, not 2.0"),
+        ((good, f"--json={tmp_path}/no/f.json"), "cannot be written (no such folder)"),
+    ):
+        status, lines, error = evaluate(capsys, *arguments)
+        assert (status, lines) == (2, []), arguments
+        assert message in error
+
+
+@needs_shared
+def test_real_rows(capsys, tmp_path):
+    """Token F1's AUC on SummEval, whose file is in TRUE's form, with summaries of one document."""
+    source, scores = REAL / "summeval" / "true_summeval.csv", tmp_path / "s.jsonl"
+    arguments = ["--scorers=token_f1", f"--input={source}", "--id-column=", f"--output={scores}"]
+    assert main(["score", *arguments]) == 0
+    capsys.readouterr()
+    status, lines, _ = evaluate(capsys, scores, "--cluster-field=id", "--resamples=200")
+    assert status == 0
+    assert lines[3].split()[:2] == ["token_f1", "61.4"]
