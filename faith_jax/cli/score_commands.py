@@ -23,6 +23,8 @@ _EVALUATE_EXAMPLES = """examples:
   %(prog)s q2.jsonl qags_c.jsonl --baseline=token_f1 --markdown=table.md --json=figures.json
   %(prog)s begin_test.jsonl --protocol=begin --development=begin_dev.jsonl
   %(prog)s q2.jsonl begin_2021.jsonl --protocol=pronouns
+  %(prog)s npov_scores.jsonl --protocol=npov
+  %(prog)s runs/verify/predictions.jsonl --protocol=dialfact --dataset=dialfact/official
 """
 
 
@@ -91,9 +93,17 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
     command.add_argument(
         "--protocol",
         default="auc",
-        choices=("auc", "begin", "pronouns"),
-        help="ROC AUC by corpus (default); Nandwani 2023, table 1; Steen 2023, table 3",
+        choices=("auc", "begin", "dialfact", "npov", "pronouns"),
+        help="ROC AUC by corpus (default); Nandwani 2023, table 1; Gupta 2022, section 5.3; Chang "
+        "2024, table 1; Steen 2023, table 3",
     )
+    command.add_argument(
+        "--slice-field", default="", metavar="NAME", help="for npov: names a row's slice"
+    )
+    command.add_argument(
+        "--dataset", default="dialfact", metavar="NAME", help="for dialfact: NAME[/CONFIG]"
+    )
+    command.add_argument("--split", default="test", help="for dialfact (default: test)")
     command.add_argument("--development", default="", metavar="FILE", help="for begin")
     command.add_argument(
         "--group-field", default="source", metavar="NAME", help="for begin: F1 by this field too"
@@ -127,6 +137,8 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
 
 
 def _run_evaluate(options: argparse.Namespace) -> int:
+    if options.protocol == "dialfact":
+        quiet_tensorflow()
     from faith_jax.runs import evaluate_scores
 
     if options.resamples < 1:
@@ -141,6 +153,9 @@ def _run_evaluate(options: argparse.Namespace) -> int:
         resamples=options.resamples,
         confidence=options.confidence,
         seed=options.seed,
+        slice_field=options.slice_field,
+        dataset=options.dataset,
+        split=options.split,
     )
     tables = {form: getattr(options, form) for form in ("markdown", "latex", "csv")}
     text = evaluate_scores.evaluate(

@@ -152,7 +152,8 @@ def best_threshold(scores: ArrayLike, labels: ArrayLike, criterion: str = "f1") 
     ordered, hit = values[order], positive[order]
     last = np.append(ordered[1:] != ordered[:-1], True)
     figures = CRITERIA[criterion](np.cumsum(hit)[last], np.cumsum(~hit)[last], positives, negatives)
-    return float(ordered[last][int(np.argmax(figures))])
+    best = int(np.argmax(figures >= figures.max() - 1e-12))  # equal but for rounding
+    return float(ordered[last][best])
 
 
 def _share(part: int, whole: int) -> float:

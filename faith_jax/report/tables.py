@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import tabulate
@@ -70,6 +71,27 @@ def auc_rows(table: AucTable, confidence: float = 0.95) -> Table:
     return Table(title, columns, tuple(rows))
 
 
+def npov_rows(
+    cells: Mapping[tuple[str, str], Mapping[str, AucCell]], confidence: float = 0.95
+) -> Table:
+    """Returns Chang 2024's table 1 in per cent: a row for each error and scorer.
+
+    Args:
+      cells: from `faith_jax.evaluation.npov_table.npov_cells`.
+      confidence: of the intervals, for the title.
+    """
+    slices = list(dict.fromkeys(name for row in cells.values() for name in row))
+    rows = tuple(
+        (error, scorer, *(_auc(row[name]) if name in row else None for name in slices))
+        for (error, scorer), row in cells.items()
+    )
+    title = (
+        f"Detection of errors, ROC AUC in per cent with {100 * confidence:g}% bootstrap intervals "
+        "(Chang 2024, table 1)"
+    )
+    return Table(title, ("error", "scorer", *slices), rows)
+
+
 def _auc(cell: AucCell) -> str:
     if math.isnan(cell.auc):
         return "one class"
@@ -79,24 +101,32 @@ def _auc(cell: AucCell) -> str:
 
 def auc_figures(table: AucTable) -> dict[str, Any]:
     """Returns all figures of the table as JSON has them; what is undefined is None."""
-
-    def cell(found: AucCell) -> dict[str, Any]:
-        return {
-            "auc": _defined(found.auc),
-            "low": _defined(found.interval.low),
-            "high": _defined(found.interval.high),
-            "p_value": _defined(found.p_value),
-            "better": found.better,
-        }
-
     return {
         "baseline": table.baseline,
         "rows": dict(table.rows),
         "left_out": dict(table.left_out),
         "corpora": {
-            s: {c: cell(found) for c, found in table.cells[s].items()} for s in table.cells
+            s: {c: _cell_figures(found) for c, found in table.cells[s].items()} for s in table.cells
         },
-        "average": {scorer: cell(found) for scorer, found in table.average.items()},
+        "average": {scorer: _cell_figures(found) for scorer, found in table.average.items()},
+    }
+
+
+def npov_figures(cells: Mapping[tuple[str, str], Mapping[str, AucCell]]) -> dict[str, Any]:
+    """Returns the figures of `npov_rows` as JSON has them, by error, scorer and slice."""
+    found: dict[str, Any] = {}
+    for (error, scorer), row in cells.items():
+        found.setdefault(error, {})[scorer] = {n: _cell_figures(cell) for n, cell in row.items()}
+    return found
+
+
+def _cell_figures(cell: AucCell) -> dict[str, Any]:
+    return {
+        "auc": _defined(cell.auc),
+        "low": _defined(cell.interval.low),
+        "high": _defined(cell.interval.high),
+        "p_value": _defined(cell.p_value),
+        "better": cell.better,
     }
 
 

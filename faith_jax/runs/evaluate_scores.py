@@ -6,16 +6,18 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from faith_jax.data.fields import optional_text, text_field
+from faith_jax.data.jsonl import read_jsonl
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.evaluation import protocols
 from faith_jax.evaluation.auc_table import auc_table
 from faith_jax.evaluation.dataset_statistics import Table
+from faith_jax.evaluation.npov_table import npov_cells
 from faith_jax.evaluation.scored_corpora import Corpus, read_corpora
+from faith_jax.evaluation.verification import verification_table
 from faith_jax.export.scored_rows import read_scored_rows
 from faith_jax.report import figures
-from faith_jax.report.tables import auc_figures, auc_rows, rendered
-
-PROTOCOLS = ("auc", "begin", "pronouns")
+from faith_jax.report.tables import auc_figures, auc_rows, npov_figures, npov_rows, rendered
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,8 +25,9 @@ class EvaluateOptions:
     """How scored files are evaluated.
 
     Attributes:
-      protocol: "auc" (a table of ROC AUC by corpus), "begin" (Nandwani 2023, table 1), or
-        "pronouns" (Steen 2023, table 3).
+      protocol: "auc" (a table of ROC AUC by corpus), "begin" (Nandwani 2023, table 1),
+        "pronouns" (Steen 2023, table 3), "npov" (Chang 2024, table 1), or "dialfact" (Gupta 2022,
+        section 5.3, for which the files are predictions of `t5x infer`).
       development: for "begin", the scored development part.
       group_field: for "begin", the field that parts the test rows; "" = none.
       baseline: for "auc", the scorer that others are compared with.
@@ -33,6 +36,9 @@ class EvaluateOptions:
       resamples: of the bootstrap, and rounds of the test.
       confidence: of the intervals.
       seed: of both.
+      slice_field: for "npov", the field that names a row's slice; "" = each corpus is one.
+      dataset: for "dialfact", the data set with the claims.
+      split: of the data set.
     """
 
     protocol: str = "auc"
@@ -44,6 +50,9 @@ class EvaluateOptions:
     resamples: int = 1000
     confidence: float = 0.95
     seed: int = 0
+    slice_field: str = ""
+    dataset: str = "dialfact"
+    split: str = "test"
 
 
 def evaluate(
@@ -71,9 +80,14 @@ def evaluate(
     for output in filter(None, outputs):
         if not pathlib.Path(output).absolute().parent.is_dir():
             raise ConfigError(f"{output}: cannot be written (no such folder).")
-    corpora = _corpora(files)
+    if options.protocol == "dialfact":
+        if histograms or roc_curves:
+            raise ConfigError("--protocol=dialfact has labels, and no scores to draw.")
+        corpora: Mapping[str, Corpus] = {}
+    else:
+        corpora = _corpora(files)
     try:
-        table, found = _table(corpora, options)
+        table, found = _table(corpora, options, files)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     if json_path:
@@ -91,7 +105,18 @@ def _corpora(files: Sequence[str]) -> dict[str, Corpus]:
     return read_corpora({path: read_scored_rows(pathlib.Path(path)) for path in files})
 
 
-def _table(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> tuple[Table, dict[str, Any]]:
+def _table(
+    corpora: Mapping[str, Corpus], options: EvaluateOptions, files: Sequence[str]
+) -> tuple[Table, dict[str, Any]]:
+    if options.protocol == "dialfact":
+        table = verification_table(_claims(options), _predictions(files))
+        return table, _figures(table)
+    if options.protocol == "npov":
+        cells = npov_cells(
+            corpora, options.slice_field, options.resamples, options.confidence, options.seed
+        )
+        table = npov_rows(cells, options.confidence)
+        return table, npov_figures(cells)
     if options.protocol == "begin":
         if not options.development:
             raise ConfigError("--protocol=begin needs --development, the scored development part.")
@@ -116,6 +141,24 @@ def _table(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> tuple[Tab
         options.cluster_field,
     )
     return auc_rows(found, options.confidence), auc_figures(found)
+
+
+def _claims(options: EvaluateOptions) -> list[dict[str, Any]]:
+    from faith_jax.runs.score import dataset_rows
+
+    return [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
+
+
+def _predictions(files: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Returns the predicted texts by claim, of each file under its name."""
+    found: dict[str, dict[str, str]] = {}
+    for path in files:
+        by_id = {}
+        for place, fields in read_jsonl(path):
+            identifier = text_field(fields, "id", place)
+            by_id[identifier] = optional_text(fields, "prediction", place)
+        found[path] = by_id
+    return found
 
 
 def _only(corpora: Mapping[str, Corpus], what: str) -> Corpus:

@@ -76,7 +76,8 @@ class ScoreInput:
             rows: Iterable[Row] = read_rows(path, self.file_format, bad_rows)
             name = path.stem
         else:
-            rows, name = _dataset_rows(self), self.task or self.tfds
+            name = self.task or self.tfds
+            rows = dataset_rows(self.task, self.tfds, self.split)
         return example_rows(rows, self.columns, self.corpus or name, bad_rows)
 
     def fingerprint(self) -> str:
@@ -89,24 +90,34 @@ class ScoreInput:
         return json.dumps(told, sort_keys=True)
 
 
-def _dataset_rows(given: ScoreInput) -> Iterator[Row]:
+def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
+    """Yields the examples of a SeqIO task or of a TFDS data set as plain Python values.
+
+    Args:
+      task: the task's name, or "".
+      tfds_name: NAME or NAME/CONFIG, where there is no task.
+      split: of either.
+
+    Raises:
+      FaithJaxError: for an unknown name or split, and data that cannot be prepared.
+    """
     import tensorflow_datasets as tfds
 
-    if given.task:
+    if task:
         from faith_jax.tasks import lookup
 
-        task = lookup.get_task(given.task)
-        lookup.check_split(task, given.split)
-        examples = task.get_dataset(None, given.split, shuffle=False).as_numpy_iterator()
+        found = lookup.get_task(task)
+        lookup.check_split(found, split)
+        examples = found.get_dataset(None, split, shuffle=False).as_numpy_iterator()
     else:
-        builder = _tfds_builder(given.tfds)
-        if given.split not in builder.info.splits:
+        builder = _tfds_builder(tfds_name)
+        if split not in builder.info.splits:
             known = ", ".join(builder.info.splits)
-            raise ConfigError(f"--split: {given.tfds} has the splits {known}.")
-        examples = tfds.as_numpy(builder.as_dataset(split=given.split, shuffle_files=False))
+            raise ConfigError(f"--split: {tfds_name} has the splits {known}.")
+        examples = tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False))
     for number, example in enumerate(examples, start=1):
         fields = {name: _plain(value) for name, value in example.items()}
-        yield Row(f"{given.task or given.tfds}, {given.split}: row {number}", fields)
+        yield Row(f"{task or tfds_name}, {split}: row {number}", fields)
 
 
 def _tfds_builder(name: str) -> Any:

@@ -116,3 +116,35 @@ def test_real_rows(capsys, tmp_path):
     status, lines, _ = evaluate(capsys, scores, "--cluster-field=id", "--resamples=200")
     assert status == 0
     assert lines[3].split()[:2] == ["token_f1", "61.4"]
+
+
+def test_the_protocol_of_npov(capsys, tmp_path, offline_data_dir):
+    scores = tmp_path / "npov.jsonl"
+    names = "npov_rouge1_hallucination,npov_rouge1_coverage"
+    data = ("--tfds=npov_errors/sample", "--split=test")
+    assert main(["score", f"--scorers={names}", *data, f"--output={scores}"]) == 0
+    capsys.readouterr()
+    figures = tmp_path / "f.json"
+    status, lines, _ = evaluate(capsys, scores, "--protocol=npov", f"--json={figures}")
+    assert status == 0
+    assert [line.split()[:2] for line in lines[3:]] == [
+        ["hallucination", "npov_rouge1_hallucination"],
+        ["coverage", "npov_rouge1_coverage"],
+    ]
+    found = json.loads(figures.read_text())
+    assert found["coverage"]["npov_rouge1_coverage"]["npov_errors/sample"]["auc"] > 0.9
+
+
+def test_the_protocol_of_dialfact(capsys, tmp_path, offline_data_dir):
+    path = tmp_path / "predictions.jsonl"
+    ids = ["3___1--0", "3___1--1", "3___1--2", "3___1--3"]
+    ids += ["4___2--0", "4___2--1", "5___0--0", "5___0--1"]
+    rows = [{"id": identifier, "prediction": "SUPPORTS"} for identifier in ids]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = (path, "--protocol=dialfact", "--dataset=dialfact/sample")
+    status, lines, _ = evaluate(capsys, *arguments)
+    assert status == 0
+    assert lines[3].split()[1:4] == ["all", "8", "37.50"]  # three of eight are supported
+    assert "claims have no prediction" in evaluate(capsys, *arguments, "--split=validation")[2]
+    assert "no scores to draw" in evaluate(capsys, *arguments, "--histograms=h.png")[2]
+    assert "splits validation, test" in evaluate(capsys, *arguments, "--split=train")[2]

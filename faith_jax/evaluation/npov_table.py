@@ -1,0 +1,100 @@
+"""Chang 2024's table 1: detecting hallucinations and coverage errors of NPOV responses."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from faith_jax.errors import InputError
+from faith_jax.evaluation.auc_table import AucCell
+from faith_jax.evaluation.bootstrap import Interval, bootstrap_auc, percentile_interval
+from faith_jax.evaluation.roc import roc_auc
+from faith_jax.evaluation.scored_corpora import Corpus
+
+ERRORS = ("hallucination", "coverage")
+# The fields that say of an example which errors it has.
+_FIELDS = {"hallucination": "has_hallucination", "coverage": "has_coverage_error"}
+
+
+def npov_cells(
+    corpora: Mapping[str, Corpus],
+    slice_field: str = "",
+    resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> dict[tuple[str, str], dict[str, AucCell]]:
+    """Returns the AUC of each scorer by error and slice.
+
+    A slice compares error-free examples with those that have the error, whatever else they have. A
+    scorer detects the error that its name holds ("npov_rouge1_coverage"), or both where it names
+    none.
+
+    Args:
+      corpora: with the fields `has_hallucination` and `has_coverage_error` ("0" or "1").
+      slice_field: the field that names an example's slice; "" = each corpus is one.
+      resamples: of the bootstrap.
+      confidence: of the intervals.
+      seed: of the resamples.
+
+    Returns:
+      By (error, scorer), then slice; NaN where a slice lacks one of the kinds.
+
+    Raises:
+      InputError: where a row lacks one of the fields, or none of the scorers detects anything.
+    """
+    found: dict[tuple[str, str], dict[str, AucCell]] = {}
+    for number, (name, part) in enumerate(_slices(corpora, slice_field).items()):
+        given = {error: _flags(part, field) for error, field in _FIELDS.items()}
+        clean = ~np.any(list(given.values()), axis=0)
+        for error in ERRORS:
+            rows = clean | given[error]
+            labels = clean[rows].astype(float)
+            for scorer in _detectors(part, error):
+                scores = part.scores[scorer][rows]
+                cell = _cell(scores, labels, resamples, confidence, (seed, number))
+                found.setdefault((error, scorer), {})[name] = cell
+    return found
+
+
+def _slices(corpora: Mapping[str, Corpus], field: str) -> dict[str, Corpus]:
+    if not field:
+        return dict(corpora)
+    slices: dict[str, Corpus] = {}
+    for corpus in corpora.values():
+        names = corpus.field(field)
+        for name in dict.fromkeys(names):
+            if name in slices:
+                raise InputError(f"Two corpora have the slice {name!r}.")
+            slices[name] = corpus.part(np.array([other == name for other in names]))
+    return slices
+
+
+def _flags(corpus: Corpus, field: str) -> np.ndarray:
+    values = corpus.field(field)
+    for identifier, value in zip(corpus.ids, values, strict=True):
+        if value not in ("0", "1"):
+            raise InputError(
+                f"{corpus.name}: row {identifier!r}: field {field!r}: expected 0 or 1, got "
+                f"{value!r}."
+            )
+    return np.array([value == "1" for value in values])
+
+
+def _detectors(corpus: Corpus, error: str) -> list[str]:
+    other = next(name for name in ERRORS if name != error)
+    return [name for name in corpus.scores if error in name or other not in name]
+
+
+def _cell(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    resamples: int,
+    confidence: float,
+    seed: tuple[int, int],
+) -> AucCell:
+    known = ~np.isnan(scores)
+    scores, labels = scores[known], labels[known]
+    area = roc_auc(scores, labels)
+    if area != area:
+        return AucCell(area, Interval(area, area))
+    areas = bootstrap_auc(scores[None], labels, resamples, seed)[0]
+    return AucCell(area, percentile_interval(areas, confidence))

@@ -1,0 +1,74 @@
+import math
+
+import numpy as np
+import pytest
+
+from faith_jax.errors import InputError
+from faith_jax.evaluation.npov_table import npov_cells
+from faith_jax.evaluation.roc import roc_auc
+from faith_jax.evaluation.scored_corpora import Corpus
+
+# Each example: which errors it has, and its slice.
+KINDS = [("0", "0"), ("1", "0"), ("0", "1"), ("1", "1")] * 10
+
+
+def corpus(name="npov", slices=("plain", "paraphrased"), kinds=KINDS):
+    generator = np.random.default_rng(0)
+    size = len(kinds)
+    names = ("x_hallucination", "x_coverage", "token_f1")
+    fields = tuple(
+        {"has_hallucination": h, "has_coverage_error": c, "slice": slices[i % len(slices)]}
+        for i, (h, c) in enumerate(kinds)
+    )
+    scores = {scorer: generator.normal(size=size) for scorer in names}
+    ids = tuple(map(str, range(size)))
+    return Corpus(name, ids, np.full(size, math.nan), scores, ids, fields)
+
+
+def test_error_free_examples_against_those_with_the_error():
+    given = corpus()
+    cells = npov_cells({"npov": given}, resamples=50)
+    assert list(cells) == [
+        ("hallucination", "x_hallucination"),
+        ("hallucination", "token_f1"),
+        ("coverage", "x_coverage"),
+        ("coverage", "token_f1"),
+    ]
+    for place, (error, scorer) in (
+        (0, ("hallucination", "token_f1")),
+        (1, ("coverage", "x_coverage")),
+    ):
+        rows = [i for i, k in enumerate(KINDS) if k == ("0", "0") or k[place] == "1"]
+        labels = [int(KINDS[i] == ("0", "0")) for i in rows]
+        assert len(rows) == 30
+        cell = cells[error, scorer]["npov"]
+        assert cell.auc == roc_auc(given.scores[scorer][rows], labels)
+        assert cell.interval.low < cell.auc < cell.interval.high
+
+
+def test_slices():
+    given = corpus(slices=("plain",) * 4 + ("paraphrased",) * 4)
+    cells = npov_cells({"npov": given}, "slice", resamples=20)
+    assert list(cells["coverage", "x_coverage"]) == ["plain", "paraphrased"]
+    part = given.part(np.array([f["slice"] == "plain" for f in given.fields]))
+    whole = npov_cells({"plain": part}, resamples=20)
+    key = ("coverage", "x_coverage")
+    assert cells[key]["plain"] == whole[key]["plain"]
+
+
+def test_a_slice_without_the_error_and_undefined_scores():
+    given = corpus(kinds=[("0", "0"), ("0", "1")] * 5)
+    given.scores["x_coverage"][0] = math.nan
+    cells = npov_cells({"npov": given}, resamples=20)
+    assert math.isnan(cells["hallucination", "x_hallucination"]["npov"].auc)
+    defined = cells["coverage", "x_coverage"]["npov"].auc
+    assert defined == roc_auc(given.scores["x_coverage"][1:], [0, 1] * 4 + [0])
+
+
+def test_bad_fields():
+    with pytest.raises(InputError, match="row '0': field 'has_hallucination': expected 0 or 1"):
+        npov_cells({"npov": corpus(kinds=[("yes", "0")])})
+    with pytest.raises(InputError, match="has no field 'kind'"):
+        npov_cells({"npov": corpus()}, "kind")
+    with pytest.raises(InputError, match="Two corpora have the slice 'plain'"):
+        npov_cells({"a": corpus("a"), "b": corpus("b")}, "slice")
