@@ -29,8 +29,9 @@ _EVALUATE_EXAMPLES = """examples:
 
 
 def add_score_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds `score`, `scorers` and `evaluate`."""
+    """Adds `score`, `scorers`, `evaluate` and `report`."""
     _add_evaluate(commands)
+    _add_report(commands)
     command = commands.add_parser(
         "score",
         help="score responses by any number of scorers",
@@ -167,6 +168,50 @@ def _run_evaluate(options: argparse.Namespace) -> int:
         roc_curves=options.roc_curves,
     )
     print(text, end="")
+    return 0
+
+
+def _add_report(commands: argparse._SubParsersAction) -> None:
+    command = commands.add_parser(
+        "report",
+        help="one HTML page of scored files",
+        description="Tables with intervals, ROC curves, histograms, and the examples to sort, "
+        "filter and read, in one page that needs no network.",
+        epilog="example:\n  %(prog)s q2.jsonl qags_c.jsonl --output=report.html",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("files", nargs="+", metavar="FILE", help="scored .jsonl or .parquet files")
+    command.add_argument("--output", required=True, metavar="HTML", help="the page")
+    command.add_argument("--title", default="", help="of the page (default: the files' names)")
+    command.add_argument("--baseline", default="", metavar="SCORER", help="what others must beat")
+    command.add_argument("--resamples", type=int, default=1000, metavar="N", help="default 1000")
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument(
+        "--most-examples",
+        type=int,
+        default=10_000,
+        metavar="N",
+        help="in the page (default 10,000)",
+    )
+    command.set_defaults(run=_run_report)
+
+
+def _run_report(options: argparse.Namespace) -> int:
+    from faith_jax.runs import report
+
+    for name in ("resamples", "most_examples"):
+        if getattr(options, name) < 1:
+            raise ConfigError(f"--{name.replace('_', '-')}: expected a positive number.")
+    page = report.report(
+        options.files,
+        options.output,
+        options.title,
+        options.baseline,
+        options.resamples,
+        options.seed,
+        options.most_examples,
+    )
+    print(page)
     return 0
 
 

@@ -27,7 +27,7 @@ def rendered(table: Table, form: str = "text") -> str:
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerows([table.columns, *([_raw(v) for v in row] for row in table.rows)])
         return buffer.getvalue()
-    rows = [[_cell(value) for value in row] for row in table.rows]
+    rows = [[cell_text(value) for value in row] for row in table.rows]
     first = table.rows[0] if table.rows else ()
     align = ["left" if isinstance(value, str) else "right" for value in first]
     text = tabulate.tabulate(
@@ -37,7 +37,8 @@ def rendered(table: Table, form: str = "text") -> str:
     return f"{title.get(form, table.title)}\n{text}\n"
 
 
-def _cell(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """Returns a value as a table shows it: fractions with two digits, a dash for none."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "\u2013"
     if isinstance(value, str):

@@ -1,0 +1,194 @@
+"""The report in a real headless browser."""
+
+import json
+import shutil
+import time
+
+import pytest
+
+from faith_jax.cli import main
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver (Debian: chromium-driver)"
+)
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--window-size=1300,1000",
+)
+EVIL = "<script>document.title='broken'</script><b>bold</b>"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+def write(path, rows, corpus="c"):
+    full = [
+        {
+            "id": str(number),
+            "corpus": corpus,
+            "grounding": ["The grounding."],
+            "history": [],
+            "perspectives": [],
+            "generated_text": f"Response {number}.",
+            "label": number % 2,
+            "fields": {},
+            "words": {},
+            "cut_tokens": {},
+        }
+        | row
+        for number, row in enumerate(rows)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in full), encoding="utf-8")
+    return path
+
+
+def opened(browser, folder, *files):
+    page = folder / "report.html"
+    assert main(["report", *map(str, files), f"--output={page}", "--resamples=20"]) == 0
+    start = time.perf_counter()
+    browser.get(page.as_uri())
+    seconds = time.perf_counter() - start
+    assert browser.execute_script("return document.documentElement.dataset.ready") == "yes"
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    return seconds
+
+
+def choose(browser, name, value):
+    from selenium.webdriver.support.ui import Select
+
+    Select(browser.find_element("id", name)).select_by_value(value)
+
+
+def shown(browser):
+    return [
+        cell.text.split("\n")[0]
+        for cell in browser.find_elements("css selector", "#examples tbody tr td:first-child")
+    ]
+
+
+def status(browser):
+    return browser.find_element("id", "status").text
+
+
+@pytest.fixture(scope="module")
+def page(browser, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    scores = [(0.1, 5.0), (0.9, 4.0), (0.5, 3.0), (None, 2.0), (0.3, 1.0)]
+    rows = [{"scores": {"one": a, "two": b}} for a, b in scores]
+    rows[1] |= {"generated_text": EVIL, "grounding": [f"Tea & {EVIL}"]}
+    rows[2] |= {
+        "generated_text": "\U0001f600 tea is hot",
+        "words": {"one": [[2, 5, 0.25, None], [9, 12, 1.0, None], [4, 13, 0.0, 0]]},
+    }
+    other = [{"scores": {"one": 0.2, "two": 0.2}, "label": None}]
+    files = write(folder / "a.jsonl", rows), write(folder / "b.jsonl", other, "other")
+    opened(browser, folder, *files)
+    return browser
+
+
+@pytest.fixture(autouse=True)
+def afresh(request):
+    if "page" in request.fixturenames:
+        found = request.getfixturevalue("page")
+        found.find_element("css selector", "button[type=reset]").click()
+        time.sleep(0.05)
+
+
+def test_it_loads_with_tables_curves_and_all_examples(page):
+    assert status(page) == "6 of 6 examples"
+    assert shown(page) == ["0", "1", "2", "3", "4", "0"]
+    assert len(page.find_elements("css selector", "polyline")) == 2
+    assert "ROC AUC in per cent" in page.find_element("tag name", "caption").text
+
+
+def test_filters(page):
+    choose(page, "corpus", "other")
+    assert (status(page), shown(page)) == ("1 of 6 examples", ["0"])
+    choose(page, "corpus", "")
+    choose(page, "label", "1")
+    assert shown(page) == ["1", "3"]
+    choose(page, "label", "null")
+    assert shown(page) == ["0"]
+    choose(page, "label", "")
+    page.find_element("id", "search").send_keys("TEA")
+    assert shown(page) == ["1", "2"]
+    page.find_element("id", "search").send_keys(" nowhere")
+    assert status(page) == "0 of 6 examples"
+
+
+def test_sorting_by_a_score_and_by_disagreement(page):
+    choose(page, "order", "up0")
+    assert shown(page) == ["0", "0", "4", "2", "1", "3"]  # what is undefined comes last
+    button = page.find_element("css selector", "th button[data-scorer='0']")
+    button.click()
+    assert shown(page) == ["1", "2", "4", "0", "0", "3"]
+    assert button.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
+    choose(page, "order", "disagreement")
+    assert shown(page)[0] == "0"  # the lowest by one scorer, the highest by the other
+
+
+def test_markup_in_texts_is_text(page):
+    assert page.title == "a.jsonl, b.jsonl"
+    cell = page.find_elements("css selector", "#examples tbody tr")[1]
+    assert EVIL in cell.text
+    assert not cell.find_elements("css selector", "b, script")
+    cell.find_element("tag name", "summary").click()
+    assert f"Tea & {EVIL}" in cell.text
+
+
+def test_words_are_shaded_where_they_stand(page):
+    cell = page.find_elements("css selector", "#examples tbody tr")[2]
+    cell.find_element("tag name", "summary").click()
+    marks = cell.find_elements("tag name", "mark")
+    assert [(mark.text, mark.get_attribute("title")) for mark in marks] == [
+        ("tea", "0.25"),
+        ("grounding", "0.00"),
+    ]
+    choose(page, "scorer", "1")
+    assert not page.find_elements("css selector", "#examples tbody mark")
+
+
+def test_the_keyboard_is_enough(page):
+    from selenium.webdriver.common.keys import Keys
+
+    page.find_element("id", "search").send_keys("hot", Keys.ENTER)
+    assert shown(page) == ["2"]
+    assert page.switch_to.active_element.get_attribute("id") == "search"
+    labels = page.find_elements("css selector", "form label")
+    fields = page.find_elements("css selector", "form input, form select")
+    assert [label.get_attribute("for") for label in labels] == [
+        f.get_attribute("id") for f in fields
+    ]
+
+
+def test_ten_thousand_examples_open_in_two_seconds(browser, tmp_path):
+    text = "Some words that a document might hold, over and over. " * 20
+    rows = [
+        {"scores": {"one": i / 10_000, "two": (7 * i % 10_000) / 10_000}, "grounding": [text]}
+        for i in range(10_000)
+    ]
+    assert opened(browser, tmp_path, write(tmp_path / "many.jsonl", rows)) < 2
+    assert status(browser) == "10000 of 10000 examples"
+    start = time.perf_counter()
+    choose(browser, "order", "disagreement")
+    browser.find_element("id", "next").click()
+    assert browser.find_element("id", "page").text == "page 2 of 400"
+    assert time.perf_counter() - start < 2

@@ -1,0 +1,95 @@
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+from faith_jax.evaluation.dataset_statistics import Table
+from faith_jax.evaluation.scored_corpora import Corpus
+from faith_jax.report.html import curves, embedded_json, histogram, report_page
+
+EVIL = "</script><script>alert(1)</script>&amp;\u2028<img src=x onerror=alert(2)>"
+
+
+def corpus(name="c", labels=(1, 0, 1, 0), scores=(0.9, 0.1, 0.4, 0.4)):
+    ids = tuple(map(str, range(len(labels))))
+    return Corpus(name, ids, np.array(labels, float), {"s": np.array(scores, float)}, ids)
+
+
+def row(text="A response.", words=(), grounding=("A grounding.",)):
+    return {
+        "id": "1",
+        "corpus": "c",
+        "label": 1,
+        "grounding": list(grounding),
+        "perspectives": [],
+        "history": [],
+        "generated_text": text,
+        "scores": {"s": 0.5},
+        "words": {"s": list(words)} if words else {},
+    }
+
+
+def page(*rows, **options):
+    table = Table("A title", ("scorer", "c"), (("s", 0.5),))
+    return report_page("Title", {"c": corpus()}, table, rows, **options)
+
+
+def data_of(html):
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.S)
+    return json.loads(found)
+
+
+def test_texts_cannot_leave_their_place():
+    table = Table(EVIL, ("scorer", EVIL), ((EVIL, 0.5),))
+    html = report_page(EVIL, {EVIL: corpus(EVIL)}, table, [row(EVIL)])
+    assert html.count("<script") == html.count("</script>") == 2
+    assert "<img src=x" not in html
+    assert data_of(html)[0]["response"] == EVIL
+    assert html.count("&lt;img src=x onerror=alert(2)&gt;") >= 4
+
+
+def test_embedded_json_is_json():
+    values = [{"text": EVIL, "number": 0.1, "none": None}]
+    text = embedded_json(values)
+    assert json.loads(text) == values
+    assert not set("<>&\u2028\u2029") & set(text)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        embedded_json([math.nan])
+
+
+def test_the_page_needs_no_network():
+    html = page(row())
+    assert not re.search(r"(?:src|href)=|url\(|@import|https?:", html)
+    assert "default-src 'none'" in html
+
+
+def test_words_are_placed_as_javascript_counts():
+    text = "\U0001f600 tea and \U0001f600\U0001f600 milk"
+    start = text.index("milk")
+    (example,) = data_of(page(row(text, [[2, 5, 0.5, None], [start, start + 4, 0.0, None]])))
+    units = text.encode("utf-16-le")
+    for (first, last, _, _), word in zip(example["words"]["0"], ("tea", "milk"), strict=True):
+        assert units[2 * first : 2 * last].decode("utf-16-le") == word
+
+
+def test_curves_and_histograms():
+    (line,) = curves(corpus())["lines"]
+    assert line["auc"] == "87.5"
+    points = [tuple(map(float, point.split(","))) for point in line["points"].split()]
+    assert points == [(0, 1), (0, 0.5), (0.5, 0), (1, 0)]
+    assert curves(corpus(labels=(1, 1, 1, 1)))["lines"] == []
+    many = corpus(labels=[0, 1] * 2000, scores=np.linspace(0, 1, 4000))
+    assert len(curves(many)["lines"][0]["points"].split()) <= 200
+    found = histogram(corpus(), "s")
+    assert [c["count"] for c in found["classes"]] == [2, 2]
+    assert max(h for c in found["classes"] for h in c["heights"]) == 1
+    assert (found["low"], found["high"]) == ("0.1", "0.9")
+    nothing = histogram(corpus(scores=[math.nan] * 4), "s")
+    assert not any(h for c in nothing["classes"] for h in c["heights"])
+
+
+def test_examples_that_are_left_out_are_told_of():
+    assert "The first 1 examples; 7 more are left out." in page(row(), left_out=7)
+    assert "left out" not in page(row())

@@ -1,0 +1,70 @@
+import json
+
+import pytest
+
+from faith_jax.cli import main
+
+
+def write(path, scorer, labels=(1, 0, 1), corpus="c"):
+    rows = [
+        {
+            "id": str(number),
+            "corpus": corpus,
+            "grounding": ["G."],
+            "generated_text": f"R {number}.",
+            "label": label,
+            "scores": {scorer: number / 10},
+            "words": {scorer: [[0, 1, 0.5, None]]},
+            "fields": {},
+        }
+        for number, label in enumerate(labels)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def report(capsys, *arguments):
+    status = main(["report", *map(str, arguments)])
+    output, errors = capsys.readouterr()
+    return status, output, (errors.strip().splitlines() or [""])[-1]
+
+
+def test_scorers_of_two_files_meet_in_one_page(capsys, tmp_path):
+    one = write(tmp_path / "one.jsonl", "s", labels=(1, None, 1))
+    two = write(tmp_path / "two.jsonl", "t", labels=(1, 0, None))
+    page = tmp_path / "report.html"
+    status, output, _ = report(capsys, one, two, f"--output={page}", "--title=Mine", "--baseline=s")
+    assert (status, output) == (0, f"{page}\n")
+    html = page.read_text(encoding="utf-8")
+    assert "<title>Mine</title>" in html
+    data = json.loads(html.split('id="data">')[1].split("</script>")[0])
+    assert [row["label"] for row in data] == [1, 0, 1]
+    assert data[2]["scores"] == [0.2, 0.2]
+    assert set(data[2]["words"]) == {"0", "1"}
+    assert {path.name for path in tmp_path.iterdir()} == {"one.jsonl", "two.jsonl", "report.html"}
+
+
+def test_more_examples_than_the_page_holds(capsys, tmp_path):
+    path = write(tmp_path / "s.jsonl", "s")
+    page = tmp_path / "report.html"
+    assert report(capsys, path, f"--output={page}", "--most-examples=2")[0] == 0
+    assert "The first 2 examples; 1 more are left out." in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.jsonl"], "none.jsonl: no such file"),
+        (["{s}", "--baseline=x"], "The baseline 'x' is none of s"),
+        (["{s}", "--resamples=0"], "--resamples: expected a positive number"),
+        (["{s}", "--most-examples=0"], "--most-examples: expected a positive number"),
+        (["{s}", "--output=/no/where.html"], "cannot be written (no such folder)"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(capsys, tmp_path, arguments, message):
+    path = write(tmp_path / "s.jsonl", "s")
+    given = [argument.replace("{s}", str(path)) for argument in arguments]
+    status, output, error = report(capsys, f"--output={tmp_path}/r.html", *given)
+    assert (status, output) == (2, "")
+    assert message in error
+    assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
