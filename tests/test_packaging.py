@@ -1,5 +1,6 @@
 """What a wheel built from the tree carries, and what the public names are."""
 
+import pathlib
 import subprocess
 import sys
 import zipfile
@@ -48,6 +49,7 @@ def names(tmp_path_factory):
         "faith_jax/data/sample/procon_npov/topics.jsonl",
         "faith_jax/data/sample/procon_npov/responses.jsonl",
         "faith_jax/data/vocabulary/english_4096.model",
+        "faith_jax/report/templates/report.html",
     ],
 )
 def test_the_wheel_carries(names, name):
@@ -58,6 +60,12 @@ def test_every_module_is_in_the_wheel(names):
     for package, folder in (("faith_jax", "faith_jax"), ("faith_jax/tasks", "tasks")):
         for file in (REPOSITORY / folder).rglob("*.py"):
             assert f"{package}/{file.relative_to(REPOSITORY / folder).as_posix()}" in names
+
+
+def test_every_sample_is_in_the_wheel(names):
+    samples = REPOSITORY / "faith_jax" / "data" / "sample"
+    for file in filter(pathlib.Path.is_file, samples.rglob("*")):
+        assert f"faith_jax/data/sample/{file.relative_to(samples).as_posix()}" in names
 
 
 def test_public_names_exist():

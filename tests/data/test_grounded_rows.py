@@ -2,6 +2,8 @@ import json
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import parquet
 
 from faith_jax.data.grounded_rows import Columns, example_rows, read_rows
@@ -113,6 +115,32 @@ def test_ids_do_not_move_when_a_bad_row_is_skipped():
     assert bad_rows.count == 1
     ids = [row.example.id for row in examples(*[TRUE_ROW | {"id": "same"}] * 2, id="")]
     assert ids == ["1", "2"]
+
+
+NAMES = ["grounding", "knowledge", "evidence", "pro_arguments", "con_arguments"]
+NAMES += ["generated_text", "response", "history", "label", "id", "corpus", "other"]
+VALUES = st.sampled_from(
+    [None, True, 0, 1, 2, 1.5, "", " ", "x", "0", "{}", [], ["x"], ["x", ""], [None], [["x"]], {}]
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(NAMES), VALUES), max_size=3), st.booleans())
+def test_whatever_a_row_holds_it_is_read_or_refused(rows, skip):
+    bad_rows, found, refusal = BadRows(skip=skip), [], "one line"
+    try:
+        found = examples(*rows, bad_rows=bad_rows)
+    except InputError as error:
+        refusal = str(error)
+    assert len(refusal.splitlines()) == 1
+    assert len({row.example.id for row in found}) == len(found)
+    for row in found:
+        example = row.example
+        assert example.grounding.texts
+        assert all(text.strip() for text in example.grounding.texts)
+        assert example.label in (None, 0, 1)
+        assert isinstance(example.response, str)
+        assert all(isinstance(value, str) for value in row.fields.values())
+        json.dumps([example.grounding.texts, example.history, dict(row.fields)])
 
 
 ROWS = [{"a": 'one, "1"', "b": "x\ty"}, {"a": "two", "b": ""}]
