@@ -94,9 +94,9 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
     command.add_argument(
         "--protocol",
         default="auc",
-        choices=("auc", "begin", "dialfact", "npov", "pronouns"),
+        choices=("auc", "begin", "dialfact", "npov", "npov_words", "pronouns"),
         help="ROC AUC by corpus (default); Nandwani 2023, table 1; Gupta 2022, section 5.3; Chang "
-        "2024, table 1; Steen 2023, table 3",
+        "2024, table 1 and table 3; Steen 2023, table 3",
     )
     command.add_argument(
         "--slice-field", default="", metavar="NAME", help="for npov: names a row's slice"

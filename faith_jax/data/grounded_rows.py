@@ -1,6 +1,7 @@
 """Examples to score from rows of any form: JSON lines, CSV, TSV, Parquet, or rows of a data set."""
 
 import dataclasses
+import json
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,7 +52,8 @@ class ExampleRow(NamedTuple):
     Attributes:
       example: what is scored.
       corpus: which it belongs to.
-      fields: the row's other values that are texts, numbers or truth values, as texts.
+      fields: the row's other values that are texts, numbers, truth values, or lists of numbers or
+        of pairs of them, as texts.
     """
 
     example: GroundedExample
@@ -148,11 +150,18 @@ def _example_row(
     used = {response, history, columns.label, columns.id, columns.corpus}
     used |= set(_perspectives(grounding).values())
     others = {
-        name: str(value)
+        name: json.dumps(value) if isinstance(value, list) else str(value)
         for name, value in fields.items()
-        if name and name not in used and isinstance(value, str | int | float)
+        if name and name not in used and (isinstance(value, str | int | float) or _is_spans(value))
     }
     return ExampleRow(example, str(named) if named else corpus, others)
+
+
+def _is_spans(value: Any) -> bool:
+    """Returns whether a value is a list of numbers, or of lists of numbers such as spans."""
+    items = value if isinstance(value, list) else [None]
+    numbers = [n for item in items for n in (item if isinstance(item, list) else [item])]
+    return all(isinstance(number, int | float) for number in numbers)
 
 
 def _first(names: Sequence[str], fields: Mapping[str, Any], place: str, what: str) -> str:

@@ -1,6 +1,12 @@
-"""Chang 2024's table 1: detecting hallucinations and coverage errors of NPOV responses."""
+"""Chang 2024's tables 1 and 3: detecting hallucinations and coverage errors of NPOV responses.
 
-from collections.abc import Mapping
+By example (table 1): error-free responses against those with the error. By word (table 3): words of
+arguments that are not told against the others, and words of the response that no argument says
+against the others.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -55,6 +61,75 @@ def npov_cells(
     return found
 
 
+def npov_word_cells(
+    corpora: Mapping[str, Corpus],
+    slice_field: str = "",
+    resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> dict[tuple[str, str], dict[str, AucCell]]:
+    """Returns the AUC of each scorer's words by error and slice, over all words of the slice.
+
+    Uncovered are the words of the argument that the field `added_argument` names. Hallucinated are
+    the words of the response that meet one of the spans of the field `hallucinated_spans`, a JSON
+    list of [start, end]; a slice whose rows lack it has no such cell. Responses are drawn whole.
+
+    Arguments and result are those of `npov_cells`; scorers without words have no cells.
+
+    Raises:
+      InputError: where a row lacks `added_argument`, or its spans are no list of pairs.
+    """
+    found: dict[tuple[str, str], dict[str, AucCell]] = {}
+    for number, (name, part) in enumerate(_slices(corpora, slice_field).items()):
+        for error in ERRORS:
+            if error == "hallucination" and not _has_spans(part):
+                continue
+            for scorer in _detectors(part, error):
+                if scorer not in part.words:
+                    continue
+                scores, labels, rows = _word_rows(part, scorer, error)
+                cell = _cell(scores, labels, resamples, confidence, (seed, number), rows)
+                found.setdefault((error, scorer), {})[name] = cell
+    return found
+
+
+def _has_spans(part: Corpus) -> bool:
+    return bool(part.fields) and all("hallucinated_spans" in fields for fields in part.fields)
+
+
+def _word_rows(part: Corpus, scorer: str, error: str) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Returns the words' scores, whether each is free of the error, and the row it belongs to."""
+    added = part.field("added_argument") if error == "coverage" else []
+    scores, labels, rows = [], [], []
+    for row, words in enumerate(part.words[scorer]):
+        spans = _spans(part, row) if error == "hallucination" else []
+        for start, end, score, text in words:
+            if (text is None) != (error == "hallucination"):
+                continue
+            if error == "hallucination":
+                wrong = any(start < last and first < end for first, last in spans)
+            else:
+                wrong = part.groundings[row][text] == added[row]
+            scores.append(float(score))
+            labels.append(float(not wrong))
+            rows.append(row)
+    return np.array(scores), np.array(labels), rows
+
+
+def _spans(part: Corpus, row: int) -> list[list[int]]:
+    text = part.fields[row]["hallucinated_spans"]
+    try:
+        spans = json.loads(text or "[]")
+        if all(len(span) == 2 and all(isinstance(i, int) for i in span) for span in spans):
+            return spans
+    except (ValueError, TypeError):
+        pass
+    raise InputError(
+        f"{part.name}: row {part.ids[row]!r}: field 'hallucinated_spans': expected a JSON list of "
+        f"[start, end], got {text!r}."
+    )
+
+
 def _slices(corpora: Mapping[str, Corpus], field: str) -> dict[str, Corpus]:
     if not field:
         return dict(corpora)
@@ -90,11 +165,13 @@ def _cell(
     resamples: int,
     confidence: float,
     seed: tuple[int, int],
+    clusters: Sequence[int] | None = None,
 ) -> AucCell:
-    known = ~np.isnan(scores)
-    scores, labels = scores[known], labels[known]
+    if clusters is None:
+        known = ~np.isnan(scores)
+        scores, labels = scores[known], labels[known]
     area = roc_auc(scores, labels)
     if area != area:
         return AucCell(area, Interval(area, area))
-    areas = bootstrap_auc(scores[None], labels, resamples, seed)[0]
+    areas = bootstrap_auc(scores[None], labels, resamples, seed, clusters)[0]
     return AucCell(area, percentile_interval(areas, confidence))

@@ -26,6 +26,9 @@ class Corpus:
       scores: for each scorer [rows]; NaN = undefined.
       responses: the texts that were scored.
       fields: for each row what else is known of it.
+      groundings: the texts of each row's grounding.
+      words: for each scorer that has them each row's words: start, end, score, and the number of
+        the grounding's text, None = the response.
     """
 
     name: str
@@ -34,6 +37,10 @@ class Corpus:
     scores: Mapping[str, NDArray[np.float64]]
     responses: tuple[str, ...] = ()
     fields: tuple[Mapping[str, str], ...] = ()
+    groundings: tuple[tuple[str, ...], ...] = ()
+    words: Mapping[str, tuple[Sequence[Sequence[Any]], ...]] = dataclasses.field(
+        default_factory=dict
+    )
 
     def usable(self) -> NDArray[np.bool_]:
         """Returns which rows have a label and a defined score of every scorer: [rows]."""
@@ -44,7 +51,7 @@ class Corpus:
 
     def part(self, rows: NDArray[Any]) -> "Corpus":
         """Returns the corpus with some of its rows: numbers, or a truth value for each."""
-        kept = np.arange(len(self.ids))[rows]
+        kept = np.arange(len(self.ids))[rows].tolist()
         return dataclasses.replace(
             self,
             ids=tuple(self.ids[i] for i in kept),
@@ -52,6 +59,8 @@ class Corpus:
             scores={name: values[kept] for name, values in self.scores.items()},
             responses=tuple(self.responses[i] for i in kept) if self.responses else (),
             fields=tuple(self.fields[i] for i in kept) if self.fields else (),
+            groundings=tuple(self.groundings[i] for i in kept) if self.groundings else (),
+            words={name: tuple(rows[i] for i in kept) for name, rows in self.words.items()},
         )
 
     def field(self, name: str) -> list[str]:
@@ -115,6 +124,12 @@ def _corpora_of_file(path: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[C
             scores={s: _numbers([row["scores"][s] for row in members]) for s in scorers},
             responses=tuple(row["generated_text"] for row in members),
             fields=tuple(row["fields"] for row in members),
+            groundings=tuple(tuple(row.get("grounding") or ()) for row in members),
+            words={
+                scorer: tuple((row.get("words") or {}).get(scorer, []) for row in members)
+                for scorer in scorers
+                if any(scorer in (row.get("words") or {}) for row in members)
+            },
         )
 
 
@@ -139,4 +154,9 @@ def _joined(first: Corpus, second: Corpus, origin: str, path: str) -> Corpus:
         row = first.ids[int(np.argmax(differing))]
         raise InputError(f"{origin} and {path} have different labels of {first.name!r}, {row!r}.")
     labels = np.where(np.isnan(first.labels), second.labels, first.labels)
-    return dataclasses.replace(first, labels=labels, scores={**first.scores, **second.scores})
+    return dataclasses.replace(
+        first,
+        labels=labels,
+        scores={**first.scores, **second.scores},
+        words={**first.words, **second.words},
+    )

@@ -73,22 +73,26 @@ def auc_rows(table: AucTable, confidence: float = 0.95) -> Table:
 
 
 def npov_rows(
-    cells: Mapping[tuple[str, str], Mapping[str, AucCell]], confidence: float = 0.95
+    cells: Mapping[tuple[str, str], Mapping[str, AucCell]],
+    confidence: float = 0.95,
+    words: bool = False,
 ) -> Table:
-    """Returns Chang 2024's table 1 in per cent: a row for each error and scorer.
+    """Returns Chang 2024's table 1, or table 3, in per cent: a row for each error and scorer.
 
     Args:
-      cells: from `faith_jax.evaluation.npov_table.npov_cells`.
+      cells: from `faith_jax.evaluation.npov_table.npov_cells`, or `npov_word_cells`.
       confidence: of the intervals, for the title.
+      words: the cells are of words.
     """
     slices = list(dict.fromkeys(name for row in cells.values() for name in row))
     rows = tuple(
         (error, scorer, *(_auc(row[name]) if name in row else None for name in slices))
         for (error, scorer), row in cells.items()
     )
+    what, number = ("erroneous words", 3) if words else ("errors", 1)
     title = (
-        f"Detection of errors, ROC AUC in per cent with {100 * confidence:g}% bootstrap intervals "
-        "(Chang 2024, table 1)"
+        f"Detection of {what}, ROC AUC in per cent with {100 * confidence:g}% bootstrap intervals "
+        f"(Chang 2024, table {number})"
     )
     return Table(title, ("error", "scorer", *slices), rows)
 

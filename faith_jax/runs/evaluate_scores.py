@@ -12,7 +12,7 @@ from faith_jax.errors import ConfigError, InputError
 from faith_jax.evaluation import protocols
 from faith_jax.evaluation.auc_table import auc_table
 from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.npov_table import npov_cells
+from faith_jax.evaluation.npov_table import npov_cells, npov_word_cells
 from faith_jax.evaluation.scored_corpora import Corpus, read_corpora
 from faith_jax.evaluation.verification import verification_table
 from faith_jax.export.scored_rows import read_scored_rows
@@ -26,8 +26,9 @@ class EvaluateOptions:
 
     Attributes:
       protocol: "auc" (a table of ROC AUC by corpus), "begin" (Nandwani 2023, table 1),
-        "pronouns" (Steen 2023, table 3), "npov" (Chang 2024, table 1), or "dialfact" (Gupta 2022,
-        section 5.3, for which the files are predictions of `t5x infer`).
+        "pronouns" (Steen 2023, table 3), "npov" and "npov_words" (Chang 2024, tables 1
+        and 3), or "dialfact" (Gupta 2022, section 5.3, for which the files are predictions of
+        `t5x infer`).
       development: for "begin", the scored development part.
       group_field: for "begin", the field that parts the test rows; "" = none.
       baseline: for "auc", the scorer that others are compared with.
@@ -111,12 +112,15 @@ def _table(
     if options.protocol == "dialfact":
         table = verification_table(_claims(options), _predictions(files))
         return table, _figures(table)
-    if options.protocol == "npov":
-        cells = npov_cells(
+    if options.protocol in ("npov", "npov_words"):
+        words = options.protocol == "npov_words"
+        measure = npov_word_cells if words else npov_cells
+        cells = measure(
             corpora, options.slice_field, options.resamples, options.confidence, options.seed
         )
-        table = npov_rows(cells, options.confidence)
-        return table, npov_figures(cells)
+        if not cells:
+            raise InputError("none of the scorers has scores of words; see `faith-jax scorers`.")
+        return npov_rows(cells, options.confidence, words), npov_figures(cells)
     if options.protocol == "begin":
         if not options.development:
             raise ConfigError("--protocol=begin needs --development, the scored development part.")

@@ -60,11 +60,12 @@ def test_the_names_of_our_data_sets_are_known(fields, texts, perspectives, histo
 def test_columns_of_ones_own():
     fields = {"doc": "D", "answer": "a", "faithful": "1.0", "key": 7, "set": "mine", "x": True}
     fields |= {"grounding": "g", "skipped": ["list"], "": "index", "none": None}
+    fields |= {"spans": [[0, 3], [5, 9]], "nested": [["a"]]}
     named = {"grounding": "doc", "response": "answer", "label": "faithful", "id": "key"}
     (row,) = examples(fields, corpus="set", **named)
     assert row.example == GroundedExample("7", Grounding(("D",)), response="a", label=1)
     assert row.corpus == "mine"
-    assert row.fields == {"x": "True", "grounding": "g"}
+    assert row.fields == {"x": "True", "grounding": "g", "spans": "[[0, 3], [5, 9]]"}
 
 
 @pytest.mark.parametrize(

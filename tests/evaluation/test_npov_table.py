@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from faith_jax.errors import InputError
-from faith_jax.evaluation.npov_table import npov_cells
+from faith_jax.evaluation.npov_table import npov_cells, npov_word_cells
 from faith_jax.evaluation.roc import roc_auc
 from faith_jax.evaluation.scored_corpora import Corpus
 
@@ -63,6 +63,47 @@ def test_a_slice_without_the_error_and_undefined_scores():
     assert math.isnan(cells["hallucination", "x_hallucination"]["npov"].auc)
     defined = cells["coverage", "x_coverage"]["npov"].auc
     assert defined == roc_auc(given.scores["x_coverage"][1:], [0, 1] * 4 + [0])
+
+
+def words_corpus(**spans):
+    """Two responses; of the first the second argument was added, and the word 4-7 is made up."""
+    fields = ({"added_argument": "con b", **spans}, {"added_argument": "", **spans})
+    coverage = (
+        [[0, 3, 1.0, 0], [4, 5, 0.0, 0], [0, 3, 0.0, 1], [4, 5, 0.5, 1]],
+        [[0, 3, 1.0, 0], [4, 5, 0.5, 0]],
+    )
+    hallucination = ([[0, 3, 0.5, None], [4, 7, 0.5, None]], [[0, 3, 1.0, None]])
+    return Corpus(
+        "npov",
+        ("1", "2"),
+        np.full(2, math.nan),
+        {"x_coverage": np.zeros(2), "x_hallucination": np.zeros(2), "plain": np.zeros(2)},
+        ("one two", "one"),
+        fields,
+        (("pro a", "con b"), ("pro a",)),
+        {"x_coverage": coverage, "x_hallucination": hallucination},
+    )
+
+
+def test_words_of_an_added_argument_are_not_covered():
+    cells = npov_word_cells({"npov": words_corpus()}, resamples=20)
+    assert list(cells) == [("coverage", "x_coverage")]
+    # Covered words have 1, 0, 1, 0.5; uncovered ones 0 and 0.5.
+    expected = roc_auc([1, 0, 1, 0.5, 0, 0.5], [1, 1, 1, 1, 0, 0])
+    assert cells["coverage", "x_coverage"]["npov"].auc == expected
+
+
+def test_words_in_spans_are_hallucinated():
+    cells = npov_word_cells({"npov": words_corpus(hallucinated_spans="[[5, 6]]")}, resamples=20)
+    # In the first response only the word from 4 to 7 meets the span; in the second none does.
+    found = cells["hallucination", "x_hallucination"]["npov"].auc
+    assert found == roc_auc([0.5, 0.5, 1.0], [1, 0, 1])
+
+
+@pytest.mark.parametrize("spans", ["5-6", "[[5]]", "3", '[["a", "b"]]'])
+def test_spans_that_are_none(spans):
+    with pytest.raises(InputError, match="row '1': field 'hallucinated_spans': expected a JSON"):
+        npov_word_cells({"npov": words_corpus(hallucinated_spans=spans)})
 
 
 def test_bad_fields():

@@ -133,6 +133,9 @@ def test_the_protocol_of_npov(capsys, tmp_path, offline_data_dir):
     ]
     found = json.loads(figures.read_text())
     assert found["coverage"]["npov_rouge1_coverage"]["npov_errors/sample"]["auc"] > 0.9
+    status, lines, _ = evaluate(capsys, scores, "--protocol=npov_words")
+    assert (status, len(lines)) == (0, 4)
+    assert lines[3].split()[:2] == ["coverage", "npov_rouge1_coverage"]
 
 
 def test_the_protocol_of_dialfact(capsys, tmp_path, offline_data_dir):
