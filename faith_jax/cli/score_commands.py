@@ -29,8 +29,9 @@ _EVALUATE_EXAMPLES = """examples:
 
 
 def add_score_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds `score`, `scorers`, `evaluate` and `report`."""
+    """Adds `score`, `scorers`, `evaluate`, `reproduce` and `report`."""
     _add_evaluate(commands)
+    _add_reproduce(commands)
     _add_report(commands)
     command = commands.add_parser(
         "score",
@@ -168,6 +169,36 @@ def _run_evaluate(options: argparse.Namespace) -> int:
         roc_curves=options.roc_curves,
     )
     print(text, end="")
+    return 0
+
+
+def _add_reproduce(commands: argparse._SubParsersAction) -> None:
+    command = commands.add_parser(
+        "reproduce",
+        help="one table of a paper, scored and evaluated",
+        description="Scores the data that a paper's table needs and evaluates it: true (Steen "
+        "2023, table 1), begin (Nandwani 2023, table 1), npov and npov_words (Chang 2024, tables 1 "
+        "and 3), pronouns (Steen 2023, table 3). Data is prepared where its raw files are at hand "
+        "or can be fetched.",
+        epilog="examples:\n  %(prog)s true --output=runs/true\n  %(prog)s begin --sample "
+        "--output=runs/begin --scorers=token_f1,bleu",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("table", metavar="TABLE", help="true, begin, npov, npov_words, pronouns")
+    command.add_argument("--output", required=True, metavar="FOLDER", help="scores and tables")
+    command.add_argument("--scorers", default="", metavar="NAMES", help="default: the recipe's")
+    command.add_argument("--sample", action="store_true", help="of the samples in the package")
+    command.set_defaults(run=_run_reproduce)
+
+
+def _run_reproduce(options: argparse.Namespace) -> int:
+    quiet_tensorflow()
+    from faith_jax.runs import reproduce
+
+    names = [name.strip() for name in options.scorers.split(",") if name.strip()]
+    text = reproduce.reproduce(options.table, options.output, names, options.sample)
+    print(text, end="")
+    print(options.output)
     return 0
 
 

@@ -1,0 +1,152 @@
+"""The run `reproduce`: one table of a paper from one command, by any scorers."""
+
+import dataclasses
+import itertools
+import logging
+import pathlib
+from collections.abc import Sequence
+
+from faith_jax.errors import ConfigError, InputError, did_you_mean
+from faith_jax.export.scored_rows import read_scored_rows
+from faith_jax.runs.evaluate_scores import EvaluateOptions, evaluate
+from faith_jax.runs.score import ScoreInput, score
+
+logger = logging.getLogger("faith_jax")
+
+_TRUE = ("frank", "mnbm", "summeval", "qags_c", "qags_x", "begin", "q2", "dialfact", "paws")
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """What a table is made of.
+
+    Attributes:
+      title: which table it is.
+      datasets: (data set, config, its sample's config, split) of each scored file.
+      scorers: those that need no model; others by option.
+      options: of the evaluation.
+      development: the name of the scored file that thresholds are chosen on; "" = none.
+    """
+
+    title: str
+    datasets: tuple[tuple[str, str, str, str], ...]
+    scorers: tuple[str, ...]
+    options: EvaluateOptions
+    development: str = ""
+
+
+def _true(corpora: Sequence[str]) -> tuple[tuple[str, str, str, str], ...]:
+    return tuple(("true_benchmark", name, f"{name}_sample", "test") for name in corpora)
+
+
+_OVERLAP = ("token_f1", "rouge1_precision", "rougeL_f1", "coverage", "lexical_overlap")
+_NPOV = (("npov_errors", "full", "sample", "test"),)
+_DETECTORS = ("npov_rouge1_hallucination", "npov_rouge1_coverage")
+
+RECIPES = {
+    "true": Recipe(
+        "Steen 2023, table 1: TRUE's nine corpora",
+        _true(_TRUE),
+        _OVERLAP,
+        EvaluateOptions(baseline="token_f1"),
+    ),
+    "begin": Recipe(
+        "Nandwani 2023, table 1: BEGIN",
+        (("begin", "official", "sample", "validation"), ("begin", "official", "sample", "test")),
+        _OVERLAP,
+        EvaluateOptions(protocol="begin"),
+        development="begin_validation.jsonl",
+    ),
+    "npov": Recipe(
+        "Chang 2024, table 1: NPOV errors",
+        _NPOV,
+        _DETECTORS,
+        EvaluateOptions(protocol="npov"),
+    ),
+    "npov_words": Recipe(
+        "Chang 2024, table 3: words of NPOV errors",
+        _NPOV,
+        _DETECTORS,
+        EvaluateOptions(protocol="npov_words"),
+    ),
+    "pronouns": Recipe(
+        "Steen 2023, table 3: first-person pronouns",
+        _true(("q2", "dialfact", "begin")),
+        _OVERLAP,
+        EvaluateOptions(protocol="pronouns"),
+    ),
+}
+
+
+def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool = False) -> str:
+    """Scores what a table needs, evaluates it, and returns the table as text.
+
+    The folder gets a scored file for each data set, which a further run with the same scorers
+    keeps, and the table as table.md, table.tex, table.csv and figures.json. Data sets of which no
+    raw files are at hand are left out, and the log says so.
+
+    Args:
+      table: of `RECIPES`.
+      output: the folder.
+      scorers: in place of the recipe's.
+      sample: of the samples inside the package.
+
+    Raises:
+      FaithJaxError: for an unknown table or scorer, and where no data is at hand.
+    """
+    if table not in RECIPES:
+        raise ConfigError(
+            f"There is no recipe for {table!r}.{did_you_mean(table, RECIPES)} There are: "
+            f"{', '.join(RECIPES)}."
+        )
+    recipe, folder = RECIPES[table], pathlib.Path(output)
+    wanted = tuple(scorers) or recipe.scorers
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--output: {folder}: cannot be written ({error.strerror}).") from None
+    files, problems = [], []
+    for name, config, sample_config, split in recipe.datasets:
+        given = ScoreInput(tfds=f"{name}/{sample_config if sample else config}", split=split)
+        path = folder / f"{config if name == 'true_benchmark' else name}_{split}.jsonl"
+        try:
+            _scored(given, wanted, path)
+        except InputError as problem:
+            reason = str(problem).partition(". ")[0]
+            logger.warning(
+                "%s is left out: %s; `faith-jax prepare %s` says more",
+                path.stem,
+                reason,
+                given.tfds,
+            )
+            problems.append(problem)
+            continue
+        files.append(path)
+    tested = [path for path in files if path.name != recipe.development]
+    if not tested:
+        raise problems[0]
+    options = recipe.options
+    if options.baseline and options.baseline not in wanted:
+        options = dataclasses.replace(options, baseline="")
+    if recipe.development:
+        options = dataclasses.replace(options, development=str(folder / recipe.development))
+    return evaluate(
+        [str(path) for path in tested],
+        options,
+        json_path=str(folder / "figures.json"),
+        tables={
+            form: str(folder / f"table.{ending}")
+            for form, ending in (("markdown", "md"), ("latex", "tex"), ("csv", "csv"))
+        },
+    )
+
+
+def _scored(given: ScoreInput, scorers: Sequence[str], path: pathlib.Path) -> None:
+    """Scores a data set unless the file has it already."""
+    if path.exists():
+        first = next(itertools.islice(read_scored_rows(path), 1), None)
+        if first is not None and set(first["scores"]) == set(scorers):
+            logger.info("%s is kept", path)
+            return
+        raise ConfigError(f"{path} has other scorers; remove it or name another folder.")
+    score(given, {name: {} for name in scorers}, str(path))
