@@ -31,7 +31,7 @@ def save_histograms(corpora: Mapping[str, Corpus], path: pathlib.Path) -> None:
                 panel.hist(shown, edges, alpha=0.6, label=f"{name} ({len(shown):,})")
             panel.set(title=f"{corpus.name}: {scorer}", xlabel="score", ylabel="responses")
             panel.legend()
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> None:
@@ -54,7 +54,7 @@ def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> None:
             title=corpus.name, xlabel="unfaithful taken for faithful", ylabel="faithful found"
         )
         panel.legend()
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _scorers(corpora: Mapping[str, Corpus]) -> list[str]:
@@ -70,7 +70,12 @@ def _panels(rows: int, columns: int) -> tuple[Any, Any]:
     return pyplot.subplots(rows, columns, figsize=(4.5 * columns, 3.8 * rows), squeeze=False)
 
 
-def _save(figure: Any, path: pathlib.Path) -> None:
+def save_figure(figure: Any, path: pathlib.Path) -> None:
+    """Writes a figure of Matplotlib's as PNG and closes it.
+
+    Raises:
+      ConfigError: where the file cannot be written.
+    """
     from matplotlib import pyplot
 
     figure.tight_layout()

@@ -12,6 +12,7 @@ from faith_jax.data.raw.true.corpora import CORPORA
 from faith_jax.errors import ConfigError, InputError, did_you_mean
 from faith_jax.evaluation import dataset_statistics as tables
 from faith_jax.evaluation.dataset_statistics import Splits, Table
+from faith_jax.report.figures import save_figure
 from faith_jax.runs.show_tasks import raw_builders
 from faith_jax.tasks import sources
 
@@ -174,11 +175,5 @@ def _plot(name: str, splits: Splits, path: pathlib.Path) -> str:
         panel.set(xlabel="coverage", ylabel="density", title=f"{split} ({len(found):,})")
         panel.set_xlim(-0.02, 1.02)
     figure.suptitle(f"Extractiveness of {name}")
-    figure.tight_layout()
-    try:
-        figure.savefig(path, format="png", dpi=150)
-    except OSError as error:
-        raise ConfigError(f"--plot: {path}: cannot be written ({error.strerror}).") from None
-    finally:
-        pyplot.close(figure)
+    save_figure(figure, path)
     return str(path)

@@ -25,7 +25,7 @@ class Recipe:
       datasets: (data set, config, its sample's config, split) of each scored file.
       scorers: those that need no model; others by option.
       options: of the evaluation.
-      development: the name of the scored file that thresholds are chosen on; "" = none.
+      development: the split that thresholds are chosen on; "" = none.
     """
 
     title: str
@@ -55,7 +55,7 @@ RECIPES = {
         (("begin", "official", "sample", "validation"), ("begin", "official", "sample", "test")),
         _OVERLAP,
         EvaluateOptions(protocol="begin"),
-        development="begin_validation.jsonl",
+        development="validation",
     ),
     "npov": Recipe(
         "Chang 2024, table 1: NPOV errors",
@@ -105,10 +105,11 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--output: {folder}: cannot be written ({error.strerror}).") from None
-    files, problems = [], []
+    development, tested, problems = "", [], []
     for name, config, sample_config, split in recipe.datasets:
         given = ScoreInput(tfds=f"{name}/{sample_config if sample else config}", split=split)
-        path = folder / f"{config if name == 'true_benchmark' else name}_{split}.jsonl"
+        what = config if name == "true_benchmark" else name
+        path = folder / f"{what}_{'sample_' if sample else ''}{split}.jsonl"
         try:
             _scored(given, wanted, path)
         except InputError as problem:
@@ -121,15 +122,16 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
             )
             problems.append(problem)
             continue
-        files.append(path)
-    tested = [path for path in files if path.name != recipe.development]
-    if not tested:
+        if split == recipe.development:
+            development = str(path)
+        else:
+            tested.append(path)
+    if not tested or bool(development) != bool(recipe.development):
         raise problems[0]
     options = recipe.options
     if options.baseline and options.baseline not in wanted:
         options = dataclasses.replace(options, baseline="")
-    if recipe.development:
-        options = dataclasses.replace(options, development=str(folder / recipe.development))
+    options = dataclasses.replace(options, development=development)
     return evaluate(
         [str(path) for path in tested],
         options,

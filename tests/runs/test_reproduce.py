@@ -31,7 +31,7 @@ def test_every_recipe_runs_on_the_samples(capsys, tmp_path, table):
 def test_scored_files_are_kept_for_the_same_scorers(capsys, tmp_path):
     arguments = ("npov", "--sample", f"--output={tmp_path}")
     assert reproduce(capsys, *arguments)[0] == 0
-    path = tmp_path / "npov_errors_test.jsonl"
+    path = tmp_path / "npov_errors_sample_test.jsonl"
     before = path.stat().st_mtime_ns
     assert reproduce(capsys, *arguments)[0] == 0
     assert path.stat().st_mtime_ns == before

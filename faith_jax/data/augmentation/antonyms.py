@@ -20,7 +20,7 @@ ANTONYM_PAIRS = (
     ("flat", "steep"), ("former", "current"), ("fresh", "stale"), ("guilty", "innocent"),
     ("hard", "soft"), ("heavy", "lightweight"), ("high", "low"), ("higher", "lower"),
     ("highest", "lowest"), ("illegal", "legal"), ("important", "unimportant"),
-    ("large", "tiny"), ("larger", "smaller"), ("largest", "smallest"), ("long", "short"),
+    ("large", "small"), ("larger", "smaller"), ("largest", "smallest"), ("long", "short"),
     ("longer", "shorter"), ("longest", "shortest"), ("loud", "quiet"), ("major", "minor"),
     ("maximum", "minimum"), ("natural", "artificial"), ("new", "old"), ("newer", "older"),
     ("newest", "oldest"), ("northern", "southern"), ("official", "unofficial"),
@@ -28,8 +28,8 @@ ANTONYM_PAIRS = (
     ("possible", "impossible"), ("primary", "secondary"), ("private", "public"),
     ("rich", "poor"), ("right", "left"), ("rough", "smooth"), ("rural", "urban"),
     ("safe", "dangerous"), ("same", "different"), ("strong", "weak"),
-    ("successful", "unsuccessful"), ("tall", "stubby"), ("thick", "thin"), ("upper", "bottom"),
-    ("warm", "cool"), ("wide", "slim"), ("young", "aged"),
+    ("successful", "unsuccessful"), ("tall", "short"), ("thick", "thin"), ("upper", "lower"),
+    ("warm", "cool"), ("wide", "narrow"), ("young", "aged"),
 )  # fmt: skip
 # Feelings are nobody's facts: their adjectives are not substituted (Gupta 2022, section 3.1).
 _EMOTIONS = """
