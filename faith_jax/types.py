@@ -19,7 +19,7 @@ A boolean mask is True where the value counts.
 import dataclasses
 import enum
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -170,18 +170,32 @@ Array = Any  # a jax.Array or np.ndarray; numerics do not need to tell them apar
 PyTree = Any
 
 
-class StepFunction(Protocol):
-    """One decoding step of any model: the loop in `faith_jax.decoding` knows nothing else."""
+class StepScores(NamedTuple):
+    """What a decoding step says of every next token, natural logarithms.
 
-    def __call__(self, tokens: Array, cache: PyTree) -> tuple[Array, PyTree]:
-        """Feeds one token a row and returns the next token's logits.
+    Attributes:
+      scores: float32 [rows, vocab], what a search ranks by; -inf = may not be chosen.
+      log_probs: float32 [rows, vocab], the model's own log-probabilities. A plain model's scores
+        are the same array.
+    """
+
+    scores: Array
+    log_probs: Array
+
+
+class StepFunction(Protocol):
+    """One decoding step of any model: the searches in `faith_jax.decoding` know nothing else."""
+
+    def __call__(self, tokens: Array, cache: PyTree) -> tuple[StepScores, PyTree]:
+        """Feeds one token a row and scores the next one.
 
         Args:
-          tokens: int32 [batch], the last token of each row.
-          cache: the model's state, every leaf with the batch or none.
+          tokens: int32 [rows], the last token of each row. A search over `batch` examples has
+            rows = batch * copies (beams or samples); row r belongs to example r // copies.
+          cache: the model's state.
 
         Returns:
-          float32 logits [batch, vocab] and the new cache.
+          The scores [rows, vocab] and the new cache.
         """
         ...
 
@@ -200,4 +214,86 @@ class Vocabulary(Protocol):
 
     def decode(self, ids: list[int] | np.ndarray) -> str:
         """Returns the text of the ids, up to the first end token."""
+        ...
+
+
+class Tokenizer(Vocabulary, Protocol):
+    """A vocabulary that knows its special tokens and where each token stands in the text.
+
+    An id is None where the vocabulary has no such token: GPT-2 has no `pad_id`, T5 no `bos_id`.
+    """
+
+    @property
+    def pad_id(self) -> int | None:
+        """The id of padding."""
+        ...
+
+    @property
+    def bos_id(self) -> int | None:
+        """The id that begins a sequence."""
+        ...
+
+    @property
+    def eos_id(self) -> int | None:
+        """The id that ends a sequence."""
+        ...
+
+    @property
+    def unk_id(self) -> int | None:
+        """The id of unknown text."""
+        ...
+
+    @property
+    def cls_id(self) -> int | None:
+        """The id whose encoding a classifier reads."""
+        ...
+
+    @property
+    def sep_id(self) -> int | None:
+        """The id between two texts."""
+        ...
+
+    @property
+    def mask_id(self) -> int | None:
+        """The id of a masked token."""
+        ...
+
+    @property
+    def prefix_ids(self) -> tuple[int, ...]:
+        """Special ids in front of a single text."""
+        ...
+
+    @property
+    def suffix_ids(self) -> tuple[int, ...]:
+        """Special ids behind a single text."""
+        ...
+
+    @property
+    def pair_ids(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Special ids in front of, between and behind two texts."""
+        ...
+
+    def add_special_tokens(
+        self, ids: Sequence[int], pair_ids: Sequence[int] | None = None
+    ) -> list[int]:
+        """Returns the ids of one or two texts, such as cut ones, with special tokens around them.
+
+        Args:
+          ids: of the first text, as `encode` gives them.
+          pair_ids: of the second text; None = there is none, an empty list = it is empty.
+        """
+        ...
+
+    def encode_with_special_tokens(self, text: str, pair: str | None = None) -> list[int]:
+        """Returns the ids of one or two texts with the model's special tokens around them."""
+        ...
+
+    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Returns the ids as `encode` does, and the characters that each stands for.
+
+        Returns:
+          The ids, and for each the offset of its first character and that behind its last. A
+          token may take in the white space in front of it; tokens that are bytes of one
+          character have that character's offsets.
+        """
         ...

@@ -115,7 +115,10 @@ def test_a_wrong_setting_changes_nothing(restore_default, tmp_path):
     [
         ("english_409", r"'english_409': there is no such file. Did you mean 'english_4096'\?"),
         ("gs://bucket/spiece.model", "remote files are not read, copy it"),
-        ("FOLDER", "the folder has none of spiece.model, sentencepiece.model, tokenizer.model"),
+        (
+            "FOLDER",
+            "the folder has none of spiece.model, sentencepiece.model, tokenizer.json, vocab.json",
+        ),
         ("FOLDER/spiec.mod", r"no such file. Did you mean 'spieces\.model'"),
         ("FOLDER/text.model", "expected a SentencePiece model, got a file that is not one"),
         ("FOLDER/empty.model", "expected a SentencePiece model, got a file that is not one"),
