@@ -178,7 +178,9 @@ def _from_vocab_and_merges(
 def _with_id(
     tokenizer: "tokenizers.Tokenizer", token: special_tokens.AddedToken
 ) -> tuple[str, int]:
-    return token.content, tokenizer.token_to_id(token.content)
+    index = tokenizer.token_to_id(token.content)
+    assert index is not None, token  # _add_missing_tokens has added it
+    return token.content, index
 
 
 def _add_begin_and_end(

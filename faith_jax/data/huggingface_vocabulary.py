@@ -158,7 +158,11 @@ def _special_ids(
 ) -> dict[str, int]:
     """Returns the ids of the special tokens by name."""
     tokens = config.named(tokenizer_class)
-    found = {name: tokenizer.token_to_id(token.content) for name, token in tokens.items()}
+    found = {}
+    for name, token in tokens.items():
+        index = tokenizer.token_to_id(token.content)
+        if index is not None:
+            found[name] = index
     if any(name in tokens for name in ("bos", "eos", "cls")):
         return found
     # No file names tokens: the model's own ids, and at last the usual names.

@@ -1,6 +1,7 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import seqio
 import tensorflow as tf
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from faith_jax.data import seqio_vocabularies, vocabularies
 from faith_jax.errors import ConfigError
+from tests.data import published_tokenizers
 from tests.data.test_vocabularies import MODEL
 
 SEQIO = seqio.SentencePieceVocabulary(str(MODEL), extra_ids=100)
@@ -86,3 +88,94 @@ def test_default_vocabulary_for_t5x_sets_what_tasks_use(restore_default):
     assert registered.vocab_size == 4103
     with pytest.raises(ConfigError, match="no_such"):
         seqio_vocabularies.default_vocabulary("no_such.model")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Returns published folders by family."""
+    built = {family: tmp_path_factory.mktemp(family) for family in ("gpt2", "bart", "gemma")}
+    for family, folder in built.items():
+        published_tokenizers.FAMILIES[family](folder)
+    return built
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bart", "gemma"])
+def test_seqio_view_of_a_published_tokenizer_agrees_with_it(family, folders):
+    plain = vocabularies.load_vocabulary(folders[family])
+    view = seqio_vocabularies.TokenizerVocabulary(plain)
+    assert (view.vocab_size, view.eos_id, view.bos_id) == (
+        plain.vocab_size,
+        plain.eos_id,
+        plain.bos_id,
+    )
+    assert view.unk_id == plain.unk_id
+    assert view.pad_id == (plain.pad_id or 0)
+    for text in TEXTS:
+        ids = plain.encode(text)
+        assert view.encode(text) == ids
+        assert view.encode_tf(tf.constant(text)).numpy().tolist() == ids
+        assert view.decode(ids) == plain.decode(ids)
+        assert view.decode_tf(tf.constant(ids, tf.int32)).numpy().decode() == plain.decode(ids)
+    many = view.encode_tf(tf.constant(TEXTS))
+    assert many.to_list() == [plain.encode(text) for text in TEXTS]
+    decoded = [text.decode() for text in view.decode_tf(many).numpy()]
+    assert decoded == [plain.decode(plain.encode(text)) for text in TEXTS]
+    assert view.encode_tf(tf.constant([], tf.string)).to_list() == []
+
+
+def test_seqio_view_decodes_up_to_the_end_and_beyond_the_vocabulary(folders):
+    view = seqio_vocabularies.TokenizerVocabulary(vocabularies.load_vocabulary(folders["gpt2"]))
+    ids = view.encode("tea")
+    # GPT-2's unknown and end tokens are one: ids of padded embeddings must not end the text.
+    rows = np.array([[10_000, *ids, 0, 5], [-1, *ids, -1, -1]], np.int32)
+    assert [text.decode() for text in view.decode_tf(rows).numpy()] == ["tea", "tea"]
+    assert view.decode(rows[0]) == view.decode(tf.constant(rows[0])) == "tea"
+
+
+def test_default_vocabulary_may_be_a_published_tokenizer(restore_default, folders):
+    registered = seqio.Feature(seqio_vocabularies.DefaultVocabulary(), add_eos=True)
+    vocabulary = registered.vocabulary
+    assert vocabulary.sp_model is not None
+    for family in ("gpt2", "bart"):
+        vocabularies.set_default_vocabulary(folders[family])
+        plain = vocabularies.load_vocabulary(folders[family])
+        assert vocabularies.default_vocabulary() == plain
+        assert (vocabulary.vocab_size, vocabulary.extra_ids) == (plain.vocab_size, 0)
+        assert (vocabulary.eos_id, vocabulary.unk_id) == (plain.eos_id, plain.unk_id)
+        assert vocabulary.pad_id == (plain.pad_id or 0)
+        assert vocabulary.encode("The tea.") == plain.encode("The tea.")
+        assert vocabulary.encode_tf(tf.constant("The tea.")).numpy().tolist() == plain.encode(
+            "The tea."
+        )
+        assert vocabulary.decode(plain.encode("The tea.")) == "The tea."
+        assert vocabulary.tokenizer is plain.tokenizer
+        assert vocabulary.sp_model is None
+        assert vocabulary == seqio_vocabularies.TokenizerVocabulary(plain)
+        assert vocabulary != SEQIO
+        assert copy.deepcopy(vocabulary) == pickle.loads(pickle.dumps(vocabulary)) == vocabulary
+        assert str(folders[family]) in str(vocabulary)
+    vocabularies.set_default_vocabulary("english_4096")
+    assert vocabulary == SEQIO
+
+
+def test_seqio_pipeline_with_a_published_tokenizer(restore_default, folders):
+    vocabularies.set_default_vocabulary(folders["bart"])
+    plain = vocabularies.default_vocabulary()
+    features = {"targets": seqio.Feature(seqio_vocabularies.DefaultVocabulary(), add_eos=True)}
+    texts = ["The tea.", "He skates on the lake."]
+    dataset = tf.data.Dataset.from_tensor_slices({"targets": texts})
+    dataset = seqio.preprocessors.tokenize(dataset, features, copy_pretokenized=False)
+    dataset = seqio.preprocessors.append_eos(dataset, features)
+    found = [row["targets"].tolist() for row in dataset.as_numpy_iterator()]
+    assert found == [[*plain.encode(text), 2] for text in texts]
+
+
+def test_seqio_views_compare_by_file(folders):
+    views = [
+        seqio_vocabularies.TokenizerVocabulary(vocabularies.load_vocabulary(folders[family]))
+        for family in ("gpt2", "gpt2", "bart")
+    ]
+    assert views[0] == views[1] == pickle.loads(pickle.dumps(views[0]))
+    assert views[0] != views[2]
+    assert views[0] != SEQIO
+    assert len(set(views)) == 2

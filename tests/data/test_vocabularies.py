@@ -151,6 +151,35 @@ def test_foreign_id_conventions_are_refused(tmp_path):
         vocabularies.load_vocabulary(tmp_path / "llama.model")
 
 
+def test_special_tokens_are_those_of_t5(vocabulary):
+    a, b = vocabulary.encode("Is tea good?"), vocabulary.encode("Yes.")
+    assert (vocabulary.bos_id, vocabulary.cls_id, vocabulary.sep_id) == (None, None, None)
+    assert vocabulary.encode_with_special_tokens("Is tea good?") == [*a, 1]
+    assert vocabulary.encode_with_special_tokens("Is tea good?", "Yes.") == [*a, 1, *b, 1]
+    assert vocabulary.add_special_tokens(a[:2], []) == [*a[:2], 1, 1]
+
+
+def test_offsets_by_hand(vocabulary):
+    # A space mark, "te", "a", a space, "ca", "f", "é", a space, four bytes, an extra id.
+    spans = [(0, 0), (0, 2), (2, 3), (3, 4), (4, 6), (6, 7), (7, 8), (8, 9), *4 * [(9, 10)]]
+    ids, found = vocabulary.encode_with_offsets("tea café 😀 <extra_id_0>")
+    assert found == [*spans, (10, 23)]
+    assert ids == vocabulary.encode("tea café 😀 <extra_id_0>")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
+def test_offsets_lie_in_order_within_the_text(text):
+    vocabulary = vocabularies.load_vocabulary()
+    ids, spans = vocabulary.encode_with_offsets(text)
+    assert ids == vocabulary.encode(text)
+    assert all(0 <= start <= end <= len(text) for start, end in spans)
+    assert [s for s, _ in spans] == sorted(s for s, _ in spans)
+
+
+def test_padding_of_minus_one_is_nothing(vocabulary):
+    assert vocabulary.decode([*vocabulary.encode("tea"), -1, -1]) == "tea"
+
+
 @pytest.mark.parametrize(
     ("limit", "add_eos", "cut"),
     [(5, True, 0), (4, True, 0), (3, True, 1), (3, False, 0), (1, True, 3), (0, False, 3)],

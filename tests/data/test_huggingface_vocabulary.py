@@ -1,0 +1,209 @@
+import pickle
+import shutil
+import subprocess
+import sys
+import unicodedata
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faith_jax.data import vocabularies
+from faith_jax.errors import ConfigError
+from tests.data.published_tokenizers import FAMILIES, TEXTS
+
+BYTE_LEVEL = ("gpt2", "dialogpt", "roberta", "roberta_old", "bart", "bloom", "llama3")
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory):
+    """Returns a function that builds a family's folder, once, and opens it."""
+    built = {}
+
+    def open_folder(family):
+        if family not in built:
+            built[family] = tmp_path_factory.mktemp(family)
+            FAMILIES[family](built[family])
+        return vocabularies.load_vocabulary(built[family])
+
+    return open_folder
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "special"),
+    [
+        # pad, bos, eos, unk, cls, sep, mask
+        ("gpt2", 420, (None, 0, 0, 0, None, None, None)),
+        ("dialogpt", 420, (None, 0, 0, 0, None, None, None)),
+        ("roberta", 421, (1, 0, 2, 3, 0, 2, 420)),
+        ("roberta_old", 420, (1, 0, 2, 3, 0, 2, 4)),
+        ("bart", 421, (1, 0, 2, 3, 0, 2, 420)),
+        ("bloom", 420, (3, 1, 2, 0, None, None, None)),
+        ("llama3", 420, (None, 0, 1, None, None, None, None)),
+        ("llama_model", 400, (None, 1, 2, 0, None, None, None)),
+        ("gemma", 400, (0, 2, 1, 3, None, None, 4)),
+        ("deberta_nli", 141, (0, 1, 2, 3, 1, 2, 140)),
+        ("bert", 200, (0, None, None, 1, 2, 3, 4)),
+    ],
+)
+def test_special_ids_by_hand(family, size, special, load):
+    vocabulary = load(family)
+    names = ("pad", "bos", "eos", "unk", "cls", "sep", "mask")
+    assert vocabulary.vocab_size == size
+    assert tuple(getattr(vocabulary, f"{name}_id") for name in names) == special
+
+
+@pytest.mark.parametrize(
+    ("family", "single", "pair"),
+    [
+        ("gpt2", ([], []), ([], [], [])),
+        ("bloom", ([], []), ([], [], [])),
+        ("roberta", ([0], [2]), ([0], [2, 2], [2])),
+        ("bart", ([0], [2]), ([0], [2, 2], [2])),
+        ("deberta", ([1], [2]), ([1], [2], [2])),
+        ("bert", ([2], [3]), ([2], [3], [3])),
+        ("gemma", ([2], []), ([2], [2], [])),
+        ("llama3", ([0], []), ([0], [0], [])),
+    ],
+)
+def test_special_tokens_around_texts(family, single, pair, load):
+    vocabulary = load(family)
+    a, b = vocabulary.encode("Tea?"), vocabulary.encode("He skates.")
+    assert len(a) > 1
+    assert vocabulary.encode_with_special_tokens("Tea?") == single[0] + a + single[1]
+    expected = pair[0] + a + pair[1] + b + pair[2]
+    assert vocabulary.encode_with_special_tokens("Tea?", "He skates.") == expected
+    # A caller cuts the premise alone.
+    assert vocabulary.add_special_tokens(a[:1], b) == pair[0] + a[:1] + pair[1] + b + pair[2]
+    assert vocabulary.add_special_tokens(a, []) == pair[0] + a + pair[1] + pair[2]
+
+
+@pytest.mark.parametrize("family", BYTE_LEVEL)
+def test_any_text_survives_bytes(family, load):
+    vocabulary = load(family)
+    special = {t.content for t in vocabulary.tokenizer.get_added_tokens_decoder().values()}
+
+    @settings(deadline=None, max_examples=40)
+    @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
+    def check(text):
+        if not any(token in text for token in special):
+            assert vocabulary.decode(vocabulary.encode(text)) == text
+
+    check()
+
+
+@pytest.mark.parametrize("family", ["llama_model", "gemma", "gemma_model"])
+def test_text_survives_sentencepiece_with_bytes(family, load):
+    vocabulary = load(family)
+    for text in TEXTS:
+        text = text.lstrip(" ") if family == "llama_model" else text
+        assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_offsets_lie_in_order_within_the_text(family, load):
+    vocabulary = load(family)
+    for text in TEXTS:
+        ids, spans = vocabulary.encode_with_offsets(text)
+        assert ids == vocabulary.encode(text)
+        assert all(0 <= start <= end <= len(text) for start, end in spans)
+        assert [s for s, _ in spans] == sorted(s for s, _ in spans)
+        # Each character but white space stands in a token, save accents that are composed.
+        covered = {i for start, end in spans for i in range(start, end)}
+        left = [c for i, c in enumerate(text) if i not in covered and not c.isspace()]
+        if family != "bert":  # it drops accents, invisible characters and long words
+            assert all(unicodedata.combining(c) for c in left), text
+
+
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [
+        # t, ea, " c", a, f, two bytes of é, the space, four bytes of the face.
+        ("gpt2", [(0, 1), (1, 3), (3, 5), (5, 6), (6, 7), *2 * [(7, 8)], (8, 9), *4 * [(9, 10)]]),
+        # RoBERTa's tokenizer leaves white space out, so that a space alone has no width.
+        (
+            "roberta",
+            [(0, 1), (1, 3), (4, 5), (5, 6), (6, 7), *2 * [(7, 8)], (9, 9), *4 * [(9, 10)]],
+        ),
+        # DeBERTa puts a space mark in front of the text.
+        ("deberta", [(0, 1), (0, 1), (1, 3), (3, 5), (5, 6), (6, 7), (7, 8), (8, 9), (9, 10)]),
+    ],
+)
+def test_offsets_by_hand(family, expected, load):
+    assert load(family).encode_with_offsets("tea café 😀")[1] == expected
+
+
+def test_decoding_ends_at_the_end_and_drops_what_is_no_text(load):
+    vocabulary = load("roberta")
+    ids = vocabulary.encode("tea")
+    assert vocabulary.decode([0, *ids, 2, *ids]) == "tea"
+    assert vocabulary.decode(np.array([0, *ids, 1, 1], np.int32)) == "tea"
+    assert vocabulary.decode([*ids, -1, -1]) == "tea"
+    assert vocabulary.decode([*ids, 421, 50_000, 2**40]) == "tea"
+    assert vocabulary.decode([]) == ""
+    assert vocabulary.encode("") == []
+    gpt2 = load("gpt2")
+    assert gpt2.decode([*gpt2.encode(" tea"), gpt2.eos_id, 7]) == " tea"
+
+
+def test_special_tokens_in_a_text_become_their_ids(load):
+    assert load("gpt2").encode("<|endoftext|>") == [0]
+    assert load("bart").encode("a <mask>")[-1] == 420
+
+
+def test_a_tokenizer_json_without_its_folder(load, tmp_path):
+    for family, expected in [("roberta", (1, 0, 2)), ("bloom", (3, 1, 2)), ("gpt2", (None, 0, 0))]:
+        file = tmp_path / f"{family}.json"
+        shutil.copy(load(family).model_file, file)
+        vocabulary = vocabularies.load_vocabulary(file)
+        assert (vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id) == expected
+        assert vocabulary.encode("The tea.") == load(family).encode("The tea.")
+
+
+def test_equality_and_pickling(load):
+    vocabulary = load("gpt2")
+    again = pickle.loads(pickle.dumps(vocabulary))
+    assert again == vocabulary
+    assert again.tokenizer is vocabulary.tokenizer
+    assert len({again, vocabulary, load("bart")}) == 2
+    assert vocabulary != load("bart")
+    assert vocabulary != vocabularies.load_vocabulary()
+
+
+def test_threads_may_encode_at_once(load):
+    vocabulary = load("gpt2")
+    expected = [vocabulary.encode(text) for text in TEXTS]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda i: vocabulary.encode(TEXTS[i % len(TEXTS)]), range(400)))
+    assert found == expected * 40
+
+
+def test_files_are_found_by_name_too(load):
+    folder = load("dialogpt").model_file.removesuffix("/vocab.json")
+    for name in ("vocab.json", "merges.txt"):
+        assert vocabularies.load_vocabulary(f"{folder}/{name}") == load("dialogpt")
+    assert load("gpt2").model_file.endswith("tokenizer.json")
+
+
+def test_extra_ids_are_only_for_t5(load):
+    file = load("gpt2").model_file
+    assert vocabularies.load_vocabulary(file, extra_ids=0).extra_ids == 0
+    with pytest.raises(ConfigError, match="only T5's SentencePiece models have extra ids"):
+        vocabularies.load_vocabulary(file, extra_ids=7)
+
+
+def test_needs_neither_tensorflow_nor_transformers_nor_a_network(load):
+    code = (
+        "import socket, sys\n"
+        "for name in ('tensorflow', 'seqio', 'gin', 'transformers', 'torch'):\n"
+        "    sys.modules[name] = None\n"
+        "import faith_jax, faith_jax.cli\n"
+        "from faith_jax.data import vocabularies\n"
+        "assert 'tokenizers' not in sys.modules\n"
+        "socket.socket = None\n"
+        f"print(vocabularies.load_vocabulary({load('gpt2').model_file!r}).encode('<|endoftext|>'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "[0]\n"), done.stderr

@@ -1,0 +1,107 @@
+import pytest
+
+from faith_jax.data.special_tokens import AddedToken, read_json, read_tokenizer_config
+from faith_jax.errors import ConfigError
+from tests.data.published_tokenizers import write_json
+
+
+def test_no_file_says_nothing(tmp_path):
+    config = read_tokenizer_config(tmp_path)
+    assert config.tokenizer_class == ""
+    assert config.named("") == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "expected"),
+    [
+        ({"tokenizer_class": "GPT2TokenizerFast"}, {}, "GPT2Tokenizer"),
+        ({"tokenizer_class": "BartTokenizer"}, {"model_type": "bart"}, "RobertaTokenizer"),
+        ({}, {"model_type": "deberta-v2"}, "DebertaV2Tokenizer"),
+        ({}, {"tokenizer_class": "BertTokenizer", "model_type": "gpt2"}, "BertTokenizer"),
+        ({}, {"model_type": "bloom"}, ""),
+        ({"tokenizer_class": None}, {"model_type": "gemma2"}, "GemmaTokenizer"),
+    ],
+)
+def test_the_class_comes_from_the_tokenizer_before_the_model(options, model, expected, tmp_path):
+    write_json(tmp_path / "tokenizer_config.json", options)
+    write_json(tmp_path / "config.json", model)
+    assert read_tokenizer_config(tmp_path).tokenizer_class == expected
+
+
+def test_tokens_are_texts_or_objects_and_null_means_none(tmp_path):
+    options = {
+        "tokenizer_class": "GPT2Tokenizer",
+        "bos_token": None,
+        "eos_token": {"__type": "AddedToken", "content": "<e>", "lstrip": True, "odd": 1},
+        "pad_token": "<p>",
+    }
+    write_json(tmp_path / "tokenizer_config.json", options)
+    config = read_tokenizer_config(tmp_path)
+    assert config.named("GPT2Tokenizer") == {
+        "eos": AddedToken("<e>", {"lstrip": True}),
+        "unk": AddedToken("<|endoftext|>"),
+        "pad": AddedToken("<p>"),
+    }
+
+
+def test_the_map_counts_only_where_no_newer_form_is(tmp_path):
+    write_json(tmp_path / "special_tokens_map.json", {"eos_token": "<old>"})
+    write_json(tmp_path / "added_tokens.json", {"<old>": 9, "<word>": 8})
+    config = read_tokenizer_config(tmp_path)
+    assert config.tokens == {"eos": AddedToken("<old>")}
+    word = AddedToken("<word>", {"normalized": True, "special": False})
+    old = AddedToken("<old>", {"normalized": False, "special": True})
+    assert config.added == ((8, word), (9, old))
+    write_json(
+        tmp_path / "tokenizer_config.json",
+        {
+            "eos_token": "<new>",
+            "added_tokens_decoder": {"10": {"content": "b"}, "9": {"content": "a"}},
+        },
+    )
+    config = read_tokenizer_config(tmp_path)
+    assert config.tokens == {"eos": AddedToken("<new>")}
+    assert config.added == ((9, AddedToken("a")), (10, AddedToken("b")))
+
+
+def test_extra_tokens_of_both_forms(tmp_path):
+    write_json(tmp_path / "tokenizer_config.json", {"additional_special_tokens": ["<a>"]})
+    assert read_tokenizer_config(tmp_path).extra == (AddedToken("<a>"),)
+    write_json(tmp_path / "tokenizer_config.json", {"extra_special_tokens": {"image": "<i>"}})
+    assert read_tokenizer_config(tmp_path).extra == (AddedToken("<i>"),)
+
+
+def test_model_ids_take_the_first_of_several_ends(tmp_path):
+    ids = {"eos_token_id": [5, 6], "pad_token_id": -1, "bos_token_id": None, "sep_token_id": 4}
+    write_json(tmp_path / "config.json", ids)
+    assert read_tokenizer_config(tmp_path).model_ids == {"eos": 5, "sep": 4}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "expected JSON, got a truncated or foreign file"),
+        (b'{"a": \xff}', "expected JSON in UTF-8, got byte 0xff at 6"),
+        (b"3", "expected a JSON object, got int"),
+    ],
+)
+def test_broken_json_is_one_clear_line(content, message, tmp_path):
+    (tmp_path / "config.json").write_bytes(content)
+    with pytest.raises(ConfigError, match=message) as error:
+        read_json(tmp_path / "config.json")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"added_tokens_decoder": {"x": "<a>"}}, "added_tokens_decoder: expected an object"),
+        ({"added_tokens_decoder": {"1": 2}}, "added_tokens_decoder: expected a token's text"),
+        ({"additional_special_tokens": "<a>"}, "additional_special_tokens: expected a list"),
+        ({"pad_token": ["<p>"]}, "pad_token: expected a token's text"),
+    ],
+)
+def test_wrong_fields_are_named(options, message, tmp_path):
+    write_json(tmp_path / "tokenizer_config.json", options)
+    with pytest.raises(ConfigError, match=message):
+        read_tokenizer_config(tmp_path)
