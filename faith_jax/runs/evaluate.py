@@ -43,7 +43,7 @@ def evaluate(
       decoding: how responses are decoded for the task's metrics; None = loss only.
       objective: default: cross-entropy.
       partitioner_for: makes the mesh for the model's config.
-      vocabulary: of our tasks: "english_4096", or a SentencePiece file.
+      vocabulary: of our tasks: "english_4096", or a published tokenizer's folder or file.
 
     Returns:
       `loss` and `negative_log_likelihood` (nats a target token), `weight` (target tokens) and,

@@ -83,7 +83,8 @@ def infer(
       seed: of the sampling, and of the choice of arguments.
       formats: "jsonl", "tfds" or both.
       partitioner_for: makes the mesh for the model's config.
-      vocabulary: of JSONL rows and our tasks: "english_4096", or a SentencePiece file.
+      vocabulary: of JSONL rows and our tasks: "english_4096", or a published tokenizer's
+        folder or file.
 
     Returns:
       The output folder.

@@ -85,7 +85,7 @@ def train(
       checkpoint_period: steps between checkpoints.
       keep_last: newest checkpoints to keep.
       keep_best: checkpoints with the lowest validation loss to keep besides.
-      vocabulary: of our tasks: "english_4096", or a SentencePiece file.
+      vocabulary: of our tasks: "english_4096", or a published tokenizer's folder or file.
 
     Returns:
       The last evaluation's metrics.
