@@ -23,7 +23,7 @@ from faith_jax.errors import InputError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.models.likelihood import target_statistics
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.types import Array, PyTree
 
 
@@ -70,8 +70,7 @@ def _target_log_probs(module: Transformer, params: PyTree, encoder_input: Array,
         enable_dropout=False,
         method="decode_hidden",
     )
-    kernel = module.apply(variables, method="output_kernel")
-    log_prob = target_statistics(hidden, kernel, targets).log_prob
+    log_prob = target_statistics(hidden, output_layer(module, params), targets).log_prob
     return jnp.where(targets > 0, log_prob, 0.0)
 
 

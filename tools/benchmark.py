@@ -132,8 +132,8 @@ def our_parts() -> dict[str, Part]:
 
     @jax.jit
     def score(params, batch):
-        hidden, kernel = decoder_states(module, params, batch, None)
-        return target_statistics(hidden, kernel, batch["decoder_target_tokens"]).log_prob
+        hidden, layer = decoder_states(module, params, batch, None)
+        return target_statistics(hidden, layer, batch["decoder_target_tokens"]).log_prob
 
     @jax.jit
     def greedy(params, tokens):

@@ -1,12 +1,16 @@
 """Multi-head attention with key-value caches for decoding.
 
-Two caches make a decoding step cheap:
+Three caches make a decoding step cheap. A decode may have several *copies* of each example (the
+beams of a search, or samples): row r then belongs to example r // copies, and what all copies
+share is held once.
 
 - `cache`: keys and values of the tokens decoded so far, `cached_key` and `cached_value`
-  [batch, heads, cache_length, head_dim]. How many are filled is `cache_index` of the decoder.
-- `encoder_cache`: keys and values of the encoder's outputs, projected once for a whole decode.
-  It exists only where the caller makes it mutable at prefill (`Transformer.start_decoding`);
-  callers that do not, such as T5X, get the projection at each step instead.
+  [rows, kv_heads, cache_length, head_dim]. How many are filled is `cache_index` of the decoder.
+- `encoder_cache`: keys and values [batch, kv_heads, length, head_dim] of the encoder's outputs,
+  projected once for a whole decode. It exists only where the caller makes it mutable at prefill
+  (`Transformer.start_decoding`); callers that do not, such as T5X, get the projection at each step
+  instead.
+- `prefix_cache`: the same of a decoder-only model's input (`Transformer.prefill`).
 """
 
 import jax
@@ -14,10 +18,36 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from faith_jax.models.layers import Initializer, Projection, with_sharding_constraint
+from faith_jax.models.positions import rotate
 from faith_jax.types import Array
 
 # Large enough that exp() of it is 0 beside any real logit, small enough for bfloat16 sums.
 MASKED_LOGIT = -1e10
+
+
+def _products(query: Array, key: Array, dtype: jnp.dtype | None) -> Array:
+    """Returns query-key products [rows, heads, query_length, key_length].
+
+    Keys [batch, kv_heads, key_length, head_dim] may be shared by several rows of a query, one
+    after the other, and by groups of heads.
+    """
+    rows, heads, length, width = query.shape
+    batch, kv_heads = key.shape[:2]
+    if (rows, heads) == (batch, kv_heads):
+        return jnp.einsum("bhqd,bhkd->bhqk", query, key, preferred_element_type=dtype)
+    query = query.reshape(batch, rows // batch, kv_heads, heads // kv_heads, length, width)
+    products = jnp.einsum("bchgqd,bhkd->bchgqk", query, key, preferred_element_type=dtype)
+    return products.reshape(rows, heads, length, -1)
+
+
+def _weighted_sum(weights: Array, value: Array) -> Array:
+    """Returns [rows, heads, query_length, head_dim]; sharing as in `_products`."""
+    rows, heads, length, width = weights.shape
+    batch, kv_heads = value.shape[:2]
+    if (rows, heads) == (batch, kv_heads):
+        return jnp.einsum("bhqk,bhkd->bhqd", weights, value)
+    weights = weights.reshape(batch, rows // batch, kv_heads, heads // kv_heads, length, width)
+    return jnp.einsum("bchgqk,bhkd->bchgqd", weights, value).reshape(rows, heads, length, -1)
 
 
 def attend(
@@ -28,40 +58,62 @@ def attend(
     mask: Array | None,
     bias: Array | None,
     float32_logits: bool,
+    prefix: tuple[Array, Array] | None = None,
+    scale: float = 1.0,
+    softcap: float = 0.0,
     dropout_rate: float = 0.0,
     dropout_key: Array | None = None,
+    broadcast_dropout: bool = True,
 ) -> Array:
-    """Dot-product attention without scaling by the head's width, as T5 has it.
+    """Dot-product attention, without scaling by the head's width unless asked for, as T5 has it.
 
     Args:
-      query: [batch, heads, query_length, head_dim].
-      key: [batch, heads, key_length, head_dim].
+      query: [rows, heads, query_length, head_dim].
+      key: [batch, kv_heads, key_length, head_dim]; `rows` and `heads` are multiples of `batch` and
+        `kv_heads`, and share their keys and values in order.
       value: like `key`.
-      mask: boolean, broadcast to [batch, heads, query_length, key_length]; True = attend.
+      mask: boolean, broadcast to [rows, heads, query_length, prefix_length + key_length]; True =
+        attend.
       bias: added to the logits, broadcast likewise.
       float32_logits: take the products of query and key in float32.
-      dropout_rate: share of attention weights dropped, one mask for all queries.
+      prefix: keys and values in front of the others, with a batch of their own.
+      scale: factor of the products.
+      softcap: c in c * tanh(product / c); 0 = none.
+      dropout_rate: share of attention weights dropped.
       dropout_key: key of the dropout; None = no dropout.
+      broadcast_dropout: one mask for all queries.
 
     Returns:
-      [batch, heads, query_length, head_dim], of `value`'s dtype.
+      [rows, heads, query_length, head_dim], of `value`'s dtype.
     """
-    logits = jnp.einsum(
-        "bhqd,bhkd->bhqk",
-        query,
-        key,
-        preferred_element_type=jnp.float32 if float32_logits else None,
-    ).astype(jnp.float32)
+    dtype = jnp.float32 if float32_logits else None
+    keys, values = (key,), (value,)
+    if prefix is not None:
+        keys, values = (prefix[0], key), (prefix[1], value)
+    pieces = [_products(query, k, dtype).astype(jnp.float32) for k in keys]
+    logits = pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces, axis=-1)
+    if scale != 1.0:
+        logits *= scale
+    if softcap:
+        logits = softcap * jnp.tanh(logits / softcap)
     if bias is not None:
         logits += bias.astype(jnp.float32)
     if mask is not None:
         logits = jnp.where(mask, logits, MASKED_LOGIT)
     weights = jax.nn.softmax(logits).astype(value.dtype)
     if dropout_key is not None and dropout_rate > 0.0:
-        shape = (*weights.shape[:-2], 1, weights.shape[-1])
-        keep = jax.random.bernoulli(dropout_key, 1.0 - dropout_rate, shape)
-        weights *= keep.astype(weights.dtype) / jnp.asarray(1.0 - dropout_rate, weights.dtype)
-    return jnp.einsum("bhqk,bhkd->bhqd", weights, value)
+        weights = _dropped(weights, dropout_rate, dropout_key, broadcast_dropout)
+    if prefix is None:
+        return _weighted_sum(weights, value)
+    split = keys[0].shape[-2]
+    parts = (weights[..., :split], weights[..., split:])
+    return _weighted_sum(parts[0], values[0]) + _weighted_sum(parts[1], values[1])
+
+
+def _dropped(weights: Array, rate: float, key: Array, broadcast: bool) -> Array:
+    shape = (*weights.shape[:-2], 1 if broadcast else weights.shape[-2], weights.shape[-1])
+    keep = jax.random.bernoulli(key, 1.0 - rate, shape)
+    return weights * (keep.astype(weights.dtype) / jnp.asarray(1.0 - rate, weights.dtype))
 
 
 class MultiHeadAttention(nn.Module):
@@ -73,6 +125,11 @@ class MultiHeadAttention(nn.Module):
       dropout_rate: of the attention weights.
       float32_logits: see `attend`.
       dtype: of activations.
+      num_kv_heads: heads of keys and values; 0 = as many as of queries.
+      use_bias: biases in all projections.
+      scale: see `attend`.
+      softcap: see `attend`.
+      broadcast_dropout: see `attend`.
     """
 
     num_heads: int
@@ -80,6 +137,11 @@ class MultiHeadAttention(nn.Module):
     dropout_rate: float = 0.0
     float32_logits: bool = False
     dtype: str = "float32"
+    num_kv_heads: int = 0
+    use_bias: bool = False
+    scale: float = 1.0
+    softcap: float = 0.0
+    broadcast_dropout: bool = True
 
     @nn.compact
     def __call__(
@@ -90,25 +152,32 @@ class MultiHeadAttention(nn.Module):
         mask: Array | None = None,
         bias: Array | None = None,
         deterministic: bool,
+        rotation: tuple[Array, Array] | None = None,
         cache_position: Array | None = None,
         cache_length: int | None = None,
+        prefill: bool = False,
     ) -> Array:
         """Attends from `inputs` to `encoded`, or to `inputs` themselves where it is absent.
 
         Args:
-          inputs: [batch, query_length, embed].
+          inputs: [rows, query_length, embed].
           encoded: [batch, key_length, embed]; left out in self-attention, and in
             cross-attention whose `encoder_cache` is filled.
-          mask: boolean, broadcast to [batch, heads, query_length, key_length].
+          mask: boolean, broadcast to [rows, heads, query_length, key_length].
           bias: added to the logits, broadcast likewise.
           deterministic: no dropout.
+          rotation: cosine and sine of the inputs' rotary positions (`positions.rotation`).
           cache_position: int32 scalar, where in the `cache` the inputs belong; None = no cache.
           cache_length: positions of a `cache` that does not exist yet.
+          prefill: keep the keys and values as the `prefix_cache`.
 
         Returns:
-          [batch, query_length, embed].
+          [rows, query_length, embed].
         """
-        query = self._project("query", inputs)
+        query = self._project("query", inputs, self.num_heads)
+        if rotation is not None:
+            query = rotate(query, rotation)
+        prefix: tuple[Array, Array] | None = None
         key: Array
         value: Array
         if encoded is None and self.has_variable("encoder_cache", "key"):
@@ -116,13 +185,22 @@ class MultiHeadAttention(nn.Module):
             value = self.get_variable("encoder_cache", "value")
         else:
             source = inputs if encoded is None else encoded
-            key = self._project("key", source)
-            value = self._project("value", source)
+            kv_heads = self.num_kv_heads or self.num_heads
+            key = self._project("key", source, kv_heads)
+            value = self._project("value", source, kv_heads)
+            if rotation is not None:
+                key = rotate(key, rotation)
             if cache_position is not None and encoded is None:
+                if prefill:
+                    self._keep("prefix_cache", key, value)
+                elif self.has_variable("prefix_cache", "key"):
+                    prefix = (
+                        self.get_variable("prefix_cache", "key"),
+                        self.get_variable("prefix_cache", "value"),
+                    )
                 key, value = self._extend_cache(key, value, cache_position, cache_length)
             elif cache_position is not None and self.is_mutable_collection("encoder_cache"):
-                self.put_variable("encoder_cache", "key", key)
-                self.put_variable("encoder_cache", "value", value)
+                self._keep("encoder_cache", key, value)
 
         dropout_key = None
         if not deterministic and self.dropout_rate > 0.0:
@@ -134,22 +212,37 @@ class MultiHeadAttention(nn.Module):
             mask=mask,
             bias=bias,
             float32_logits=self.float32_logits,
+            prefix=prefix,
+            scale=self.scale,
+            softcap=self.softcap,
             dropout_rate=self.dropout_rate,
             dropout_key=dropout_key,
+            broadcast_dropout=self.broadcast_dropout,
         )
+        return self._project_out(x, inputs.shape[-1])
+
+    def _project(self, name: str, x: Array, heads: int) -> Array:
+        """[batch, length, embed] -> [batch, heads, length, head_dim]."""
+        # T5 folds the 1/sqrt(head_dim) of the logits into the query kernel's start.
+        folded = name == "query" and self.scale == 1.0
+        init = _query_kernel_init(self.head_dim) if folded else _kernel_init
+        axes = ("embed", "joined_kv")
+        width = heads * self.head_dim
+        x = Projection(width, axes, self.dtype, init, self.use_bias, name=name)(x)
+        x = x.reshape(*x.shape[:-1], heads, self.head_dim)
+        x = with_sharding_constraint(x, ("batch", "length", "heads", "kv"))
+        return jnp.swapaxes(x, -3, -2)
+
+    def _project_out(self, x: Array, width: int) -> Array:
+        """[batch, heads, length, head_dim] -> [batch, length, embed]."""
         x = jnp.swapaxes(x, -3, -2)
         x = x.reshape(*x.shape[:-2], self.num_heads * self.head_dim)
         axes = ("joined_kv", "embed")
-        return Projection(inputs.shape[-1], axes, self.dtype, _kernel_init, name="out")(x)
+        return Projection(width, axes, self.dtype, _kernel_init, self.use_bias, name="out")(x)
 
-    def _project(self, name: str, x: Array) -> Array:
-        """[batch, length, embed] -> [batch, heads, length, head_dim]."""
-        init = _query_kernel_init(self.head_dim) if name == "query" else _kernel_init
-        width = self.num_heads * self.head_dim
-        x = Projection(width, ("embed", "joined_kv"), self.dtype, init, name=name)(x)
-        x = x.reshape(*x.shape[:-1], self.num_heads, self.head_dim)
-        x = with_sharding_constraint(x, ("batch", "length", "heads", "kv"))
-        return jnp.swapaxes(x, -3, -2)
+    def _keep(self, collection: str, key: Array, value: Array) -> None:
+        self.put_variable(collection, "key", key)
+        self.put_variable(collection, "value", value)
 
     def _extend_cache(
         self, key: Array, value: Array, position: Array, cache_length: int | None
@@ -175,5 +268,5 @@ _kernel_init = nn.initializers.variance_scaling(1.0, "fan_in", "normal")
 
 
 def _query_kernel_init(head_dim: int) -> Initializer:
-    """T5 folds the 1/sqrt(head_dim) of the logits into the query kernel's start."""
+    """See `MultiHeadAttention._project`."""
     return lambda *args: _kernel_init(*args) / jnp.sqrt(float(head_dim))

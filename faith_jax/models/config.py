@@ -8,28 +8,68 @@ from faith_jax.errors import ConfigError, did_you_mean
 
 DTYPES = ("float32", "bfloat16")
 REMAT_POLICIES = ("none", "minimal", "full")
-ACTIVATIONS = ("gelu", "relu", "silu", "linear")
+ACTIVATIONS = ("gelu", "gelu_exact", "relu", "silu", "tanh", "linear")
+NORMS = ("rms", "layer")
+NORM_POSITIONS = ("pre", "post", "sandwich")
+POSITIONS = ("relative_bias", "learned", "rotary", "alibi", "disentangled")
+ROPE_TYPES = ("default", "linear", "llama3")
 
 _POSITIVE = (
     "vocab_size",
     "emb_dim",
     "num_heads",
-    "num_encoder_layers",
-    "num_decoder_layers",
     "head_dim",
     "mlp_dim",
     "relative_attention_num_buckets",
     "relative_attention_max_distance",
 )
+_NOT_NEGATIVE = (
+    "num_encoder_layers",
+    "num_decoder_layers",
+    "num_kv_heads",
+    "max_positions",
+    "position_offset",
+    "num_token_types",
+    "sliding_window",
+    "rope_original_max_positions",
+    "decoder_start_id",
+    "encoder_prompt_length",
+    "decoder_prompt_length",
+)
+_POSITIVE_NUMBERS = (
+    "layer_norm_epsilon",
+    "attention_scale",
+    "rope_theta",
+    "rope_factor",
+    "rope_low_freq_factor",
+    "rope_high_freq_factor",
+)
+_CHOICES = {
+    "dtype": DTYPES,
+    "remat_policy": REMAT_POLICIES,
+    "norm": NORMS,
+    "norm_position": NORM_POSITIONS,
+    "positions": POSITIONS,
+    "rope_type": ROPE_TYPES,
+    "classifier_activation": ACTIVATIONS,
+}
+_TUPLES = ("mlp_activations", "sliding_window_layers", "label_names", "eos_ids")
 
 
 def _is_whole(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig:
-    """Dimensions and choices of the encoder-decoder, with the names of T5X's `T5Config`.
+    """Dimensions and choices of a transformer; the defaults are T5's, the names T5X's.
+
+    A model family is a value of this, not a copy of the code: T5 and BART have both stacks,
+    GPT-2, BLOOM, Gemma and Llama only a decoder, RoBERTa and DeBERTa only an encoder.
 
     Attributes:
       vocab_size: rows of the embedding, at least the vocabulary's size (T5 rounds up to a
@@ -37,25 +77,69 @@ class TransformerConfig:
       dtype: "float32" or "bfloat16", the dtype of activations. Parameters have their own.
       emb_dim: width of the residual stream.
       num_heads: attention heads; `num_heads * head_dim` need not equal `emb_dim`.
-      num_encoder_layers: layers of the encoder.
-      num_decoder_layers: layers of the decoder.
+      num_encoder_layers: layers of the encoder; 0 = a decoder-only model.
+      num_decoder_layers: layers of the decoder; 0 = an encoder-only model.
       head_dim: width of one head.
       mlp_dim: width of the feed-forward layer.
-      mlp_activations: ("relu",) is T5 1.0, ("gelu", "linear") the gated GELU of T5 1.1.
+      mlp_activations: ("relu",) is T5 1.0, ("gelu", "linear") the gated GELU of T5 1.1. "gelu" is
+        the tanh form, "gelu_exact" the one with the error function.
       dropout_rate: share of activations dropped in training.
-      logits_via_embedding: True is T5 1.0's tied output, scaled by `emb_dim ** -0.5`.
+      logits_via_embedding: the output layer is the embedding.
       float32_attention_logits: compute query-key products in float32 under bfloat16 too. The
         softmax is always float32.
-      relative_attention_num_buckets: buckets of T5's relative position bias, even and >= 4.
+      relative_attention_num_buckets: buckets of relative positions, even and >= 4.
       relative_attention_max_distance: distance from which all positions share a bucket; more
         than half the number of buckets.
-      layer_norm_epsilon: added to the mean square in the norm.
+      layer_norm_epsilon: added to the mean square or variance in the norm.
       scan_layers: stack the layers' parameters and loop with `lax.scan`: one compiled layer
         instead of `num_layers`.
       remat_policy: "none" keeps all activations for the backward pass, "minimal" keeps matrix
         products without batch dimensions, "full" keeps only each layer's input.
       encoder_prompt_length: soft prompt vectors in front of the encoder input; 0 = none.
       decoder_prompt_length: soft prompt vectors in front of the decoder input; 0 = none.
+      num_kv_heads: heads of keys and values, which groups of query heads share (Ainslie 2023);
+        0 = one for each query head.
+      norm: "rms" (T5's, no mean and no bias) or "layer".
+      norm_position: "pre" of each layer's parts, "post" (behind the residual sum: BART, RoBERTa),
+        or "sandwich" (before and behind, inside the residual: Gemma 2). Only "post" has no norm
+        behind the last layer.
+      norm_offset: added to the norm's scale; Gemma stores the scale less 1.
+      embedding_norm: a norm behind the embeddings (BLOOM, BART, RoBERTa).
+      scale_embeddings: multiply embeddings by sqrt(emb_dim) (Gemma).
+      positions: how positions come in: T5's "relative_bias", a "learned" embedding, "rotary"
+        (Su 2021), "alibi" (Press 2022), or DeBERTa's "disentangled" attention.
+      max_positions: tokens of the longest sequence; 0 = without limit. The rows of a learned
+        embedding are these and `position_offset`.
+      position_offset: row of the first position in a learned embedding (2 in BART, RoBERTa).
+      num_token_types: rows of a token type embedding, of which only row 0 is used.
+      attention_bias: biases in the attention's projections.
+      mlp_bias: biases in the feed-forward layer.
+      attention_scale: factor of query-key products; T5 has 1, others `head_dim ** -0.5`.
+      attention_softcap: c in c * tanh(x / c) of attention logits (Gemma 2); 0 = none.
+      logits_softcap: the same of the output's logits.
+      sliding_window: keys that a query sees, itself included, in `sliding_window_layers`; 0 = all.
+      sliding_window_layers: numbers of the decoder's layers that have it.
+      rope_theta: base of the rotary frequencies.
+      rope_type: "default"; "linear" divides all frequencies by `rope_factor`; "llama3" only low
+        ones, by the following fields (Llama 3.1).
+      rope_factor: see there.
+      rope_low_freq_factor: see there.
+      rope_high_freq_factor: see there.
+      rope_original_max_positions: see there.
+      scale_tied_logits: scale the output of `logits_via_embedding` by `emb_dim ** -0.5` (T5 1.0).
+      logits_bias: a bias of the output layer (BART).
+      broadcast_dropout: one dropout mask for all positions of a sequence, and dropout behind the
+        stacks too (T5X); False = a mask for each position (the other families).
+      attention_dropout_rate: of attention weights; None = `dropout_rate`.
+      mlp_dropout_rate: inside the feed-forward layer; None = `dropout_rate`.
+      classifier_dropout_rate: in the classification head; None = `dropout_rate`.
+      label_names: classes of a classification head on the encoder, in their order; () = no head.
+      classifier_activation: of the head's hidden layer.
+      knowledge_attention: a second cross-attention in each decoder layer, over the knowledge
+        (DoHA, Prabhumoye 2021).
+      pad_id: token that fills rows up; -1 for models without such a token.
+      eos_ids: tokens that end a response.
+      decoder_start_id: first input of an encoder-decoder model's decoder.
     """
 
     vocab_size: int
@@ -77,13 +161,68 @@ class TransformerConfig:
     remat_policy: str = "none"
     encoder_prompt_length: int = 0
     decoder_prompt_length: int = 0
+    num_kv_heads: int = 0
+    norm: str = "rms"
+    norm_position: str = "pre"
+    norm_offset: float = 0.0
+    embedding_norm: bool = False
+    scale_embeddings: bool = False
+    positions: str = "relative_bias"
+    max_positions: int = 0
+    position_offset: int = 0
+    num_token_types: int = 0
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    attention_scale: float = 1.0
+    attention_softcap: float = 0.0
+    logits_softcap: float = 0.0
+    sliding_window: int = 0
+    sliding_window_layers: tuple[int, ...] = ()
+    rope_theta: float = 10000.0
+    rope_type: str = "default"
+    rope_factor: float = 1.0
+    rope_low_freq_factor: float = 1.0
+    rope_high_freq_factor: float = 4.0
+    rope_original_max_positions: int = 8192
+    scale_tied_logits: bool = True
+    logits_bias: bool = False
+    broadcast_dropout: bool = True
+    attention_dropout_rate: float | None = None
+    mlp_dropout_rate: float | None = None
+    classifier_dropout_rate: float | None = None
+    label_names: tuple[str, ...] = ()
+    classifier_activation: str = "tanh"
+    knowledge_attention: bool = False
+    pad_id: int = 0
+    eos_ids: tuple[int, ...] = (1,)
+    decoder_start_id: int = 0
 
     def __post_init__(self):
-        object.__setattr__(self, "mlp_activations", tuple(self.mlp_activations))
+        for name in _TUPLES:
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in _POSITIVE:
             self._require(name, _is_whole(getattr(self, name), 1), "a positive whole number")
-        for name in ("encoder_prompt_length", "decoder_prompt_length"):
+        for name in _NOT_NEGATIVE:
             self._require(name, _is_whole(getattr(self, name), 0), "0 or a positive whole number")
+        for name in _POSITIVE_NUMBERS:
+            value = getattr(self, name)
+            self._require(name, _is_number(value) and value > 0, "a positive number")
+        for name in ("attention_softcap", "logits_softcap"):
+            value = getattr(self, name)
+            self._require(name, _is_number(value) and value >= 0, "0 or a positive number")
+        for name, choices in _CHOICES.items():
+            self._require(name, getattr(self, name) in choices, f"one of {choices}")
+        self._require("pad_id", _is_whole(self.pad_id, -1), "a token, or -1")
+        self._check_dropout()
+        self._check_parts()
+
+    def _check_dropout(self) -> None:
+        self._require("dropout_rate", 0 <= self.dropout_rate < 1, "a share in [0, 1)")
+        for name in ("attention_dropout_rate", "mlp_dropout_rate", "classifier_dropout_rate"):
+            rate = getattr(self, name)
+            self._require(name, rate is None or 0 <= rate < 1, "a share in [0, 1), or None")
+
+    def _check_parts(self) -> None:
         buckets = self.relative_attention_num_buckets
         self._require(
             "relative_attention_num_buckets",
@@ -95,23 +234,47 @@ class TransformerConfig:
             self.relative_attention_max_distance > buckets // 2,
             f"more than half of the {buckets} buckets",
         )
-        self._require("layer_norm_epsilon", self.layer_norm_epsilon > 0, "a positive number")
-        self._require("dtype", self.dtype in DTYPES, f"one of {DTYPES}")
-        self._require("dropout_rate", 0 <= self.dropout_rate < 1, "a share in [0, 1)")
-        self._require(
-            "remat_policy", self.remat_policy in REMAT_POLICIES, f"one of {REMAT_POLICIES}"
-        )
         self._require(
             "mlp_activations",
             0 < len(self.mlp_activations) <= 2 and set(self.mlp_activations) <= set(ACTIVATIONS),
             f"one or two of {ACTIVATIONS}",
         )
+        self._require(
+            "num_decoder_layers",
+            self.num_encoder_layers + self.num_decoder_layers > 0,
+            "a positive whole number, or an encoder",
+        )
+        self._require(
+            "num_kv_heads",
+            self.num_kv_heads == 0 or self.num_heads % self.num_kv_heads == 0,
+            f"0 or a divisor of the {self.num_heads} heads",
+        )
+        if self.positions == "learned":
+            self._require("max_positions", self.max_positions > 0, "a positive whole number")
+        if self.positions == "rotary":
+            self._require("head_dim", self.head_dim % 2 == 0, "an even number for rotary positions")
 
     def _require(self, name: str, holds: bool, expected: str) -> None:
         if not holds:
             raise ConfigError(
                 f"TransformerConfig.{name}: expected {expected}, got {getattr(self, name)!r}."
             )
+
+    @property
+    def is_decoder_only(self) -> bool:
+        """Whether there is no encoder: GPT-2, BLOOM, Gemma, Llama."""
+        return self.num_encoder_layers == 0
+
+    @property
+    def is_encoder_only(self) -> bool:
+        """Whether there is no decoder: RoBERTa, DeBERTa."""
+        return self.num_decoder_layers == 0
+
+    @property
+    def attention_weights_dropout(self) -> float:
+        """Dropout rate of attention weights."""
+        rate = self.attention_dropout_rate
+        return self.dropout_rate if rate is None else rate
 
     @property
     def mlp_kernels(self) -> tuple[str, ...]:
@@ -123,6 +286,14 @@ class TransformerConfig:
     def replace(self, **changes: Any) -> "TransformerConfig":
         """Returns a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
+
+    def with_dropout(self, rate: float) -> "TransformerConfig":
+        """Returns a copy whose dropout is `rate` wherever there is dropout; 0 = nowhere."""
+        changes: dict[str, Any] = {"dropout_rate": rate}
+        for name in ("attention_dropout_rate", "mlp_dropout_rate", "classifier_dropout_rate"):
+            if getattr(self, name):
+                changes[name] = rate
+        return self.replace(**changes)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON can hold them."""

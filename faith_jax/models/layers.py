@@ -1,4 +1,4 @@
-"""The transformer's layers: norm, projections, embedding, position bias, feed-forward.
+"""The transformer's layers: norms, projections, embedding, feed-forward.
 
 Parameter names and logical axes are T5X's, so that its checkpoints load without renaming.
 """
@@ -17,10 +17,12 @@ Initializer = Callable[..., Array]
 param_with_axes = nn_partitioning.param_with_axes
 with_sharding_constraint = nn_partitioning.with_sharding_constraint
 
-_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+ACTIVATION_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": lambda x: nn.gelu(x, approximate=True),
+    "gelu_exact": lambda x: nn.gelu(x, approximate=False),
     "relu": nn.relu,
     "silu": nn.silu,
+    "tanh": jnp.tanh,
     "linear": lambda x: x,
 }
 
@@ -51,10 +53,17 @@ project.defvjp(_project_forward, _project_backward)
 
 
 class RMSNorm(nn.Module):
-    """T5's layer norm: no mean is subtracted and no bias added. Computed in float32."""
+    """T5's layer norm: no mean is subtracted and no bias added. Computed in float32.
+
+    Attributes:
+      epsilon: added to the mean square.
+      dtype: of the output.
+      offset: added to the scale, which is then multiplied in float32 (Gemma stores scale - 1).
+    """
 
     epsilon: float = 1e-6
     dtype: str = "float32"
+    offset: float = 0.0
 
     @nn.compact
     def __call__(self, inputs: Array) -> Array:
@@ -64,30 +73,58 @@ class RMSNorm(nn.Module):
             "scale", nn.initializers.ones, (x.shape[-1],), jnp.float32, axes=("embed",)
         )
         inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
+        if self.offset:
+            return (x * inverse * (scale + self.offset)).astype(self.dtype)
         return (x * inverse).astype(self.dtype) * scale.astype(self.dtype)
 
 
+class LayerNorm(nn.Module):
+    """The layer norm with mean, variance, scale and bias. Computed in float32."""
+
+    epsilon: float = 1e-5
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, inputs: Array) -> Array:
+        """Normalises [..., embed] to mean 0 and variance 1, scales it and adds a bias."""
+        x = inputs.astype(jnp.float32)
+        shape = (x.shape[-1],)
+        scale = param_with_axes("scale", nn.initializers.ones, shape, jnp.float32, axes=("embed",))
+        bias = param_with_axes("bias", nn.initializers.zeros, shape, jnp.float32, axes=("embed",))
+        x -= jnp.mean(x, axis=-1, keepdims=True)
+        inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
+        return (x * inverse * scale + bias).astype(self.dtype)
+
+
 class Projection(nn.Module):
-    """A linear map of the last axis, without bias.
+    """A linear map of the last axis.
 
     Attributes:
       features: width of the output.
       axes: logical names of the kernel's two axes.
       dtype: of inputs, kernel and output in the product.
       kernel_init: initializer of the [inputs, features] kernel.
+      use_bias: add a bias.
     """
 
     features: int
     axes: tuple[str, str]
     dtype: str = "float32"
     kernel_init: Initializer = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal")
+    use_bias: bool = False
 
     @nn.compact
     def __call__(self, inputs: Array) -> Array:
         """Maps [..., inputs] to [..., features]."""
         shape = (inputs.shape[-1], self.features)
         kernel = param_with_axes("kernel", self.kernel_init, shape, jnp.float32, axes=self.axes)
-        return project(inputs.astype(self.dtype), kernel.astype(self.dtype))
+        outputs = project(inputs.astype(self.dtype), kernel.astype(self.dtype))
+        if not self.use_bias:
+            return outputs
+        bias = param_with_axes(
+            "bias", nn.initializers.zeros, (self.features,), jnp.float32, axes=self.axes[1:]
+        )
+        return outputs + bias.astype(self.dtype)
 
 
 class OutputKernel(nn.Module):
@@ -109,98 +146,41 @@ class OutputKernel(nn.Module):
         )
 
 
+def dropout(rate: float, broadcast: bool) -> nn.Dropout:
+    """Returns dropout of features, with one mask for a whole sequence where `broadcast`."""
+    return nn.Dropout(rate, broadcast_dims=(-2,) if broadcast else ())
+
+
 class Embedding(nn.Module):
-    """The token embedding, shared by encoder and decoder.
+    """An embedding: of tokens, shared by encoder and decoder, of positions or of token types.
 
     Attributes:
-      num_embeddings: rows, the vocabulary's size.
+      num_embeddings: rows, for tokens the vocabulary's size.
       features: width.
       dtype: of the looked-up vectors.
+      axis: logical name of the rows.
+      stddev: of the rows before training.
     """
 
     num_embeddings: int
     features: int
     dtype: str = "float32"
+    axis: str = "vocab"
+    stddev: float = 1.0
 
     def setup(self):
         self.embedding = param_with_axes(
             "embedding",
-            nn.initializers.normal(stddev=1.0),
+            nn.initializers.normal(stddev=self.stddev),
             (self.num_embeddings, self.features),
             jnp.float32,
-            axes=("vocab", "embed"),
+            axes=(self.axis, "embed"),
         )
 
     def __call__(self, tokens: Array) -> Array:
         """Looks up int [batch, length] and returns [batch, length, embed]."""
         tokens = tokens.astype(jnp.int32)  # T5X may initialise its models with float tokens.
         return jnp.take(self.embedding, tokens, axis=0, mode="clip").astype(self.dtype)
-
-
-def relative_position_bucket(
-    relative_position: Array, *, bidirectional: bool, num_buckets: int, max_distance: int
-) -> Array:
-    """Maps key position minus query position to T5's buckets.
-
-    Half of the buckets hold one small distance each, the others grow logarithmically up to
-    `max_distance`; beyond it all share the last one. A bidirectional map spends half of all
-    buckets on keys after the query.
-
-    Args:
-      relative_position: int32 array of any shape.
-      bidirectional: True in the encoder, False in the causal decoder.
-      num_buckets: number of buckets.
-      max_distance: see above.
-
-    Returns:
-      int32 in [0, num_buckets), of the same shape.
-
-    Reference: Raffel 2020, section 2.1.
-    """
-    bucket = jnp.zeros_like(relative_position)
-    distance = -relative_position
-    if bidirectional:
-        num_buckets //= 2
-        bucket = jnp.where(distance < 0, num_buckets, 0)
-        distance = jnp.abs(distance)
-    else:
-        distance = jnp.maximum(distance, 0)
-    exact = num_buckets // 2
-    # The small constant keeps log(0) out of the branch that is not taken.
-    ratio = jnp.log(distance.astype(jnp.float32) / exact + jnp.finfo(jnp.float32).eps)
-    coarse = exact + (ratio / jnp.log(max_distance / exact) * (num_buckets - exact)).astype(
-        jnp.int32
-    )
-    coarse = jnp.minimum(coarse, num_buckets - 1)
-    return bucket + jnp.where(distance < exact, distance, coarse)
-
-
-class RelativePositionBias(nn.Module):
-    """T5's learned bias of attention logits, by bucketed distance, for each head."""
-
-    num_heads: int
-    bidirectional: bool
-    num_buckets: int = 32
-    max_distance: int = 128
-    dtype: str = "float32"
-
-    @nn.compact
-    def __call__(self, query_positions: Array, key_positions: Array) -> Array:
-        """Returns the bias [1, heads, query_length, key_length] for int32 positions."""
-        embedding = param_with_axes(
-            "rel_embedding",
-            nn.initializers.variance_scaling(1.0, "fan_avg", "uniform"),
-            (self.num_heads, self.num_buckets),
-            jnp.float32,
-            axes=("heads", "relpos_buckets"),
-        )
-        buckets = relative_position_bucket(
-            key_positions[None, :] - query_positions[:, None],
-            bidirectional=self.bidirectional,
-            num_buckets=self.num_buckets,
-            max_distance=self.max_distance,
-        )
-        return jnp.take(embedding, buckets, axis=1)[None].astype(self.dtype)
 
 
 class FeedForward(nn.Module):
@@ -210,8 +190,10 @@ class FeedForward(nn.Module):
       mlp_dim: inner width.
       activations: one for each input kernel; ("gelu", "linear") is a gated GELU.
       kernel_names: parameter names of the input kernels.
-      dropout_rate: of the inner activations, shared along the length.
+      dropout_rate: of the inner activations.
       dtype: of activations.
+      use_bias: biases in all projections.
+      broadcast_dropout: one dropout mask for the whole length.
     """
 
     mlp_dim: int
@@ -219,14 +201,20 @@ class FeedForward(nn.Module):
     kernel_names: tuple[str, ...]
     dropout_rate: float = 0.0
     dtype: str = "float32"
+    use_bias: bool = False
+    broadcast_dropout: bool = True
 
     @nn.compact
     def __call__(self, inputs: Array, *, deterministic: bool) -> Array:
         """Maps [batch, length, embed] to the same shape."""
         x = jnp.ones((), self.dtype)
         for activation, name in zip(self.activations, self.kernel_names, strict=True):
-            project = Projection(self.mlp_dim, ("embed", "mlp"), self.dtype, name=name)
-            x = x * _ACTIVATIONS[activation](project(inputs))
-        x = nn.Dropout(self.dropout_rate, broadcast_dims=(-2,))(x, deterministic=deterministic)
+            project = Projection(
+                self.mlp_dim, ("embed", "mlp"), self.dtype, use_bias=self.use_bias, name=name
+            )
+            x = x * ACTIVATION_FUNCTIONS[activation](project(inputs))
+        x = dropout(self.dropout_rate, self.broadcast_dropout)(x, deterministic=deterministic)
         x = with_sharding_constraint(x, ("batch", "length", "mlp"))
-        return Projection(inputs.shape[-1], ("mlp", "embed"), self.dtype, name="wo")(x)
+        return Projection(
+            inputs.shape[-1], ("mlp", "embed"), self.dtype, use_bias=self.use_bias, name="wo"
+        )(x)

@@ -5,12 +5,13 @@ piece of the length at a time; in a gradient, the logits of a piece are computed
 than kept.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from faith_jax.models.layers import project
+from faith_jax.models.output_layer import OutputLayer
 from faith_jax.types import Array
 
 # Up to this many bytes of float32 logits are held at once.
@@ -37,13 +38,13 @@ class TargetStatistics(NamedTuple):
 
 
 def target_statistics(
-    hidden: Array, kernel: Array, targets: Array, max_logits_bytes: int = MAX_LOGITS_BYTES
+    hidden: Array, layer: OutputLayer, targets: Array, max_logits_bytes: int = MAX_LOGITS_BYTES
 ) -> TargetStatistics:
     """Returns the statistics of target tokens under the output layer.
 
     Args:
       hidden: [batch, length, embed], the states before the output layer.
-      kernel: float32 [embed, vocab], the output layer with its scaling.
+      layer: the output layer.
       targets: int [batch, length].
       max_logits_bytes: memory bound of the logits held at once (at least one position's).
 
@@ -51,10 +52,10 @@ def target_statistics(
       Statistics of float32 [batch, length].
     """
     batch, length = targets.shape
-    position_bytes = 4 * batch * kernel.shape[1]
+    position_bytes = 4 * batch * layer.vocab_size
     piece = max(1, min(length, max_logits_bytes // position_bytes))
     if piece == length:
-        return _piece_statistics(hidden, kernel, targets)
+        return _piece_statistics(layer, hidden, targets)
 
     pieces = -(-length // piece)
     padding = pieces * piece - length
@@ -63,8 +64,10 @@ def target_statistics(
         x = jnp.pad(x, ((0, 0), (0, padding)) + ((0, 0),) * (x.ndim - 2))
         return jnp.moveaxis(x.reshape(batch, pieces, piece, *x.shape[2:]), 1, 0)
 
+    statistics_of = functools.partial(_piece_statistics, layer)
+
     def body(_, inputs):
-        return None, jax.checkpoint(_piece_statistics)(inputs[0], kernel, inputs[1])
+        return None, jax.checkpoint(statistics_of)(*inputs)
 
     _, statistics = jax.lax.scan(body, None, (split(hidden), split(targets)))
     return TargetStatistics(
@@ -72,8 +75,8 @@ def target_statistics(
     )
 
 
-def _piece_statistics(hidden: Array, kernel: Array, targets: Array) -> TargetStatistics:
-    logits = project(hidden.astype(jnp.float32), kernel)
+def _piece_statistics(layer: OutputLayer, hidden: Array, targets: Array) -> TargetStatistics:
+    logits = layer.logits(hidden)
     # A comparison instead of a gather: its gradient is a select, not a scatter.
     is_target = jnp.arange(logits.shape[-1]) == targets[..., None]
     return TargetStatistics(

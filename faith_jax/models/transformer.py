@@ -1,10 +1,10 @@
-"""The encoder-decoder transformer: T5 1.0 and 1.1, a drop-in for T5X's t5 network.
+"""The transformer of all families: encoder-decoder, decoder-only or encoder-only, by its config.
 
-`Transformer` has the call signature, parameter names and logical axes of
+With both stacks, `Transformer` has the call signature, parameter names and logical axes of
 `t5x.examples.t5.network.Transformer`, so that T5X checkpoints load without renaming and
 `t5x.models.EncoderDecoderModel(module=Transformer(config))` trains it. Beyond that it has soft
 prompts, hidden states before the output layer, and a cached decoding path that projects the
-encoder's outputs once.
+encoder's outputs once and holds what beams share once.
 
 >>> import jax, jax.numpy as jnp
 >>> from faith_jax.models.config import TransformerConfig
@@ -16,17 +16,23 @@ encoder's outputs once.
 (2, 5, 32)
 """
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
 from faith_jax.errors import ConfigError
+from faith_jax.models.classification import ClassificationHead
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.layers import (
-    Embedding,
-)
+from faith_jax.models.layers import Embedding
+from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.prompts import SoftPrompt
 from faith_jax.models.stacks import Decoder, Encoder
 from faith_jax.types import Array
+
+# Tokens or hidden states of one encoder input, or of several: DoHA's decoder attends to two.
+Inputs = Array | tuple[Array, ...]
 
 
 def attention_mask(
@@ -46,8 +52,23 @@ def attention_mask(
     return mask[:, None]
 
 
+def segment_positions(valid: Array, segments: Array | None) -> Array:
+    """Returns int32 [batch, length]: positions within each segment, -1 where not valid.
+
+    Args:
+      valid: boolean [batch, length].
+      segments: int [batch, length] of a packed batch, or None.
+    """
+    if segments is None:
+        positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32) - 1
+    else:
+        first = jnp.argmax(segments[:, :, None] == segments[:, None, :], axis=-1)
+        positions = jnp.arange(valid.shape[1], dtype=jnp.int32) - first
+    return jnp.where(valid, positions, -1)
+
+
 class Transformer(nn.Module):
-    """An encoder-decoder transformer, with soft prompts where the config asks for them."""
+    """A transformer, with soft prompts and a classification head where the config has them."""
 
     config: TransformerConfig
 
@@ -59,8 +80,12 @@ class Transformer(nn.Module):
     def setup(self):
         cfg = self.config
         self.token_embedder = Embedding(cfg.vocab_size, cfg.emb_dim, cfg.dtype)
-        self.encoder = Encoder(cfg)
-        self.decoder = Decoder(cfg)
+        if cfg.num_encoder_layers:
+            self.encoder = Encoder(cfg)
+        if cfg.num_decoder_layers:
+            self.decoder = Decoder(cfg)
+        if cfg.label_names:
+            self.classifier = ClassificationHead(cfg)
         if cfg.encoder_prompt_length:
             self.encoder_prompt = SoftPrompt(cfg.encoder_prompt_length, cfg.emb_dim)
         if cfg.decoder_prompt_length:
@@ -110,11 +135,13 @@ class Transformer(nn.Module):
 
     def encode(
         self,
-        encoder_input_tokens: Array,
+        encoder_input_tokens: Inputs,
         encoder_segment_ids: Array | None = None,
         enable_dropout: bool = True,
-    ) -> Array:
-        """Encodes int [batch, length] to [batch, prompt + length, embed]."""
+    ) -> Inputs:
+        """Encodes int [batch, length] to [batch, prompt + length, embed]; each of several alike."""
+        if isinstance(encoder_input_tokens, tuple):
+            return tuple(self.encode(x, None, enable_dropout) for x in encoder_input_tokens)
         embeddings = self.token_embedder(encoder_input_tokens)
         return self.encode_embeddings(
             embeddings, encoder_input_tokens, encoder_segment_ids, enable_dropout
@@ -133,11 +160,28 @@ class Transformer(nn.Module):
           ConfigError: on packed inputs with a soft prompt, which could not be told apart.
         """
         self._refuse_packed_prompts(encoder_segment_ids)
-        mask = self._encoder_mask(encoder_input_tokens)
+        valid = self._encoder_mask(encoder_input_tokens)
         if self.config.encoder_prompt_length:
             embeddings = self.encoder_prompt(embeddings)
-        mask = attention_mask(mask, mask, encoder_segment_ids, encoder_segment_ids)
-        return self.encoder(embeddings, mask, deterministic=not enable_dropout)
+        # Where T5X and DeBERTa mask queries that are padding, the others mask keys only.
+        masks_queries = self.config.positions in ("relative_bias", "disentangled")
+        queries = valid if masks_queries else jnp.ones_like(valid)
+        mask = attention_mask(queries, valid, encoder_segment_ids, encoder_segment_ids)
+        positions = None
+        if self.config.positions in ("learned", "rotary", "alibi"):
+            positions = segment_positions(valid, encoder_segment_ids)
+        return self.encoder(embeddings, mask, deterministic=not enable_dropout, positions=positions)
+
+    def classify(self, input_tokens: Array, enable_dropout: bool = True) -> Array:
+        """Returns the float32 logits [batch, classes] of inputs int [batch, length].
+
+        Raises:
+          ConfigError: in a model without a classification head.
+        """
+        if not self.config.label_names:
+            raise ConfigError("This model has no classification head: its config has no labels.")
+        hidden = self.encode(input_tokens, None, enable_dropout)
+        return self.classifier(hidden, deterministic=not enable_dropout)
 
     def decode(
         self,
@@ -188,8 +232,8 @@ class Transformer(nn.Module):
 
     def decode_hidden(
         self,
-        encoded: Array,
-        encoder_input_tokens: Array,
+        encoded: Inputs | None,
+        encoder_input_tokens: Inputs | None,
         decoder_input_tokens: Array,
         decoder_target_tokens: Array | None = None,
         encoder_segment_ids: Array | None = None,
@@ -199,7 +243,7 @@ class Transformer(nn.Module):
         """Returns the hidden states [batch, decoder_length, embed] before the output layer.
 
         Arguments are those of `decode`; without `decoder_target_tokens` no decoder position is
-        taken for padding.
+        taken for padding. A decoder-only model has no encoder's arguments.
         """
         embeddings = self.token_embedder(decoder_input_tokens)
         return self.decode_embeddings(
@@ -215,8 +259,8 @@ class Transformer(nn.Module):
     def decode_embeddings(
         self,
         embeddings: Array,
-        encoded: Array,
-        encoder_input_tokens: Array,
+        encoded: Inputs | None,
+        encoder_input_tokens: Inputs | None,
         decoder_target_tokens: Array | None = None,
         encoder_segment_ids: Array | None = None,
         decoder_segment_ids: Array | None = None,
@@ -231,22 +275,32 @@ class Transformer(nn.Module):
         if decoder_target_tokens is None:
             valid = jnp.ones(embeddings.shape[:2], bool)
         else:
-            valid = jnp.pad(decoder_target_tokens > 0, ((0, 0), (prompt, 0)), constant_values=True)
+            valid = jnp.pad(
+                decoder_target_tokens != self.config.pad_id,
+                ((0, 0), (prompt, 0)),
+                constant_values=True,
+            )
         causal = jnp.tril(jnp.ones((length, length), bool))
         mask = causal & attention_mask(valid, valid, decoder_segment_ids, decoder_segment_ids)
-        encoder_mask = attention_mask(
-            valid,
-            self._encoder_mask(encoder_input_tokens),
-            decoder_segment_ids,
-            encoder_segment_ids,
-        )
+        encoder_masks = [
+            attention_mask(valid, keys, decoder_segment_ids, encoder_segment_ids)
+            for keys in self._encoder_masks(encoder_input_tokens)
+        ]
+        positions = None
+        if decoder_segment_ids is not None and self.config.positions != "relative_bias":
+            positions = segment_positions(valid, decoder_segment_ids)
         hidden = self.decoder(
-            embeddings, encoded, mask, encoder_mask, deterministic=not enable_dropout
+            embeddings,
+            _several(encoded),
+            mask,
+            tuple(encoder_masks),
+            deterministic=not enable_dropout,
+            positions=positions,
         )
         return hidden[:, prompt:]
 
     def start_decoding(
-        self, encoded: Array, encoder_input_tokens: Array, max_decode_length: int
+        self, encoded: Inputs, encoder_input_tokens: Inputs, max_decode_length: int
     ) -> None:
         """Fills the caches for `decode_step`: the encoder's keys and values and the prompt's.
 
@@ -258,63 +312,112 @@ class Transformer(nn.Module):
           max_decode_length: how many tokens will be decoded at most.
         """
         cfg = self.config
-        start = jnp.zeros((encoder_input_tokens.shape[0], 1), jnp.int32)
+        batch = _several(encoder_input_tokens)[0].shape[0]
+        start = jnp.zeros((batch, 1), jnp.int32)
         cache_length = cfg.decoder_prompt_length + max_decode_length
         self._decode_hidden(encoded, encoder_input_tokens, start, cache_length)
         if cfg.decoder_prompt_length:
-            prompt = self.decoder_prompt(jnp.zeros((start.shape[0], 0, cfg.emb_dim), cfg.dtype))
-            mask = self._encoder_mask(encoder_input_tokens)[:, None, None, :]
-            self.decoder(prompt, None, None, mask, deterministic=True, decode=True)
+            prompt = self.decoder_prompt(jnp.zeros((batch, 0, cfg.emb_dim), cfg.dtype))
+            masks = self._decoding_masks(encoder_input_tokens)
+            self.decoder(prompt, (None,) * len(masks), None, masks, deterministic=True, decode=True)
 
-    def decode_step(self, encoder_input_tokens: Array, tokens: Array) -> Array:
-        """Feeds one token a row and returns the next token's logits.
+    def prefill(self, input_tokens: Array, input_lengths: Array, max_decode_length: int) -> None:
+        """Fills the caches of a decoder-only model for `decode_step`.
 
-        Apply with `mutable=["cache"]` and the caches of `start_decoding`.
+        Apply with `mutable=["cache", "prefix_cache"]`.
 
         Args:
-          encoder_input_tokens: int [batch, encoder_length], for the mask.
-          tokens: int [batch], the last token of each row.
+          input_tokens: int [batch, length], filled up on the right.
+          input_lengths: int [batch], how many of each row's tokens count.
+          max_decode_length: how many tokens will be fed to `decode_step` at most.
+        """
+        prompt = self.config.decoder_prompt_length
+        embeddings = self.token_embedder(input_tokens)
+        if prompt:
+            embeddings = self.decoder_prompt(embeddings)
+        valid = jnp.arange(embeddings.shape[1]) < (prompt + input_lengths)[:, None]
+        self.decoder(
+            embeddings,
+            (),
+            valid,
+            (),
+            deterministic=True,
+            cache_length=max_decode_length,
+            prefill=True,
+        )
+
+    def decode_step(self, encoder_input_tokens: Inputs | None, tokens: Array) -> Array:
+        """Feeds one token a row and returns the next token's logits.
+
+        Apply with `mutable=["cache"]` and the caches of `start_decoding` or `prefill`.
+
+        Args:
+          encoder_input_tokens: int [batch, encoder_length], for the mask; None in a decoder-only
+            model.
+          tokens: int [rows], the last token of each row; rows are a multiple of the batch, and
+            those of one example follow each other.
 
         Returns:
-          float32 logits [batch, vocab].
+          float32 logits [rows, vocab].
 
         Raises:
           ValueError: without the caches.
         """
-        missing = {"cache", "encoder_cache"} - set(self.variables)
+        fixed, maker = "encoder_cache", "start_decoding"
+        if self.config.is_decoder_only:
+            fixed, maker = "prefix_cache", "prefill"
+        missing = {"cache", fixed} - set(self.variables)
         if missing:
             raise ValueError(
-                f"decode_step needs the collections that start_decoding makes; missing: "
-                f"{sorted(missing)}."
+                f"decode_step needs the collections that {maker} makes; missing: {sorted(missing)}."
             )
         hidden = self._decode_hidden(None, encoder_input_tokens, tokens[:, None], None)
         return self.logits(hidden)[:, 0]
 
     def logits(self, hidden: Array) -> Array:
         """Projects hidden states [..., embed] to float32 logits [..., vocab]."""
-        return jnp.dot(hidden.astype(jnp.float32), self.output_kernel())
+        return self.output_layer().logits(hidden)
 
-    def output_kernel(self) -> Array:
-        """Returns the output layer's kernel, float32 [embed, vocab], scaling included."""
-        if self.config.logits_via_embedding:
-            # Raffel 2020: tied output embeddings are scaled by 1/sqrt(embed).
-            scale = self.config.emb_dim**-0.5
-            return self.token_embedder.embedding.astype(jnp.float32).T * scale
-        return self.decoder.output_kernel()
+    def output_layer(self) -> OutputLayer:
+        """Returns the output layer, float32."""
+        cfg = self.config
+        bias = self.decoder.logits_bias if cfg.logits_bias else None
+        if not cfg.logits_via_embedding:
+            kernel = self.decoder.output_kernel()
+            return OutputLayer(kernel, bias=bias, softcap=cfg.logits_softcap)
+        # Raffel 2020: tied output embeddings are scaled by 1/sqrt(embed).
+        scale = cfg.emb_dim**-0.5 if cfg.scale_tied_logits else 1.0
+        embedding = self.token_embedder.embedding.astype(jnp.float32)
+        return OutputLayer(embedding, True, scale, bias, cfg.logits_softcap)
+
+    def initialize(self) -> None:
+        """Touches every parameter: what `init` of any family calls."""
+        tokens = jnp.ones((1, 2), jnp.int32)
+        cfg = self.config
+        if cfg.is_encoder_only:
+            hidden = self.encode(tokens, None, False)
+            if cfg.label_names:
+                self.classifier(hidden, deterministic=True)
+            return
+        inputs: Any = None if cfg.is_decoder_only else tokens
+        if cfg.knowledge_attention:
+            inputs = (tokens, tokens)
+        encoded = None if inputs is None else self.encode(inputs, None, False)
+        self.logits(self.decode_hidden(encoded, inputs, tokens, None, enable_dropout=False))
 
     def _decode_hidden(
         self,
-        encoded: Array | None,
-        encoder_input_tokens: Array,
+        encoded: Inputs | None,
+        encoder_input_tokens: Inputs | None,
         decoder_input_tokens: Array,
         cache_length: int | None,
     ) -> Array:
-        mask = self._encoder_mask(encoder_input_tokens)[:, None, None, :]
+        masks = self._decoding_masks(encoder_input_tokens)
         return self.decoder(
             self.token_embedder(decoder_input_tokens),
-            encoded,
+            (None,) * len(masks) if encoded is None else _several(encoded),
             None,
-            mask,
+            tuple(_repeated(mask, decoder_input_tokens.shape[0]) for mask in masks),
             deterministic=True,
             decode=True,
             cache_length=cache_length,
@@ -328,4 +431,40 @@ class Transformer(nn.Module):
     def _encoder_mask(self, encoder_input_tokens: Array) -> Array:
         """Boolean [batch, prompt + encoder_length]: prompt vectors are always valid."""
         prompt = self.config.encoder_prompt_length
-        return jnp.pad(encoder_input_tokens > 0, ((0, 0), (prompt, 0)), constant_values=True)
+        valid = encoder_input_tokens != self.config.pad_id
+        return jnp.pad(valid, ((0, 0), (prompt, 0)), constant_values=True)
+
+    def _encoder_masks(self, encoder_input_tokens: Inputs | None) -> list[Array]:
+        """The mask of each encoder input; none in a decoder-only model."""
+        return [self._encoder_mask(tokens) for tokens in _several(encoder_input_tokens)]
+
+    def _decoding_masks(self, encoder_input_tokens: Inputs | None) -> tuple[Array, ...]:
+        """Boolean [batch, 1, 1, prompt + encoder_length] for each encoder input."""
+        return tuple(mask[:, None, None, :] for mask in self._encoder_masks(encoder_input_tokens))
+
+
+def _several(inputs: Inputs | None) -> tuple[Array, ...]:
+    if inputs is None:
+        return ()
+    return inputs if isinstance(inputs, tuple) else (inputs,)
+
+
+def _repeated(mask: Array, rows: int) -> Array:
+    """Returns the mask for rows that are a multiple of its batch, small as it is."""
+    return mask if mask.shape[0] == rows else jnp.repeat(mask, rows // mask.shape[0], axis=0)
+
+
+def initial_variables(module: Transformer, key: Array) -> Any:
+    """Returns freshly initialised variables of any family: `params` and their logical axes."""
+    return module.init(key, method="initialize")
+
+
+def parameter_shapes(module: Transformer) -> Any:
+    """Returns the variables' shapes and dtypes without making them."""
+    return jax.eval_shape(lambda: initial_variables(module, jax.random.key(0)))
+
+
+def output_layer(module: Transformer, params: Any) -> OutputLayer:
+    """Returns the output layer of a model with its parameters."""
+    layer: Any = module.apply({"params": params}, method="output_layer")
+    return layer

@@ -23,7 +23,7 @@ from faith_jax.models.importers.checkpoint import (
 )
 from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.models.prompts import PromptInitializer, sampled_vocabulary
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
 from faith_jax.training.partitioning import Partitioner
 from faith_jax.types import PyTree
 
@@ -55,11 +55,9 @@ class BaseModel:
 
 def random_params(module: Transformer, partitioner: Partitioner, seed: int) -> PyTree:
     """Returns freshly initialised parameters, made where they will lie."""
-    tokens = jnp.ones((1, 8), jnp.int32)
 
     def init():
-        key = jax.random.key(seed)
-        return module.init(key, tokens, tokens, tokens, enable_dropout=False)["params"]
+        return initial_variables(module, jax.random.key(seed))["params"]
 
     shardings = param_shardings(module, partitioner)
     return partitioner.jit(init, out_shardings=shardings)()
@@ -67,11 +65,7 @@ def random_params(module: Transformer, partitioner: Partitioner, seed: int) -> P
 
 def param_shardings(module: Transformer, partitioner: Partitioner) -> PyTree:
     """Returns the sharding of each of the module's parameters."""
-    tokens = jnp.ones((1, 8), jnp.int32)
-    variables = jax.eval_shape(
-        lambda: module.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
-    )
-    return partitioner.param_shardings(variables["params_axes"])
+    return partitioner.param_shardings(parameter_shapes(module)["params_axes"])
 
 
 def initial_params(

@@ -7,7 +7,8 @@ from typing import Protocol
 import jax.numpy as jnp
 
 from faith_jax.models.likelihood import MAX_LOGITS_BYTES, TargetStatistics, target_statistics
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.output_layer import OutputLayer
+from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.types import Array, PyTree
 
 # A batch: encoder_input_tokens, decoder_input_tokens, decoder_target_tokens, and, where packed,
@@ -61,10 +62,11 @@ class CrossEntropy:
     ) -> tuple[Array, dict[str, Array]]:
         """See `Objective`."""
         targets = batch["decoder_target_tokens"]
-        weights = batch.get("decoder_loss_weights", targets > 0).astype(jnp.float32)
-        hidden, kernel = decoder_states(module, params, batch, dropout_key)
-        statistics = target_statistics(hidden, kernel, targets, self.max_logits_bytes)
-        loss = self.token_loss(statistics, kernel.shape[1])
+        weights = batch.get("decoder_loss_weights", targets != module.config.pad_id)
+        weights = weights.astype(jnp.float32)
+        hidden, layer = decoder_states(module, params, batch, dropout_key)
+        statistics = target_statistics(hidden, layer, targets, self.max_logits_bytes)
+        loss = self.token_loss(statistics, layer.vocab_size)
         z_loss = self.z_loss * jnp.square(statistics.log_z)
         total = jnp.sum((loss + z_loss) * weights)
         metrics = {
@@ -92,24 +94,27 @@ class CrossEntropy:
 
 def decoder_states(
     module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-) -> tuple[Array, Array]:
-    """Returns hidden states [batch, length, embed] and the output kernel [embed, vocab]."""
+) -> tuple[Array, OutputLayer]:
+    """Returns hidden states [batch, length, embed] and the output layer."""
     variables = {"params": params}
     dropout = dropout_key is not None
     # Encoder and decoder draw from one key; Flax folds in the path of each dropout.
     rngs = {} if dropout_key is None else {"dropout": dropout_key}
-    encoded = module.apply(
-        variables,
-        batch["encoder_input_tokens"],
-        batch.get("encoder_segment_ids"),
-        dropout,
-        method="encode",
-        rngs=rngs,
-    )
+    inputs = batch.get("encoder_input_tokens")
+    encoded = None
+    if inputs is not None:
+        encoded = module.apply(
+            variables,
+            inputs,
+            batch.get("encoder_segment_ids"),
+            dropout,
+            method="encode",
+            rngs=rngs,
+        )
     hidden = module.apply(
         variables,
         encoded,
-        batch["encoder_input_tokens"],
+        inputs,
         batch["decoder_input_tokens"],
         batch["decoder_target_tokens"],
         batch.get("encoder_segment_ids"),
@@ -118,4 +123,4 @@ def decoder_states(
         method="decode_hidden",
         rngs=rngs,
     )
-    return hidden, module.apply(variables, method="output_kernel")
+    return hidden, output_layer(module, params)

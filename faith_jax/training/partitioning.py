@@ -36,6 +36,8 @@ def standard_logical_axis_rules() -> AxisRules:
         ("layers", None),
         ("prompt", None),
         ("relpos_buckets", None),
+        ("position", None),
+        ("labels", None),
     )
 
 

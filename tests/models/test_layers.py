@@ -11,11 +11,10 @@ from faith_jax.models.layers import (
     Embedding,
     FeedForward,
     Projection,
-    RelativePositionBias,
     RMSNorm,
     project,
-    relative_position_bucket,
 )
+from faith_jax.models.positions import RelativePositionBias, relative_position_bucket
 
 
 def bucket_by_reading_the_paper(relative_position, bidirectional, num_buckets, max_distance):

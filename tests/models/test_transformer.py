@@ -310,17 +310,17 @@ def test_separate_output_is_its_own_kernel_unscaled():
     found = apply(module, params, hidden, method="logits")
     kernel = params["decoder"]["logits_dense"]["kernel"]
     np.testing.assert_allclose(found[0, 0], 2.0 * kernel[3], rtol=1e-6)
-    np.testing.assert_array_equal(apply(module, params, method="output_kernel"), kernel)
+    np.testing.assert_array_equal(apply(module, params, method="output_layer").weights, kernel)
 
 
-def test_hidden_states_times_the_output_kernel_are_the_logits():
+def test_hidden_states_times_the_output_layer_are_the_logits():
     module, params = model_and_params(PROMPTS)
     encoded = apply(module, params, INPUTS, method="encode", enable_dropout=False)
     assert encoded.shape == (3, 3 + 7, 8)  # the prompt stands in front
     arguments = (encoded, INPUTS, shift_right(TARGETS), TARGETS)
     hidden = apply(module, params, *arguments, method="decode_hidden", enable_dropout=False)
     assert hidden.shape == (3, 6, 8)  # the decoder's prompt is cut off again
-    kernel = apply(module, params, method="output_kernel")
+    kernel = apply(module, params, method="output_layer").weights
     np.testing.assert_allclose(hidden @ kernel, reference_logits(PROMPTS), atol=TOLERANCE)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.likelihood import target_statistics
+from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.transformer import Transformer
 from faith_jax.training.objectives import CrossEntropy
 
@@ -67,9 +68,8 @@ def test_equals_the_sum_over_the_vocabulary(model, batch, smoothing, z_loss):
 def test_a_perfect_model_has_no_smoothed_loss():
     # p equals q: log-odds of log(0.9 / (0.1 / 2)) for the target among three tokens.
     odds = np.log(0.9 / 0.05)
-    statistics = target_statistics(
-        jnp.ones((1, 1, 1)), jnp.asarray([[odds, 0.0, 0.0]], jnp.float32), jnp.asarray([[0]])
-    )
+    layer = OutputLayer(jnp.asarray([[odds, 0.0, 0.0]], jnp.float32))
+    statistics = target_statistics(jnp.ones((1, 1, 1)), layer, jnp.asarray([[0]]))
     np.testing.assert_allclose(CrossEntropy(0.1).token_loss(statistics, 3), [[0.0]], atol=1e-6)
 
 

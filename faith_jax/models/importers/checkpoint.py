@@ -11,13 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import flax.traverse_util
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from faith_jax.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, parameter_shapes
 from faith_jax.types import PyTree
 
 PROMPTS = ("encoder_prompt", "decoder_prompt")
@@ -114,11 +112,7 @@ def written_whole(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 def expected_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
     """Returns the shape of each parameter that a model of this config has."""
-    module = Transformer(config)
-    tokens = jnp.ones((1, 4), jnp.int32)
-    variables = jax.eval_shape(
-        lambda: module.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
-    )
+    variables = parameter_shapes(Transformer(config))
     return {n: tuple(s.shape) for n, s in flatten(variables["params"]).items()}
 
 

@@ -1,0 +1,33 @@
+"""The classification head of encoder-only models."""
+
+import jax.numpy as jnp
+from flax import linen as nn
+
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.layers import ACTIVATION_FUNCTIONS, Projection
+from faith_jax.types import Array
+
+
+class ClassificationHead(nn.Module):
+    """A hidden layer over the first token's state, and a projection to the classes.
+
+    RoBERTa has tanh in between and drops features before both layers; DeBERTa has an exact GELU
+    and drops them before the second.
+    """
+
+    config: TransformerConfig
+
+    @nn.compact
+    def __call__(self, hidden: Array, *, deterministic: bool) -> Array:
+        """Maps hidden states [batch, length, embed] to float32 logits [batch, classes]."""
+        cfg = self.config
+        rate = cfg.classifier_dropout_rate
+        drop = nn.Dropout(cfg.dropout_rate if rate is None else rate)
+        x = hidden[:, 0].astype(jnp.float32)
+        if cfg.positions != "disentangled":
+            x = drop(x, deterministic=deterministic)
+        x = Projection(cfg.emb_dim, ("embed", "mlp"), use_bias=True, name="dense")(x)
+        x = ACTIVATION_FUNCTIONS[cfg.classifier_activation](x)
+        x = drop(x, deterministic=deterministic)
+        axes = ("mlp", "labels")
+        return Projection(len(cfg.label_names), axes, use_bias=True, name="out")(x)

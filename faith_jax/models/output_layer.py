@@ -1,0 +1,65 @@
+"""The output layer: from hidden states to logits, for whoever needs all of them or only some."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from faith_jax.models.layers import project
+from faith_jax.types import Array
+
+
+class OutputLayer(NamedTuple):
+    """What turns hidden states into logits: softcap(scale * hidden @ weights + bias).
+
+    Attributes:
+      weights: float32, a kernel [embed, vocab], or the token embedding [vocab, embed], which is
+        never transposed in memory.
+      is_embedding: which of the two.
+      scale: of the hidden states.
+      bias: float32 [vocab], or None.
+      softcap: c in c * tanh(logits / c); 0 = none.
+    """
+
+    weights: Array
+    is_embedding: bool = False
+    scale: float = 1.0
+    bias: Array | None = None
+    softcap: float = 0.0
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens."""
+        return self.weights.shape[0 if self.is_embedding else 1]
+
+    def logits(self, hidden: Array) -> Array:
+        """Maps hidden states [..., embed] to float32 logits [..., vocab]."""
+        hidden = self._scaled(hidden)
+        if self.is_embedding:
+            axes = (((hidden.ndim - 1,), (1,)), ((), ()))
+            logits = jax.lax.dot_general(hidden, self.weights, axes)
+        else:
+            logits = project(hidden, self.weights)
+        return self._finished(logits, self.bias)
+
+    def logits_of(self, hidden: Array, tokens: Array) -> Array:
+        """Maps hidden states [..., embed] to float32 logits [..., labels] of a few tokens only.
+
+        Args:
+          hidden: [..., embed].
+          tokens: int [labels].
+        """
+        axis = 0 if self.is_embedding else 1
+        columns = jnp.take(self.weights, tokens, axis=axis)
+        columns = columns.T if self.is_embedding else columns
+        bias = None if self.bias is None else self.bias[tokens]
+        return self._finished(jnp.dot(self._scaled(hidden), columns), bias)
+
+    def _scaled(self, hidden: Array) -> Array:
+        hidden = hidden.astype(jnp.float32)
+        return hidden if self.scale == 1.0 else hidden * self.scale
+
+    def _finished(self, logits: Array, bias: Array | None) -> Array:
+        if bias is not None:
+            logits += bias
+        return self.softcap * jnp.tanh(logits / self.softcap) if self.softcap else logits

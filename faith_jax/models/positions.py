@@ -1,0 +1,163 @@
+"""How positions come into a transformer: T5's bias, rotary positions, ALiBi, DeBERTa's buckets."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.layers import param_with_axes
+from faith_jax.types import Array
+
+
+def relative_position_bucket(
+    relative_position: Array, *, bidirectional: bool, num_buckets: int, max_distance: int
+) -> Array:
+    """Maps key position minus query position to T5's buckets.
+
+    Half of the buckets hold one small distance each, the others grow logarithmically up to
+    `max_distance`; beyond it all share the last one. A bidirectional map spends half of all
+    buckets on keys after the query.
+
+    Args:
+      relative_position: int32 array of any shape.
+      bidirectional: True in the encoder, False in the causal decoder.
+      num_buckets: number of buckets.
+      max_distance: see above.
+
+    Returns:
+      int32 in [0, num_buckets), of the same shape.
+
+    Reference: Raffel 2020, section 2.1.
+    """
+    bucket = jnp.zeros_like(relative_position)
+    distance = -relative_position
+    if bidirectional:
+        num_buckets //= 2
+        bucket = jnp.where(distance < 0, num_buckets, 0)
+        distance = jnp.abs(distance)
+    else:
+        distance = jnp.maximum(distance, 0)
+    exact = num_buckets // 2
+    # The small constant keeps log(0) out of the branch that is not taken.
+    ratio = jnp.log(distance.astype(jnp.float32) / exact + jnp.finfo(jnp.float32).eps)
+    coarse = exact + (ratio / jnp.log(max_distance / exact) * (num_buckets - exact)).astype(
+        jnp.int32
+    )
+    coarse = jnp.minimum(coarse, num_buckets - 1)
+    return bucket + jnp.where(distance < exact, distance, coarse)
+
+
+class RelativePositionBias(nn.Module):
+    """T5's learned bias of attention logits, by bucketed distance, for each head."""
+
+    num_heads: int
+    bidirectional: bool
+    num_buckets: int = 32
+    max_distance: int = 128
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, query_positions: Array, key_positions: Array) -> Array:
+        """Returns the bias [1, heads, query_length, key_length] for int32 positions."""
+        embedding = param_with_axes(
+            "rel_embedding",
+            nn.initializers.variance_scaling(1.0, "fan_avg", "uniform"),
+            (self.num_heads, self.num_buckets),
+            jnp.float32,
+            axes=("heads", "relpos_buckets"),
+        )
+        buckets = relative_position_bucket(
+            key_positions[None, :] - query_positions[:, None],
+            bidirectional=self.bidirectional,
+            num_buckets=self.num_buckets,
+            max_distance=self.max_distance,
+        )
+        return jnp.take(embedding, buckets, axis=1)[None].astype(self.dtype)
+
+
+def rotary_frequencies(config: TransformerConfig) -> np.ndarray:
+    """Returns the angle per position of each pair of features, float32 [head_dim / 2].
+
+    Reference: Su 2021; for "llama3" the Llama 3.1 release: wavelengths beyond what the model was
+    first trained on are stretched by `rope_factor`, short ones kept, and those between blended.
+    """
+    exponents = np.arange(0, config.head_dim, 2, dtype=np.float64) / config.head_dim
+    frequencies = config.rope_theta**-exponents
+    if config.rope_type == "linear":
+        frequencies = frequencies / config.rope_factor
+    elif config.rope_type == "llama3":
+        turns = config.rope_original_max_positions * frequencies / (2 * math.pi)
+        low, high = config.rope_low_freq_factor, config.rope_high_freq_factor
+        kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
+        frequencies = frequencies * (kept + (1 - kept) / config.rope_factor)
+    return frequencies.astype(np.float32)
+
+
+def rotation(config: TransformerConfig, positions: Array) -> tuple[Array, Array]:
+    """Returns cosine and sine for `rotate`, float32 [batch, 1, length, head_dim / 2] each.
+
+    Args:
+      config: the model's.
+      positions: int32 [batch, length].
+    """
+    angles = positions.astype(jnp.float32)[..., None] * rotary_frequencies(config)
+    return jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
+
+
+def rotate(x: Array, cosine_and_sine: tuple[Array, Array]) -> Array:
+    """Turns each pair of features of [batch, heads, length, head_dim] by its position's angle.
+
+    Feature i of the first half and of the second half are a pair, as in Llama and Gemma.
+    """
+    cosine, sine = cosine_and_sine
+    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+    turned = [first * cosine - second * sine, second * cosine + first * sine]
+    return jnp.concatenate(turned, axis=-1).astype(x.dtype)
+
+
+def alibi_slopes(num_heads: int) -> np.ndarray:
+    """Returns the slope of each head, float32 [heads]: a geometric sequence.
+
+    Where the number of heads is no power of two, the rest comes from the sequence for twice the
+    power below it, every other one.
+
+    Reference: Press 2022, section 3.
+    """
+    power = 2 ** math.floor(math.log2(num_heads))
+    slopes = 2.0 ** (-8.0 * np.arange(1, power + 1) / power)
+    more = 2.0 ** (-4.0 * np.arange(1, 2 * (num_heads - power), 2) / power)
+    return np.concatenate([slopes, more]).astype(np.float32)
+
+
+def alibi_bias(num_heads: int, query_positions: Array, key_positions: Array) -> Array:
+    """Returns the bias [batch, heads, query_length, key_length]: minus slope times distance.
+
+    Args:
+      num_heads: the model's.
+      query_positions: int32 [batch or 1, query_length].
+      key_positions: int32 [batch or 1, key_length].
+    """
+    distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
+    return -alibi_slopes(num_heads)[:, None, None] * distance
+
+
+def log_bucket_positions(length: int, buckets: int, max_distance: int) -> np.ndarray:
+    """Returns DeBERTa's bucketed query position minus key position, int32 [length, length].
+
+    Half of the buckets hold one distance each, the others grow logarithmically up to
+    `max_distance`; the sign is kept. 0 buckets leave the distances as they are.
+
+    Reference: He 2023 (DeBERTa-v3's code; the paper gives no formula).
+    """
+    positions = np.arange(length)
+    distance = positions[:, None] - positions[None, :]
+    middle = buckets // 2
+    if buckets <= 0 or max_distance <= 0:
+        return distance.astype(np.int32)
+    size = np.maximum(np.abs(distance), 1).astype(np.float32)
+    ratio = np.log(size / middle) / np.log(np.float32((max_distance - 1) / middle))
+    coarse = np.ceil(ratio * (middle - 1)) + middle
+    bucketed = np.where(np.abs(distance) <= middle, distance, coarse * np.sign(distance))
+    return bucketed.astype(np.int32)
