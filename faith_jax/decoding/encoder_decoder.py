@@ -1,24 +1,44 @@
-"""The step function of encoder-decoder models, with their caches filled."""
+"""Generation with encoder-decoder models: their step function, with its caches filled."""
 
 import jax
+import jax.numpy as jnp
 
-from faith_jax.decoding.search import DecodingConfig, DecodingResult, decode
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.pmi import pmi_decode
+from faith_jax.decoding.search import decode
+from faith_jax.decoding.steps import (
+    DecodingResult,
+    Prefilled,
+    model_scores,
+    reorder_rows,
+    repeat_rows,
+)
+from faith_jax.errors import ConfigError
 from faith_jax.models.transformer import Transformer
-from faith_jax.types import Array, PyTree, StepFunction
+from faith_jax.types import Array, PyTree, StepScores
 
 
 def prefill(
-    module: Transformer, params: PyTree, encoder_input_tokens: Array, max_length: int
-) -> tuple[StepFunction, PyTree]:
-    """Encodes the inputs once and returns the step function and its cache.
+    module: Transformer,
+    params: PyTree,
+    encoder_input_tokens: Array,
+    max_length: int,
+    copies: int = 1,
+) -> Prefilled:
+    """Encodes the inputs once, for `copies` rows of the decoder each.
 
     Args:
       module: the model.
       params: its parameters.
       encoder_input_tokens: int [batch, encoder_length], 0 = padding.
       max_length: tokens that will be decoded at most.
+      copies: rows of each example; the encoder's keys and values are not repeated for them.
+
+    Returns:
+      The model with batch * copies rows.
     """
     variables = {"params": params}
+    batch = encoder_input_tokens.shape[0]
     encoded = module.apply(variables, encoder_input_tokens, None, False, method="encode")
     _, caches = module.apply(
         variables,
@@ -31,7 +51,7 @@ def prefill(
     # Constant through the loop, so it is closed over rather than carried.
     fixed = variables | {"encoder_cache": caches["encoder_cache"]}
 
-    def step(tokens: Array, cache: PyTree) -> tuple[Array, PyTree]:
+    def step(tokens: Array, cache: PyTree) -> tuple[StepScores, PyTree]:
         logits, updated = module.apply(
             fixed | {"cache": cache},
             encoder_input_tokens,
@@ -39,9 +59,10 @@ def prefill(
             method="decode_step",
             mutable=["cache"],
         )
-        return logits, updated["cache"]
+        return model_scores(logits), updated["cache"]
 
-    return step, caches["cache"]
+    cache = repeat_rows(caches["cache"], batch, copies)
+    return Prefilled(step, cache, jnp.zeros((batch * copies,), jnp.int32), reorder_rows)
 
 
 def generate(
@@ -51,11 +72,69 @@ def generate(
     row_keys: Array,
     config: DecodingConfig,
 ) -> DecodingResult:
-    """Decodes a response for each row of int [batch, encoder_length]; jit with static config."""
-    step, cache = prefill(module, params, encoder_input_tokens, config.max_length)
-    return decode(step, cache, row_keys, config)
+    """Decodes responses for each row of int [batch, encoder_length]; jit with static config.
+
+    Raises:
+      ConfigError: where the config asks for PMI-Decode, which needs more inputs.
+    """
+    if config.pmi is not None:
+        raise ConfigError(
+            "decoding: pmi is set, but there are no inputs without the document; "
+            "expected pmi = None, or generate_pmi with both."
+        )
+    config = _for_model(config, module)
+    prefilled = prefill(module, params, encoder_input_tokens, config.max_length, config.copies)
+    return decode(prefilled, row_keys, config)
+
+
+def generate_pmi(
+    module: Transformer,
+    params: PyTree,
+    encoder_input_tokens: Array,
+    encoder_input_tokens_without_document: Array,
+    row_keys: Array,
+    config: DecodingConfig,
+) -> DecodingResult:
+    """Decodes responses by PMI-Decode; jit with static config.
+
+    Both inputs of an example go through the model in one batch, in the encoder and in each step.
+
+    Args:
+      module: the model.
+      params: its parameters.
+      encoder_input_tokens: int [batch, encoder_length], document and history, 0 = padding.
+      encoder_input_tokens_without_document: int [batch, any length], the same without it.
+      row_keys: random keys [batch].
+      config: how tokens are picked; `config.pmi` is set.
+
+    Returns:
+      Log-probabilities are those with the document, scores those of PMI-Decode.
+
+    Raises:
+      ConfigError: where `config.pmi` is None.
+    """
+    pmi = config.pmi
+    if pmi is None:
+        raise ConfigError("decoding: pmi = None; expected a PMIConfig for generate_pmi.")
+    config = _for_model(config, module)
+    inputs = _stack_padded(encoder_input_tokens, encoder_input_tokens_without_document)
+    base = prefill(module, params, inputs, config.max_length, config.copies)
+    return decode(pmi_decode(base, pmi), row_keys, config)
 
 
 def row_keys(seed: int, rows: Array) -> Array:
     """Returns one random key for each example number [batch], whatever batch it is in."""
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(seed), rows)
+
+
+def _for_model(config: DecodingConfig, module: Transformer) -> DecodingConfig:
+    """T5's end token and padding where the config leaves them to the model."""
+    del module
+    return config.for_model(eos_id=1, pad_id=0)
+
+
+def _stack_padded(first: Array, second: Array) -> Array:
+    """Returns int [2 * batch, length] of two arrays [batch, any length], padded with 0."""
+    length = max(first.shape[1], second.shape[1])
+    padded = [jnp.pad(x, ((0, 0), (0, length - x.shape[1]))) for x in (first, second)]
+    return jnp.concatenate(padded)

@@ -1,150 +1,118 @@
 """Greedy search and sampling, as one compiled loop over a step function.
 
 The loop knows nothing of the model: it feeds the last token of each row to a `StepFunction` and
-picks the next one. Each row has its own random key, so that what is sampled for an example does
-not depend on the other rows of its batch.
+picks the next one. Each example has its own random key, so that what is sampled for it does not
+depend on the other rows of its batch.
 """
 
-import dataclasses
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from faith_jax.errors import ConfigError
-from faith_jax.types import Array, PyTree, StepFunction
+from faith_jax.decoding.beam import beam_search
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.nucleus import keep_most_probable
+from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end, suppress_end
+from faith_jax.types import Array, PyTree
 
 
-@dataclasses.dataclass(frozen=True)
-class DecodingConfig:
-    """How the next token is picked.
-
-    Attributes:
-      max_length: tokens decoded at most, the end token included.
-      temperature: logits are divided by it; 0 is greedy search.
-      top_k: sample from the k most probable tokens only; 0 = from all.
-      top_p: sample from the nucleus only: the smallest set of most probable tokens whose
-        probability sums to at least this (Holtzman 2020). It follows temperature and top_k.
-      eos_id: the token that ends a row.
-      pad_id: what fills a row behind its end; also starts the decoder.
-    """
-
-    max_length: int = 64
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    eos_id: int = 1
-    pad_id: int = 0
-
-    def __post_init__(self):
-        checks = {
-            "max_length": (self.max_length >= 1, "a positive number of tokens"),
-            "temperature": (self.temperature >= 0, "0 (greedy) or more"),
-            "top_k": (self.top_k >= 0, "0 (all tokens) or more"),
-            "top_p": (0 < self.top_p <= 1, "a probability in (0, 1]"),
-        }
-        for name, (holds, expected) in checks.items():
-            if not holds:
-                raise ConfigError(
-                    f"decoding: {name} = {getattr(self, name)!r}; expected {expected}."
-                )
-
-
-class DecodingResult(NamedTuple):
-    """What was decoded.
-
-    Attributes:
-      tokens: int32 [batch, max_length], padded behind each row's end token.
-      log_prob: float32 [batch], natural log-probability of each row's tokens, the end token
-        included, under the model itself (temperature 1, no top_k or top_p).
-      length: int32 [batch], tokens of each row, the end token included.
-    """
-
-    tokens: Array
-    log_prob: Array
-    length: Array
-
-
-def keep_most_probable(logits: Array, top_k: int, top_p: float) -> Array:
-    """Returns the logits with all but the top-k and nucleus tokens at minus infinity.
-
-    Ties are kept by token id, the smaller first, so that exactly k tokens remain, and the
-    nucleus is the smallest set whose probability (after top-k) sums to at least top_p.
+def decode(prefilled: Prefilled, row_keys: Array, config: DecodingConfig) -> DecodingResult:
+    """Decodes a batch by greedy search, sampling or beam search, as the config says.
 
     Args:
-      logits: float [batch, vocab].
-      top_k: 0 = no limit.
-      top_p: 1.0 = no limit.
+      prefilled: a model with batch * `config.copies` rows.
+      row_keys: random keys [batch]; only sampling looks at them.
+      config: how tokens are picked, and when rows end; its end and padding tokens are set.
+
+    Returns:
+      Tokens, log-probabilities, lengths and scores; best beams first, samples in any order.
     """
-    vocab = logits.shape[-1]
-    limits_k = 0 < top_k < vocab
-    if not limits_k and top_p >= 1.0:
-        return logits
-    order = jnp.argsort(-logits, axis=-1, stable=True)
-    ranked = jnp.take_along_axis(logits, order, axis=-1)
-    keep = jnp.ones_like(ranked, bool)
-    if limits_k:
-        keep &= jnp.arange(vocab) < top_k
-    if top_p < 1.0:
-        probabilities = jax.nn.softmax(jnp.where(keep, ranked, -jnp.inf), axis=-1)
-        # A token is in the nucleus as long as those before it do not yet sum to top_p.
-        keep &= jnp.cumsum(probabilities, axis=-1) - probabilities < top_p
-    rows = jnp.arange(logits.shape[0])[:, None]
-    keep = jnp.zeros_like(keep).at[rows, order].set(keep)
-    return jnp.where(keep, logits, -jnp.inf)
+    if config.num_beams > 1:
+        return beam_search(prefilled, config)
+    return search(prefilled, row_keys, config)
 
 
-def next_tokens(logits: Array, config: DecodingConfig, row_keys: Array) -> Array:
-    """Picks int32 [batch] from logits [batch, vocab], with one random key a row."""
+def next_tokens(scores: Array, config: DecodingConfig, row_keys: Array) -> Array:
+    """Picks int32 [rows] from scores [rows, vocab], with one random key a row."""
     if config.temperature == 0.0:
-        return jnp.argmax(logits, axis=-1).astype(jnp.int32)
-    logits = keep_most_probable(logits / config.temperature, config.top_k, config.top_p)
+        return jnp.argmax(scores, axis=-1).astype(jnp.int32)
+    logits = keep_most_probable(scores / config.temperature, config.top_k, config.top_p)
     return jax.vmap(jax.random.categorical)(row_keys, logits).astype(jnp.int32)
 
 
-def decode(
-    step: StepFunction, cache: PyTree, row_keys: Array, config: DecodingConfig
-) -> DecodingResult:
-    """Decodes a batch until every row has ended or is `max_length` long.
+def copy_keys(row_keys: Array, copies: int) -> Array:
+    """Returns a key for each copy of each example, [batch * copies], from keys [batch].
 
-    Args:
-      step: feeds the last tokens and returns the next ones' logits.
-      cache: the model's state before the first token.
-      row_keys: random keys [batch]; greedy search does not look at them.
-      config: how tokens are picked, and when rows end.
-
-    Returns:
-      Tokens, log-probabilities and lengths.
+    Copy 0 has the example's own key, so that its sample is the one that is found alone.
     """
-    batch = row_keys.shape[0]
+    # Keys of positions are folded in from 0 on: counted from the other end, copies never meet them.
+    numbers = jnp.uint32(0) - jnp.arange(copies, dtype=jnp.uint32)
 
-    def unfinished(state):
-        position, _, _, ended, _, _ = state
-        return (position < config.max_length) & ~jnp.all(ended)
+    def keys(key):
+        others = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, numbers)
+        return jnp.where(jnp.arange(copies) == 0, key, others)
 
-    def advance(state):
-        position, tokens, last, ended, log_prob, cache = state
-        logits, cache = step(last, cache)
-        logits = logits.astype(jnp.float32)
-        keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(row_keys, position)
-        chosen = next_tokens(logits, config, keys)
-        chosen_logit = jnp.take_along_axis(logits, chosen[:, None], axis=-1)[:, 0]
-        gained = chosen_logit - jax.nn.logsumexp(logits, axis=-1)
-        chosen = jnp.where(ended, config.pad_id, chosen)
-        log_prob = log_prob + jnp.where(ended, 0.0, gained)
-        tokens = jax.lax.dynamic_update_slice(tokens, chosen[:, None], (0, position))
-        return position + 1, tokens, chosen, ended | (chosen == config.eos_id), log_prob, cache
+    return row_keys if copies == 1 else jax.vmap(keys)(row_keys).reshape(-1)
 
-    tokens = jnp.full((batch, config.max_length), config.pad_id, jnp.int32)
-    state = (
-        jnp.int32(0),
-        tokens,
-        jnp.full((batch,), config.pad_id, jnp.int32),
-        jnp.zeros((batch,), bool),
-        jnp.zeros((batch,), jnp.float32),
-        cache,
+
+class _State(NamedTuple):
+    position: Array  # int32 scalar, tokens decoded so far
+    tokens: Array  # int32 [rows, max_length]
+    last: Array  # int32 [rows], the token to feed
+    ended: Array  # boolean [rows]
+    length: Array  # int32 [rows]
+    log_prob: Array  # float32 [rows]
+    score: Array  # float32 [rows]
+    cache: PyTree
+
+
+def search(prefilled: Prefilled, row_keys: Array, config: DecodingConfig) -> DecodingResult:
+    """Greedy search or sampling until every row has ended or is `max_length` long.
+
+    A row in which nothing may be chosen (every score is -inf) ends there, with a score of -inf.
+
+    Arguments and results are `decode`'s.
+    """
+    rows = prefilled.first_tokens.shape[0]
+    keys = copy_keys(row_keys, config.copies)
+
+    def unfinished(state: _State) -> Array:
+        return (state.position < config.max_length) & ~jnp.all(state.ended)
+
+    def advance(state: _State) -> _State:
+        scored, cache = prefilled.step(state.last, state.cache)
+        scores = suppress_end(scored, state.position, config)
+        position_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, state.position)
+        chosen = next_tokens(scores, config, position_keys)
+        gained = jnp.take_along_axis(scores, chosen[:, None], axis=-1)[:, 0]
+        log_prob = jnp.take_along_axis(scored.log_probs, chosen[:, None], axis=-1)[:, 0]
+        stuck = ~state.ended & (gained == -jnp.inf)
+        ended = state.ended | stuck
+        chosen = jnp.where(ended, config.padding, chosen)
+        return _State(
+            position=state.position + 1,
+            tokens=jax.lax.dynamic_update_slice(state.tokens, chosen[:, None], (0, state.position)),
+            last=chosen,
+            ended=ended | is_end(chosen, config),
+            length=state.length + ~ended,
+            log_prob=state.log_prob + jnp.where(ended & ~stuck, 0.0, log_prob),
+            score=state.score + jnp.where(ended & ~stuck, 0.0, gained),
+            cache=cache,
+        )
+
+    start = _State(
+        position=jnp.int32(0),
+        tokens=jnp.full((rows, config.max_length), config.padding, jnp.int32),
+        last=prefilled.first_tokens,
+        ended=jnp.zeros((rows,), bool),
+        length=jnp.zeros((rows,), jnp.int32),
+        log_prob=jnp.zeros((rows,), jnp.float32),
+        score=jnp.zeros((rows,), jnp.float32),
+        cache=prefilled.cache,
     )
-    position, tokens, _, _, log_prob, _ = jax.lax.while_loop(unfinished, advance, state)
-    ends = tokens == config.eos_id
-    length = jnp.where(jnp.any(ends, axis=1), jnp.argmax(ends, axis=1) + 1, position)
-    return DecodingResult(tokens, log_prob, length.astype(jnp.int32))
+    end = jax.lax.while_loop(unfinished, advance, start)
+    result = DecodingResult(end.tokens, end.log_prob, end.length, end.score)
+    if config.num_return == 1:
+        return result
+    return jax.tree.map(lambda x: x.reshape(-1, config.num_return, *x.shape[1:]), result)

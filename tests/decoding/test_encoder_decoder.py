@@ -5,8 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from faith_jax.decoding.encoder_decoder import generate, prefill, row_keys
-from faith_jax.decoding.search import DecodingConfig
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.decoding.encoder_decoder import generate, generate_pmi, prefill, row_keys
+from faith_jax.decoding.search import copy_keys, next_tokens
+from faith_jax.errors import ConfigError
+from tests.decoding import reference
+from tests.decoding.test_beam import assert_same
 from tests.models import tiny
 
 T5_1_1 = tiny.TINY.replace(num_encoder_layers=1)
@@ -92,23 +96,25 @@ def test_greedy_search_in_bfloat16_picks_tokens_as_good_as_the_best():
 
 
 @pytest.mark.parametrize("name", ["1.1", "prompts"])
-def test_the_step_function_gives_teacher_forced_logits(name):
+def test_the_step_function_gives_teacher_forced_log_probabilities(name):
     module, params = tiny.model_and_params(CONFIGS[name])
     tokens = tiny.rows(LENGTH, LENGTH, LENGTH, LENGTH, LENGTH, seed=8)
 
     @jax.jit
     def stepwise(params, inputs, tokens):
-        step, cache = prefill(module, params, inputs, LENGTH)
+        model = prefill(module, params, inputs, LENGTH)
 
         def advance(cache, token):
-            logits, cache = step(token, cache)
-            return cache, logits
+            scored, cache = model.step(token, cache)
+            return cache, scored
 
-        return jax.lax.scan(advance, cache, tokens.T)[1].swapaxes(0, 1)
+        scored = jax.lax.scan(advance, model.cache, tokens.T)[1]
+        return jax.tree.map(lambda x: x.swapaxes(0, 1), scored)
 
     found = stepwise(params, INPUTS, jnp.asarray(tiny.shift_right(tokens)))
-    expected = prefix_logits(module, params, INPUTS, tokens)
-    np.testing.assert_allclose(found, expected, atol=2e-5)
+    expected = jax.nn.log_softmax(prefix_logits(module, params, INPUTS, tokens))
+    np.testing.assert_allclose(found.log_probs, expected, atol=2e-5)
+    np.testing.assert_array_equal(found.scores, found.log_probs)
 
 
 def test_padding_and_other_rows_change_nothing():
@@ -142,3 +148,160 @@ def test_sampling_follows_the_row_number_and_the_seed():
     np.testing.assert_array_equal(again[:3], first[2:])
     other = np.asarray(sample(row_keys(2, jnp.arange(5)), config).tokens)
     assert not np.any(np.all(other == first, axis=1))
+
+
+# Beams, copies and PMI-Decode: every prefix computed again, without caches, in plain Python.
+
+WITHOUT = tiny.rows(3, 1, 2, 9, 2, seed=5)
+
+
+def log_probs_of(module, params, inputs, example):
+    """(tokens so far) -> log-probabilities [vocab] of the next token, without caches."""
+
+    @functools.cache
+    def log_probs(tokens):
+        padded = np.zeros((1, LENGTH), np.int32)
+        padded[0, : len(tokens)] = tokens
+        logits = prefix_logits(module, params, inputs[example : example + 1], padded)
+        return reference.log_softmax(np.asarray(logits)[0, len(tokens)])
+
+    return log_probs
+
+
+def plain_model(module, params, example):
+    log_probs = log_probs_of(module, params, INPUTS, example)
+    return lambda tokens: (log_probs(tokens), log_probs(tokens))
+
+
+def pmi_model(module, params, example, config):
+    branches = [log_probs_of(module, params, x, example) for x in (INPUTS, WITHOUT)]
+
+    def model(tokens):
+        with_document, without = (branch(tokens) for branch in branches)
+        scores = reference.pmi_scores(with_document, without, config.pmi.alpha, config.pmi.p)
+        return scores, with_document
+
+    return model
+
+
+generated_pmi = jax.jit(generate_pmi, static_argnums=(0, 5))
+picked = jax.jit(next_tokens, static_argnums=1)
+folded = jax.jit(jax.random.fold_in)
+
+
+def pmi(module, params, config, seed=0):
+    keys = row_keys(seed, jnp.arange(len(INPUTS)))
+    return generated_pmi(module, params, INPUTS, WITHOUT, keys, config)
+
+
+@pytest.mark.parametrize("name", ["1.0", "prompts", "scanned"])
+def test_beam_search_equals_the_search_without_caches(name):
+    config = DecodingConfig(
+        max_length=LENGTH, num_beams=3, num_return=2, eos_id=(1, 7, 20), pad_id=0
+    )
+    for seed in range(2):
+        module, params = tiny.model_and_params(CONFIGS[name], seed=seed)
+        keys = row_keys(0, jnp.arange(len(INPUTS)))
+        result = generated(module, params, INPUTS, keys, config)
+        assert result.tokens.shape == (5, 2, LENGTH)
+        for example in range(0, 5, 2):
+            expected = reference.beam_search(plain_model(module, params, example), config)
+            assert_same(result, example, expected, config, atol=1e-4)
+
+
+PMI = PMIConfig(alpha=0.4, p=0.7)
+
+
+def test_pmi_greedy_search_equals_brute_force():
+    config = DecodingConfig(max_length=LENGTH, eos_id=(1, 7, 20), pad_id=0, pmi=PMI)
+    plain = DecodingConfig(max_length=LENGTH, eos_id=(1, 7, 20), pad_id=0)
+    different = 0
+    for seed in range(6):
+        module, params = tiny.model_and_params(CONFIGS["scanned"], seed=seed)
+        result = pmi(module, params, config)
+        for example in range(5):
+            model = pmi_model(module, params, example, config)
+            assert_same(result, example, [reference.greedy_search(model, config)], config, 1e-4)
+        keys = row_keys(0, jnp.arange(len(INPUTS)))
+        greedy_tokens = np.asarray(generated(module, params, INPUTS, keys, plain).tokens)
+        different += np.any(greedy_tokens != np.asarray(result.tokens), axis=1).sum()
+    assert different > 10
+
+
+def test_pmi_beam_search_equals_brute_force():
+    config = DecodingConfig(
+        max_length=LENGTH, num_beams=3, num_return=3, eos_id=(1, 7, 20), pad_id=0, pmi=PMI
+    )
+    for seed in range(4):
+        module, params = tiny.model_and_params(CONFIGS["prompts"], seed=seed)
+        result = pmi(module, params, config)
+        for example in range(0, 5, 2):
+            model = pmi_model(module, params, example, config)
+            assert_same(result, example, reference.beam_search(model, config), config, 1e-4)
+
+
+def test_pmi_sampling_equals_brute_force():
+    config = DecodingConfig(
+        max_length=LENGTH, temperature=0.9, top_p=0.95, num_return=2, eos_id=7, pad_id=0, pmi=PMI
+    )
+    for seed in range(3):
+        module, params = tiny.model_and_params(CONFIGS["1.1"], seed=seed)
+        result = pmi(module, params, config, seed)
+        keys = copy_keys(row_keys(seed, jnp.arange(len(INPUTS))), 2)
+        for row in range(0, 10, 3):
+            model, tokens = pmi_model(module, params, row // 2, config), ()
+            while len(tokens) < LENGTH and 7 not in tokens:
+                key = folded(keys[row], len(tokens))[None]
+                scores = jnp.asarray(model(tokens)[0], jnp.float32)[None]
+                tokens += (int(picked(scores, config, key)[0]),)
+            found = np.asarray(result.tokens)[row // 2, row % 2]
+            np.testing.assert_array_equal(found[: len(tokens)], tokens)
+            assert not found[len(tokens) :].any()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"num_beams": 4, "num_return": 4}, {"temperature": 1.0, "num_return": 3}]
+)
+def test_pmi_with_alpha_0_and_p_1_is_the_plain_search(options):
+    module, params = tiny.model_and_params(CONFIGS["1.1"])
+    config = DecodingConfig(max_length=LENGTH, pmi=PMIConfig(0.0, 1.0), **options)
+    plain = DecodingConfig(max_length=LENGTH, **options)
+    keys = row_keys(0, jnp.arange(len(INPUTS)))
+    expected = generated(module, params, INPUTS, keys, plain)
+    found = pmi(module, params, config)
+    np.testing.assert_array_equal(found.tokens, expected.tokens)
+    np.testing.assert_allclose(found.score, expected.score, rtol=1e-5)
+
+
+def test_several_samples_begin_with_the_one_alone():
+    module, params = tiny.model_and_params(CONFIGS["prompts"])
+    keys = row_keys(2, jnp.arange(len(INPUTS)))
+    one, three = (
+        generated(
+            module,
+            params,
+            INPUTS,
+            keys,
+            DecodingConfig(max_length=LENGTH, temperature=1.0, num_return=n),
+        )
+        for n in (1, 3)
+    )
+    np.testing.assert_array_equal(three.tokens[:, 0], one.tokens)
+    assert np.any(three.tokens[:, 1] != one.tokens)
+
+
+def test_only_the_decoders_cache_is_repeated():
+    module, params = tiny.model_and_params(CONFIGS["scanned"])
+    model = jax.eval_shape(lambda: prefill(module, params, INPUTS, LENGTH, 3)[1:3])
+    assert model[1].shape == (15,)
+    rows = {leaf.shape[-4] for leaf in jax.tree.leaves(model[0]) if leaf.ndim >= 4}
+    assert rows == {15}
+
+
+def test_pmi_decode_needs_both_inputs_and_its_config():
+    module, params = tiny.model_and_params(CONFIGS["1.1"])
+    keys = row_keys(0, jnp.arange(len(INPUTS)))
+    with pytest.raises(ConfigError, match="no inputs without the document"):
+        generate(module, params, INPUTS, keys, DecodingConfig(pmi=PMI))
+    with pytest.raises(ConfigError, match="pmi = None"):
+        generate_pmi(module, params, INPUTS, WITHOUT, keys, DecodingConfig())

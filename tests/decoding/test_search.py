@@ -2,44 +2,34 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from faith_jax.decoding.search import DecodingConfig, decode, keep_most_probable, next_tokens
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.search import copy_keys, decode, next_tokens
 from faith_jax.errors import ConfigError
+from faith_jax.types import StepScores
+from tests.decoding.toy import chain, table
 
 VOCAB = 7
 
 
-def chain_step(transition):
-    """A model whose next token depends on the last one only: logits = transition[last]."""
-    transition = jnp.asarray(transition, jnp.float32)
+def config_of(**options):
+    return DecodingConfig(**options).for_model(eos_id=1, pad_id=0)
 
-    def step(tokens, cache):
-        return transition[tokens], cache + 1
 
-    return step
+def decoded(transition, examples, config, seed=0):
+    """Decodes with a model whose next token depends on the last one only."""
+    return decode(chain(transition, examples * config.copies), keys(examples, seed), config)
 
 
 def keys(count, seed=0):
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(seed), jnp.arange(count))
 
 
-def brute_force_nucleus(probabilities, top_p):
-    kept, total = set(), 0.0
-    for token in sorted(range(len(probabilities)), key=lambda t: (-probabilities[t], t)):
-        if total >= top_p:
-            break
-        kept.add(token)
-        total += probabilities[token]
-    return kept
-
-
 def test_greedy_follows_the_largest_logit_and_pads_behind_the_end():
     # 0 -> 3 -> 5 -> 1 (end)
     transition = np.zeros((VOCAB, VOCAB))
     transition[0, 3] = transition[3, 5] = transition[5, 1] = 2.0
-    result = decode(chain_step(transition), jnp.int32(0), keys(2), DecodingConfig(max_length=6))
+    result = decoded(transition, 2, config_of(max_length=6))
     np.testing.assert_array_equal(result.tokens, [[3, 5, 1, 0, 0, 0]] * 2)
     np.testing.assert_array_equal(result.length, [3, 3])
     # Each step: one logit of 2 among seven, the others 0.
@@ -50,7 +40,7 @@ def test_greedy_follows_the_largest_logit_and_pads_behind_the_end():
 def test_rows_that_never_end_have_the_full_length():
     transition = np.zeros((VOCAB, VOCAB))
     transition[:, 4] = 1.0
-    result = decode(chain_step(transition), jnp.int32(0), keys(1), DecodingConfig(max_length=4))
+    result = decoded(transition, 1, config_of(max_length=4))
     np.testing.assert_array_equal(result.tokens, [[4, 4, 4, 4]])
     assert int(result.length[0]) == 4
 
@@ -60,45 +50,22 @@ def test_the_loop_stops_when_every_row_has_ended():
     transition[:, 1] = 5.0
 
     steps = []
+    model = chain(transition, 3)
 
     def step(tokens, cache):
         jax.debug.callback(lambda: steps.append(1))
-        return jnp.asarray(transition, jnp.float32)[tokens], cache
+        return model.step(tokens, cache)
 
-    decode(step, jnp.int32(0), keys(3), DecodingConfig(max_length=50)).tokens.block_until_ready()
+    decode(model._replace(step=step), keys(3), config_of(max_length=50)).tokens.block_until_ready()
     jax.effects_barrier()
     assert len(steps) == 1
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    # Thousandths: logits that differ by less may have equal probabilities, which tie otherwise.
-    st.lists(st.integers(-4000, 4000), min_size=VOCAB, max_size=VOCAB),
-    st.floats(0.05, 0.99),
-)
-def test_nucleus_is_the_smallest_set_that_sums_to_p(logits, top_p):
-    logits = np.asarray(logits, np.float32) / 1000
-    probabilities = np.asarray(jax.nn.softmax(logits), np.float64)
-    sums = np.cumsum(np.sort(probabilities)[::-1])
-    if np.any(np.abs(sums - top_p) < 1e-5):
-        return  # on the edge float32 and float64 may differ by a token
-    kept = np.flatnonzero(np.isfinite(keep_most_probable(jnp.asarray(logits)[None], 0, top_p)[0]))
-    assert set(kept) == brute_force_nucleus(probabilities, top_p)
-
-
-@pytest.mark.parametrize("top_k", [1, 3, VOCAB, VOCAB + 5])
-def test_top_k_keeps_exactly_k_even_with_ties(top_k):
-    logits = jnp.zeros((2, VOCAB))
-    kept = np.isfinite(keep_most_probable(logits, top_k, 1.0))
-    expected = np.arange(VOCAB) < top_k
-    np.testing.assert_array_equal(kept, [expected, expected])
 
 
 def test_sampling_has_the_models_distribution():
     logits = jnp.log(jnp.asarray([0.5, 0.3, 0.2]))
     count = 20_000
     drawn = next_tokens(
-        jnp.broadcast_to(logits, (count, 3)), DecodingConfig(temperature=1.0), keys(count)
+        jnp.broadcast_to(logits, (count, 3)), config_of(temperature=1.0), keys(count)
     )
     shares = np.bincount(np.asarray(drawn), minlength=3) / count
     # Four standard errors of a share of 0.5 are 0.014.
@@ -108,7 +75,7 @@ def test_sampling_has_the_models_distribution():
 def test_temperature_sharpens_as_division_of_logits():
     logits = jnp.log(jnp.asarray([0.6, 0.4]))
     count = 20_000
-    config = DecodingConfig(temperature=0.5)
+    config = config_of(temperature=0.5)
     drawn = next_tokens(jnp.broadcast_to(logits, (count, 2)), config, keys(count))
     # Squared and normalised: 0.36 / (0.36 + 0.16).
     np.testing.assert_allclose(np.mean(np.asarray(drawn) == 0), 0.36 / 0.52, atol=0.015)
@@ -116,28 +83,128 @@ def test_temperature_sharpens_as_division_of_logits():
 
 def test_a_rows_sample_does_not_depend_on_its_batch():
     transition = np.random.default_rng(0).normal(size=(VOCAB, VOCAB))
-    config = DecodingConfig(max_length=12, temperature=1.0, top_p=0.9, eos_id=6)
-    together = decode(chain_step(transition), jnp.int32(0), keys(5), config)
+    config = config_of(max_length=12, temperature=1.0, top_p=0.9, eos_id=6)
+    together = decoded(transition, 5, config)
     for row in range(5):
-        alone = decode(chain_step(transition), jnp.int32(0), keys(5)[row : row + 1], config)
+        alone = decode(chain(transition, 1), keys(5)[row : row + 1], config)
         np.testing.assert_array_equal(alone.tokens[0], together.tokens[row])
         np.testing.assert_allclose(alone.log_prob[0], together.log_prob[row], rtol=1e-6)
 
 
 def test_log_prob_is_the_models_own_whatever_the_sampling():
     transition = np.random.default_rng(1).normal(size=(VOCAB, VOCAB))
-    config = DecodingConfig(max_length=5, temperature=0.3, top_k=2, eos_id=99)
-    result = decode(chain_step(transition), jnp.int32(0), keys(3), config)
+    config = config_of(max_length=5, temperature=0.3, top_k=2, eos_id=99)
+    result = decoded(transition, 3, config)
     log_probs = np.asarray(jax.nn.log_softmax(jnp.asarray(transition, jnp.float32)))
     for tokens, found in zip(np.asarray(result.tokens), result.log_prob, strict=True):
         previous = [0, *tokens[:-1]]
         np.testing.assert_allclose(found, log_probs[previous, tokens].sum(), rtol=1e-5)
+    np.testing.assert_array_equal(result.score, result.log_prob)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("max_length", 0), ("temperature", -1.0), ("top_k", -1), ("top_p", 0.0), ("top_p", 1.5)],
-)
-def test_settings_out_of_range_are_errors_that_name_them(field, value):
-    with pytest.raises(ConfigError, match=rf"{field} = {value}"):
-        DecodingConfig(**{field: value})
+def test_several_end_tokens_end_a_row():
+    # 0 -> 3 -> 5 -> 1; 5 ends too.
+    transition = np.zeros((VOCAB, VOCAB))
+    transition[0, 3] = transition[3, 5] = transition[5, 1] = 2.0
+    result = decoded(transition, 1, config_of(max_length=6, eos_id=(1, 5)))
+    np.testing.assert_array_equal(result.tokens, [[3, 5, 0, 0, 0, 0]])
+    np.testing.assert_array_equal(result.length, [2])
+
+
+def test_a_row_that_is_padded_with_its_end_token_keeps_its_length():
+    transition = np.zeros((VOCAB, VOCAB))
+    transition[0, 3] = transition[3, 1] = 2.0
+    result = decoded(transition, 1, config_of(max_length=5, pad_id=1))
+    # The start token is the model's, not the padding.
+    np.testing.assert_array_equal(result.tokens, [[3, 1, 1, 1, 1]])
+    np.testing.assert_array_equal(result.length, [2])
+
+
+@pytest.mark.parametrize(("min_length", "length"), [(0, 1), (1, 1), (2, 2), (4, 4)])
+def test_no_row_ends_before_the_minimum_length(min_length, length):
+    transition = np.zeros((VOCAB, VOCAB))
+    transition[:, 1], transition[:, 4] = 2.0, 1.0
+    result = decoded(transition, 1, config_of(max_length=6, min_length=min_length))
+    expected = [4] * (length - 1) + [1] + [0] * (6 - length)
+    np.testing.assert_array_equal(result.tokens, [expected])
+    np.testing.assert_array_equal(result.length, [length])
+    log_probs = np.asarray(jax.nn.log_softmax(jnp.asarray(transition[0])))
+    expected = (length - 1) * log_probs[4] + log_probs[1]
+    np.testing.assert_allclose(result.log_prob, [expected], rtol=1e-5)
+
+
+def test_where_only_the_end_may_be_chosen_too_early_the_models_next_best_token_is():
+    log_probs = np.log(np.float32([0.05, 0.6, 0.05, 0.2, 0.1]))
+    only_end = np.where(np.arange(5) == 1, 0.0, -np.inf)
+    model = chain(np.tile(log_probs, (5, 1)), 1)
+    scores = jnp.asarray(only_end, jnp.float32)[None]
+
+    def step(tokens, cache):
+        scored, cache = model.step(tokens, cache)
+        return StepScores(scores, scored.log_probs), cache
+
+    result = decode(model._replace(step=step), keys(1), config_of(max_length=4, min_length=3))
+    np.testing.assert_array_equal(result.tokens, [[3, 3, 1, 0]])
+    np.testing.assert_allclose(result.log_prob, [2 * log_probs[3] + log_probs[1]], rtol=1e-6)
+    np.testing.assert_allclose(result.score, [2 * log_probs[3]], rtol=1e-6)
+
+
+def test_nothing_impossible_is_sampled_and_a_row_without_choice_ends():
+    # 0 -> 2 or 3; 2 -> 4; 3 -> nothing.
+    impossible = np.full((VOCAB, VOCAB), -np.inf)
+    impossible[0, [2, 3]] = impossible[2, 4] = impossible[4, 4] = 0.0
+    model = chain(impossible, 40)
+
+    def step(tokens, cache):
+        scored, cache = model.step(tokens, cache)
+        # The softmax of nothing is not a number.
+        return StepScores(*(jnp.where(jnp.isnan(x), -jnp.inf, x) for x in scored)), cache
+
+    config = config_of(max_length=3, temperature=1.0)
+    result = decode(model._replace(step=step), keys(40), config)
+    found = {tuple(row) for row in np.asarray(result.tokens).tolist()}
+    assert found == {(2, 4, 4), (3, 0, 0)}
+    stuck = np.asarray(result.tokens)[:, 0] == 3
+    np.testing.assert_array_equal(result.length, np.where(stuck, 1, 3))
+    np.testing.assert_allclose(result.score, np.where(stuck, -np.inf, np.log(0.5)), rtol=1e-6)
+
+
+def test_several_samples_of_an_example_do_not_depend_on_its_batch():
+    transition = np.random.default_rng(2).normal(size=(VOCAB, VOCAB))
+    options = {"max_length": 8, "temperature": 1.0, "eos_id": 6}
+    together = decoded(transition, 4, config_of(num_return=3, **options))
+    assert together.tokens.shape == (4, 3, 8)
+    assert together.log_prob.shape == together.length.shape == together.score.shape == (4, 3)
+    one = decoded(transition, 4, config_of(**options))
+    np.testing.assert_array_equal(together.tokens[:, 0], one.tokens)
+    assert len({row.tobytes() for row in np.asarray(together.tokens).reshape(12, 8)}) > 10
+    for example in range(4):
+        config = config_of(num_return=3, **options)
+        alone = decode(chain(transition, 3), keys(4)[example : example + 1], config)
+        np.testing.assert_array_equal(alone.tokens[0], together.tokens[example])
+    more = decoded(transition, 4, config_of(num_return=5, **options))
+    np.testing.assert_array_equal(more.tokens[:, :3], together.tokens)
+
+
+def test_copies_have_keys_of_their_own():
+    found = jax.random.key_data(copy_keys(keys(6), 4))
+    assert len(np.unique(np.asarray(found), axis=0)) == 24
+
+
+def test_a_step_function_may_look_at_its_whole_history():
+    logits = np.random.default_rng(5).normal(size=(3, VOCAB, VOCAB)).astype(np.float32)
+    result = decode(table(logits, 2), keys(2), config_of(max_length=3, eos_id=-1))
+    last, total = 0, 0.0
+    log_probs = np.asarray(jax.nn.log_softmax(jnp.asarray(logits)))
+    for position, token in enumerate(np.asarray(result.tokens)[1]):
+        assert token == logits[position, last].argmax()
+        total += log_probs[position, last, token]
+        last = token
+    np.testing.assert_allclose(result.log_prob, [total] * 2, rtol=1e-5)
+
+
+def test_end_and_padding_tokens_must_be_known():
+    with pytest.raises(ConfigError, match="eos_id = None; expected token ids: call for_model"):
+        decode(chain(np.zeros((3, 3)), 1), keys(1), DecodingConfig(max_length=2, pad_id=0))
+    with pytest.raises(ConfigError, match="pad_id = None"):
+        decode(chain(np.zeros((3, 3)), 1), keys(1), DecodingConfig(max_length=2, eos_id=1))

@@ -1,0 +1,180 @@
+"""Beam search, as one compiled loop of static shapes over a step function.
+
+Each example has `num_beams` = K live beams and a set of at most K finished hypotheses. At each
+step:
+
+1. Every live beam is continued by every token, and the best max(2, 1 + end tokens) * K of these
+   candidates are taken, by their sums of scores. So at least K of them do not end.
+2. A candidate finishes if it ends with an end token or is `max_length` long, and is among the
+   best K candidates; one that ends below rank K is dropped. A finished hypothesis is ranked by
+   sum of scores / length**length_penalty, the end token counted, and the K best of the old and
+   the new ones are kept.
+3. The best K candidates that do not end live on; the cache is reordered after them.
+
+An example is closed, and its hypotheses stay as they are, as soon as
+
+- `early_stopping=True`: K hypotheses have finished;
+- `early_stopping=False`: K have finished, and the best live beam, were it to end now with the sum
+  it has, would not be ranked above the worst of them;
+- `early_stopping="never"`: as False, but where length_penalty > 0 the live beam's sum is divided
+  by max_length**length_penalty, the best that it could come to.
+
+The rules for False and "never" take scores for what can only fall, which is so for
+log-probabilities; PMI-Decode's scores may be positive, and the search may then close before the
+best hypothesis is found. The loop ends when all examples are closed or at `max_length`.
+These are the rules of Hugging Face's beam search, whose `max_new_tokens` is `max_length` here,
+except that a beam with a score of -inf is no beam: it never finishes and never counts.
+
+Equal scores are ranked by the number of the candidate, the smaller first: older hypotheses before
+newer ones, better beams before worse ones, then by token id.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end, suppress_end
+from faith_jax.types import Array, PyTree, StepScores
+
+
+class _Beams(NamedTuple):
+    """Hypotheses of each example, best first; those with a score of -inf are none."""
+
+    tokens: Array  # int32 [batch, beams, max_length]
+    score: Array  # float32 [batch, beams], sums while live, length-penalised when finished
+    log_prob: Array  # float32 [batch, beams]
+    length: Array  # int32 [batch, beams]
+
+    def take(self, index: Array) -> "_Beams":
+        """Gathers by int32 [batch, new beams]."""
+        return jax.vmap(lambda beams, i: jax.tree.map(lambda x: x[i], beams))(self, index)
+
+
+class _State(NamedTuple):
+    position: Array  # int32 scalar, tokens decoded so far
+    last: Array  # int32 [batch, beams], the tokens to feed
+    live: _Beams
+    finished: _Beams
+    open: Array  # boolean [batch], whether finished hypotheses may still change
+    cache: PyTree
+
+
+def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
+    """Searches the responses with the highest sums of scores, by the rules above.
+
+    Args:
+      prefilled: a model with batch * num_beams rows, alike within an example.
+      config: width, penalty and rules; its end and padding tokens are set.
+
+    Returns:
+      The `num_return` best hypotheses of each example, best first. Where fewer exist (all else
+      has a probability of 0), the missing ones have no tokens, and scores of -inf.
+    """
+    beams = config.num_beams
+    last = prefilled.first_tokens.reshape(-1, beams)
+    batch = last.shape[0]
+    none = _Beams(
+        tokens=jnp.full((batch, beams, config.max_length), config.padding, jnp.int32),
+        score=jnp.full((batch, beams), -jnp.inf, jnp.float32),
+        log_prob=jnp.full((batch, beams), -jnp.inf, jnp.float32),
+        length=jnp.zeros((batch, beams), jnp.int32),
+    )
+    # All rows of an example are alike at first: only its first beam lives.
+    live = none._replace(score=none.score.at[:, 0].set(0), log_prob=none.log_prob.at[:, 0].set(0))
+
+    def unfinished(state: _State) -> Array:
+        return (state.position < config.max_length) & jnp.any(state.open)
+
+    def advance(state: _State) -> _State:
+        scored, cache = prefilled.step(state.last.reshape(-1), state.cache)
+        scored = scored._replace(scores=suppress_end(scored, state.position, config))
+        candidates, parents = _continue(state.live, scored, state.position, config)
+        length = state.position + 1
+        last = jax.lax.dynamic_index_in_dim(candidates.tokens, state.position, 2, keepdims=False)
+        ends = is_end(last, config) | (length == config.max_length)
+        finished = _finish(state, candidates, ends, config)
+        _, survivors = jax.lax.top_k(jnp.where(ends, -jnp.inf, candidates.score), beams)
+        live = candidates.take(survivors)
+        # Where too few candidates survive, their places are taken by ended ones: no beams.
+        dead = jnp.take_along_axis(ends, survivors, axis=1)
+        live = live._replace(score=jnp.where(dead, -jnp.inf, live.score))
+        parents = jnp.take_along_axis(parents, survivors, axis=1)
+        rows = parents + beams * jnp.arange(batch)[:, None]
+        return _State(
+            position=length,
+            last=jnp.take_along_axis(last, survivors, axis=1),
+            live=live,
+            finished=finished,
+            open=state.open & _may_improve(live, finished, length, config),
+            cache=prefilled.reorder(cache, rows.reshape(-1)),
+        )
+
+    start = _State(jnp.int32(0), last, live, none, jnp.ones((batch,), bool), prefilled.cache)
+    best = jax.lax.while_loop(unfinished, advance, start).finished
+    best = jax.tree.map(lambda x: x[:, : config.num_return], best)
+    if config.num_return == 1:
+        best = jax.tree.map(lambda x: x[:, 0], best)
+    return DecodingResult(best.tokens, best.log_prob, best.length, best.score)
+
+
+def _continue(
+    live: _Beams, scored: StepScores, position: Array, config: DecodingConfig
+) -> tuple[_Beams, Array]:
+    """Returns the best candidates, and int32 [batch, candidates], the beams they continue."""
+    batch, beams = live.score.shape
+    vocab = scored.scores.shape[-1]
+    count = min(max(2, 1 + len(config.end_ids)) * beams, beams * vocab)
+    sums = live.score[:, :, None] + scored.scores.reshape(batch, beams, vocab)
+    score, index = jax.lax.top_k(sums.reshape(batch, -1), count)
+    parents, tokens = index // vocab, index % vocab
+    log_probs = scored.log_probs.reshape(batch, -1)
+    candidates = live.take(parents)
+    return (
+        _Beams(
+            tokens=jax.lax.dynamic_update_slice(
+                candidates.tokens, tokens[:, :, None].astype(jnp.int32), (0, 0, position)
+            ),
+            score=score,
+            log_prob=candidates.log_prob + jnp.take_along_axis(log_probs, index, axis=1),
+            length=jnp.full((batch, count), position + 1, jnp.int32),
+        ),
+        parents,
+    )
+
+
+def _finish(state: _State, candidates: _Beams, ends: Array, config: DecodingConfig) -> _Beams:
+    """Returns the best finished hypotheses, with those of the candidates that now end."""
+    beams = config.num_beams
+    new = jax.tree.map(lambda x: x[:, :beams], candidates)
+    allowed = ends[:, :beams] & state.open[:, None]
+    ranked = new.score / _penalty(state.position + 1, config)
+    new = new._replace(score=jnp.where(allowed, ranked, -jnp.inf))
+    both = jax.tree.map(lambda old, n: jnp.concatenate([old, n], axis=1), state.finished, new)
+    _, best = jax.lax.top_k(both.score, beams)
+    found = both.take(best)
+    # What has not finished leaves nothing behind.
+    real = found.score > -jnp.inf
+    return _Beams(
+        tokens=jnp.where(real[:, :, None], found.tokens, config.padding),
+        score=found.score,
+        log_prob=jnp.where(real, found.log_prob, -jnp.inf),
+        length=jnp.where(real, found.length, 0),
+    )
+
+
+def _may_improve(live: _Beams, finished: _Beams, length: Array, config: DecodingConfig) -> Array:
+    """Returns boolean [batch]: whether a live beam may yet be ranked above a finished one."""
+    if config.early_stopping == "never" and config.length_penalty > 0:
+        length = jnp.int32(config.max_length)
+    best = live.score[:, 0] / _penalty(length, config)
+    worst = jnp.min(finished.score, axis=1)
+    improving = best > worst
+    if config.early_stopping is True:
+        improving &= worst == -jnp.inf
+    return improving
+
+
+def _penalty(length: Array, config: DecodingConfig) -> Array:
+    return length.astype(jnp.float32) ** config.length_penalty

@@ -1,0 +1,163 @@
+"""How a response is decoded, as one frozen and hashable configuration."""
+
+import dataclasses
+import math
+from typing import Any, Literal
+
+from faith_jax.errors import ConfigError
+
+
+def _is_integer(value: Any, low: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= low
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _require(holds: bool, name: str, value: Any, expected: str) -> None:
+    if not holds:
+        raise ConfigError(f"decoding: {name} = {value!r}; expected {expected}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class PMIConfig:
+    """PMI-Decode: how much the document's influence on each token counts (see `decoding.pmi`).
+
+    Attributes:
+      alpha: weight of the pointwise mutual information of token and document, 0 or more; the
+        log-likelihood has weight 1 - alpha.
+      p: only the smallest set of tokens whose probability with the document sums to at least
+        this may be chosen, in (0, 1]; 1 = all tokens.
+
+    Reference: Nandwani 2023, section 4.2 and equation (9).
+    """
+
+    alpha: float = 0.25
+    p: float = 0.6
+
+    def __post_init__(self):
+        valid = _is_real(self.alpha) and self.alpha >= 0
+        _require(valid, "pmi.alpha", self.alpha, "0 or a larger number")
+        _require(_is_real(self.p) and 0 < self.p <= 1, "pmi.p", self.p, "a probability in (0, 1]")
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodingConfig:
+    """How the next token is picked: greedy search, sampling (temperature > 0) or beam search.
+
+    Attributes:
+      max_length: tokens decoded at most, the end token included.
+      temperature: scores are divided by it before sampling; 0 = no sampling.
+      top_k: sample from the k best tokens only; 0 = from all.
+      top_p: sample from the nucleus only: the smallest set of most probable tokens whose
+        probability sums to at least this (Holtzman 2020). It follows temperature and top_k.
+      eos_id: the token that ends a response, or several; None = the model's.
+      pad_id: what fills a row behind its end; None = the model's.
+      num_beams: width of the beam search; 1 = none.
+      length_penalty: a beam is ranked by its sum of scores / length**length_penalty; the length
+        counts the end token. 0 = plain sums; above 0 longer responses gain.
+      early_stopping: when beam search stops, see `decoding.beam`: False, True or "never".
+      min_length: tokens of a response at least, the end token included; 0 = no limit.
+      num_return: responses of each example: the best beams, or that many samples.
+      pmi: the choice by PMI-Decode; None = by the model's probabilities.
+    """
+
+    max_length: int = 64
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    eos_id: int | tuple[int, ...] | None = None
+    pad_id: int | None = None
+    num_beams: int = 1
+    length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = False
+    min_length: int = 0
+    num_return: int = 1
+    pmi: PMIConfig | None = None
+
+    def __post_init__(self):
+        if isinstance(self.eos_id, list):
+            object.__setattr__(self, "eos_id", tuple(self.eos_id))
+        checks = {
+            "max_length": (_is_integer(self.max_length, 1), "a positive number of tokens"),
+            "temperature": (_is_real(self.temperature) and self.temperature >= 0, "0 or more"),
+            "top_k": (_is_integer(self.top_k, 0), "0 (all tokens) or more"),
+            "top_p": (_is_real(self.top_p) and 0 < self.top_p <= 1, "a probability in (0, 1]"),
+            "eos_id": (self._eos_id_is_valid(), "a token id, several, or None (the model's)"),
+            "pad_id": (
+                self.pad_id is None or _is_integer(self.pad_id, 0),
+                "a token id or None (the model's)",
+            ),
+            "num_beams": (_is_integer(self.num_beams, 1), "a positive number of beams"),
+            "length_penalty": (_is_real(self.length_penalty), "a number"),
+            "early_stopping": (
+                isinstance(self.early_stopping, bool) or self.early_stopping == "never",
+                'False, True or "never"',
+            ),
+            "min_length": (
+                _is_integer(self.min_length, 0) and self.min_length <= self.max_length,
+                f"0 to max_length = {self.max_length}",
+            ),
+            "num_return": (_is_integer(self.num_return, 1), "a positive number of responses"),
+            "pmi": (self.pmi is None or isinstance(self.pmi, PMIConfig), "a PMIConfig or None"),
+        }
+        for name, (holds, expected) in checks.items():
+            _require(holds, name, getattr(self, name), expected)
+        self._check_search()
+
+    def _eos_id_is_valid(self) -> bool:
+        ids = self.eos_id if isinstance(self.eos_id, tuple) else (self.eos_id,)
+        # A negative id never occurs: such a row never ends.
+        integers = all(_is_integer(i, -1) for i in ids)
+        return self.eos_id is None or (bool(ids) and integers)
+
+    def _check_search(self) -> None:
+        """Refuses settings that contradict each other, each with the way out."""
+        if self.num_beams > 1:
+            beams = f"with num_beams = {self.num_beams}: beams are searched, not sampled"
+            _require(self.temperature == 0, "temperature", self.temperature, f"0 {beams}")
+            _require(self.top_k == 0, "top_k", self.top_k, f"0 {beams}")
+            _require(self.top_p == 1, "top_p", self.top_p, f"1.0 {beams}")
+            most = f"at most num_beams = {self.num_beams}"
+            _require(self.num_return <= self.num_beams, "num_return", self.num_return, most)
+        elif self.temperature == 0:
+            alone = "1 in greedy search, which finds one response; set temperature or num_beams"
+            _require(self.num_return == 1, "num_return", self.num_return, alone)
+
+    @property
+    def copies(self) -> int:
+        """Rows of the model that search for the responses of one example."""
+        return self.num_beams if self.num_beams > 1 else self.num_return
+
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """The end tokens, in their order.
+
+        Raises:
+          ConfigError: where they are still the model's (see `for_model`).
+        """
+        if self.eos_id is None:
+            raise ConfigError("decoding: eos_id = None; expected token ids: call for_model first.")
+        return self.eos_id if isinstance(self.eos_id, tuple) else (self.eos_id,)
+
+    @property
+    def padding(self) -> int:
+        """The token that fills rows behind their end; raises as `end_ids`."""
+        if self.pad_id is None:
+            raise ConfigError("decoding: pad_id = None; expected a token id: call for_model first.")
+        return self.pad_id
+
+    def for_model(self, eos_id: int | tuple[int, ...], pad_id: int) -> "DecodingConfig":
+        """Returns a copy whose end and padding tokens are a model's where they were None.
+
+        Args:
+          eos_id: the model's end token or tokens.
+          pad_id: its padding; where it has none (below 0), the first end token pads.
+        """
+        ends = eos_id if self.eos_id is None else self.eos_id
+        if pad_id < 0:
+            pad_id = max(0, ends[0] if isinstance(ends, tuple) else ends)
+        return dataclasses.replace(
+            self, eos_id=ends, pad_id=pad_id if self.pad_id is None else self.pad_id
+        )

@@ -1,0 +1,226 @@
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from faith_jax.decoding.beam import beam_search
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.types import StepScores
+from tests.decoding import reference
+from tests.decoding.toy import chain, hashed_logits, history_model, table
+
+RULES = [False, True, "never"]
+
+
+def config_of(**options):
+    return DecodingConfig(**options).for_model(eos_id=1, pad_id=0)
+
+
+def padded(tokens, length):
+    return [*tokens, *[0] * (length - len(tokens))]
+
+
+def assert_same(result, example, expected, config, atol=2e-5):
+    """Compares the n-best list of an example with hypotheses of the reference."""
+    shape = (-1, config.num_return)
+    tokens = np.asarray(result.tokens).reshape(*shape, config.max_length)[example]
+    expected = expected[: config.num_return]
+    np.testing.assert_array_equal(
+        tokens[: len(expected)], [padded(h.tokens, config.max_length) for h in expected]
+    )
+    for name in ("score", "log_prob"):
+        found = np.asarray(getattr(result, name)).reshape(shape)[example]
+        wanted = [getattr(h, name) for h in expected]
+        np.testing.assert_allclose(found[: len(expected)], wanted, atol=atol, rtol=1e-5)
+        assert np.all(found[len(expected) :] == -np.inf)
+    lengths = np.asarray(result.length).reshape(shape)[example]
+    missing = config.num_return - len(expected)
+    np.testing.assert_array_equal(lengths, [len(h.tokens) for h in expected] + [0] * missing)
+    assert not tokens[len(expected) :].any()
+
+
+def exhaustive(logits, config):
+    """Returns all hypotheses of a table of logits [positions, vocab, vocab], best first."""
+    vocab, found = logits.shape[-1], []
+    for tokens in itertools.product(range(vocab), repeat=config.max_length):
+        ends = [i for i, t in enumerate(tokens) if t in config.end_ids]
+        tokens = tokens[: ends[0] + 1] if ends else tokens
+        previous = (0, *tokens)
+        total = sum(reference.log_softmax(logits[i, previous[i]])[t] for i, t in enumerate(tokens))
+        if len(tokens) >= config.min_length:
+            score = reference.penalised(total, len(tokens), config.length_penalty)
+            found.append(reference.Hypothesis(tokens, score, total))
+    return sorted(set(found), key=lambda h: -h.score)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("penalty", [0.0, 0.7, 1.5, -0.5])
+def test_a_beam_as_wide_as_all_sequences_finds_what_enumeration_finds(rule, penalty):
+    vocab, depth = 3, 4
+    rng = np.random.default_rng(0)
+    width = vocab**depth
+    config = config_of(
+        max_length=depth,
+        num_beams=width,
+        num_return=20,
+        length_penalty=penalty,
+        early_stopping=rule,
+        min_length=2,
+    )
+    logits = rng.normal(size=(2, depth, vocab, vocab)) * 2
+    result = beam_search(table(logits, 2 * width), config)
+    for example in range(2):
+        assert_same(result, example, exhaustive(logits[example], config)[:20], config)
+
+
+def random_model(seed, examples, width, vocab, length):
+    """A model over whole histories whose logits differ between examples, and its reference."""
+    rows = examples * width
+    base = history_model(
+        lambda history: hashed_logits(history, vocab, seed), rows, vocab, length + 1
+    )
+    # Examples differ in their first token.
+    first = jnp.repeat(jnp.arange(examples, dtype=jnp.int32), width)
+
+    @functools.cache
+    def scores(example, tokens):
+        history = np.full((1, length + 1), -1)
+        history[0, : len(tokens) + 1] = (example, *tokens)
+        log_probs = reference.log_softmax(np.asarray(hashed_logits(history, vocab, seed))[0])
+        return log_probs, log_probs
+
+    return base._replace(first_tokens=first), scores
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+@pytest.mark.parametrize("penalty", [0.0, 1.0, 2.0, -1.0])
+def test_beam_search_equals_the_plain_python_one(rule, width, penalty):
+    vocab, length, examples = 11, 7, 3
+    config = config_of(
+        max_length=length,
+        num_beams=width,
+        num_return=width,
+        length_penalty=penalty,
+        early_stopping=rule,
+        eos_id=(1, 4) if width % 2 else 1,
+        min_length=3 if penalty == 2.0 else 0,
+    )
+    model, scores = random_model(width * 7 + int(penalty), examples, width, vocab, length)
+    result = beam_search(model, config)
+    for example in range(examples):
+        expected = reference.beam_search(functools.partial(scores, example), config)
+        assert_same(result, example, expected, config)
+
+
+def test_the_rules_of_early_stopping_differ():
+    found = set()
+    for rule in RULES:
+        config = config_of(max_length=8, num_beams=2, early_stopping=rule, length_penalty=1.0)
+        texts = []
+        for seed in range(12):
+            model, scores = random_model(seed, 2, 2, 6, 8)
+            result = beam_search(model, config)
+            for example in range(2):
+                expected = reference.beam_search(functools.partial(scores, example), config)
+                assert_same(result, example, expected, config)
+            texts.append(np.asarray(result.tokens).tobytes())
+        found.add(tuple(texts))
+    assert len(found) == 3
+
+
+def test_a_wider_beam_finds_what_greedy_search_misses():
+    # 0 -> 2 (0.6) or 3 (0.4); 2 -> each of two with 0.5; 3 -> the end for sure.
+    probabilities = np.full((5, 5), 1e-9)
+    probabilities[0, [2, 3]] = 0.6, 0.4
+    probabilities[2, [2, 4]] = 0.5
+    probabilities[3, 1] = probabilities[4, 1] = 1.0
+    options = {"max_length": 3, "length_penalty": 0.0}
+    one = beam_search(chain(np.log(probabilities), 1), config_of(num_beams=1, **options))
+    two = beam_search(chain(np.log(probabilities), 2), config_of(num_beams=2, **options))
+    np.testing.assert_array_equal(two.tokens, [[3, 1, 0]])
+    np.testing.assert_allclose(two.log_prob, [np.log(0.4)], rtol=1e-5)
+    np.testing.assert_allclose(one.log_prob, [np.log(0.6 * 0.5 * 0.5)], rtol=1e-5)
+
+
+def test_equal_scores_are_ranked_by_beam_and_token():
+    config = config_of(max_length=2, num_beams=4, num_return=4, length_penalty=0.0)
+    result = beam_search(chain(np.zeros((5, 5)), 4), config)
+    # The end token's candidate is second of the first step; then ties go by beam and token.
+    np.testing.assert_array_equal(result.tokens, [[[1, 0], [0, 0], [0, 1], [0, 2]]])
+
+
+def test_the_length_penalty_decides_between_short_and_long():
+    # 0 -> the end (0.5) or 2 (0.5); 2 -> the end (0.9).
+    probabilities = np.full((3, 3), 1e-9)
+    probabilities[0, [1, 2]] = 0.5
+    probabilities[2, [1, 2]] = 0.9, 0.1
+    found = {}
+    for penalty in (0.0, 1.0):
+        config = config_of(max_length=4, num_beams=2, length_penalty=penalty)
+        found[penalty] = beam_search(chain(np.log(probabilities), 2), config)
+    np.testing.assert_array_equal(found[0.0].tokens, [[1, 0, 0, 0]])
+    np.testing.assert_allclose(found[0.0].score, [np.log(0.5)], rtol=1e-5)
+    long = np.log(0.5) + np.log(0.9)
+    np.testing.assert_array_equal(found[1.0].tokens[0, :2], [2, 1])
+    np.testing.assert_allclose(found[1.0].log_prob, [long], rtol=1e-5)
+    np.testing.assert_allclose(found[1.0].score, [long / 2], rtol=1e-5)
+
+
+def test_other_examples_of_the_batch_change_nothing():
+    logits = np.random.default_rng(8).normal(size=(4, 6, 9, 9)) * 2
+    config = config_of(max_length=6, num_beams=3, num_return=2)
+    together = beam_search(table(logits, 12), config)
+    for example in range(4):
+        alone = beam_search(table(logits[example], 3), config)
+        for one, many in zip(alone, together, strict=True):
+            np.testing.assert_allclose(one[0], many[example], rtol=1e-6)
+
+
+def test_impossible_hypotheses_are_none():
+    # Only 0 -> 2 -> end and 0 -> 2 -> 2 -> ... exist.
+    impossible = np.full((4, 4), -np.inf)
+    impossible[0, 2] = impossible[2, 1] = impossible[2, 2] = 0.0
+    model = chain(np.zeros((4, 4)), 4)
+
+    def step(tokens, cache):
+        scored, cache = model.step(tokens, cache)
+        return StepScores(jnp.asarray(impossible, jnp.float32)[tokens], scored.log_probs), cache
+
+    config = config_of(max_length=3, num_beams=4, num_return=4, early_stopping=True)
+    result = beam_search(model._replace(step=step), config)
+    np.testing.assert_array_equal(result.tokens, [[[2, 1, 0], [2, 2, 1], [2, 2, 2], [0, 0, 0]]])
+    np.testing.assert_array_equal(result.length, [[2, 3, 3, 0]])
+    np.testing.assert_array_equal(result.score, [[0, 0, 0, -np.inf]])
+    step_log_prob = -np.log(4)
+    np.testing.assert_allclose(
+        result.log_prob, [[2 * step_log_prob, 3 * step_log_prob, 3 * step_log_prob, -np.inf]]
+    )
+
+
+def test_the_loop_stops_when_every_example_is_closed():
+    probabilities = np.full((6, 6), 0.01)
+    probabilities[:, 1] = 0.95
+    steps = []
+    model = chain(np.log(probabilities), 6)
+
+    def step(tokens, cache):
+        jax.debug.callback(lambda: steps.append(1))
+        return model.step(tokens, cache)
+
+    config = config_of(max_length=40, num_beams=2, early_stopping=True)
+    beam_search(model._replace(step=step), config).tokens.block_until_ready()
+    jax.effects_barrier()
+    assert len(steps) == 2
+
+
+def test_it_compiles_with_the_config_static():
+    logits = np.random.default_rng(1).normal(size=(3, 5, 5))
+    config = config_of(max_length=5, num_beams=3)
+    run = jax.jit(lambda logits, c: beam_search(table(logits, 3), c), static_argnums=1)
+    compiled = run(logits, config)
+    for found, expected in zip(compiled, beam_search(table(logits, 3), config), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -1,0 +1,87 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faith_jax.decoding.nucleus import keep_most_probable
+
+VOCAB = 7
+
+
+def brute_force_nucleus(probabilities, top_p):
+    kept, total = set(), 0.0
+    for token in sorted(range(len(probabilities)), key=lambda t: (-probabilities[t], t)):
+        if total >= top_p:
+            break
+        kept.add(token)
+        total += probabilities[token]
+    return kept
+
+
+def kept_tokens(logits, top_k, top_p):
+    kept = np.asarray(keep_most_probable(jnp.asarray(logits)[None], top_k, top_p))[0]
+    np.testing.assert_array_equal(kept[np.isfinite(kept)], np.asarray(logits)[np.isfinite(kept)])
+    return set(np.flatnonzero(np.isfinite(kept)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    # Thousandths: logits that differ by less may have equal probabilities, which tie otherwise.
+    st.lists(st.integers(-4000, 4000), min_size=VOCAB, max_size=VOCAB),
+    st.floats(0.05, 0.99),
+)
+def test_nucleus_is_the_smallest_set_that_sums_to_p(logits, top_p):
+    logits = np.asarray(logits, np.float32) / 1000
+    probabilities = np.asarray(jax.nn.softmax(logits), np.float64)
+    sums = np.cumsum(np.sort(probabilities)[::-1])
+    if np.any(np.abs(sums - top_p) < 1e-5):
+        return  # on the edge float32 and float64 may differ by a token
+    assert kept_tokens(logits, 0, top_p) == brute_force_nucleus(probabilities, top_p)
+
+
+@pytest.mark.parametrize("spread", [0.01, 1.0, 8.0, 60.0])
+@pytest.mark.parametrize("top_p", [0.001, 0.6, 0.999])
+def test_nucleus_of_a_large_vocabulary(spread, top_p):
+    logits = np.random.default_rng(3).normal(size=(4, 5000)).astype(np.float32) * spread
+    kept = np.isfinite(np.asarray(keep_most_probable(jnp.asarray(logits), 0, top_p)))
+    exact = np.exp(logits - logits.max(-1, keepdims=True), dtype=np.float64)
+    exact /= exact.sum(-1, keepdims=True)
+    for row, inside in zip(exact, kept, strict=True):
+        order = np.argsort(-row, kind="stable")
+        count = inside.sum()
+        assert inside[order[:count]].all()  # the most probable ones
+        # Enough, and none too many, as far as float32 sums of 5,000 tokens are exact.
+        assert row[inside].sum() > top_p - 1e-5
+        assert row[inside].sum() - row[order[count - 1]] < top_p + 1e-5
+
+
+def test_ties_at_the_edge_of_the_nucleus_go_by_id():
+    # Probabilities 0.4 and six times 0.1.
+    logits = np.log(np.float32([0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.1]))
+    assert kept_tokens(logits, 0, 0.55) == {0, 1, 2}
+    assert kept_tokens(logits, 0, 0.75) == {0, 1, 2, 3, 4}
+    assert kept_tokens(np.zeros(7, np.float32), 0, 0.5) == {0, 1, 2, 3}
+
+
+def test_the_nucleus_follows_top_k():
+    # Of the three best 0.5, 0.3, 0.1 have 5/9, 3/9 and 1/9.
+    logits = np.log(np.float32([0.06, 0.1, 0.3, 0.5, 0.04]))
+    assert kept_tokens(logits, 3, 0.5) == {3}
+    assert kept_tokens(logits, 3, 0.6) == {2, 3}
+    assert kept_tokens(logits, 3, 0.9) == {1, 2, 3}
+
+
+def test_impossible_tokens_are_never_kept():
+    logits = np.float32([-np.inf, 1.0, -np.inf, 0.0])
+    assert kept_tokens(logits, 0, 0.9999999) == {1, 3}
+    assert kept_tokens(logits, 3, 1.0) == {1, 3}
+
+
+@pytest.mark.parametrize("top_k", [1, 3, VOCAB, VOCAB + 5])
+def test_top_k_keeps_exactly_k_even_with_ties(top_k):
+    logits = jnp.zeros((2, VOCAB))
+    kept = np.isfinite(keep_most_probable(logits, top_k, 1.0))
+    expected = np.arange(VOCAB) < top_k
+    np.testing.assert_array_equal(kept, [expected, expected])

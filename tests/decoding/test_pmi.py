@@ -1,0 +1,158 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.decoding.pmi import pmi_decode, pmi_scores
+from faith_jax.decoding.search import decode
+from tests.decoding import reference
+from tests.decoding.test_beam import assert_same
+from tests.decoding.toy import hashed_logits, history_model
+
+VOCAB, LENGTH, EXAMPLES = 9, 6, 3
+SEARCHES = {
+    "greedy": {},
+    "beam": {"num_beams": 3, "num_return": 3},
+    "sampling": {"temperature": 0.8, "top_p": 0.9, "num_return": 2},
+}
+# First tokens of the examples with and without the document: that is all the document there is.
+WITH, WITHOUT = np.arange(EXAMPLES), np.arange(EXAMPLES) + EXAMPLES
+
+
+def config_of(alpha=0.25, p=0.6, **options):
+    config = DecodingConfig(max_length=LENGTH, pmi=PMIConfig(alpha, p), **options)
+    return config.for_model(eos_id=1, pad_id=0)
+
+
+def keys():
+    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(0), jnp.arange(EXAMPLES))
+
+
+def model_of(first_tokens, seed, copies):
+    first = jnp.repeat(jnp.asarray(first_tokens, jnp.int32), copies)
+    logits_of = functools.partial(hashed_logits, vocab=VOCAB, seed=seed)
+    model = history_model(logits_of, len(first), VOCAB, LENGTH + 1)
+    return model._replace(first_tokens=first)
+
+
+def paired(config, seed, with_document=WITH, without_document=WITHOUT):
+    """The PMI-Decode model whose branches are told apart by their first tokens."""
+    both = np.concatenate([with_document, without_document])
+    return pmi_decode(model_of(both, seed, config.copies), config.pmi)
+
+
+def reference_model(config, seed, example):
+    """(tokens) -> scores and log-probabilities, each computed from the whole history."""
+
+    @functools.cache
+    def log_probs(first, tokens):
+        history = np.full((1, LENGTH + 1), -1)
+        history[0, : len(tokens) + 1] = (first, *tokens)
+        return reference.log_softmax(np.asarray(hashed_logits(history, VOCAB, seed))[0])
+
+    def model(tokens):
+        with_document, without = (log_probs(int(f[example]), tokens) for f in (WITH, WITHOUT))
+        scores = reference.pmi_scores(with_document, without, config.pmi.alpha, config.pmi.p)
+        return scores, with_document
+
+    return model
+
+
+@pytest.mark.parametrize(("alpha", "p"), [(0.25, 0.6), (0.5, 0.9), (1.0, 0.3), (0.0, 0.5), (2, 1)])
+def test_scores_are_the_papers_formula_over_the_documents_nucleus(alpha, p):
+    rng = np.random.default_rng(0)
+    branches = [
+        np.stack([reference.log_softmax(row) for row in rng.normal(size=(5, 30)) * 2])
+        for _ in range(2)
+    ]
+    scores = pmi_scores(*(jnp.asarray(b, jnp.float32) for b in branches), PMIConfig(alpha, p))
+    expected = [reference.pmi_scores(a, b, alpha, p) for a, b in zip(*branches, strict=True)]
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_token_that_only_the_document_allows_is_best_but_finite():
+    with_document = jnp.log(jnp.asarray([[0.5, 0.4, 0.1]]))
+    without = jnp.asarray([[0.0, -jnp.inf, -jnp.inf]])
+    scores = np.asarray(pmi_scores(with_document, without, PMIConfig(0.25, 0.8)))[0]
+    assert scores.argmax() == 1
+    assert np.isfinite(scores[:2]).all()
+    assert scores[2] == -np.inf
+    plain = pmi_scores(with_document, without, PMIConfig(0.0, 1.0))
+    np.testing.assert_array_equal(plain, with_document)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("min_length", [0, 4])
+def test_greedy_search_equals_brute_force(seed, min_length):
+    config = config_of(min_length=min_length)
+    result = decode(paired(config, seed), keys(), config)
+    for example in range(EXAMPLES):
+        expected = reference.greedy_search(reference_model(config, seed, example), config)
+        assert_same(result, example, [expected], config)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("alpha", "p"), [(0.25, 0.6), (0.6, 0.95)])
+def test_beam_search_equals_brute_force(seed, alpha, p):
+    # The nucleus often holds fewer tokens than there are beams.
+    for rule in (False, True, "never"):
+        config = config_of(alpha, p, num_beams=4, num_return=4, early_stopping=rule)
+        result = decode(paired(config, seed), keys(), config)
+        for example in range(EXAMPLES):
+            expected = reference.beam_search(reference_model(config, seed, example), config)
+            assert_same(result, example, expected, config)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_samples_follow_the_scores_of_their_own_history(seed):
+    config = config_of(temperature=1.0, num_return=8)
+    result = decode(paired(config, seed), keys(), config)
+    for example in range(EXAMPLES):
+        model = reference_model(config, seed, example)
+        for copy in range(8):
+            length = int(result.length[example, copy])
+            tokens = tuple(np.asarray(result.tokens)[example, copy, :length].tolist())
+            steps = [model(tokens[:i]) for i in range(length)]
+            score = sum(scores[t] for (scores, _), t in zip(steps, tokens, strict=True))
+            log_prob = sum(log_probs[t] for (_, log_probs), t in zip(steps, tokens, strict=True))
+            np.testing.assert_allclose(result.score[example, copy], score, rtol=1e-4)
+            np.testing.assert_allclose(result.log_prob[example, copy], log_prob, rtol=1e-4)
+
+
+def test_first_samples_have_the_distribution_of_the_scores():
+    count = 3000
+    config = config_of(0.8, 0.9, temperature=0.7, num_return=count)
+    first = np.asarray(decode(paired(config, 1), keys(), config).tokens)[:, :, 0]
+    for example in range(EXAMPLES):
+        scores, _ = reference_model(config, 1, example)(())
+        expected = np.exp(reference.log_softmax(scores / 0.7))
+        shares = np.bincount(first[example], minlength=VOCAB) / count
+        # Four standard errors of a share of 0.5.
+        np.testing.assert_allclose(shares, expected, atol=0.037)
+        assert not shares[expected == 0].any()
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("seed", range(4))
+def test_with_alpha_0_and_p_1_it_is_the_plain_search(name, seed):
+    config = config_of(alpha=0.0, p=1.0, **SEARCHES[name])
+    found = decode(paired(config, seed), keys(), config)
+    plain = decode(model_of(WITH, seed, config.copies), keys(), config)
+    for one, other in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_document_changes_what_is_found():
+    different = 0
+    for seed in range(6):
+        config = config_of(alpha=0.5, p=0.9)
+        found = decode(paired(config, seed), keys(), config)
+        plain = decode(model_of(WITH, seed, 1), keys(), config)
+        different += np.any(np.asarray(found.tokens) != np.asarray(plain.tokens))
+        # Without a document there is nothing to prefer.
+        same = decode(paired(config_of(1.0, 1.0), seed, WITH, WITH), keys(), config_of(1.0, 1.0))
+        np.testing.assert_allclose(same.score, 0, atol=1e-5)
+    assert different >= 4
