@@ -153,10 +153,12 @@ def _nearest(path: pathlib.Path) -> str:
 
 
 def _file_in_folder(folder: pathlib.Path) -> pathlib.Path:
-    for name in _NAMES_IN_A_FOLDER:
-        if (folder / name).is_file():
-            return folder / name
-    if (folder / "merges.txt").is_file():
+    present = [name for name in _NAMES_IN_A_FOLDER if (folder / name).is_file()]
+    has_merges = (folder / "merges.txt").is_file()
+    # A vocab.json without merges is another kind's, if there is another.
+    for name in sorted(present, key=lambda name: name == "vocab.json" and not has_merges):
+        return folder / name
+    if has_merges:
         return _vocab_of(folder / "merges.txt")
     names = ", ".join(_NAMES_IN_A_FOLDER).replace("vocab.json", "vocab.json with merges.txt")
     raise ConfigError(

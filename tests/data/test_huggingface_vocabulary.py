@@ -1,3 +1,4 @@
+import pathlib
 import pickle
 import shutil
 import subprocess
@@ -185,6 +186,27 @@ def test_files_are_found_by_name_too(load):
     for name in ("vocab.json", "merges.txt"):
         assert vocabularies.load_vocabulary(f"{folder}/{name}") == load("dialogpt")
     assert load("gpt2").model_file.endswith("tokenizer.json")
+
+
+def test_a_folder_of_several_files_gives_the_first_in_order(load, tmp_path):
+    def copy(family, name):
+        shutil.copy(pathlib.Path(load(family).model_file).with_name(name), tmp_path)
+
+    def found():
+        return pathlib.Path(vocabularies.load_vocabulary(tmp_path).model_file).name
+
+    copy("llama_model", "tokenizer.model")
+    assert found() == "tokenizer.model"
+    copy("deberta", "spm.model")
+    assert found() == "spm.model"
+    copy("dialogpt", "vocab.json")  # without merges it is nothing yet
+    assert found() == "spm.model"
+    copy("dialogpt", "merges.txt")
+    assert found() == "vocab.json"
+    copy("gpt2", "tokenizer.json")
+    assert found() == "tokenizer.json"
+    shutil.copy(vocabularies.default_vocabulary().model_file, tmp_path / "spiece.model")
+    assert found() == "spiece.model"
 
 
 def test_extra_ids_are_only_for_t5(load):
