@@ -25,11 +25,15 @@ class Table(NamedTuple):
       title: what it shows, and which table of a paper it is.
       columns: their names.
       rows: as many cells each; a number, a text, or None where there is nothing.
+      notes: what a reader needs to know beside the title, a sentence each.
+      tidy: the same figures with one in each cell, for machines; None = the table is so itself.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
+    notes: tuple[str, ...] = ()
+    tidy: "Table | None" = None
 
 
 def faithdial_table(splits: Splits) -> Table:

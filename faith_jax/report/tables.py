@@ -17,15 +17,17 @@ MARK = "*"
 
 
 def rendered(table: Table, form: str = "text") -> str:
-    """Returns a table in one of `FORMATS`, without its title for CSV.
+    """Returns a table in one of `FORMATS`.
 
-    Numbers are right-aligned; fractions have two digits (all of theirs in CSV), and what is
-    undefined a dash.
+    Numbers are right-aligned; fractions have two digits, and what is undefined a dash. CSV is for
+    machines: the tidy form without title and notes, all digits, and nothing for what is undefined.
+    LaTeX is a float whose caption has the title and the notes (it needs booktabs).
     """
     if form == "csv":
+        plain = table.tidy or table
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerows([table.columns, *([_raw(v) for v in row] for row in table.rows)])
+        writer.writerows([plain.columns, *([_raw(v) for v in row] for row in plain.rows)])
         return buffer.getvalue()
     rows = [[cell_text(value) for value in row] for row in table.rows]
     first = table.rows[0] if table.rows else ()
@@ -33,8 +35,25 @@ def rendered(table: Table, form: str = "text") -> str:
     text = tabulate.tabulate(
         rows, table.columns, _STYLES[form], disable_numparse=True, colalign=align or None
     )
-    title = {"markdown": f"**{table.title}**\n", "latex": f"% {table.title}"}
-    return f"{title.get(form, table.title)}\n{text}\n"
+    if form == "latex":
+        caption = _latex_text(". ".join([table.title, " ".join(table.notes)]).strip())
+        lines = (r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", _latex_dashes(text))
+        return "\n".join([*lines, r"\end{table}", ""])
+    if form == "markdown":
+        # A line that begins with the mark would be an item of a list.
+        notes = "".join("\n" + note.replace(MARK, f"\\{MARK}") + "\n" for note in table.notes)
+        return f"**{table.title}**\n\n{text}\n{notes}"
+    return f"{table.title}\n{text}\n" + "".join(f"{note}\n" for note in table.notes)
+
+
+def _latex_text(text: str) -> str:
+    """Returns a text as LaTeX sets it."""
+    special = {**{c: rf"\{c}" for c in "%&_#$"}, "\u2264": r"$\leq$", "\u2265": r"$\geq$"}
+    return _latex_dashes("".join(special.get(character, character) for character in text))
+
+
+def _latex_dashes(text: str) -> str:
+    return text.replace("\u2013", "--")
 
 
 def cell_text(value: Any) -> str:

@@ -22,9 +22,27 @@ def test_text_and_markdown():
 
 def test_latex_and_csv():
     latex = rendered(TABLE, "latex")
-    assert latex.startswith("% A title\n\\begin{tabular}{lrr}")
+    assert latex.startswith(
+        "\\begin{table}\n\\centering\n\\caption{A title.}\n\\begin{tabular}{lrr}"
+    )
     assert r"a\_b" in latex
     assert rendered(TABLE, "csv") == "name,count,share\na_b,1200,0.125\nc,3,\n"
+
+
+def test_notes_stand_below_and_in_latex_in_the_caption():
+    table = TABLE._replace(notes=("* is 5 % \u2264 x_y.", "Second."))
+    assert rendered(table).splitlines()[-2:] == list(table.notes)
+    assert rendered(table, "markdown").endswith(" |\n\n\\* is 5 % \u2264 x_y.\n\nSecond.\n")
+    assert rendered(table, "csv") == rendered(TABLE, "csv")
+    latex = rendered(table, "latex")
+    assert r"\caption{A title. * is 5 \% $\leq$ x\_y. Second.}" in latex
+    assert latex.endswith("\\end{tabular}\n\\end{table}\n")
+    assert "\u2013" not in latex  # not every engine sets it
+
+
+def test_csv_is_the_tidy_form():
+    tidy = Table("", ("name", "low"), (("a", 0.1),))
+    assert rendered(TABLE._replace(tidy=tidy), "csv") == "name,low\na,0.1\n"
 
 
 NONE = AucCell(math.nan, Interval(math.nan, math.nan))
