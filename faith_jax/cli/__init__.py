@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from faith_jax.cli.checkpoint_commands import add_checkpoint_commands
 from faith_jax.cli.data_commands import add_data_commands
+from faith_jax.cli.evaluate_commands import add_evaluate_commands
 from faith_jax.cli.gin_commands import add_gin_commands
 from faith_jax.cli.score_commands import add_score_commands
 from faith_jax.cli.shared import first_line
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_checkpoint_commands(commands)
     add_data_commands(commands)
     add_score_commands(commands)
+    add_evaluate_commands(commands)
     return _dispatch(parser, arguments)
 
 
