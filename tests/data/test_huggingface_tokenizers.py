@@ -102,6 +102,18 @@ def test_kinds_of_sentencepiece_models(folders):
     assert is_other(folders("gemma_model") / "tokenizer.model")
 
 
+def test_merges_by_hand(tmp_path):
+    pieces = ["<|endoftext|>", "t", "e", "a", "s", "Ġ", "te", "Ġte", "tea"]
+    vocab = {piece: i for i, piece in enumerate(pieces)}
+    published_tokenizers.write_json(tmp_path / "vocab.json", vocab)
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nt e\nĠ te\nte a\n", encoding="utf-8")
+    vocabulary = vocabularies.load_vocabulary(tmp_path)
+    # t e a s -> te a s -> tea s; then Ġ t e a -> Ġ te a -> Ġte a, the earlier merge first.
+    assert vocabulary.encode("teas tea") == [8, 4, 7, 3]
+    assert vocabulary.decode([8, 4, 7, 3, 0, 8]) == "teas tea"
+    assert (vocabulary.eos_id, vocabulary.pad_id, vocabulary.vocab_size) == (0, None, 9)
+
+
 def test_missing_special_tokens_follow_the_vocabulary(folders, tmp_path):
     shutil.copytree(folders("gpt2"), tmp_path, dirs_exist_ok=True)
     pad = {"content": "<|pad|>", "lstrip": False, "normalized": False, "rstrip": False}
