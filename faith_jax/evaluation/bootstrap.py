@@ -50,18 +50,31 @@ def resampled_counts(
     """
     if size < 1:
         raise ValueError("There are no rows to draw from.")
-    groups = np.arange(size)
-    if clusters is not None:
-        if len(clusters) != size:
-            raise ValueError(f"{len(clusters)} clusters of {size} rows.")
-        numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
-        groups = np.array([numbers[cluster] for cluster in clusters])
+    groups = cluster_numbers(size, clusters)
     count = int(groups.max()) + 1
     generator = np.random.default_rng(seed)
     drawn = np.empty((count, resamples), np.uint16)
     for column in range(resamples):
         drawn[:, column] = np.bincount(generator.integers(count, size=count), minlength=count)
     return drawn[groups] if clusters is not None else drawn
+
+
+def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> NDArray[np.intp]:
+    """Returns for each row the number of its cluster, from 0 in order of appearance: [rows].
+
+    Args:
+      size: the number of rows.
+      clusters: for each row what it belongs to; None = each row is a cluster of its own.
+
+    Raises:
+      ValueError: for clusters of another length.
+    """
+    if clusters is None:
+        return np.arange(size)
+    if len(clusters) != size:
+        raise ValueError(f"{len(clusters)} clusters of {size} rows.")
+    numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
+    return np.array([numbers[cluster] for cluster in clusters], np.intp)
 
 
 def bootstrap_auc(

@@ -1,19 +1,21 @@
 """Whether two scorers' ROC AUCs on the same rows differ by more than chance.
 
 All tests are paired and two-sided. `approximate_randomization` assumes least; `delong_test` has a
-closed form; `hanley_mcneil_test` is the older form that needs AUCs and counts only. Several tests
-at once are corrected by `bonferroni` or `holm`.
+closed form; `hanley_mcneil_test` is the older form that needs AUCs and counts only. The first two
+know clusters: rows that are not independent of each other, such as responses to one document.
+Several tests at once are corrected by `bonferroni` or `holm`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from faith_jax.evaluation.roc import checked, roc_auc, weighted_roc_auc
+from faith_jax.evaluation.bootstrap import cluster_numbers
+from faith_jax.evaluation.roc import checked, roc_auc
 
 
 class Comparison(NamedTuple):
@@ -30,12 +32,65 @@ class Comparison(NamedTuple):
     p_value: float
 
 
+class Exchanges(NamedTuple):
+    """What two scorers' AUCs differ by, and would if their scores were exchanged at random.
+
+    Attributes:
+      difference: AUC of a minus AUC of b; NaN where a class is missing.
+      exchanged: the same after each round of exchanges: [rounds].
+    """
+
+    difference: float
+    exchanged: NDArray[np.float64]
+
+
+def exchanges(
+    scores_a: ArrayLike,
+    scores_b: ArrayLike,
+    labels: ArrayLike,
+    rounds: int = 1000,
+    seed: int | Sequence[int] = 0,
+    clusters: Sequence[Hashable] | None = None,
+) -> Exchanges:
+    """Returns the difference of two AUCs after exchanges of the two scorers' scores.
+
+    Arguments and errors are those of `approximate_randomization`.
+    """
+    if rounds < 1:
+        raise ValueError(f"At least one round is needed, not {rounds}.")
+    (first, positive), (second, _) = checked(scores_a, labels), checked(scores_b, labels)
+    difference = roc_auc(first, positive) - roc_auc(second, positive)
+    if math.isnan(difference):
+        return Exchanges(math.nan, np.full(rounds, math.nan))
+    groups = cluster_numbers(positive.size, clusters)
+    ranks = np.stack([stats.rankdata(first), stats.rankdata(second)])
+    # Whole numbers in the order of the ranks: areas are then sums of counts, without sorting.
+    _, places = np.unique(ranks, return_inverse=True)
+    places = places.reshape(ranks.shape)
+    known, generator = int(places.max()) + 1, np.random.default_rng(seed)
+    count = int(groups.max()) + 1
+    wins = np.empty(rounds, np.int64)
+    for number in range(rounds):
+        swap = (generator.random(count) < 0.5)[groups]
+        own, other = np.where(swap, places[1], places[0]), np.where(swap, places[0], places[1])
+        wins[number] = _twice_won(own, positive, known) - _twice_won(other, positive, known)
+    positives = int(positive.sum())
+    return Exchanges(difference, wins / (2 * positives * (positive.size - positives)))
+
+
+def _twice_won(places: NDArray[np.intp], positive: NDArray[np.bool_], known: int) -> int:
+    """Returns over all pairs 2 where the positive is above the negative, and 1 for a tie."""
+    negatives = np.bincount(places[~positive], minlength=known)
+    return int((2 * np.cumsum(negatives) - negatives)[places[positive]].sum())
+
+
 def approximate_randomization(
     scores_a: ArrayLike,
     scores_b: ArrayLike,
     labels: ArrayLike,
     rounds: int = 1000,
     seed: int | Sequence[int] = 0,
+    clusters: Sequence[Hashable] | None = None,
 ) -> Comparison:
     """Tests by exchanging the two scorers' scores row by row at random (Noreen 1989).
 
@@ -48,56 +103,76 @@ def approximate_randomization(
       labels: [rows].
       rounds: of exchanges; p is at least 1 / (rounds + 1).
       seed: the same seed gives the same exchanges.
+      clusters: for each row, what its scores are exchanged together with; None = each row on its
+        own.
 
     Raises:
-      ValueError: see `faith_jax.evaluation.roc.checked`; for fewer than one round.
+      ValueError: see `faith_jax.evaluation.roc.checked`; for fewer than one round, and for
+        clusters of another length.
     """
-    if rounds < 1:
-        raise ValueError(f"At least one round is needed, not {rounds}.")
-    (first, positive), (second, _) = checked(scores_a, labels), checked(scores_b, labels)
-    difference = roc_auc(first, positive) - roc_auc(second, positive)
+    return average_randomization([exchanges(scores_a, scores_b, labels, rounds, seed, clusters)])
+
+
+def average_randomization(parts: Sequence[Exchanges]) -> Comparison:
+    """Tests the difference of two scorers' mean AUCs over several corpora.
+
+    Args:
+      parts: the exchanges of each corpus, of as many rounds, with other seeds.
+
+    Returns:
+      The comparison of the means; NaN where one of the parts is.
+    """
+    difference = float(np.mean([part.difference for part in parts]))
     if math.isnan(difference):
         return Comparison(math.nan, math.nan, math.nan)
-    ranks = np.stack([stats.rankdata(first), stats.rankdata(second)])
-    generator = np.random.default_rng(seed)
-    once, extreme = np.ones((positive.size, 1), np.uint16), 0
-    for _ in range(rounds):
-        swap = generator.random(positive.size) < 0.5
-        mixed = np.where(swap, ranks[::-1], ranks)
-        areas = [weighted_roc_auc(row, positive, once)[0] for row in mixed]
-        extreme += abs(areas[0] - areas[1]) >= abs(difference) - 1e-12
-    return Comparison(difference, math.nan, (extreme + 1) / (rounds + 1))
+    exchanged = np.mean([part.exchanged for part in parts], axis=0)
+    extreme = int(np.count_nonzero(np.abs(exchanged) >= abs(difference) - 1e-12))
+    return Comparison(difference, math.nan, (extreme + 1) / (len(exchanged) + 1))
 
 
-def delong_test(scores_a: ArrayLike, scores_b: ArrayLike, labels: ArrayLike) -> Comparison:
+def delong_test(
+    scores_a: ArrayLike,
+    scores_b: ArrayLike,
+    labels: ArrayLike,
+    clusters: Sequence[Hashable] | None = None,
+) -> Comparison:
     """Tests by the AUCs' covariance (DeLong 1988, in the form of Sun 2014).
 
     Args:
       scores_a: [rows].
       scores_b: [rows].
       labels: [rows].
+      clusters: see `delong_covariance`.
 
     Raises:
       ValueError: see `faith_jax.evaluation.roc.checked`.
     """
-    areas, covariance = delong_covariance([scores_a, scores_b], labels)
+    areas, covariance = delong_covariance([scores_a, scores_b], labels, clusters)
     variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
     return _normal_test(areas[0] - areas[1], variance)
 
 
 def delong_covariance(
-    scores: ArrayLike | Sequence[ArrayLike], labels: ArrayLike
+    scores: ArrayLike | Sequence[ArrayLike],
+    labels: ArrayLike,
+    clusters: Sequence[Hashable] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns the scorers' AUCs [scorers] and their covariance [scorers, scorers].
 
     Args:
       scores: [scorers, rows].
-      labels: [rows]; with fewer than two rows of a class the covariance is NaN.
+      labels: [rows].
+      clusters: for each row, what it is not independent of (Obuchowski 1997); None = all rows are
+        independent, which is the same as a cluster for each. The covariance is NaN with fewer than
+        two clusters that hold a class; with fewer than some twenty it is too small.
 
     Raises:
-      ValueError: see `faith_jax.evaluation.roc.checked`.
+      ValueError: see `faith_jax.evaluation.roc.checked`; for clusters of another length.
+
+    Reference: Obuchowski 1997, Nonparametric analysis of clustered ROC curve data, section 2.
     """
     values, positive = checked(np.asarray(scores, np.float64), labels)
+    groups = cluster_numbers(positive.size, clusters)
     positives, negatives = values[:, positive], values[:, ~positive]
     m, n = positives.shape[1], negatives.shape[1]
     if not m or not n:
@@ -106,10 +181,22 @@ def delong_covariance(
     # Each row's share of the other class that it beats, ties counting half.
     beaten = (everywhere[:, :m] - stats.rankdata(positives, axis=1)) / n
     beating = 1 - (everywhere[:, m:] - stats.rankdata(negatives, axis=1)) / m
-    if min(m, n) < 2:
-        return beaten.mean(axis=1), np.full((len(values),) * 2, math.nan)
-    covariance = np.atleast_2d(np.cov(beaten)) / m + np.atleast_2d(np.cov(beating)) / n
-    return beaten.mean(axis=1), covariance
+    areas = beaten.mean(axis=1)
+    own, other = groups[positive], groups[~positive]
+    counts = [len(np.unique(part)) for part in (own, other, groups)]
+    if min(counts) < 2:
+        return areas, np.full((len(values),) * 2, math.nan)
+    first = _cluster_sums(beaten - areas[:, None], own, int(groups.max()) + 1) / m
+    second = _cluster_sums(beating - areas[:, None], other, int(groups.max()) + 1) / n
+    of_first, of_second, of_both = (count / (count - 1) for count in counts)
+    both = first @ second.T
+    covariance = of_first * first @ first.T + of_second * second @ second.T
+    return areas, covariance + of_both * (both + both.T)
+
+
+def _cluster_sums(values: NDArray[np.float64], groups: NDArray[np.intp], count: int) -> NDArray:
+    """Returns the sums of values [scorers, rows] over each cluster: [scorers, clusters]."""
+    return np.stack([np.bincount(groups, row, count) for row in values])
 
 
 def hanley_mcneil_error(area: float, positives: int, negatives: int) -> float:

@@ -88,6 +88,122 @@ def test_delongs_variance_is_that_of_repeated_samples():
     assert np.mean(estimates) == pytest.approx(np.var(areas, ddof=1), rel=0.1)
 
 
+def of_documents(seed, documents=30, rows=8):
+    """Two equally good scorers that each see something of their own in every document."""
+    generator = np.random.default_rng(seed)
+    clusters = np.repeat(np.arange(documents), rows)
+    labels = np.where(generator.random(documents) < 0.5, 0.3, 0.7)[clusters] > generator.random(
+        documents * rows
+    )
+    scores = [
+        labels + 2 * generator.normal(size=documents)[clusters] + generator.normal(size=labels.size)
+        for _ in range(2)
+    ]
+    return *scores, labels.astype(int), clusters.tolist()
+
+
+def obuchowski_by_loops(scores, labels, clusters):
+    """The covariance as section 2 of Obuchowski 1997 writes it, pair by pair."""
+    names, parts = sorted(set(clusters)), []
+    positives, negatives = ([i for i, y in enumerate(labels) if y == k] for k in (1, 0))
+    m, n = len(positives), len(negatives)
+    for row in scores:
+        wins = {(i, j): (np.sign(row[i] - row[j]) + 1) / 2 for i in positives for j in negatives}
+        area = sum(wins.values()) / (m * n)
+        first, second = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+        for i in positives:
+            first[clusters[i]] += sum(wins[i, j] for j in negatives) / n - area
+        for j in negatives:
+            second[clusters[j]] += sum(wins[i, j] for i in positives) / m - area
+        parts.append((first, second))
+    ten, one = len({clusters[i] for i in positives}), len({clusters[j] for j in negatives})
+    found = np.zeros((2, 2))
+    for a, b in itertools.product(range(2), repeat=2):
+        (a10, a01), (b10, b01) = parts[a], parts[b]
+        s10 = ten / ((ten - 1) * m) * sum(a10[c] * b10[c] for c in names)
+        s01 = one / ((one - 1) * n) * sum(a01[c] * b01[c] for c in names)
+        factor = len(names) / (len(names) - 1)
+        s11 = factor * sum(a10[c] * b01[c] for c in names)
+        s11_mirrored = factor * sum(b10[c] * a01[c] for c in names)
+        found[a, b] = s10 / m + s01 / n + (s11 + s11_mirrored) / (m * n)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_clustered_covariance_against_its_definition(seed):
+    a, b, labels, _ = of_documents(seed, 8, 4)
+    a, b = np.round(a, 1), np.round(b)  # ties
+    clusters = [f"document {number}" for number in np.random.default_rng(seed).integers(7, size=32)]
+    _, found = significance.delong_covariance([a, b], labels, clusters)
+    np.testing.assert_allclose(found, obuchowski_by_loops([a, b], labels, clusters), atol=1e-12)
+
+
+def test_a_cluster_for_each_row_changes_nothing():
+    a, b, labels = two_scorers(4, 60)
+    rows = list(range(60))
+    for test in (significance.delong_test, significance.approximate_randomization):
+        alone, clustered = test(a, b, labels), test(a, b, labels, clusters=rows)
+        assert clustered == pytest.approx(alone, nan_ok=True)
+
+
+def test_repeated_rows_are_no_new_evidence():
+    a, b, labels = two_scorers(5, 60, 0.7)
+    again = [np.tile(values, 20) for values in (a, b, labels)]
+    documents = np.tile(np.arange(60), 20)
+    once = significance.approximate_randomization(a, b, labels, 500, 1)
+    assert significance.approximate_randomization(*again, 500, 1, documents) == pytest.approx(
+        once, nan_ok=True
+    )
+    assert significance.approximate_randomization(*again, 500, 1).p_value < once.p_value / 5
+    clustered = significance.delong_test(*again, clusters=documents).p_value
+    assert clustered == pytest.approx(significance.delong_test(a, b, labels).p_value, rel=0.2)
+    assert significance.delong_test(*again).p_value < clustered / 1000
+
+
+def test_clustered_tests_reject_five_per_cent_of_true_null_hypotheses():
+    names = ("delong", "randomization", "delong by row", "randomization by row")
+    rejected = dict.fromkeys(names, 0)
+    for seed in range(300):
+        a, b, labels, clusters = of_documents(seed)
+        for name, known in (("", clusters), (" by row", None)):
+            by_normal = significance.delong_test(a, b, labels, known)
+            by_chance = significance.approximate_randomization(a, b, labels, 99, seed, known)
+            rejected["delong" + name] += by_normal.p_value <= 0.05
+            rejected["randomization" + name] += by_chance.p_value <= 0.05
+    rates = {name: count / 300 for name, count in rejected.items()}
+    assert 0.02 < rates["delong"] < 0.09  # 0.05 within three standard errors of 300 trials
+    assert 0.02 < rates["randomization"] < 0.09
+    assert min(rates["delong by row"], rates["randomization by row"]) > 0.12
+
+
+def test_too_few_clusters_decide_nothing():
+    a, b, labels, _ = of_documents(0, 4, 5)
+    assert math.isnan(significance.delong_test(a, b, labels, ["one"] * 20).p_value)
+    assert significance.approximate_randomization(a, b, labels, clusters=["one"] * 20).p_value == 1
+    with pytest.raises(ValueError, match="3 clusters of 20 rows"):
+        significance.delong_test(a, b, labels, ["one"] * 3)
+
+
+def test_the_average_of_corpora_against_all_exchanges():
+    corpora = [two_scorers(seed, 6, 0.2) for seed in (1, 2)]
+    differences = []
+    for a, b, labels in corpora:
+        ranks = stats.rankdata(a), stats.rankdata(b)
+        exchanged = [
+            roc_auc(np.where(s, ranks[1], ranks[0]), labels)
+            - roc_auc(np.where(s, ranks[0], ranks[1]), labels)
+            for s in itertools.product([False, True], repeat=6)
+        ]
+        differences.append(exchanged)  # the first exchanges nothing
+    observed = abs(differences[0][0] + differences[1][0]) / 2
+    sums = np.add.outer(*differences) / 2
+    exact = np.mean(np.abs(sums) >= observed - 1e-12)
+    parts = [significance.exchanges(*given, 2000, seed) for seed, given in enumerate(corpora)]
+    found = significance.average_randomization(parts)
+    assert abs(found.difference) == pytest.approx(observed)
+    assert found.p_value == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 2000))
+
+
 def test_hanley_and_mcneils_error_by_hand():
     # Hanley 1982: 51 abnormal and 58 normal images, area 0.893, error 0.032 or 0.033.
     assert significance.hanley_mcneil_error(0.893, 51, 58) == pytest.approx(0.0325, abs=5e-4)
