@@ -11,22 +11,21 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from faith_jax.errors import ConfigError
 from faith_jax.evaluation.bootstrap import Interval, bootstrap_auc, percentile_interval
 from faith_jax.evaluation.roc import roc_auc
 from faith_jax.evaluation.scored_corpora import Corpus
 from faith_jax.evaluation.significance import (
     Comparison,
-    approximate_randomization,
+    Exchanges,
+    average_randomization,
     delong_test,
+    exchanges,
     hanley_mcneil_test,
     holm,
 )
 
-TESTS = {
-    "approximate_randomization": approximate_randomization,
-    "delong": delong_test,
-    "hanley_mcneil": hanley_mcneil_test,
-}
+TESTS = ("approximate_randomization", "delong", "hanley_mcneil")
 SIGNIFICANT = 0.05
 
 
@@ -56,8 +55,13 @@ class AucTable:
       rows: for each corpus how many rows were used.
       left_out: for each corpus how many had no label or an undefined score.
       cells: by scorer, then corpus.
-      average: by scorer, over the corpora with both classes.
+      average: by scorer, over the corpora with both classes; empty where fewer than two have.
       baseline: the scorer that others are compared with, or "".
+      test: of `TESTS`, in the columns of corpora; the average's is approximate randomisation.
+      resamples: of the bootstrap, and rounds of the randomisation.
+      confidence: of the intervals.
+      seed: of both.
+      cluster_field: what is resampled and exchanged together; "" = each row on its own.
     """
 
     scorers: tuple[str, ...]
@@ -66,6 +70,19 @@ class AucTable:
     cells: Mapping[str, Mapping[str, AucCell]]
     average: Mapping[str, AucCell]
     baseline: str = ""
+    test: str = TESTS[0]
+    resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+    cluster_field: str = ""
+
+    def comparisons(self) -> int:
+        """Returns how many comparisons each column has: the family that is corrected for."""
+        return len(self.scorers) - 1 if self.baseline else 0
+
+    def least_resamples(self) -> int:
+        """Returns how many rounds randomisation needs for any corrected p-value to be 0.05."""
+        return round(self.comparisons() / SIGNIFICANT) - 1
 
 
 def auc_table(
@@ -85,21 +102,24 @@ def auc_table(
       resamples: of the bootstrap, and rounds of the randomisation test.
       confidence: of the intervals.
       seed: of the resamples and rounds.
-      test: of `TESTS`; the p-values of a corpus are corrected by Holm's method.
-      cluster_field: rows with the same value of this field are resampled together; "" = each row
-        on its own.
+      test: of `TESTS`, for each corpus; averages are compared by approximate randomisation, with
+        exchanges within each corpus. Holm's method corrects the p-values of a column (a corpus, or
+        the average) for the number of scorers that are compared in it.
+      cluster_field: rows with the same value of this field are resampled and exchanged together;
+        "" = each row on its own.
 
     Raises:
       ValueError: for corpora with different scorers, an unknown baseline or test.
+      ConfigError: for Hanley and McNeil's test with clusters, which it cannot respect.
       InputError: where a row lacks the cluster field.
     """
     scorers = _shared_scorers(corpora)
-    if baseline and baseline not in scorers:
-        raise ValueError(f"The baseline {baseline!r} is none of {', '.join(scorers)}.")
-    if test not in TESTS:
-        raise ValueError(f"There is no test {test!r}: choose of {', '.join(TESTS)}.")
+    _check(scorers, baseline, test, cluster_field)
     cells: dict[str, dict[str, AucCell]] = {scorer: {} for scorer in scorers}
     drawn: list[np.ndarray] = []
+    exchanged: dict[str, list[Exchanges]] = {s: [] for s in scorers if baseline and s != baseline}
+    # Without an average other tests need no exchanges.
+    rounds = resamples if test == TESTS[0] or len(corpora) > 1 else 1
     rows, left_out = {}, {}
     for number, (name, corpus) in enumerate(corpora.items()):
         own = (seed, number)  # else corpora of one size would be resampled alike
@@ -107,15 +127,34 @@ def auc_table(
         rows[name], left_out[name] = len(part.ids), len(corpus.ids) - len(part.ids)
         clusters = part.field(cluster_field) if cluster_field else None
         found, areas = _corpus_cells(part, scorers, resamples, confidence, own, clusters)
-        compared = _compared(part, scorers, baseline, test, resamples, own)
-        for scorer in scorers:
-            comparison, p_value = compared.get(scorer, (None, math.nan))
-            better = comparison is not None and comparison.difference > 0 and p_value <= SIGNIFICANT
-            cells[scorer][name] = dataclasses.replace(found[scorer], p_value=p_value, better=better)
         if not math.isnan(found[scorers[0]].auc):
             drawn.append(areas)
-    average = _averages(cells, scorers, drawn, confidence)
-    return AucTable(tuple(scorers), rows, left_out, cells, average, baseline)
+            compared = {}
+            for scorer, parts in exchanged.items():
+                pair = part.scores[scorer], part.scores[baseline], part.labels
+                parts.append(exchanges(*pair, rounds, own, clusters))
+                compared[scorer] = _comparison(test, pair, parts[-1], clusters)
+            found = _marked(found, compared)
+        for scorer in scorers:
+            cells[scorer][name] = found[scorer]
+    average: dict[str, AucCell] = {}
+    if len(drawn) > 1:
+        average = _averages(cells, scorers, drawn, confidence)
+        average = _marked(average, {s: average_randomization(e) for s, e in exchanged.items()})
+    options = (baseline, test, resamples, confidence, seed, cluster_field)
+    return AucTable(tuple(scorers), rows, left_out, cells, average, *options)
+
+
+def _check(scorers: Sequence[str], baseline: str, test: str, cluster_field: str) -> None:
+    if baseline and baseline not in scorers:
+        raise ValueError(f"The baseline {baseline!r} is none of {', '.join(scorers)}.")
+    if test not in TESTS:
+        raise ValueError(f"There is no test {test!r}: choose of {', '.join(TESTS)}.")
+    if cluster_field and test == "hanley_mcneil":
+        raise ConfigError(
+            "hanley_mcneil takes all rows as independent, and cannot respect the clusters of "
+            f"{cluster_field!r}; approximate_randomization and delong can."
+        )
 
 
 def _shared_scorers(corpora: Mapping[str, Corpus]) -> list[str]:
@@ -150,25 +189,26 @@ def _corpus_cells(
     return cells, areas
 
 
-def _compared(
-    part: Corpus,
-    scorers: Sequence[str],
-    baseline: str,
+def _comparison(
     test: str,
-    rounds: int,
-    seed: Sequence[int],
-) -> dict[str, tuple[Comparison, float]]:
-    """Returns each other scorer's comparison with the baseline, and its corrected p-value."""
-    if not baseline or len(set(part.labels.tolist())) < 2:
-        return {}
-    others = [scorer for scorer in scorers if scorer != baseline]
-    options = {"rounds": rounds, "seed": seed} if test == "approximate_randomization" else {}
-    found = [
-        TESTS[test](part.scores[scorer], part.scores[baseline], part.labels, **options)
-        for scorer in others
-    ]
-    corrected = holm([comparison.p_value for comparison in found])
-    return {s: (c, float(p)) for s, c, p in zip(others, found, corrected, strict=True)}
+    pair: tuple[np.ndarray, np.ndarray, np.ndarray],
+    exchanged: Exchanges,
+    clusters: Sequence[str] | None,
+) -> Comparison:
+    """Returns the comparison of a scorer with the baseline: of (scores, baseline's, labels)."""
+    if test == "delong":
+        return delong_test(*pair, clusters)
+    return hanley_mcneil_test(*pair) if test != TESTS[0] else average_randomization([exchanged])
+
+
+def _marked(cells: Mapping[str, AucCell], compared: Mapping[str, Comparison]) -> dict[str, AucCell]:
+    """Returns the cells of a column with corrected p-values, and marks on those that are better."""
+    corrected = holm([comparison.p_value for comparison in compared.values()])
+    found = dict(cells)
+    for (scorer, comparison), p_value in zip(compared.items(), corrected.tolist(), strict=True):
+        better = comparison.difference > 0 and p_value <= SIGNIFICANT
+        found[scorer] = dataclasses.replace(cells[scorer], p_value=p_value, better=better)
+    return found
 
 
 def _averages(
@@ -181,9 +221,6 @@ def _averages(
     found = {}
     for place, scorer in enumerate(scorers):
         areas = [cell.auc for cell in cells[scorer].values() if not math.isnan(cell.auc)]
-        if not areas:
-            found[scorer] = AucCell(math.nan, Interval(math.nan, math.nan))
-            continue
         means = np.mean([values[place] for values in drawn], axis=0)
         found[scorer] = AucCell(float(np.mean(areas)), percentile_interval(means, confidence))
     return found

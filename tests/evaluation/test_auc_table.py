@@ -1,13 +1,15 @@
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 
+from faith_jax.errors import ConfigError
 from faith_jax.evaluation.auc_table import auc_table
 from faith_jax.evaluation.bootstrap import bootstrap_auc, percentile_interval
 from faith_jax.evaluation.roc import roc_auc
 from faith_jax.evaluation.scored_corpora import Corpus
-from faith_jax.evaluation.significance import delong_test, holm
+from faith_jax.evaluation.significance import average_randomization, delong_test, exchanges, holm
 
 
 def corpus(name, seed, rows=120, labels=None, missing=0):
@@ -69,9 +71,62 @@ def test_a_corpus_with_one_class_is_said_so_and_not_averaged():
     }
     table = auc_table(corpora, "base", resamples=20)
     assert math.isnan(table.cells["good"]["single"].auc)
-    assert table.average["good"].auc == table.cells["good"]["one"].auc
-    only = auc_table({"single": corpora["single"]}, resamples=20)
-    assert math.isnan(only.average["good"].auc)
+    assert table.average == {}  # of one corpus there is none
+    three = auc_table({**corpora, "two": CORPORA["two"]}, "base", resamples=20)
+    areas = [three.cells["good"][name].auc for name in ("one", "two")]
+    assert three.average["good"].auc == pytest.approx(np.mean(areas))
+
+
+def test_averages_are_compared_by_exchanges_within_each_corpus():
+    for test in ("approximate_randomization", "delong"):
+        table = auc_table(CORPORA, "base", 200, seed=5, test=test)
+        p_values = []
+        for scorer in ("good", "chance"):
+            parts = []
+            for number, whole in enumerate(CORPORA.values()):
+                part = whole.part(whole.usable())
+                pair = part.scores[scorer], part.scores["base"], part.labels
+                parts.append(exchanges(*pair, 200, (5, number)))
+            p_values.append(average_randomization(parts).p_value)
+        found = [table.average[s].p_value for s in ("good", "chance")]
+        np.testing.assert_allclose(found, holm(p_values))
+        assert [table.average[s].better for s in table.scorers] == [True, False, False]
+        assert math.isnan(table.average["base"].p_value)
+
+
+def repeated(whole, times):
+    rows = np.tile(np.arange(len(whole.ids)), times)
+    documents = tuple({"document": str(row)} for row in rows)
+    return dataclasses.replace(whole.part(rows), fields=documents)
+
+
+@pytest.mark.parametrize("test", ["approximate_randomization", "delong"])
+def test_documents_of_many_rows_earn_no_stars(test):
+    few = {"one": corpus("one", 7, rows=24), "two": corpus("two", 8, rows=24)}
+    many = {name: repeated(whole, 20) for name, whole in few.items()}
+    wrong = auc_table(many, "chance", 200, test=test)
+    right = auc_table(many, "chance", 200, test=test, cluster_field="document")
+    alone = auc_table(few, "chance", 200, test=test)
+    assert wrong.cells["base"]["two"].better
+    assert not right.cells["base"]["two"].better
+    for name in few:
+        assert right.cells["base"][name].p_value == pytest.approx(
+            alone.cells["base"][name].p_value, rel=0.5
+        )
+    assert right.average["base"].p_value == pytest.approx(alone.average["base"].p_value)
+
+
+def test_hanley_and_mcneil_know_no_clusters():
+    with pytest.raises(ConfigError, match="approximate_randomization and delong can"):
+        auc_table(CORPORA, "base", test="hanley_mcneil", cluster_field="document")
+
+
+def test_the_family_and_how_many_rounds_it_needs():
+    table = auc_table(CORPORA, "base", resamples=39)
+    assert (table.comparisons(), table.least_resamples()) == (2, 39)
+    assert table.cells["good"]["one"].p_value == table.average["good"].p_value == 0.05
+    assert auc_table(CORPORA, "base", resamples=38).cells["good"]["one"].p_value > 0.05
+    assert auc_table(CORPORA, resamples=20).comparisons() == 0
 
 
 def test_documents_are_resampled_whole():
