@@ -30,7 +30,7 @@ def prefill(
     Args:
       module: the model.
       params: its parameters.
-      encoder_input_tokens: int [batch, encoder_length], 0 = padding.
+      encoder_input_tokens: int [batch, encoder_length], padded with the model's `pad_id`.
       max_length: tokens that will be decoded at most.
       copies: rows of each example; the encoder's keys and values are not repeated for them.
 
@@ -62,7 +62,8 @@ def prefill(
         return model_scores(logits), updated["cache"]
 
     cache = repeat_rows(caches["cache"], batch, copies)
-    return Prefilled(step, cache, jnp.zeros((batch * copies,), jnp.int32), reorder_rows)
+    first_tokens = jnp.full((batch * copies,), module.config.decoder_start_id, jnp.int32)
+    return Prefilled(step, cache, first_tokens, reorder_rows)
 
 
 def generate(
@@ -102,7 +103,7 @@ def generate_pmi(
     Args:
       module: the model.
       params: its parameters.
-      encoder_input_tokens: int [batch, encoder_length], document and history, 0 = padding.
+      encoder_input_tokens: int [batch, encoder_length], document and history, padded.
       encoder_input_tokens_without_document: int [batch, any length], the same without it.
       row_keys: random keys [batch].
       config: how tokens are picked; `config.pmi` is set.
@@ -117,7 +118,9 @@ def generate_pmi(
     if pmi is None:
         raise ConfigError("decoding: pmi = None; expected a PMIConfig for generate_pmi.")
     config = _for_model(config, module)
-    inputs = _stack_padded(encoder_input_tokens, encoder_input_tokens_without_document)
+    inputs = _stack_padded(
+        encoder_input_tokens, encoder_input_tokens_without_document, module.config.pad_id
+    )
     base = prefill(module, params, inputs, config.max_length, config.copies)
     return decode(pmi_decode(base, pmi), row_keys, config)
 
@@ -128,13 +131,16 @@ def row_keys(seed: int, rows: Array) -> Array:
 
 
 def _for_model(config: DecodingConfig, module: Transformer) -> DecodingConfig:
-    """T5's end token and padding where the config leaves them to the model."""
-    del module
-    return config.for_model(eos_id=1, pad_id=0)
+    """Fills in the model's end and padding tokens where the config leaves them to it."""
+    # -1 never occurs: a model without end tokens decodes to the maximum length.
+    return config.for_model(module.config.eos_ids or -1, module.config.pad_id)
 
 
-def _stack_padded(first: Array, second: Array) -> Array:
-    """Returns int [2 * batch, length] of two arrays [batch, any length], padded with 0."""
+def _stack_padded(first: Array, second: Array, pad_id: int) -> Array:
+    """Returns int [2 * batch, length] of two arrays [batch, any length], padded."""
     length = max(first.shape[1], second.shape[1])
-    padded = [jnp.pad(x, ((0, 0), (0, length - x.shape[1]))) for x in (first, second)]
+    padded = [
+        jnp.pad(x, ((0, 0), (0, length - x.shape[1])), constant_values=pad_id)
+        for x in (first, second)
+    ]
     return jnp.concatenate(padded)

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.encoder_decoder import generate, row_keys
-from faith_jax.decoding.search import DecodingConfig
+from faith_jax.errors import ConfigError
 from faith_jax.language_model import bucket_length
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs.datasets import DatasetConfig
@@ -31,9 +32,13 @@ class BatchDecoder:
     Args:
       module: the model.
       partitioner: the mesh.
-      decoding: how tokens are picked.
+      decoding: how tokens are picked: one response a row, and without PMI-Decode, whose inputs
+        without the document rows do not have.
       batch_size: rows of a batch.
       seed: of the sampling; row number i has the same randomness in any batch.
+
+    Raises:
+      ConfigError: on a decoding of several responses or by PMI-Decode.
     """
 
     def __init__(
@@ -44,6 +49,16 @@ class BatchDecoder:
         batch_size: int,
         seed: int = 0,
     ):
+        if decoding.num_return > 1:
+            raise ConfigError(
+                f"decoding: num_return = {decoding.num_return}; expected 1: a run writes one "
+                "response for each row."
+            )
+        if decoding.pmi is not None:
+            raise ConfigError(
+                f"decoding: pmi = {decoding.pmi!r}; expected None: rows have no inputs without "
+                "the document."
+            )
         self._partitioner, self._batch_size = partitioner, batch_size
         self._seed = seed
 

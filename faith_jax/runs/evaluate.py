@@ -10,7 +10,7 @@ import jax
 import optax
 
 from faith_jax.data.vocabularies import EMBEDDED, set_default_vocabulary
-from faith_jax.decoding.search import DecodingConfig
+from faith_jax.decoding.config import DecodingConfig
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
 from faith_jax.runs.datasets import DatasetConfig, evaluation_batches

@@ -22,7 +22,7 @@ from faith_jax.data.vocabularies import (
     default_vocabulary,
     set_default_vocabulary,
 )
-from faith_jax.decoding.search import DecodingConfig
+from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.export.jsonl import append_rows, complete_rows
 from faith_jax.models.transformer import Transformer

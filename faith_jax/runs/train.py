@@ -15,7 +15,7 @@ import numpy as np
 import optax
 
 from faith_jax.data.vocabularies import EMBEDDED, set_default_vocabulary
-from faith_jax.decoding.search import DecodingConfig
+from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError
 from faith_jax.models.importers.native import read_model_json, write_model_json
 from faith_jax.models.prompts import PromptInitializer

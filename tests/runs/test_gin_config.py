@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from faith_jax.decoding.search import DecodingConfig
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.errors import ConfigError
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import gin_config, setup
@@ -101,6 +101,10 @@ def test_prompts_are_in_front_of_the_encoder_and_alone_trained(name):
         ("temperature", {"temperature": 0.7}),
         ("top_k", {"temperature": 1.0, "top_k": 40}),
         ("nucleus", {"temperature": 1.0, "top_p": 0.6}),
+        ("beam", {"num_beams": 4}),
+        ("pmi_greedy", {"pmi": PMIConfig(alpha=0.25, p=0.6)}),
+        ("pmi_beam", {"pmi": PMIConfig(alpha=0.25, p=0.6), "num_beams": 4}),
+        ("pmi_nucleus", {"pmi": PMIConfig(alpha=0.25, p=0.6), "temperature": 1.0}),
     ],
 )
 def test_decoding_files(name, expected):
