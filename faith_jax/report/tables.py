@@ -8,7 +8,7 @@ from typing import Any
 
 import tabulate
 
-from faith_jax.evaluation.auc_table import AucCell, AucTable
+from faith_jax.evaluation.auc_table import SIGNIFICANT, AucCell, AucTable
 from faith_jax.evaluation.dataset_statistics import Table
 
 FORMATS = ("text", "markdown", "latex", "csv")
@@ -69,26 +69,75 @@ def _raw(value: Any) -> Any:
     return "" if value is None or (isinstance(value, float) and math.isnan(value)) else value
 
 
-def auc_rows(table: AucTable, confidence: float = 0.95) -> Table:
-    """Returns the table of AUCs in per cent, a row for each scorer.
-
-    Args:
-      table: the figures.
-      confidence: of the intervals, for the title.
-    """
+def auc_rows(table: AucTable) -> Table:
+    """Returns the table of AUCs in per cent, a row for each scorer; its tidy form has fractions."""
     corpora = list(table.rows)
-    columns = ("scorer", *corpora, "average")
+    last = ("average",) if table.average else ()
     rows: list[tuple[Any, ...]] = []
     for scorer in table.scorers:
         cells = [table.cells[scorer][corpus] for corpus in corpora]
-        rows.append((scorer, *map(_auc, cells), _auc(table.average[scorer])))
-    rows.append(("rows", *(f"{table.rows[c]:,}" for c in corpora), ""))
+        cells += [table.average[scorer]] if last else []
+        rows.append((scorer, *map(_auc, cells)))
+    empty = ("",) * len(last)
+    rows.append(("rows", *(f"{table.rows[c]:,}" for c in corpora), *empty))
     if any(table.left_out.values()):
-        rows.append(("rows left out", *(f"{table.left_out[c]:,}" for c in corpora), ""))
-    title = f"ROC AUC in per cent, with {100 * confidence:g}% bootstrap intervals"
-    if table.baseline:
-        title += f"; {MARK} significantly better than {table.baseline} (p \u2264 0.05, Holm)"
-    return Table(title, columns, tuple(rows))
+        rows.append(("rows left out", *(f"{table.left_out[c]:,}" for c in corpora), *empty))
+    title = f"ROC AUC in per cent, with {100 * table.confidence:g}% bootstrap intervals"
+    columns = ("scorer", *corpora, *last)
+    return Table(title, columns, tuple(rows), _auc_notes(table), _tidy_auc(table))
+
+
+def _auc_notes(table: AucTable) -> tuple[str, ...]:
+    """Returns what the figures and marks mean."""
+    notes = [f"Intervals: percentile bootstrap of {counted(table.resamples, 'resample')}."]
+    if table.cluster_field:
+        notes.append(f"Rows with the same {table.cluster_field} are taken as dependent in all.")
+    if any(table.left_out.values()):
+        notes.append("Left out: rows without a label, or without a defined score of every scorer.")
+    if not table.comparisons():
+        return tuple(notes)
+    rounds = f"approximate randomisation of {counted(table.resamples, 'round')}"
+    test = {"delong": "DeLong's test", "hanley_mcneil": "Hanley and McNeil's test"}.get(table.test)
+    columns = "corpus, and of the average," if table.average else "corpus"
+    notes.append(
+        f"{MARK} significantly better than {table.baseline} on the same rows: two-sided p \u2264 "
+        f"{SIGNIFICANT:g} by {test or rounds}, with Holm's correction for the "
+        f"{counted(table.comparisons(), 'comparison')} of each {columns} on its own."
+    )
+    if table.average and test:
+        notes.append(f"Averages are compared by {rounds}.")
+    if table.resamples < table.least_resamples() and (table.average or not test):
+        notes.append(
+            "So few rounds allow no mark, whatever the scores; at least "
+            f"{table.least_resamples():,} are needed."
+        )
+    return tuple(notes)
+
+
+def counted(count: int, what: str) -> str:
+    """Returns a number with its noun, as "1 row" or "1,200 rows"."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _tidy_auc(table: AucTable) -> Table:
+    """Returns a row for each scorer and corpus; the average's corpus is "average"."""
+    columns = ("scorer", "corpus", "rows", "left_out", *_CELL_COLUMNS)
+    rows: list[tuple[Any, ...]] = []
+    for scorer in table.scorers:
+        for corpus, cell in table.cells[scorer].items():
+            sizes = table.rows[corpus], table.left_out[corpus]
+            rows.append((scorer, corpus, *sizes, *_tidy_cell(cell)))
+        if scorer in table.average:
+            rows.append((scorer, "average", None, None, *_tidy_cell(table.average[scorer])))
+    return Table("", columns, tuple(rows))
+
+
+_CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")
+
+
+def _tidy_cell(cell: AucCell) -> tuple[Any, ...]:
+    compared = not math.isnan(cell.p_value)
+    return cell.auc, *cell.interval, cell.p_value, int(cell.better) if compared else None
 
 
 def npov_rows(
@@ -113,7 +162,13 @@ def npov_rows(
         f"Detection of {what}, ROC AUC in per cent with {100 * confidence:g}% bootstrap intervals "
         f"(Chang 2024, table {number})"
     )
-    return Table(title, ("error", "scorer", *slices), rows)
+    tidy = tuple(
+        (error, scorer, name, *_tidy_cell(cell)[:3])
+        for (error, scorer), row in cells.items()
+        for name, cell in row.items()
+    )
+    plain = Table("", ("error", "scorer", "slice", *_CELL_COLUMNS[:3]), tidy)
+    return Table(title, ("error", "scorer", *slices), rows, tidy=plain)
 
 
 def _auc(cell: AucCell) -> str:
@@ -127,6 +182,11 @@ def auc_figures(table: AucTable) -> dict[str, Any]:
     """Returns all figures of the table as JSON has them; what is undefined is None."""
     return {
         "baseline": table.baseline,
+        "test": table.test,
+        "resamples": table.resamples,
+        "confidence": table.confidence,
+        "seed": table.seed,
+        "cluster_field": table.cluster_field,
         "rows": dict(table.rows),
         "left_out": dict(table.left_out),
         "corpora": {

@@ -19,6 +19,9 @@ from faith_jax.export.scored_rows import read_scored_rows
 from faith_jax.report import figures
 from faith_jax.report.tables import auc_figures, auc_rows, npov_figures, npov_rows, rendered
 
+# Protocols with intervals, which depend on the seed.
+_RESAMPLED = ("auc", "npov", "npov_words")
+
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateOptions:
@@ -92,6 +95,9 @@ def evaluate(
     except ValueError as error:
         raise ConfigError(str(error)) from None
     if json_path:
+        drawn = ("resamples", "confidence", "seed") if options.protocol in _RESAMPLED else ()
+        settings = {name: getattr(options, name) for name in ("protocol", *drawn)}
+        found = {"title": table.title, "notes": list(table.notes), **settings, **found}
         _write(json_path, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     for form, path in (tables or {}).items():
         _write(path, rendered(table, form))
@@ -144,7 +150,7 @@ def _table(
         options.test,
         options.cluster_field,
     )
-    return auc_rows(found, options.confidence), auc_figures(found)
+    return auc_rows(found), auc_figures(found)
 
 
 def _claims(options: EvaluateOptions) -> list[dict[str, Any]]:

@@ -50,7 +50,17 @@ def test_two_scorers_in_two_files_and_all_outputs(capsys, tmp_path):
     assert figures["rows"] == {"c": 6}
     assert outputs["markdown"].read_text().startswith("**ROC AUC")
     assert r"\begin{tabular}" in outputs["latex"].read_text()
-    assert outputs["csv"].read_text().startswith("scorer,c,average\n")
+    settings = {"protocol": "auc", "test": "approximate_randomization", "confidence": 0.95}
+    settings |= {"resamples": 1000, "seed": 0, "baseline": "t", "cluster_field": ""}
+    assert {name: figures[name] for name in settings} == settings
+    assert figures["title"] == lines[0]
+    assert [note.split(":")[0] for note in figures["notes"]] == [
+        "Intervals",
+        "* significantly better than t on the same rows",
+    ]
+    header, first, *_ = outputs["csv"].read_text().splitlines()
+    assert header == "scorer,corpus,rows,left_out,auc,low,high,p_value,significantly_better"
+    assert first.startswith("s,c,6,0,0.888888")
     assert outputs["histograms"].read_bytes().startswith(PNG)
     assert outputs["roc-curves"].read_bytes().startswith(PNG)
 
@@ -80,7 +90,8 @@ def test_a_corpus_of_one_class_and_undefined_scores(capsys, tmp_path):
     status, lines, _ = evaluate(capsys, one, two)
     assert status == 0
     assert "one class" in lines[3]
-    assert lines[-1].split() == ["rows", "left", "out", "0", "1"]
+    assert ["rows", "left", "out", "0", "1"] in [line.split() for line in lines]
+    assert "average" not in lines[1]
 
 
 def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
@@ -96,6 +107,7 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
         ((tmp_path / "twice.jsonl",), "corpus 'c' has the id '0' twice"),
         ((bare,), "c: no row has a label and scores that are defined"),
         ((good, "--baseline=best"), "The baseline 'best' is none of s"),
+        ((good, "--cluster-field=doc", "--test=hanley_mcneil"), "randomization and delong can"),
         ((good, "--cluster-field=doc"), "has no field 'doc'"),
         ((good, "--resamples=0"), "--resamples: expected a positive number"),
         ((good, "--confidence=2"), "between 0 and 1, not 2.0"),
