@@ -37,3 +37,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'a' or 'b'?" with the nearest known names, or an empty string."""
     near = nearest_names(name, known)
     return f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns a number with its noun, in the plural but for one.
+
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -2,11 +2,15 @@
 
 import argparse
 import ast
+import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from faith_jax.cli.shared import quiet_tensorflow
-from faith_jax.errors import ConfigError
+from faith_jax.cli.shared import quiet_tensorflow, resumable
+from faith_jax.errors import ConfigError, counted
+
+if TYPE_CHECKING:
+    from faith_jax.runs.score_input import ScoreInput
 
 _EXAMPLES = """examples:
   %(prog)s --scorers=token_f1,rouge1_precision --input=rows.jsonl --output=scores.jsonl
@@ -61,6 +65,9 @@ def add_score_commands(commands: argparse._SubParsersAction) -> None:
     command.add_argument(
         "--batch-size", type=int, default=256, metavar="N", help="rows scored and written at once"
     )
+    command.add_argument(
+        "--restart", action="store_true", help="discard what a stopped run with this output kept"
+    )
     command.set_defaults(run=_run_score)
     listed = commands.add_parser(
         "scorers",
@@ -81,14 +88,20 @@ def _add_columns(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--response-column", default="", metavar="NAME", help=f"the text{usual}")
     group.add_argument("--history-column", default="", metavar="NAME", help="earlier utterances")
     group.add_argument(
-        "--label-column", default="label", metavar="NAME", help="1 = faithful, 0, or empty"
+        "--label-column",
+        metavar="NAME",
+        help="1 = faithful, 0, or empty (default: label, where there is one)",
     )
     group.add_argument(
         "--labels-are-errors", action="store_true", help="a label of 1 says that there is an error"
     )
-    group.add_argument("--id-column", default="id", metavar="NAME", help="else: the row's number")
     group.add_argument(
-        "--corpus-column", default="corpus", metavar="NAME", help="where there is one"
+        "--id-column",
+        metavar="NAME",
+        help="default: id, where there is one; else, or with --id-column=, the row's number",
+    )
+    group.add_argument(
+        "--corpus-column", metavar="NAME", help="default: corpus, where there is one"
     )
 
 
@@ -96,10 +109,10 @@ def _run_score(options: argparse.Namespace) -> int:
     if options.task or options.tfds or options.format == "tfds" or "." not in options.output:
         quiet_tensorflow()
     from faith_jax.data.grounded_rows import Columns
-    from faith_jax.data.rows import BadRows
-    from faith_jax.runs import score
+    from faith_jax.runs.partial_output import kept_rows
+    from faith_jax.runs.score_input import ScoreInput
 
-    given = score.ScoreInput(
+    given = ScoreInput(
         file=options.input,
         file_format=options.input_format,
         task=options.task,
@@ -116,19 +129,42 @@ def _run_score(options: argparse.Namespace) -> int:
             label_is_error=options.labels_are_errors,
         ),
     )
+
+    def kept() -> str:
+        count = kept_rows(pathlib.Path(options.output))
+        if not count:
+            return "nothing was scored yet."
+        return f"{counted(count, 'scored row')} are kept; the same command goes on from there."
+
+    return resumable(lambda: _score(options, given), kept)
+
+
+def _score(options: argparse.Namespace, given: "ScoreInput") -> int:
+    from faith_jax.data.rows import BadRows
+    from faith_jax.runs import score
+
     names = [name.strip() for name in options.scorers.split(",") if name.strip()]
     bad_rows = BadRows(skip=options.skip_bad_rows)
-    output, count = score.score(
+    summary = score.score(
         given,
         scorer_options(names, options.scorer_option),
         options.output,
         options.format,
         options.batch_size,
         bad_rows,
+        options.restart,
     )
-    print(f"{output}: {count:,} rows, {len(names)} scorers")
+    rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
+    print(f"{summary.output}: {rows}, {scorers}")
+    for name, count in summary.undefined.items():
+        print(f"{name} is undefined in {count:,} of {rows}")
+    for name, count in summary.cut.items():
+        print(f"{name} cut the input of {count:,} of {rows}, which was too long")
+    if summary.left_out:
+        columns = ", ".join(f"{name} ({kind})" for name, kind in summary.left_out.items())
+        print(f"columns that JSON cannot hold are left out: {columns}")
     if bad_rows.count:
-        print(f"{bad_rows.count} bad rows were skipped:")
+        print(f"{counted(bad_rows.count, 'bad row')} skipped:")
         for message in bad_rows.messages:
             print(f"  {message}")
     return 0

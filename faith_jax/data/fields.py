@@ -18,8 +18,11 @@ _SHOWN_CHARACTERS = 60
 
 
 def shown(value: Any) -> str:
-    """Returns a value as JSON for an error message, on one line and not too long."""
-    text = json.dumps(value)
+    """Returns a value as JSON for an error message, on one line and not too long.
+
+    What JSON has not, such as bytes and dates, is shown as Python writes it.
+    """
+    text = json.dumps(value, default=repr)
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
 
 

@@ -1,9 +1,11 @@
 """Examples to score from rows of any form: JSON lines, CSV, TSV, Parquet, or rows of a data set."""
 
 import dataclasses
-import json
+import datetime
+import decimal
+import math
 import pathlib
-import re
+import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,18 +33,18 @@ class Columns:
         "pro=pro_arguments,con=con_arguments".
       response: of the text to judge.
       history: of the utterances before it, a text or a list; rows may lack it.
-      label: 1 = faithful, 0 = not, empty = unknown; rows may lack it.
-      id: rows may lack it, or it may be "": then a row's number is its id.
-      corpus: rows may lack it.
+      label: 1 = faithful, 0 = not, empty = unknown; None = "label" where rows have it, "" = none.
+      id: None = "id" where rows have it; "" or none in a row = the row's number, from 1.
+      corpus: None = "corpus" where rows have it, "" = none.
       label_is_error: a label of 1 says that there is an error: it is not faithful.
     """
 
     grounding: str = ""
     response: str = ""
     history: str = ""
-    label: str = "label"
-    id: str = "id"
-    corpus: str = "corpus"
+    label: str | None = None
+    id: str | None = None
+    corpus: str | None = None
     label_is_error: bool = False
 
 
@@ -52,13 +54,15 @@ class ExampleRow(NamedTuple):
     Attributes:
       example: what is scored.
       corpus: which it belongs to.
-      fields: the row's other values that are texts, numbers, truth values, or lists of numbers or
-        of pairs of them, as texts.
+      fields: the row's other values, as JSON has them (dates as texts), without null ones; the
+        label too where its column has another name than "label".
+      left_out: columns whose values JSON cannot hold, with their types.
     """
 
     example: GroundedExample
     corpus: str
-    fields: Mapping[str, str]
+    fields: Mapping[str, Any]
+    left_out: Mapping[str, str] = types.MappingProxyType({})
 
 
 def read_rows(path: pathlib.Path, form: str = "", bad_rows: BadRows | None = None) -> Iterator[Row]:
@@ -103,8 +107,35 @@ def _read_parquet(path: pathlib.Path) -> Iterator[Row]:
         raise InputError(f"{path}: not a whole Parquet file ({problem}).") from None
 
 
+def file_examples(
+    path: pathlib.Path, form: str, columns: Columns, corpus: str, bad_rows: BadRows
+) -> Iterator[ExampleRow]:
+    """Yields the examples of a file; see `read_rows` and `example_rows`.
+
+    Rows that cannot be read at all count where ids are the rows' numbers.
+    """
+    unread = _Unread(bad_rows)
+    return example_rows(read_rows(path, form, unread), columns, corpus, bad_rows, unread)
+
+
+class _Unread(BadRows):
+    """Hands bad rows on to others, and counts those of this reading."""
+
+    def __init__(self, told: BadRows):
+        super().__init__(told.skip)
+        self._told = told
+
+    def add(self, error: InputError) -> None:
+        self._told.add(error)
+        self.count += 1
+
+
 def example_rows(
-    rows: Iterable[Row], columns: Columns, corpus: str, bad_rows: BadRows | None = None
+    rows: Iterable[Row],
+    columns: Columns,
+    corpus: str,
+    bad_rows: BadRows | None = None,
+    unread: BadRows | None = None,
 ) -> Iterator[ExampleRow]:
     """Yields the examples of rows.
 
@@ -113,19 +144,24 @@ def example_rows(
       columns: which of them hold what.
       corpus: of rows that name none.
       bad_rows: what to do with a bad row; by default reading stops.
+      unread: counts the rows that are missing among `rows`, as these are read.
 
     Raises:
-      InputError: naming the row and field of a missing column, an empty grounding, a label that is
-        not 0 or 1, or an id that occurs twice.
+      InputError: naming the row and field of a missing column, an empty grounding, a missing
+        response, a label that is not 0 or 1, or an id that occurs twice.
     """
     seen: set[str] = set()
+    read = 0
 
     def parse(fields: Mapping[str, Any], place: str) -> ExampleRow:
-        row = _example_row(fields, place, columns, corpus)
+        nonlocal read
+        read += 1
+        number = read + (unread.count if unread else 0)
+        row = _example_row(fields, place, number, columns, corpus)
         if row.example.id in seen:
             raise InputError(
-                f"{place}: field '{columns.id}': {row.example.id!r} occurs twice; choose another "
-                "--id-column, or --id-column= for the rows' numbers."
+                f"{place}: field '{columns.id or 'id'}': {row.example.id!r} occurs twice; choose "
+                "another --id-column, or --id-column= for the rows' numbers."
             )
         seen.add(row.example.id)
         return row
@@ -134,34 +170,68 @@ def example_rows(
 
 
 def _example_row(
-    fields: Mapping[str, Any], place: str, columns: Columns, corpus: str
+    fields: Mapping[str, Any], place: str, number: int, columns: Columns, corpus: str
 ) -> ExampleRow:
     grounding = columns.grounding or _first(_GROUNDINGS, fields, place, "grounding")
     response = columns.response or _first(_RESPONSES, fields, place, "response")
     history = columns.history or next((name for name in _HISTORIES if name in fields), "")
     example = GroundedExample(
-        id=_identifier(fields, place, columns.id),
+        id=_identifier(fields, place, number, columns.id),
         grounding=_grounding(fields, place, grounding),
         history=_texts(fields, place, history) if history else (),
         response=_response(_value(fields, place, response), response, place),
-        label=_label(fields.get(columns.label), columns, place),
+        label=_label(_optional(fields, place, columns.label, "label"), columns, place),
     )
-    named = fields.get(columns.corpus)
-    used = {response, history, columns.label, columns.id, columns.corpus}
-    used |= set(_perspectives(grounding).values())
-    others = {
-        name: json.dumps(value) if isinstance(value, list) else str(value)
-        for name, value in fields.items()
-        if name and name not in used and (isinstance(value, str | int | float) or _is_spans(value))
-    }
-    return ExampleRow(example, str(named) if named else corpus, others)
+    named = _optional(fields, place, columns.corpus, "corpus")
+    used = {response, history, *_perspectives(grounding).values(), ""}
+    used |= {_named(columns.id, "id"), _named(columns.corpus, "corpus")}
+    if _named(columns.label, "label") == "label":  # other names say what the label is of
+        used.add("label")
+    others, left_out = _json_fields({n: v for n, v in fields.items() if n not in used})
+    is_named = named is not None and not is_blank(named)
+    return ExampleRow(example, str(named) if is_named else corpus, others, left_out)
 
 
-def _is_spans(value: Any) -> bool:
-    """Returns whether a value is a list of numbers, or of lists of numbers such as spans."""
-    items = value if isinstance(value, list) else [None]
-    numbers = [n for item in items for n in (item if isinstance(item, list) else [item])]
-    return all(isinstance(number, int | float) for number in numbers)
+def _named(given: str | None, usual: str) -> str:
+    return usual if given is None else given
+
+
+def _optional(fields: Mapping[str, Any], place: str, given: str | None, usual: str) -> Any:
+    """Returns a column's value; None where it is not there, which one that was named must be."""
+    if given is None:
+        return fields.get(usual)
+    return _value(fields, place, given) if given else None
+
+
+def _json_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the fields that JSON can hold, and the types of the others."""
+    found, left_out = {}, {}
+    for name, value in fields.items():
+        try:
+            kept = _as_json(value)
+        except TypeError:
+            left_out[name] = type(value).__name__
+            continue
+        if kept is not None:
+            found[name] = kept
+    return found, left_out
+
+
+def _as_json(value: Any) -> Any:
+    """Returns a value as JSON has it; TypeError where it has none."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(item) for name, item in value.items()}
+    if isinstance(value, datetime.date | datetime.time):  # and datetime.datetime
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    raise TypeError
 
 
 def _first(names: Sequence[str], fields: Mapping[str, Any], place: str, what: str) -> str:
@@ -210,8 +280,11 @@ def _texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, ...]:
 
 
 def _response(value: Any, name: str, place: str) -> str:
-    """Returns the response; a system may have answered with nothing."""
-    return "" if value is None or is_blank(value) else checked_text(value, name, place)
+    """Returns the response; a system may have answered with nothing, which is an empty text."""
+    if not isinstance(value, str):
+        remedy = 'an answer of nothing is the empty text ""' if value is None else ""
+        raise field_error(place, name, "a text", value, remedy)
+    return "" if is_blank(value) else checked_text(value, name, place)
 
 
 def _label(value: Any, columns: Columns, place: str) -> int | None:
@@ -220,13 +293,15 @@ def _label(value: Any, columns: Columns, place: str) -> int | None:
     known = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
     text = str(value).strip().lower()
     if text not in known:
-        raise field_error(place, columns.label, "1 (faithful), 0, or nothing", value)
+        raise field_error(place, columns.label or "label", "1 (faithful), 0, or nothing", value)
     return 1 - known[text] if columns.label_is_error else known[text]
 
 
-def _identifier(fields: Mapping[str, Any], place: str, name: str) -> str:
-    value = fields.get(name) if name else None
-    if value is None or is_blank(value):
-        numbers = re.findall(r"\d+", place)
-        return numbers[-1] if numbers else place
-    return str(value)
+def _identifier(fields: Mapping[str, Any], place: str, number: int, name: str | None) -> str:
+    value = _optional(fields, place, name, "id")
+    if value is not None and not is_blank(value):
+        return str(value)
+    if name:
+        remedy = "--id-column= takes the rows' numbers"
+        raise field_error(place, name, "an id", value, remedy)
+    return str(number)

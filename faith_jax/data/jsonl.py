@@ -41,9 +41,10 @@ def _parse(text: str, place: str) -> dict[str, Any]:
     try:
         row = json.loads(text.rstrip("\r\n"))  # else an error at the end is told of line 2
     except json.JSONDecodeError as error:
+        problem = error.msg.removesuffix(" at")
         raise InputError(
-            f"{place}: not valid JSON: {error.msg} at column {error.colno}; each line must be "
-            "one whole JSON object."
+            f"{place}: not valid JSON: {problem} at column {error.colno}; each line must be one "
+            "whole JSON object."
         ) from None
     except (RecursionError, ValueError) as error:  # too deep, or a number of too many digits
         raise InputError(f"{place}: not valid JSON: {error}.") from None

@@ -155,7 +155,20 @@ def _nested(row: ScoredRow) -> ScoredRow:
         name: [dict(zip(names, word, strict=True)) for word in found]
         for name, found in row["words"].items()
     }
-    return row | {"fields": list(row["fields"].items()), "words": words}
+    return row | {"fields": list(field_texts(row["fields"]).items()), "words": words}
+
+
+def field_texts(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Returns fields as texts, other values than texts as JSON writes them.
+
+    >>> field_texts({"source": "wow", "turn": 3, "spans": [[0, 3]]})
+    {'source': 'wow', 'turn': '3', 'spans': '[[0, 3]]'}
+    """
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in fields.items()
+        if value is not None
+    }
 
 
 def _batches(rows: Iterable[ScoredRow]) -> Iterator[list[ScoredRow]]:

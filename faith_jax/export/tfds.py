@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from faith_jax.export.scored_rows import field_texts
+
 
 def write_tfds(
     folder: pathlib.Path,
@@ -101,7 +103,8 @@ def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, A
         for scorer in scorers
     }
     scores = {s: float("nan") if row["scores"][s] is None else row["scores"][s] for s in scorers}
-    fields = [{"name": name, "value": value} for name, value in row["fields"].items()]
+    texts = field_texts(row["fields"])
+    fields = [{"name": name, "value": value} for name, value in texts.items()]
     label = -1 if row["label"] is None else row["label"]
     changed = {"label": label, "fields": fields, "scores": scores, "words": words}
     return {**row, **changed, "cut_tokens": {s: row["cut_tokens"].get(s, 0) for s in scorers}}

@@ -154,7 +154,7 @@ def _table(
 
 
 def _claims(options: EvaluateOptions) -> list[dict[str, Any]]:
-    from faith_jax.runs.score import dataset_rows
+    from faith_jax.runs.score_input import dataset_rows
 
     return [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
 

@@ -11,7 +11,7 @@ from faith_jax.data import builders
 from faith_jax.data.builders.base import RawBuilder, prepared
 from faith_jax.data.builders.beam import BeamPipeline
 from faith_jax.data.rows import BadRows
-from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.errors import ConfigError, counted, did_you_mean
 from faith_jax.tasks import lookup, sources
 
 _WIDTH = 96
@@ -114,7 +114,7 @@ def prepare(
     for split, info in made.info.splits.items():
         yield f"{made.info.full_name}  {split}: {info.num_examples:,} examples"
     if bad_rows.count:
-        yield f"{bad_rows.count} bad rows were skipped:"
+        yield f"{counted(bad_rows.count, 'bad row')} skipped:"
         yield from (f"  {message}" for message in bad_rows.messages)
     yield str(made.data_dir)
 

@@ -1,7 +1,7 @@
 """What all scorers share: the forms in which examples may be given, and options by name."""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from faith_jax.types import GroundedExample, Grounding, Score, ScorerCard
@@ -61,15 +61,33 @@ def _paired(
         )
     rows = zip(groundings, responses, turns, strict=True)
     return [
-        GroundedExample(str(number), _grounding(grounding), tuple(history), response)
+        GroundedExample(
+            str(number),
+            _grounding(grounding, number),
+            _texts(history, f"History {number}"),
+            _text(response, f"Response {number}"),
+        )
         for number, (grounding, response, history) in enumerate(rows)
     ]
 
 
-def _grounding(given: str | Sequence[str] | Grounding) -> Grounding:
+def _grounding(given: str | Sequence[str] | Grounding, number: int) -> Grounding:
     if isinstance(given, Grounding):
         return given
-    return Grounding((given,) if isinstance(given, str) else tuple(given))
+    what = f"Grounding {number}"
+    return Grounding((given,) if isinstance(given, str) else _texts(given, what))
+
+
+def _texts(given: Any, what: str) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ValueError(f"{what}: expected a list of texts, got {given!r}.")
+    return tuple(_text(item, what) for item in given)
+
+
+def _text(given: Any, what: str) -> str:
+    if not isinstance(given, str):
+        raise ValueError(f"{what}: expected a text, got {given!r}.")
+    return given
 
 
 def joined(grounding: Grounding) -> str:

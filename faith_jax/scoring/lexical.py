@@ -69,6 +69,9 @@ def rouge_scorer(kind: str, part: str, use_stemmer: bool = False) -> TextScorer:
       kind: "rouge1", "rouge2" or "rougeL".
       part: "precision", "recall" or "f1".
       use_stemmer: compare Porter stems.
+
+    Raises:
+      ConfigError: for another value of `use_stemmer`.
     """
 
     def compare(response: str, grounding: str) -> float:
@@ -76,7 +79,10 @@ def rouge_scorer(kind: str, part: str, use_stemmer: bool = False) -> TextScorer:
         return float(getattr(found, part))
 
     units = {"rouge1": "words", "rouge2": "bigrams", "rougeL": "words, in the same order,"}[kind]
-    description = f"{_OF_WHAT[part].format(units)} (ROUGE-{kind[5:]})."
+    if not isinstance(use_stemmer, bool):
+        raise ConfigError(f"use_stemmer: expected True or False, got {use_stemmer!r}.")
+    # rouge-score drops every other character, so other scripts have no words.
+    description = f"{_OF_WHAT[part].format(units)} (ROUGE-{kind[5:]}; ASCII letters and digits)."
     return TextScorer(ScorerCard(f"{kind}_{part}", description, 0, 1, "Lin 2004"), compare)
 
 
@@ -123,7 +129,10 @@ class FirstPersonCountScorer(BaseScorer):
     """How many first-person singular pronouns a response holds.
 
     Args:
-      pronouns: in lower case; ("i",) counts as Steen 2023 does.
+      pronouns: in any case; ("i",) counts as Steen 2023 does.
+
+    Raises:
+      ConfigError: for what is no list of words.
     """
 
     card: ScorerCard = ScorerCard(
@@ -136,7 +145,10 @@ class FirstPersonCountScorer(BaseScorer):
     )
 
     def __init__(self, pronouns: Sequence[str] = tuple(sorted(FIRST_PERSON))):
-        self._pronouns = frozenset(pronouns)
+        words = list(pronouns) if isinstance(pronouns, Sequence) else [pronouns]
+        if isinstance(pronouns, str) or not all(isinstance(word, str) for word in words):
+            raise ConfigError(f"pronouns: expected a list of words, got {pronouns!r}.")
+        self._pronouns = frozenset(word.lower() for word in words)
 
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         """Returns one count for each example."""

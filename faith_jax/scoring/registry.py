@@ -1,7 +1,7 @@
 """Finding scorers by name.
 
 >>> load_scorer("rouge1_precision").card.description
-"Share of the response's words that the grounding has (ROUGE-1)."
+"Share of the response's words that the grounding has (ROUGE-1; ASCII letters and digits)."
 """
 
 import functools
@@ -58,7 +58,10 @@ def load_scorer(name: str, **options: Any) -> BaseScorer:
             raise ConfigError(
                 f"{name} has no option {option!r}.{did_you_mean(option, known)} {shown}"
             )
-    return make(**options)
+    try:
+        return make(**options)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def _register_lexical() -> None:

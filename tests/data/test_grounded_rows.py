@@ -1,4 +1,7 @@
+import datetime
+import decimal
 import json
+import math
 
 import pyarrow as pa
 import pytest
@@ -6,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from faith_jax.data.grounded_rows import Columns, example_rows, read_rows
+from faith_jax.data.grounded_rows import Columns, example_rows, file_examples, read_rows
 from faith_jax.data.rows import BadRows, Row
 from faith_jax.errors import InputError
 from faith_jax.types import GroundedExample, Grounding
@@ -60,12 +63,49 @@ def test_the_names_of_our_data_sets_are_known(fields, texts, perspectives, histo
 def test_columns_of_ones_own():
     fields = {"doc": "D", "answer": "a", "faithful": "1.0", "key": 7, "set": "mine", "x": True}
     fields |= {"grounding": "g", "skipped": ["list"], "": "index", "none": None}
-    fields |= {"spans": [[0, 3], [5, 9]], "nested": [["a"]]}
+    fields |= {"spans": [[0, 3], [5, 9]], "nested": {"a": [1.5, None]}, "photo": b"\xff"}
+    fields |= {"day": datetime.date(2024, 5, 1), "price": decimal.Decimal("1.20"), "nan": math.nan}
     named = {"grounding": "doc", "response": "answer", "label": "faithful", "id": "key"}
     (row,) = examples(fields, corpus="set", **named)
     assert row.example == GroundedExample("7", Grounding(("D",)), response="a", label=1)
     assert row.corpus == "mine"
-    assert row.fields == {"x": "True", "grounding": "g", "spans": "[[0, 3], [5, 9]]"}
+    assert row.fields == {
+        "faithful": "1.0",
+        "x": True,
+        "grounding": "g",
+        "skipped": ["list"],
+        "spans": [[0, 3], [5, 9]],
+        "nested": {"a": [1.5, None]},
+        "day": "2024-05-01",
+        "price": "1.20",
+    }
+    assert row.left_out == {"photo": "bytes"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"label": "lable"}, "column 'lable' is missing. Did you mean 'label'"),
+        ({"id": "key"}, "column 'key' is missing"),
+        ({"corpus": "set"}, "column 'set' is missing"),
+        ({"id": "empty"}, "field 'empty': expected an id, got null; --id-column= takes"),
+    ],
+)
+def test_a_column_that_was_named_is_there(columns, message):
+    with pytest.raises(InputError, match=rf"rows\.jsonl:1: {message}"):
+        examples(TRUE_ROW | {"empty": None}, **columns)
+    (row,) = examples({"grounding": "g", "response": "r"})
+    assert (row.example.id, row.example.label, row.corpus) == ("1", None, "here")
+
+
+def test_columns_may_be_turned_off():
+    (row,) = examples(TRUE_ROW | {"id": "a", "corpus": "c"}, id="", label="", corpus="")
+    assert (row.example.id, row.example.label, row.corpus) == ("1", None, "here")
+    assert row.fields == {"label": 1, "id": "a", "corpus": "c"}
+
+
+def test_a_null_corpus_is_the_one_given():
+    assert examples(TRUE_ROW | {"c": None}, corpus="c")[0].corpus == "here"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +120,7 @@ def test_labels(value, label):
 
 
 def test_an_empty_response_is_one():
-    for value in ("", None, " "):
+    for value in ("", " "):
         assert examples(TRUE_ROW | {"generated_text": value})[0].example.response == ""
 
 
@@ -92,7 +132,15 @@ def test_an_empty_response_is_one():
         ({"grounding": ""}, {}, "field 'grounding': expected a text that is not empty, or several"),
         ({"grounding": []}, {}, "field 'grounding': expected a text"),
         ({"grounding": [3]}, {}, "field 'grounding': expected a text"),
-        ({"generated_text": 3}, {}, "field 'generated_text': expected a text"),
+        ({"generated_text": 3}, {}, "field 'generated_text': expected a text, got 3"),
+        (
+            {"generated_text": None},
+            {},
+            "field 'generated_text': expected a text, got null; an answer of nothing is the empty",
+        ),
+        ({"generated_text": b"x"}, {}, "field 'generated_text': expected a text, got \"b'x'\""),
+        ({"grounding": b"x"}, {}, "field 'grounding': expected a text"),
+        ({"label": datetime.date(2024, 5, 1)}, {}, "field 'label': .* got .datetime.date"),
         ({}, {"response": "text"}, "column 'text' is missing. Did you mean 'generated_text'"),
         ({"id": "a"}, {}, "field 'id': 'a' occurs twice; choose another --id-column, or --id-c"),
     ],
@@ -140,7 +188,6 @@ def test_whatever_a_row_holds_it_is_read_or_refused(rows, skip):
         assert all(text.strip() for text in example.grounding.texts)
         assert example.label in (None, 0, 1)
         assert isinstance(example.response, str)
-        assert all(isinstance(value, str) for value in row.fields.values())
         json.dumps([example.grounding.texts, example.history, dict(row.fields)])
 
 
@@ -163,6 +210,20 @@ def test_all_formats_hold_the_same(tmp_path):
     assert len(list(read_rows(tmp_path / "r.txt", "jsonl"))) == 2
     with pytest.raises(InputError, match=r"the ending says no format .* --input-format"):
         read_rows(tmp_path / "r.txt")
+
+
+def test_rows_without_ids_have_their_number_in_every_format(tmp_path):
+    """Blank lines, line breaks in cells and rows that cannot be read move no number."""
+    good, bad = json.dumps(TRUE_ROW), "{"
+    (tmp_path / "r.jsonl").write_text(f"{good}\n\n{bad}\n{good}\n")
+    (tmp_path / "r.csv").write_text('grounding,response\n"a\nb",c\nd\ne,f\n')
+    (tmp_path / "r.tsv").write_text("grounding\tresponse\n\na\tb\nc\nd\te\n")
+    for name in ("r.jsonl", "r.csv", "r.tsv"):
+        bad_rows = BadRows(skip=True)
+        for _ in range(2):  # as `score` reads a file twice
+            rows = file_examples(tmp_path / name, "", Columns(), "c", bad_rows)
+            assert [row.example.id for row in rows] == ["1", "3"], name
+        assert bad_rows.count == 1
 
 
 def test_files_that_are_no_parquet(tmp_path):

@@ -1,3 +1,4 @@
+import datetime
 import json
 import os
 import signal
@@ -5,14 +6,16 @@ import subprocess
 import sys
 import time
 
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from faith_jax.cli import main
 from faith_jax.cli.score_commands import scorer_options
 from faith_jax.errors import ConfigError
-from faith_jax.export.scored_rows import read_scored_rows
+from faith_jax.export.scored_rows import lines_of, read_scored_rows
 from faith_jax.runs import score as run
+from faith_jax.runs.score_input import ScoreInput
 from faith_jax.scoring.registry import load_scorer
 from tests.paths import REAL, needs_shared
 
@@ -44,7 +47,10 @@ def test_scores_of_a_file(capsys, tmp_path, rows_file):
     status, lines, _ = score(
         capsys, f"--scorers={names}", f"--input={rows_file}", f"--output={output}"
     )
-    assert (status, lines) == (0, [f"{output}: 6 rows, 3 scorers"])
+    assert (status, lines) == (
+        0,
+        [f"{output}: 6 rows, 3 scorers", "rouge1_precision is undefined in 1 of 6 rows"],
+    )
     found = list(read_scored_rows(output))
     assert [row["id"] for row in found] == [row["id"] for row in ROWS]
     assert [row["label"] for row in found] == [0, 1] * 3
@@ -77,7 +83,11 @@ def test_options_columns_and_parquet(capsys, tmp_path):
     first, second = parquet.read_table(output).to_pylist()
     assert first["scores"]["token_recall"] == pytest.approx(2 / 3)
     assert (first["label"], second["label"]) == (0, 1)
-    assert (first["id"], first["corpus"], dict(first["fields"])) == ("2", "mine", {"system": "a"})
+    assert (first["id"], first["corpus"], dict(first["fields"])) == (
+        "1",
+        "mine",
+        {"bad": "1", "system": "a"},
+    )
 
 
 def test_a_task_and_a_data_set(capsys, tmp_path):
@@ -86,7 +96,7 @@ def test_a_task_and_a_data_set(capsys, tmp_path):
     status, lines, _ = score(capsys, *arguments, "--task=npov_coverage_sample", f"--output={task}")
     assert status == 0
     status, lines, _ = score(capsys, *arguments, "--tfds=npov_errors/sample", f"--output={data}")
-    assert (status, lines) == (0, [f"{data}: 144 rows, 1 scorers"])
+    assert (status, lines) == (0, [f"{data}: 144 rows, 1 scorer"])
     (row, *_) = read_scored_rows(task)
     assert set(row["perspectives"]) == {"pro", "con"}
     assert row["words"]["npov_rouge1_coverage"]
@@ -99,7 +109,7 @@ class StoppedError(Exception):
 
 @pytest.mark.parametrize("batches", [0, 1, 2])
 def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch, batches):
-    given, scorers = run.ScoreInput(file=str(rows_file)), {"token_f1": {}}
+    given, scorers = ScoreInput(file=str(rows_file)), {"token_f1": {}}
     whole = tmp_path / "whole.jsonl"
     run.score(given, scorers, str(whole), batch_size=2)
     append, left = run.append_rows, [batches]
@@ -124,20 +134,6 @@ def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch, batches):
     assert output.read_bytes() == whole.read_bytes()
     assert len(scored) == len(ROWS) - 2 * batches
     assert {p.name for p in tmp_path.iterdir()} == {"rows.jsonl", "whole.jsonl", "scores.jsonl"}
-
-
-def test_another_run_starts_anew(tmp_path, rows_file, monkeypatch):
-    given, output = run.ScoreInput(file=str(rows_file)), tmp_path / "scores.jsonl"
-
-    def stop(*_):
-        raise StoppedError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(run, "_finish", stop)
-        with pytest.raises(StoppedError):
-            run.score(given, {"token_f1": {}}, str(output))
-    run.score(given, {"bleu": {}}, str(output))
-    assert [set(row["scores"]) for row in read_scored_rows(output)] == [{"bleu"}] * 6
 
 
 def test_a_killed_process_goes_on(tmp_path):
@@ -176,6 +172,15 @@ def test_a_killed_process_goes_on(tmp_path):
         (("--scorers=bleu", "--batch-size=0"), "--batch-size: expected a positive number"),
         (("--scorers=bleu", "--response-column=txt"), "column 'txt' is missing"),
         (("--scorers=bleu", "--input-format=csv"), "columns"),
+        (("--scorers=bleu", "--split=test"), "--split: a file has no splits"),
+        (("--scorers=bleu", "--format=parquet"), "the ending says jsonl, --format says parquet"),
+        (("--scorers=bleu", "--label-column=lable"), "column 'lable' is missing. Did you mean"),
+        (("--scorers=bleu", "--id-column=key"), "column 'key' is missing"),
+        (("--scorers=bleu", "--corpus-column=set"), "column 'set' is missing"),
+        (
+            ("--scorers=token_f1", "--scorer-option=token_f1.normalization=xx"),
+            "token_f1: normalization: 'xx' is none of true, squad",
+        ),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(capsys, tmp_path, rows_file, arguments, message):
@@ -209,8 +214,46 @@ def test_a_bad_row_at_the_end_is_found_before_anything_is_scored(capsys, tmp_pat
     assert "rows.jsonl:7: field 'grounding': expected a text" in errors.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
     status, lines, _ = score(capsys, *arguments, "--skip-bad-rows")
-    assert (status, lines[0]) == (0, f"{output}: 6 rows, 1 scorers")
-    assert lines[1] == "1 bad rows were skipped:"
+    assert (status, lines[0]) == (0, f"{output}: 6 rows, 1 scorer")
+    assert lines[1] == "1 bad row skipped:"
+
+
+def test_what_is_said_of_the_columns_and_scorers(capsys, tmp_path):
+    """Bytes in another column are left out and named; a scorer named twice is one."""
+    source, output = tmp_path / "rows.parquet", tmp_path / "scores.jsonl"
+    rows = [
+        {"grounding": "Чай", "generated_text": "Чай", "photo": b"\xff", "turn": 3},
+        {"grounding": "Tea", "generated_text": "Tea", "photo": None, "turn": 4},
+    ]
+    parquet.write_table(pa.Table.from_pylist(rows), source)
+    arguments = (f"--input={source}", f"--output={output}")
+    status, lines, _ = score(capsys, "--scorers=rouge1_f1,bleu,rouge1_f1", *arguments)
+    assert (status, lines) == (
+        0,
+        [
+            f"{output}: 2 rows, 2 scorers",
+            "rouge1_f1 is undefined in 1 of 2 rows",
+            "columns that JSON cannot hold are left out: photo (bytes)",
+        ],
+    )
+    assert [row["fields"] for row in lines_of(output)] == [{"turn": 3}, {"turn": 4}]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"generated_text": b"Tea"}, "field 'generated_text': expected a text, got \"b'Tea'\""),
+        ({"label": datetime.date(2024, 5, 1)}, "field 'label': expected 1 (faithful), 0, or"),
+        ({"generated_text": None}, "field 'generated_text': expected a text, got null; an answer"),
+    ],
+)
+def test_parquet_of_other_types_is_one_line(capsys, tmp_path, row, message):
+    source, output = tmp_path / "rows.parquet", tmp_path / "scores.jsonl"
+    rows = [{"grounding": "Tea", "generated_text": "Tea"} | row]
+    parquet.write_table(pa.Table.from_pylist(rows), source)
+    status, _, errors = score(capsys, "--scorers=bleu", f"--input={source}", f"--output={output}")
+    assert status == 2
+    assert message in errors.splitlines()[-1]
 
 
 def test_options_are_literals_or_texts():
@@ -235,4 +278,4 @@ def test_trues_own_file(capsys, tmp_path):
     assert status == 2
     assert "occurs twice; choose another --id-column, or --id-column= for" in errors
     status, lines, _ = score(capsys, *arguments, "--id-column=")
-    assert (status, lines) == (0, [f"{output}: 1,600 rows, 1 scorers"])
+    assert (status, lines) == (0, [f"{output}: 1,600 rows, 1 scorer"])

@@ -72,7 +72,7 @@ def test_prepare_from_files_of_ones_own(capsys, tmp_path):
     status, lines, _ = run(capsys, *arguments, "--skip-bad-rows")
     assert status == 0
     assert lines[0] == "faithdial/official/1.0.0  train: 13 examples"
-    assert lines[1] == "1 bad rows were skipped:"
+    assert lines[1] == "1 bad row skipped:"
     assert "train.json: [0].utterances[0]: field 'knowledge'" in lines[2]
     # What is prepared is what the tasks read, wherever the raw files were.
     status, lines, _ = run(capsys, "tasks", "faithdial_generate", "--rows=1")

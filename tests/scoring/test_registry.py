@@ -77,6 +77,10 @@ def test_both_forms_of_examples_give_the_same():
         ((["a"], ["b", "c"]), "1 groundings, 2 responses, 1 histories"),
         ((["a"], ["b"], []), "1 groundings, 1 responses, 0 histories"),
         ((["a"],), "Item 0 is no GroundedExample; groundings come with responses"),
+        (([None], ["b"]), "Grounding 0: expected a list of texts, got None"),
+        (([["a", 3]], ["b"]), "Grounding 0: expected a text, got 3"),
+        ((["a"], [None]), "Response 0: expected a text, got None"),
+        ((["a"], ["b"], ["Hi."]), "History 0: expected a list of texts, got 'Hi.'"),
         ((["a"], None, [[]]), "Histories come with groundings and responses"),
     ],
 )
@@ -91,7 +95,13 @@ def test_bad_examples(arguments, message):
         ("tokenf1", {}, "There is no scorer 'tokenf1'. Did you mean 'token_f1'"),
         ("xyz", {}, "There is no scorer 'xyz'. There are: bleu, coverage"),
         ("token_f1", {"normalisation": "squad"}, "Did you mean 'normalization'"),
-        ("token_f1", {"normalization": "qa"}, "normalization: 'qa' is none of true, squad"),
+        ("rouge1_f1", {"use_stemmer": "no"}, "rouge1_f1: use_stemmer: expected True or False"),
+        ("first_person_count", {"pronouns": "I"}, "pronouns: expected a list of words, got 'I'"),
+        (
+            "token_f1",
+            {"normalization": "qa"},
+            "token_f1: normalization: 'qa' is none of true, squad",
+        ),
         ("bleu", {"order": 2}, "bleu has no option 'order'. It has no options."),
     ],
 )
@@ -99,6 +109,17 @@ def test_unknown_names_and_options(name, options, message):
     with pytest.raises(ConfigError) as caught:
         load_scorer(name, **options)
     assert message in str(caught.value)
+
+
+def test_what_rouge_cannot_read_is_said():
+    assert "ASCII letters and digits" in load_scorer("rouge2_f1").card.description
+    (score,) = load_scorer("rouge1_precision").score(["Чай"], ["Чай"])
+    assert math.isnan(score.value)
+
+
+def test_pronouns_are_counted_in_any_case():
+    (score,) = load_scorer("first_person_count", pronouns=["I"]).score(["Tea."], ["I like my tea."])
+    assert score.value == 1
 
 
 def test_a_scorer_of_ones_own(monkeypatch):
