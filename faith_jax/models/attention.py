@@ -87,11 +87,10 @@ def attend(
       [rows, heads, query_length, head_dim], of `value`'s dtype.
     """
     dtype = jnp.float32 if float32_logits else None
-    keys, values = (key,), (value,)
+    logits = _products(query, key, dtype).astype(jnp.float32)
     if prefix is not None:
-        keys, values = (prefix[0], key), (prefix[1], value)
-    pieces = [_products(query, k, dtype).astype(jnp.float32) for k in keys]
-    logits = pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces, axis=-1)
+        to_prefix = _products(query, prefix[0], dtype).astype(jnp.float32)
+        logits = jnp.concatenate([to_prefix, logits], axis=-1)
     if scale != 1.0:
         logits *= scale
     if softcap:
@@ -105,9 +104,9 @@ def attend(
         weights = _dropped(weights, dropout_rate, dropout_key, broadcast_dropout)
     if prefix is None:
         return _weighted_sum(weights, value)
-    split = keys[0].shape[-2]
-    parts = (weights[..., :split], weights[..., split:])
-    return _weighted_sum(parts[0], values[0]) + _weighted_sum(parts[1], values[1])
+    split = prefix[0].shape[-2]
+    of_prefix = _weighted_sum(weights[..., :split], prefix[1])
+    return of_prefix + _weighted_sum(weights[..., split:], value)
 
 
 def _dropped(weights: Array, rate: float, key: Array, broadcast: bool) -> Array:

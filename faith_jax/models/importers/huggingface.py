@@ -1,4 +1,4 @@
-"""Hugging Face folders of the T5 family: config.json and safetensors, read and written.
+"""Hugging Face folders: config.json and safetensors, read and written; T5's tensors.
 
 What is read can be written back with the same bytes: names that stand for one tensor, tensors
 that no model uses, the layout of the files, config.json and the tokenizer's files are kept.
@@ -27,12 +27,24 @@ from faith_jax.models.importers.checkpoint import (
     unstack_layers,
     written_whole,
 )
+from faith_jax.models.importers.families.family import Family
 from faith_jax.models.importers.huggingface_config import make_config, read_config, scales_output
+from faith_jax.models.importers.huggingface_families import (
+    family_of_config,
+    family_of_type,
+    family_tensors,
+    model_types,
+    read_family,
+)
 
 CONFIG = "config.json"
 # What lies beside the weights and travels with them.
 COMPANIONS = (
     "spiece.model",
+    "spm.model",
+    "tokenizer.model",
+    "vocab.json",
+    "merges.txt",
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -45,6 +57,10 @@ EMBEDDINGS = (SHARED, "encoder.embed_tokens.weight", "decoder.embed_tokens.weigh
 # T5's first releases carry it; no model has ever used it.
 _UNUSED = ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",)
 _SHARD_BYTES = 5_000_000_000
+_DAMAGED = (
+    "{}: model.json: field 'metadata': what was kept of the Hugging Face folder is damaged; import "
+    "it again."
+)
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
@@ -129,7 +145,7 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     """Reads a folder with config.json and safetensors.
 
     Args:
-      folder: of a T5, Flan-T5 or mT5 model.
+      folder: of a T5, Flan-T5 or mT5 model, or of one of `huggingface_families`.
 
     Raises:
       CheckpointError: on another family, pickled weights, a truncated file, and on a missing,
@@ -137,7 +153,11 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     """
     folder = pathlib.Path(folder).absolute()
     text, fields = _read_config_text(folder)
-    config = read_config(fields, folder / CONFIG)
+    family = family_of_type(fields.get("model_type"))
+    if family is not None:
+        _check_weight_files(folder)
+        return _described(read_family(family, folder, fields), folder, text)
+    config = read_config(fields, folder / CONFIG, model_types())
     _check_weight_files(folder)
     stored, layout = tensor_files.find_tensors(folder)
     check_layer_count(config, len(stored), folder / CONFIG)
@@ -150,13 +170,18 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         array = known[theirs] if theirs in known else stored[theirs].read()
         params[ours] = np.ascontiguousarray(_turned(ours, array))
     kept = {
-        "config_json": text,
         "layout": dataclasses.asdict(layout),
         "embeddings": [n for n in (*EMBEDDINGS, HEAD) if n in stored],
         "unused": {n: _to_json(stored[n].read()) for n in _UNUSED if n in stored},
     }
+    return _described(Checkpoint(config, unflatten(params), {"huggingface": kept}), folder, text)
+
+
+def _described(checkpoint: Checkpoint, folder: pathlib.Path, text: str) -> Checkpoint:
+    """Adds where a checkpoint was read from, and the text of its config.json."""
+    kept = {"config_json": text} | checkpoint.metadata["huggingface"]
     metadata = {"source": str(folder), "format": "huggingface", "huggingface": kept}
-    return Checkpoint(config, unflatten(params), metadata)
+    return dataclasses.replace(checkpoint, metadata=metadata)
 
 
 def _read_config_text(folder: pathlib.Path) -> tuple[str, dict[str, Any]]:
@@ -254,6 +279,9 @@ def _check_names(
                 f"{stored[name].path}: the tensor {name} has the shape {stored[name].shape}, but "
                 f"{CONFIG} says {shape}."
             )
+    # Transformers keeps T5's output kernels in float32 when it halves the others.
+    kept = {n for n in expected if n.endswith(".wo.weight") and stored[n].dtype == np.float32}
+    tensor_files.check_dtypes(stored[name] for name in expected if name not in kept)
     for name, tensor in stored.items():
         if name not in expected and name not in _UNUSED:
             raise CheckpointError(
@@ -310,8 +338,11 @@ def _exported(
         if getattr(config, field):
             raise CheckpointError(
                 f"{source}: its soft prompt ({field} = {getattr(config, field)}) has no place in "
-                "Hugging Face's T5; export its base model instead."
+                "a Hugging Face folder; export its base model instead."
             )
+    family = family_of_config(config)
+    if family is not None:
+        return _family_exported(checkpoint, family, source)
     flat = flatten(unstack_layers(checkpoint.params))
     tensors = {
         theirs: _turned(ours, np.asarray(flat[ours]))
@@ -322,12 +353,18 @@ def _exported(
         if kept is not None and _describes(kept, config, tensors):
             return _as_it_was(kept, tensors)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise CheckpointError(
-            f"{source}: model.json: field 'metadata': what was kept of the Hugging Face folder is "
-            "damaged; import it again."
-        ) from None
+        raise CheckpointError(_DAMAGED.format(source)) from None
     text = json.dumps(make_config(config, tensors[SHARED].dtype.name), indent=2) + "\n"
     return text, tensors, None
+
+
+def _family_exported(
+    checkpoint: Checkpoint, family: Family, source: str
+) -> tuple[str, dict[str, np.ndarray], tensor_files.Layout | None]:
+    try:
+        return family_tensors(checkpoint, family)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise CheckpointError(_DAMAGED.format(source)) from None
 
 
 def _as_it_was(

@@ -1,7 +1,7 @@
 """Hugging Face's config.json of the T5 family, and what it says in our terms."""
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.errors import CheckpointError, ConfigError
@@ -57,21 +57,25 @@ _ACTIVATIONS = {
 _EXPORTED = {"relu": "relu", "gelu": "gelu_new", "silu": "silu", "linear": "linear"}
 
 
-def read_config(fields: Mapping[str, Any], path: pathlib.Path) -> TransformerConfig:
+def read_config(
+    fields: Mapping[str, Any], path: pathlib.Path, other_types: Sequence[str] = ()
+) -> TransformerConfig:
     """Returns the dimensions that a config.json says, for a model with an output layer of its own.
 
     Args:
       fields: of config.json.
       path: of config.json, for messages.
+      other_types: what else a `model_type` may be, for messages.
 
     Raises:
       CheckpointError: on another family or a value that T5 cannot have, naming the field.
     """
     family = fields.get("model_type")
     if family not in _DEFAULTS:
+        known = sorted([*_DEFAULTS, *other_types])
         raise CheckpointError(
-            f"{path}: field 'model_type': expected one of {sorted(_DEFAULTS)}, got {family!r}; "
-            "only the T5 family (T5, Flan-T5, mT5) is read."
+            f"{path}: field 'model_type': expected one of {known}, got {family!r}; this family is "
+            "not supported."
         )
     given = _DEFAULTS[family] | {k: v for k, v in fields.items() if v is not None}
     given.setdefault("num_decoder_layers", given["num_layers"])

@@ -11,7 +11,7 @@ import math
 import pathlib
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import ml_dtypes
@@ -22,10 +22,17 @@ from faith_jax.errors import CheckpointError
 
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-DTYPES = {
+FLOATS = {
     "F32": np.dtype(np.float32),
     "F16": np.dtype(np.float16),
     "BF16": np.dtype(ml_dtypes.bfloat16),
+}
+# Tensors of the other dtypes are only met among those that no model uses, such as masks.
+DTYPES = FLOATS | {
+    "U8": np.dtype(np.uint8),
+    "BOOL": np.dtype(np.bool_),
+    "I64": np.dtype(np.int64),
+    "I32": np.dtype(np.int32),
 }
 _LENGTH_BYTES = 8
 
@@ -107,6 +114,29 @@ class Layout:
             and {t.name: (t.dtype, t.shape) for t in placed} == wanted
             and (max_shard_bytes is None or max(sizes, default=0) <= max_shard_bytes)
         )
+
+
+def check_dtypes(tensors: Iterable[StoredTensor]) -> None:
+    """Checks that tensors have one floating-point dtype.
+
+    Raises:
+      CheckpointError: naming the first that has another.
+    """
+    names = {dtype: name for name, dtype in DTYPES.items()}
+    first: StoredTensor | None = None
+    for tensor in tensors:
+        first = first or tensor
+        if tensor.dtype not in FLOATS.values():
+            raise CheckpointError(
+                f"{tensor.path}: tensor {tensor.name}: expected a dtype of {sorted(FLOATS)}, got "
+                f"{names[tensor.dtype]!r}."
+            )
+        if tensor.dtype != first.dtype:
+            raise CheckpointError(
+                f"{tensor.path}: the dtypes are mixed: tensor {tensor.name} is "
+                f"{names[tensor.dtype]}, but {first.name} is {names[first.dtype]}; save the model "
+                "in one dtype."
+            )
 
 
 def find_tensors(folder: pathlib.Path) -> tuple[dict[str, StoredTensor], Layout]:

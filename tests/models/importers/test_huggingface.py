@@ -430,7 +430,10 @@ def with_config(folder, **fields):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"model_type": "gpt2"}, "'model_type': expected one of ['mt5', 't5'], got 'gpt2'"),
+        (
+            {"model_type": "falcon"},
+            "'mistral', 'mt5', 'roberta', 't5', 'xlm-roberta'], got 'falcon'",
+        ),
         ({"model_type": None}, "'model_type'"),
         ({"d_kv": "4"}, "'d_kv': expected a number, got '4'"),
         ({"num_heads": 0}, "'num_heads': expected a positive whole number, got 0"),

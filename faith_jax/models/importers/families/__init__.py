@@ -1,0 +1,1 @@
+"""How each model family publishes its checkpoints: its config.json and its tensors' names."""

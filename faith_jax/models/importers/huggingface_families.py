@@ -1,0 +1,246 @@
+"""Hugging Face folders of the families other than T5, read and written by tables of tensors."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.importers import tensor_files
+from faith_jax.models.importers.checkpoint import (
+    Checkpoint,
+    check_layer_count,
+    expected_shapes,
+    flatten,
+    unflatten,
+    unstack_layers,
+)
+from faith_jax.models.importers.families.bart import BART, LOGITS_BIAS
+from faith_jax.models.importers.families.bloom import BLOOM
+from faith_jax.models.importers.families.deberta import DEBERTA
+from faith_jax.models.importers.families.family import ConfigFields, Family, TensorMap
+from faith_jax.models.importers.families.gpt2 import GPT2
+from faith_jax.models.importers.families.llama import GEMMA, GEMMA2, LLAMA, MISTRAL
+from faith_jax.models.importers.families.roberta import ROBERTA
+
+FAMILIES = (BART, GPT2, BLOOM, GEMMA, GEMMA2, LLAMA, MISTRAL, ROBERTA, DEBERTA)
+HEAD = "lm_head.weight"
+_EMBEDDING = "token_embedder/embedding"
+Stored = Mapping[str, tensor_files.StoredTensor]
+
+
+def model_types() -> list[str]:
+    """Returns the values of config.json's `model_type` that are read here."""
+    return sorted(name for family in FAMILIES for name in family.model_types)
+
+
+def family_of_type(model_type: Any) -> Family | None:
+    """Returns the family of a `model_type`, None where it is none of these."""
+    return next((f for f in FAMILIES if model_type in f.model_types), None)
+
+
+def family_of_config(config: TransformerConfig) -> Family | None:
+    """Returns the family whose form a model of ours has; None for T5 and for mixtures."""
+    return next((f for f in FAMILIES if f.matches(config)), None)
+
+
+def tensor_maps(family: Family, config: TransformerConfig) -> list[TensorMap]:
+    """Returns the maps of all tensors of a model."""
+    maps = family.tensors(config)
+    if config.num_decoder_layers and not config.logits_via_embedding:
+        maps.append(TensorMap(HEAD, ("decoder/logits_dense/kernel",), turned=True))
+    return maps
+
+
+def read_family(family: Family, folder: pathlib.Path, fields: Mapping[str, Any]) -> Checkpoint:
+    """Reads a folder's config and tensors.
+
+    Args:
+      family: as config.json names it.
+      folder: with safetensors.
+      fields: of config.json.
+
+    Raises:
+      CheckpointError: naming the field or tensor.
+    """
+    config = read_family_config(family, fields, folder / "config.json")
+    stored, layout = tensor_files.find_tensors(folder)
+    check_layer_count(config, len(stored), folder / "config.json")
+    named = _with_prefix(family, stored)
+    _add_embedding(family, config, named)
+    config = _as_stored(family, config, named, folder)
+    maps = tensor_maps(family, config)
+    _check(family, config, maps, named, folder)
+    params: dict[str, np.ndarray] = {}
+    for tensor in maps:
+        params |= tensor.split(named[tensor.theirs].read())
+    kept = {
+        "layout": dataclasses.asdict(layout),
+        "names": {full: tensor.name for full, tensor in named.items()},
+    }
+    return Checkpoint(config, unflatten(params), {"huggingface": kept})
+
+
+def read_family_config(
+    family: Family, fields: Mapping[str, Any], path: pathlib.Path
+) -> TransformerConfig:
+    """Returns our config for config.json's fields.
+
+    Raises:
+      CheckpointError: on a value that is missing, wrong or not supported.
+    """
+    try:
+        return family.read_config(ConfigFields(fields, path))
+    except ConfigError as error:
+        detail = str(error).replace("TransformerConfig.", "")
+        raise CheckpointError(
+            f"{path}: not a {family.name} model that is supported: {detail}"
+        ) from None
+
+
+def _with_prefix(family: Family, stored: Stored) -> dict[str, tensor_files.StoredTensor]:
+    """Returns the tensors by their full names; a file may lack the base model's prefix."""
+    heads = ("lm_head.", "classifier.", "pooler.", "score.", LOGITS_BIAS, family.prefix)
+    if any(name.startswith(family.prefix) for name in stored):
+        return dict(stored)
+    return {
+        name if name.startswith(heads) else family.prefix + name: tensor
+        for name, tensor in stored.items()
+    }
+
+
+def _add_embedding(
+    family: Family, config: TransformerConfig, named: dict[str, tensor_files.StoredTensor]
+) -> None:
+    """Finds the embedding under another name, where a file keeps only one of tied tensors."""
+    maps = tensor_maps(family, config)
+    name = next(m.theirs for m in maps if m.ours == (_EMBEDDING,))
+    if name in named or not (config.logits_via_embedding or family is BART):
+        return
+    for copy in family.embedding_copies:
+        if copy in named:
+            named[name] = named[copy]
+            return
+
+
+def _as_stored(
+    family: Family, config: TransformerConfig, named: Stored, folder: pathlib.Path
+) -> TransformerConfig:
+    """Returns the config with what only the tensors tell."""
+    if config.label_names and not any(name.startswith("classifier.") for name in named):
+        config = config.replace(label_names=())
+    if config.logits_bias and LOGITS_BIAS not in named:
+        config = config.replace(logits_bias=False)
+    if not config.num_decoder_layers:
+        return config
+    if HEAD not in named:
+        if not config.logits_via_embedding:
+            raise CheckpointError(
+                f"{folder}: the tensor {HEAD} is missing, and config.json does not say that it is "
+                "the embedding (tie_word_embeddings)."
+            )
+        return config
+    embedding = next(m.theirs for m in tensor_maps(family, config) if m.ours == (_EMBEDDING,))
+    same = embedding in named and _same_bits(named[HEAD], named[embedding])
+    return config.replace(logits_via_embedding=same and config.logits_via_embedding)
+
+
+def _same_bits(first: tensor_files.StoredTensor, second: tensor_files.StoredTensor) -> bool:
+    if (first.shape, first.dtype) != (second.shape, second.dtype):
+        return False
+    bits = np.dtype(f"u{first.dtype.itemsize}")
+    return bool(np.array_equal(first.read().view(bits), second.read().view(bits)))
+
+
+def _check(
+    family: Family,
+    config: TransformerConfig,
+    maps: list[TensorMap],
+    named: Stored,
+    folder: pathlib.Path,
+) -> None:
+    """Checks that the tensors are those of the config, and of one dtype."""
+    shapes = expected_shapes(config)
+    used = {tensor.theirs for tensor in maps}
+    for tensor in maps:
+        expected = tensor.shape(shapes)
+        if tensor.theirs not in named:
+            raise CheckpointError(
+                f"{folder}: the tensor {tensor.theirs} {expected} is missing; config.json may be "
+                "another model's."
+            )
+        found = named[tensor.theirs]
+        if found.shape != expected:
+            raise CheckpointError(
+                f"{found.path}: the tensor {found.name} has the shape {found.shape}, but "
+                f"config.json says {expected}."
+            )
+    tensor_files.check_dtypes(named[tensor.theirs] for tensor in maps)
+    for name, found in named.items():
+        if name not in used and name != HEAD and not family.is_unused(name):
+            raise CheckpointError(
+                f"{found.path}: the tensor {found.name} {found.shape} is not expected in this "
+                f"{family.name} model; config.json may be another model's."
+            )
+
+
+def family_tensors(
+    checkpoint: Checkpoint, family: Family
+) -> tuple[str, dict[str, np.ndarray], tensor_files.Layout | None]:
+    """Returns config.json's text, the tensors by their published names, and their old layout.
+
+    A model that was read from a folder keeps its config.json and its tensors' names.
+    """
+    config = checkpoint.config
+    flat = {k: np.asarray(v) for k, v in flatten(unstack_layers(checkpoint.params)).items()}
+    tensors = {tensor.theirs: tensor.join(flat) for tensor in tensor_maps(family, config)}
+    dtype = next(iter(tensors.values())).dtype.name
+    kept = checkpoint.metadata.get("huggingface")
+    if not isinstance(kept, Mapping) or not _describes(kept, family, config):
+        text = json.dumps(_written_config(family, config, dtype), indent=2) + "\n"
+        return text, tensors, None
+    names = kept["names"]
+    if HEAD in names and HEAD not in tensors:
+        tensors[HEAD] = flat[_EMBEDDING]
+    for copy in family.embedding_copies:
+        if copy in names and copy not in tensors:
+            tensors[copy] = flat[_EMBEDDING]
+    tensors = {names.get(name, name): array for name, array in tensors.items()}
+    return kept["config_json"], tensors, tensor_files.Layout(**kept["layout"])
+
+
+def _describes(kept: Mapping[str, Any], family: Family, config: TransformerConfig) -> bool:
+    """Whether a config.json that was kept is still true of the model."""
+    fields = json.loads(kept["config_json"])
+    if family_of_type(fields.get("model_type")) is not family:
+        return False
+    read = read_family_config(family, fields, pathlib.Path("config.json"))
+    return read == config.replace(
+        label_names=config.label_names or read.label_names,
+        logits_bias=read.logits_bias,
+        logits_via_embedding=read.logits_via_embedding,
+        dtype=read.dtype,
+        dropout_rate=read.dropout_rate,
+        attention_dropout_rate=read.attention_dropout_rate,
+        mlp_dropout_rate=read.mlp_dropout_rate,
+        classifier_dropout_rate=read.classifier_dropout_rate,
+        float32_attention_logits=read.float32_attention_logits,
+        scan_layers=read.scan_layers,
+        remat_policy=read.remat_policy,
+    )
+
+
+def _written_config(family: Family, config: TransformerConfig, dtype: str) -> dict[str, Any]:
+    ends = config.eos_ids
+    written = family.write_config(config) | {
+        "dtype": dtype,
+        "eos_token_id": None if not ends else ends[0] if len(ends) == 1 else list(ends),
+        "pad_token_id": None if config.pad_id < 0 else config.pad_id,
+        "tie_word_embeddings": config.logits_via_embedding or config.is_encoder_only,
+        "vocab_size": config.vocab_size,
+    }
+    return dict(sorted(written.items()))
