@@ -1,6 +1,9 @@
 """The commands about scored files: evaluate, reproduce and report."""
 
 import argparse
+import os
+from collections.abc import Mapping
+from typing import Any
 
 from faith_jax.cli.shared import quiet_tensorflow
 from faith_jax.errors import ConfigError
@@ -30,7 +33,9 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
         epilog=_EVALUATE_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("files", nargs="+", metavar="FILE", help="scored .jsonl or .parquet files")
+    command.add_argument(
+        "files", nargs="+", metavar="FILE", help="scored .jsonl or .parquet files, or TFDS folders"
+    )
     command.add_argument(
         "--protocol",
         default="auc",
@@ -38,33 +43,29 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
         help="ROC AUC by corpus (default); Nandwani 2023, table 1; Gupta 2022, section 5.3; Chang "
         "2024, table 1 and table 3; Steen 2023, table 3",
     )
+    command.add_argument("--scorers", metavar="NAMES", help="only these; default: all of the files")
+    command.add_argument("--slice-field", metavar="NAME", help="for npov: names a row's slice")
+    command.add_argument("--dataset", metavar="NAME", help="for dialfact: NAME[/CONFIG]")
+    command.add_argument("--split", help="for dialfact (default: test)")
+    command.add_argument("--development", metavar="FILE", help="for begin")
     command.add_argument(
-        "--slice-field", default="", metavar="NAME", help="for npov: names a row's slice"
+        "--group-field", metavar="NAME", help="for begin: F1 by this field too (default: source)"
     )
-    command.add_argument(
-        "--dataset", default="dialfact", metavar="NAME", help="for dialfact: NAME[/CONFIG]"
-    )
-    command.add_argument("--split", default="test", help="for dialfact (default: test)")
-    command.add_argument("--development", default="", metavar="FILE", help="for begin")
-    command.add_argument(
-        "--group-field", default="source", metavar="NAME", help="for begin: F1 by this field too"
-    )
-    command.add_argument("--baseline", default="", metavar="SCORER", help="what others must beat")
+    command.add_argument("--baseline", metavar="SCORER", help="for auc: what others must beat")
     command.add_argument(
         "--test",
-        default="approximate_randomization",
         choices=("approximate_randomization", "delong", "hanley_mcneil"),
-        help="of significance",
+        help="of significance, with a baseline (default: approximate_randomization)",
     )
     command.add_argument(
         "--cluster-field",
-        default="",
         metavar="NAME",
-        help="resample rows with the same value of this field together, such as a document's id",
+        help="for auc: rows with the same value of this field, such as a document's id, are not "
+        "independent",
     )
-    command.add_argument("--resamples", type=int, default=1000, metavar="N", help="default 1000")
-    command.add_argument("--confidence", type=float, default=0.95, help="default 0.95")
-    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--resamples", type=int, metavar="N", help="default 1000")
+    command.add_argument("--confidence", type=float, help="default 0.95")
+    command.add_argument("--seed", type=int, help="default 0")
     for name, what in (
         ("json", "all figures"),
         ("markdown", "the table"),
@@ -77,31 +78,66 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
     command.set_defaults(run=_run_evaluate)
 
 
+# The options that say something to some protocols only; one that says nothing is refused.
+_GOES_WITH = {
+    "slice_field": ("npov", "npov_words"),
+    "dataset": ("dialfact",),
+    "split": ("dialfact",),
+    "development": ("begin",),
+    "group_field": ("begin",),
+    "baseline": ("auc",),
+    "test": ("auc",),
+    "cluster_field": ("auc",),
+    "resamples": ("auc", "npov", "npov_words"),
+    "confidence": ("auc", "npov", "npov_words"),
+    "seed": ("auc", "npov", "npov_words"),
+    "scorers": ("auc", "begin", "npov", "npov_words", "pronouns"),
+}
+LEAST_RESAMPLES = 100
+
+
+def _check_evaluate(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns the options that were given, which go with the protocol."""
+    given = {name: getattr(options, name) for name in _GOES_WITH}
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in given:
+        if options.protocol not in _GOES_WITH[name]:
+            raise ConfigError(
+                f"--{name.replace('_', '-')}: goes with --protocol={' or '.join(_GOES_WITH[name])},"
+                f" not with {options.protocol}."
+            )
+    if "test" in given and not given.get("baseline"):
+        raise ConfigError("--test: goes with --baseline, the scorer that others are tested with.")
+    check_numbers(given)
+    if "scorers" in given:
+        given["scorers"] = tuple(filter(None, map(str.strip, given["scorers"].split(","))))
+    return given
+
+
+def check_numbers(given: Mapping[str, Any]) -> None:
+    """Refuses numbers of resamples and seeds that cannot be used.
+
+    Raises:
+      ConfigError: naming the option.
+    """
+    if given.get("resamples", LEAST_RESAMPLES) < LEAST_RESAMPLES:
+        raise ConfigError(
+            f"--resamples: expected at least {LEAST_RESAMPLES}, got {given['resamples']}."
+        )
+    if given.get("seed", 0) < 0:
+        raise ConfigError(f"--seed: expected 0 or more, got {given['seed']}.")
+
+
 def _run_evaluate(options: argparse.Namespace) -> int:
-    if options.protocol == "dialfact":
+    given = _check_evaluate(options)
+    if options.protocol == "dialfact" or any(map(os.path.isdir, options.files)):
         quiet_tensorflow()
     from faith_jax.runs import evaluate_scores
 
-    if options.resamples < 1:
-        raise ConfigError(f"--resamples: expected a positive number, got {options.resamples}.")
-    given = evaluate_scores.EvaluateOptions(
-        protocol=options.protocol,
-        development=options.development,
-        group_field=options.group_field,
-        baseline=options.baseline,
-        test=options.test,
-        cluster_field=options.cluster_field,
-        resamples=options.resamples,
-        confidence=options.confidence,
-        seed=options.seed,
-        slice_field=options.slice_field,
-        dataset=options.dataset,
-        split=options.split,
-    )
     tables = {form: getattr(options, form) for form in ("markdown", "latex", "csv")}
     text = evaluate_scores.evaluate(
         options.files,
-        given,
+        evaluate_scores.EvaluateOptions(protocol=options.protocol, **given),
         json_path=options.json,
         tables={form: path for form, path in tables.items() if path},
         histograms=options.histograms,
@@ -150,7 +186,9 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
         epilog="example:\n  %(prog)s q2.jsonl qags_c.jsonl --output=report.html",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("files", nargs="+", metavar="FILE", help="scored .jsonl or .parquet files")
+    command.add_argument(
+        "files", nargs="+", metavar="FILE", help="scored .jsonl or .parquet files, or TFDS folders"
+    )
     command.add_argument("--output", required=True, metavar="HTML", help="the page")
     command.add_argument("--title", default="", help="of the page (default: the files' names)")
     command.add_argument("--baseline", default="", metavar="SCORER", help="what others must beat")
@@ -167,11 +205,13 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
 
 
 def _run_report(options: argparse.Namespace) -> int:
+    if options.most_examples < 1:
+        raise ConfigError("--most-examples: expected a positive number.")
+    check_numbers(vars(options))
+    if any(map(os.path.isdir, options.files)):
+        quiet_tensorflow()
     from faith_jax.runs import report
 
-    for name in ("resamples", "most_examples"):
-        if getattr(options, name) < 1:
-            raise ConfigError(f"--{name.replace('_', '-')}: expected a positive number.")
     page = report.report(
         options.files,
         options.output,

@@ -77,6 +77,8 @@ def read_rows(path: pathlib.Path, form: str = "", bad_rows: BadRows | None = Non
       InputError: for an ending that says nothing, and what the format's reader raises.
     """
     form = form or FORMATS.get(path.suffix, "")
+    if form != "parquet" and _is_parquet(path):
+        raise InputError(f"{path}: a Parquet file by what it holds; let its name end in .parquet.")
     if form == "jsonl":
         return read_jsonl(path, bad_rows)
     if form == "csv":
@@ -87,6 +89,14 @@ def read_rows(path: pathlib.Path, form: str = "", bad_rows: BadRows | None = Non
         return _read_parquet(path)
     known = ", ".join(FORMATS)
     raise InputError(f"{path}: the ending says no format ({known}); say it with --input-format.")
+
+
+def _is_parquet(path: pathlib.Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return False  # the format's reader says why
 
 
 def _read_parquet(path: pathlib.Path) -> Iterator[Row]:

@@ -17,6 +17,7 @@ from faith_jax.evaluation.roc import roc_auc
 from faith_jax.evaluation.scored_corpora import Corpus
 
 ERRORS = ("hallucination", "coverage")
+_TRUTH = {"0": False, "1": True, "false": False, "true": True}
 # The fields that say of an example which errors it has.
 _FIELDS = {"hallucination": "has_hallucination", "coverage": "has_coverage_error"}
 
@@ -93,6 +94,26 @@ def npov_word_cells(
     return found
 
 
+def without_spans(corpora: Mapping[str, Corpus], slice_field: str = "") -> tuple[str, ...]:
+    """Returns why words of hallucinations are not detected, where that is so.
+
+    Args:
+      corpora: see `npov_cells`.
+      slice_field: see `npov_cells`.
+    """
+    lacking = [
+        name
+        for name, part in _slices(corpora, slice_field).items()
+        if not _has_spans(part) and set(_detectors(part, "hallucination")) & set(part.words)
+    ]
+    if not lacking:
+        return ()
+    return (
+        f"Hallucinations: left out for {', '.join(lacking)}, whose rows do not say which words are "
+        "hallucinated (the field 'hallucinated_spans').",
+    )
+
+
 def _has_spans(part: Corpus) -> bool:
     return bool(part.fields) and all("hallucinated_spans" in fields for fields in part.fields)
 
@@ -146,12 +167,12 @@ def _slices(corpora: Mapping[str, Corpus], field: str) -> dict[str, Corpus]:
 def _flags(corpus: Corpus, field: str) -> np.ndarray:
     values = corpus.field(field)
     for identifier, value in zip(corpus.ids, values, strict=True):
-        if value not in ("0", "1"):
+        if value not in _TRUTH:
             raise InputError(
                 f"{corpus.name}: row {identifier!r}: field {field!r}: expected 0 or 1, got "
                 f"{value!r}."
             )
-    return np.array([value == "1" for value in values])
+    return np.array([_TRUTH[value] for value in values])
 
 
 def _detectors(corpus: Corpus, error: str) -> list[str]:

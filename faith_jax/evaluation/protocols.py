@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from faith_jax.errors import InputError
 from faith_jax.evaluation.classification import best_threshold, thresholded
 from faith_jax.evaluation.correlation import correlation
 from faith_jax.evaluation.dataset_statistics import Table
@@ -92,6 +93,8 @@ def pronoun_table(
     """
     columns: dict[str, dict[str, Any]] = {}
     for name, corpus in corpora.items():
+        if not corpus.responses:
+            raise InputError(f"{name}: rows without generated_text, in which pronouns are counted.")
         counts = [first_person_count(text, pronouns) for text in corpus.responses]
         given = {"label": corpus.labels, **corpus.scores}
         columns[name] = {what: _tau(values.tolist(), counts) for what, values in given.items()}

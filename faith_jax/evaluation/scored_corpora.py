@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.errors import InputError
+from faith_jax.errors import InputError, counted, did_you_mean
+
+# Fewer rows have intervals and tests that say little.
+FEW_ROWS = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Corpus:
       ids: of the rows.
       labels: [rows]; 1 = faithful, 0 = not, NaN = unknown.
       scores: for each scorer [rows]; NaN = undefined.
-      responses: the texts that were scored.
+      responses: the texts that were scored; empty where a row lacks its text.
       fields: for each row what else is known of it.
       groundings: the texts of each row's grounding.
       words: for each scorer that has them each row's words: start, end, score, and the number of
@@ -48,6 +51,14 @@ class Corpus:
         for values in self.scores.values():
             known &= ~np.isnan(values)
         return known
+
+    def only(self, scorers: Sequence[str]) -> "Corpus":
+        """Returns the corpus with some of its scorers, in the order given."""
+        return dataclasses.replace(
+            self,
+            scores={name: self.scores[name] for name in scorers},
+            words={name: self.words[name] for name in scorers if name in self.words},
+        )
 
     def part(self, rows: NDArray[Any]) -> "Corpus":
         """Returns the corpus with some of its rows: numbers, or a truth value for each."""
@@ -86,8 +97,8 @@ def read_corpora(files: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, 
 
     Raises:
       InputError: for an id that a corpus has twice in a file, for files of the same corpus whose
-        rows or labels differ, for a scorer that two files have on the same corpus, for rows with
-        other scorers than the rest of their file, and where there are no rows.
+        rows, texts or labels differ, for a scorer that two files have on the same corpus, for rows
+        with other scorers than the rest of their file, and where there are no rows.
     """
     found: dict[str, Corpus] = {}
     origin: dict[str, str] = {}
@@ -117,12 +128,13 @@ def _corpora_of_file(path: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[C
                     f"{path}: row {row['id']!r} of {name!r} has scores of "
                     f"{', '.join(row['scores'])}, others of {', '.join(scorers)}."
                 )
+        texts = [row["generated_text"] for row in members]
         yield Corpus(
             name=name,
             ids=tuple(ids),
             labels=_numbers([row["label"] for row in members]),
             scores={s: _numbers([row["scores"][s] for row in members]) for s in scorers},
-            responses=tuple(row["generated_text"] for row in members),
+            responses=() if None in texts else tuple(texts),
             fields=tuple(row["fields"] for row in members),
             groundings=tuple(tuple(row.get("grounding") or ()) for row in members),
             words={
@@ -143,12 +155,13 @@ def _joined(first: Corpus, second: Corpus, origin: str, path: str) -> Corpus:
         where = path if missing[0] in first.ids else origin
         raise InputError(
             f"{origin} and {path} hold different rows of {first.name!r}: {where} lacks "
-            f"{missing[0]!r}, one of {len(missing)} rows that only one of them has."
+            f"{missing[0]!r}, one of {counted(len(missing), 'row')} that only one of them has."
         )
     if both := sorted(set(first.scores) & set(second.scores)):
         raise InputError(f"{origin} and {path} both have scores of {both[0]} on {first.name!r}.")
     places = {identifier: place for place, identifier in enumerate(second.ids)}
     second = second.part(np.array([places[identifier] for identifier in first.ids]))
+    _check_same_texts(first, second, origin, path)
     differing = ~((first.labels == second.labels) | np.isnan(first.labels + second.labels))
     if differing.any():
         row = first.ids[int(np.argmax(differing))]
@@ -157,6 +170,95 @@ def _joined(first: Corpus, second: Corpus, origin: str, path: str) -> Corpus:
     return dataclasses.replace(
         first,
         labels=labels,
+        responses=first.responses or second.responses,
+        groundings=first.groundings if any(first.groundings) else second.groundings,
+        fields=tuple({**b, **a} for a, b in zip(first.fields, second.fields, strict=True)),
         scores={**first.scores, **second.scores},
         words={**first.words, **second.words},
     )
+
+
+def _check_same_texts(first: Corpus, second: Corpus, origin: str, path: str) -> None:
+    """Refuses to join other responses to those of equal ids; texts that a file lacks pass."""
+    for what in ("responses", "groundings"):
+        pairs = zip(first.ids, getattr(first, what), getattr(second, what), strict=False)
+        for identifier, one, other in pairs:
+            if one != other and one != () and other != ():
+                raise InputError(
+                    f"{origin} and {path} have different {what} of {first.name!r}, row "
+                    f"{identifier!r}; if they are of different systems or data, give each a corpus "
+                    "of its own (score --corpus=NAME, or the field 'corpus')."
+                )
+
+
+def chosen_scorers(corpora: Mapping[str, Corpus], scorers: Sequence[str]) -> dict[str, Corpus]:
+    """Returns the corpora with some of their scorers only.
+
+    Args:
+      corpora: the scored rows.
+      scorers: those to keep, in this order; empty = all.
+
+    Raises:
+      InputError: for a scorer that a corpus has no scores of.
+    """
+    for name, corpus in corpora.items():
+        for scorer in scorers:
+            if scorer not in corpus.scores:
+                hint = did_you_mean(scorer, corpus.scores)
+                raise InputError(
+                    f"{name} has no scores of {scorer!r}, only of {', '.join(corpus.scores)}.{hint}"
+                )
+    wanted = tuple(dict.fromkeys(scorers))
+    return {name: corpus.only(wanted) if wanted else corpus for name, corpus in corpora.items()}
+
+
+def check_usable(corpora: Mapping[str, Corpus]) -> None:
+    """Refuses a corpus without a row that has a label and a defined score of every scorer.
+
+    Raises:
+      InputError: naming the scorers that stand in the way, and what to do.
+    """
+    for name, corpus in corpora.items():
+        if corpus.usable().any():
+            continue
+        labelled = corpus.part(~np.isnan(corpus.labels))
+        if not labelled.ids:
+            raise InputError(
+                f"{name}: no row has a label (1 or 0), without which there is no AUC; see "
+                "score --label-column."
+            )
+        undefined = ", ".join(
+            f"{scorer} in {count:,}" for scorer, count in _undefined(labelled).items()
+        )
+        raise InputError(
+            f"{name}: no row has a label and scores that are defined of every scorer; undefined: "
+            f"{undefined} of {counted(len(labelled.ids), 'row')} with a label. Choose others with "
+            "--scorers=NAMES; `faith-jax scorers` says what each can read."
+        )
+
+
+def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
+    """Returns what a reader should know of the rows: which are left out and why, and too few.
+
+    Args:
+      corpora: the scored rows, which are compared where every scorer is defined.
+    """
+    notes = []
+    for name, corpus in corpora.items():
+        known = ~np.isnan(corpus.labels)
+        reasons = [f"{s} is undefined in {n:,}" for s, n in _undefined(corpus.part(known)).items()]
+        if not known.all():
+            reasons.insert(0, f"{int((~known).sum()):,} have no label")
+        if reasons:
+            notes.append(f"{name}: of {counted(len(known), 'row')} {', '.join(reasons)}.")
+        if 0 < (count := int(corpus.usable().sum())) < FEW_ROWS:
+            notes.append(
+                f"{name}: {counted(count, 'row')} can say little: figures may change much."
+            )
+    return tuple(notes)
+
+
+def _undefined(corpus: Corpus) -> dict[str, int]:
+    """Returns for each scorer that leaves rows without a score how many."""
+    counts = {name: int(np.isnan(values).sum()) for name, values in corpus.scores.items()}
+    return {name: count for name, count in counts.items() if count}

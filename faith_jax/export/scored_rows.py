@@ -1,4 +1,4 @@
-"""Scored examples as rows: what `faith-jax score` writes and `faith-jax evaluate` reads.
+"""Scored examples as rows: what `faith-jax score` writes.
 
 A row holds the example (`id`, `corpus`, `grounding`, `perspectives`, `history`, `generated_text`,
 `label`), its other `fields`, and for each scorer its `scores` (null = undefined), `words` (start,
@@ -12,9 +12,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.data.fields import field_error, required
-from faith_jax.data.grounded_rows import ExampleRow, read_rows
-from faith_jax.data.rows import Row
+from faith_jax.data.grounded_rows import ExampleRow
 from faith_jax.errors import InputError
 from faith_jax.types import Score
 
@@ -56,49 +54,6 @@ def _finite(name: str, value: float, identifier: str) -> float | None:
     if math.isinf(value):
         raise ValueError(f"{name} gave {identifier} an infinite score.")
     return value
-
-
-def read_scored_rows(path: pathlib.Path) -> Iterator[ScoredRow]:
-    """Yields the rows of a scored JSONL or Parquet file.
-
-    Raises:
-      InputError: for a file of another form, with the row and field, and for scores that are not
-        finite.
-    """
-    for row in read_rows(path):
-        yield _checked(row)
-
-
-def _checked(row: Row) -> ScoredRow:
-    place, fields = row
-    scores = required(fields, "scores", place)
-    if not isinstance(scores, dict):
-        raise field_error(place, "scores", "an object of scores by scorer", scores)
-    for name, value in scores.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if value is not None and not (number and math.isfinite(value)):
-            raise field_error(place, f"scores.{name}", "a finite number or null", value)
-    for field in ("id", "corpus", "generated_text"):
-        if not isinstance(required(fields, field, place), str):
-            raise field_error(place, field, "a text", fields[field])
-    if fields.get("label") not in (None, 0, 1):
-        raise field_error(place, "label", "1, 0 or null", fields["label"])
-    return {
-        "label": None,
-        **fields,
-        "fields": dict(fields.get("fields") or {}),  # Parquet has pairs
-        "words": _word_lists(fields.get("words") or {}),
-        "cut_tokens": fields.get("cut_tokens") or {},
-    }
-
-
-def _word_lists(words: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Returns each scorer's words as lists; Parquet has objects, and null for no words."""
-    return {
-        name: [list(word.values()) if isinstance(word, dict) else word for word in found]
-        for name, found in words.items()
-        if found
-    }
 
 
 def count_whole_rows(path: pathlib.Path) -> int:

@@ -2,11 +2,14 @@
 
 import contextlib
 import io
+import math
 import pathlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from faith_jax.data.rows import Row
+from faith_jax.errors import InputError
 from faith_jax.export.scored_rows import field_texts
 
 
@@ -108,6 +111,62 @@ def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, A
     label = -1 if row["label"] is None else row["label"]
     changed = {"label": label, "fields": fields, "scores": scores, "words": words}
     return {**row, **changed, "cut_tokens": {s: row["cut_tokens"].get(s, 0) for s in scorers}}
+
+
+def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
+    """Yields the rows of a data set that `write_scored_tfds` wrote, of all its splits.
+
+    Args:
+      folder: the data set's own, or the one that `score` wrote it in.
+
+    Raises:
+      InputError: for a folder without such a data set, or with several.
+    """
+    import tensorflow_datasets as tfds
+
+    own = folder / "dataset_info.json"
+    found = [own] if own.exists() else sorted(folder.glob("*/*/dataset_info.json"))
+    if len(found) != 1:
+        what = "no TFDS data set" if not found else "several TFDS data sets; name one of them"
+        raise InputError(f"{folder}: {what}.")
+    try:
+        builder = tfds.builder_from_directory(found[0].parent)
+        splits = list(builder.info.splits)
+        if missing := {"id", "scores", "fields"} - set(builder.info.features or ()):
+            raise InputError(f"{folder}: a TFDS data set without {', '.join(sorted(missing))}.")
+        for split in splits:
+            examples = builder.as_dataset(split=split, shuffle_files=False)
+            for number, example in enumerate(tfds.as_numpy(examples), start=1):
+                yield Row(f"{folder}, {split}: row {number}", _scored_fields(example))
+    except InputError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
+        problem = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{folder}: cannot be read as a TFDS data set ({problem}).") from None
+
+
+def _scored_fields(example: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an example as `faith_jax.export.scored_rows` has it."""
+    fields = example["fields"]
+    names, values = ([text.decode() for text in fields[key].tolist()] for key in ("name", "value"))
+    scores = {scorer: float(value) for scorer, value in example["scores"].items()}
+    found: dict[str, Any] = {
+        name: [text.decode() for text in example[name].tolist()]
+        for name in ("grounding", "perspectives", "history")
+    }
+    found |= {name: example[name].decode() for name in ("id", "corpus", "generated_text")}
+    found["label"] = None if example["label"] < 0 else int(example["label"])
+    found["fields"] = dict(zip(names, values, strict=True))
+    found["scores"] = {s: None if math.isnan(value) else value for s, value in scores.items()}
+    found["words"] = {s: _word_lists(words) for s, words in example["words"].items()}
+    found["cut_tokens"] = {s: int(count) for s, count in example["cut_tokens"].items()}
+    return found
+
+
+def _word_lists(words: Mapping[str, Any]) -> list[list[Any]]:
+    columns = (words[name].tolist() for name in ("start", "end", "score", "text"))
+    rows = zip(*columns, strict=True)
+    return [[start, end, score, None if text < 0 else text] for start, end, score, text in rows]
 
 
 def _stored(

@@ -8,16 +8,23 @@ from typing import Any
 
 from faith_jax.data.fields import optional_text, text_field
 from faith_jax.data.jsonl import read_jsonl
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.errors import ConfigError, FaithJaxError, InputError
 from faith_jax.evaluation import protocols
 from faith_jax.evaluation.auc_table import auc_table
 from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.npov_table import npov_cells, npov_word_cells
-from faith_jax.evaluation.scored_corpora import Corpus, read_corpora
+from faith_jax.evaluation.npov_table import npov_cells, npov_word_cells, without_spans
+from faith_jax.evaluation.scored_corpora import (
+    Corpus,
+    check_usable,
+    chosen_scorers,
+    read_corpora,
+    row_notes,
+)
 from faith_jax.evaluation.verification import verification_table
-from faith_jax.export.scored_rows import read_scored_rows
+from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
 from faith_jax.report.tables import auc_figures, auc_rows, npov_figures, npov_rows, rendered
+from faith_jax.runs.outputs import check_outputs, write_text
 
 # Protocols with intervals, which depend on the seed.
 _RESAMPLED = ("auc", "npov", "npov_words")
@@ -41,6 +48,7 @@ class EvaluateOptions:
       confidence: of the intervals.
       seed: of both.
       slice_field: for "npov", the field that names a row's slice; "" = each corpus is one.
+      scorers: those to evaluate, in this order; empty = all that the files have.
       dataset: for "dialfact", the data set with the claims.
       split: of the data set.
     """
@@ -55,6 +63,7 @@ class EvaluateOptions:
     confidence: float = 0.95
     seed: int = 0
     slice_field: str = ""
+    scorers: tuple[str, ...] = ()
     dataset: str = "dialfact"
     split: str = "test"
 
@@ -80,36 +89,86 @@ def evaluate(
     Raises:
       FaithJaxError: for a bad or missing file, files that do not match, and wrong options.
     """
-    outputs = [json_path, *(tables or {}).values(), histograms, roc_curves]
-    for output in filter(None, outputs):
-        if not pathlib.Path(output).absolute().parent.is_dir():
-            raise ConfigError(f"{output}: cannot be written (no such folder).")
-    if options.protocol == "dialfact":
-        if histograms or roc_curves:
-            raise ConfigError("--protocol=dialfact has labels, and no scores to draw.")
-        corpora: Mapping[str, Corpus] = {}
-    else:
-        corpora = _corpora(files)
+    outputs = {"--json": json_path, "--histograms": histograms, "--roc-curves": roc_curves}
+    outputs |= {f"--{form}": path for form, path in (tables or {}).items()}
+    check_outputs([*files, options.development], outputs)
+    for option in ("--histograms", "--roc-curves"):
+        if pathlib.Path(outputs[option] or ".png").suffix not in ("", ".png"):
+            raise ConfigError(f"{option}: {outputs[option]}: pictures are PNG; name a .png file.")
+    if options.protocol == "dialfact" and (histograms or roc_curves):
+        raise ConfigError("--protocol=dialfact has labels, and no scores to draw.")
+    found = evaluation(files, options)
+    write_evaluation(found, json_path, tables)
+    # What is drawn is of the rows that the table is of.
+    drawn = {name: corpus.part(corpus.usable()) for name, corpus in found.corpora.items()}
+    if histograms:
+        figures.save_histograms(drawn, pathlib.Path(histograms))
+    if roc_curves:
+        figures.save_roc_curves(drawn, pathlib.Path(roc_curves))
+    return rendered(found.table)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation found.
+
+    Attributes:
+      table: for people.
+      figures: for machines, as JSON has them.
+      corpora: the scored rows, of the scorers that were chosen.
+    """
+
+    table: Table
+    figures: Mapping[str, Any]
+    corpora: Mapping[str, Corpus]
+
+
+def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
+    """Evaluates scored files.
+
+    Args:
+      files: from `faith-jax score`.
+      options: see there.
+
+    Raises:
+      FaithJaxError: for a bad or missing file, files that do not match, and wrong options.
+    """
+    corpora = {} if options.protocol == "dialfact" else _corpora(files, options.scorers)
     try:
         table, found = _table(corpora, options, files)
+    except FaithJaxError:
+        raise
     except ValueError as error:
         raise ConfigError(str(error)) from None
+    drawn = ("resamples", "confidence", "seed") if options.protocol in _RESAMPLED else ()
+    settings = {name: getattr(options, name) for name in ("protocol", *drawn)}
+    return Evaluation(table, {**settings, **found}, corpora)
+
+
+def write_evaluation(
+    found: Evaluation, json_path: str = "", tables: Mapping[str, str] | None = None
+) -> None:
+    """Writes the figures and tables.
+
+    Args:
+      found: the evaluation.
+      json_path: a file for all figures; "" = none.
+      tables: files for the table by format: "markdown", "latex", "csv".
+
+    Raises:
+      ConfigError: for a file that cannot be written.
+    """
     if json_path:
-        drawn = ("resamples", "confidence", "seed") if options.protocol in _RESAMPLED else ()
-        settings = {name: getattr(options, name) for name in ("protocol", *drawn)}
-        found = {"title": table.title, "notes": list(table.notes), **settings, **found}
-        _write(json_path, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        told = {"title": found.table.title, "notes": list(found.table.notes)}
+        text = json.dumps(told | dict(found.figures), indent=1, ensure_ascii=False)
+        write_text(json_path, text + "\n")
     for form, path in (tables or {}).items():
-        _write(path, rendered(table, form))
-    if histograms:
-        figures.save_histograms(corpora, pathlib.Path(histograms))
-    if roc_curves:
-        figures.save_roc_curves(corpora, pathlib.Path(roc_curves))
-    return rendered(table)
+        write_text(path, rendered(found.table, form))
 
 
-def _corpora(files: Sequence[str]) -> dict[str, Corpus]:
-    return read_corpora({path: read_scored_rows(pathlib.Path(path)) for path in files})
+def _corpora(files: Sequence[str], scorers: Sequence[str]) -> dict[str, Corpus]:
+    rows = {path: read_scored_rows(pathlib.Path(path)) for path in files}
+    return chosen_scorers(read_corpora(rows), scorers)
 
 
 def _table(
@@ -119,28 +178,21 @@ def _table(
         table = verification_table(_claims(options), _predictions(files))
         return table, _figures(table)
     if options.protocol in ("npov", "npov_words"):
-        words = options.protocol == "npov_words"
-        measure = npov_word_cells if words else npov_cells
-        cells = measure(
-            corpora, options.slice_field, options.resamples, options.confidence, options.seed
-        )
-        if not cells:
-            raise InputError("none of the scorers has scores of words; see `faith-jax scorers`.")
-        return npov_rows(cells, options.confidence, words), npov_figures(cells)
+        return _npov(corpora, options)
     if options.protocol == "begin":
         if not options.development:
             raise ConfigError("--protocol=begin needs --development, the scored development part.")
-        development = _only(_corpora([options.development]), options.development)
+        scored = _corpora([options.development], options.scorers)
         table = protocols.threshold_table(
-            development, _only(corpora, "the test files"), options.group_field
+            _only(scored, options.development),
+            _only(corpora, "the test files"),
+            options.group_field,
         )
         return table, _figures(table)
     if options.protocol == "pronouns":
         table = protocols.pronoun_table(corpora)
         return table, _figures(table)
-    for name, corpus in corpora.items():
-        if not corpus.usable().any():
-            raise InputError(f"{name}: no row has a label and scores that are defined.")
+    check_usable(corpora)
     found = auc_table(
         corpora,
         options.baseline,
@@ -150,7 +202,22 @@ def _table(
         options.test,
         options.cluster_field,
     )
-    return auc_rows(found), auc_figures(found)
+    table = auc_rows(found)
+    return table._replace(notes=table.notes + row_notes(corpora)), auc_figures(found)
+
+
+def _npov(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> tuple[Table, dict[str, Any]]:
+    words = options.protocol == "npov_words"
+    measure = npov_word_cells if words else npov_cells
+    cells = measure(
+        corpora, options.slice_field, options.resamples, options.confidence, options.seed
+    )
+    notes = without_spans(corpora, options.slice_field) if words else ()
+    if not cells:
+        problem = notes[0] if notes else "None of the scorers has scores of words; see the scorers."
+        raise InputError(problem)
+    table = npov_rows(cells, options.confidence, words)
+    return table._replace(notes=table.notes + notes), npov_figures(cells)
 
 
 def _claims(options: EvaluateOptions) -> list[dict[str, Any]]:
@@ -185,11 +252,4 @@ def _figures(table: Table) -> dict[str, Any]:
         }
         for row in table.rows
     ]
-    return {"title": table.title, "rows": rows}
-
-
-def _write(path: str, content: str) -> None:
-    try:
-        pathlib.Path(path).write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None
+    return {"rows": rows}

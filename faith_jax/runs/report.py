@@ -1,16 +1,18 @@
 """The run `report`: scored files as one HTML page."""
 
-import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 from faith_jax.errors import ConfigError
 from faith_jax.evaluation.auc_table import auc_table
-from faith_jax.evaluation.scored_corpora import read_corpora
-from faith_jax.export.scored_rows import read_scored_rows
+from faith_jax.evaluation.scored_corpora import check_usable, read_corpora, row_notes
+from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.html import report_page
 from faith_jax.report.tables import auc_rows
+from faith_jax.runs.outputs import check_outputs, write_text
+
+_TEXTS = ("generated_text", "grounding", "perspectives", "history")
 
 
 def report(
@@ -37,28 +39,26 @@ def report(
       FaithJaxError: for bad or missing files, files that do not match, and wrong options.
     """
     target = pathlib.Path(output)
-    if not target.absolute().parent.is_dir():
-        raise ConfigError(f"--output: {target}: cannot be written (no such folder).")
+    check_outputs(files, {"--output": output})
     rows = {path: list(read_scored_rows(pathlib.Path(path))) for path in files}
     corpora = read_corpora(rows)
+    check_usable(corpora)
+    # All that is shown but the examples is of the rows that the table is of.
+    used = {name: corpus.part(corpus.usable()) for name, corpus in corpora.items()}
     try:
         table = auc_rows(auc_table(corpora, baseline, resamples, seed=seed))
     except ValueError as error:
         raise ConfigError(str(error)) from None
+    table = table._replace(notes=table.notes + row_notes(corpora))
     examples = _joined(rows.values())
     page = report_page(
         title or ", ".join(pathlib.Path(path).name for path in files),
-        corpora,
+        used,
         table,
         examples[:most_examples],
         max(0, len(examples) - most_examples),
     )
-    beside = target.with_name(f".{target.name}.partial")
-    try:
-        beside.write_text(page, encoding="utf-8")
-        os.replace(beside, target)
-    except OSError as error:
-        raise ConfigError(f"--output: {target}: cannot be written ({error.strerror}).") from None
+    write_text(target, page)
     return target
 
 
@@ -67,9 +67,12 @@ def _joined(files: Any) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for rows in files:
         for row in rows:
-            known = found.setdefault((row["corpus"], row["id"]), dict(row))
-            if known is not row:
+            known = found.get((row["corpus"], row["id"]))
+            if known is None:
+                found[row["corpus"], row["id"]] = dict(row)
+            else:
                 label = row["label"] if known["label"] is None else known["label"]
                 merged = {key: {**known[key], **row[key]} for key in ("scores", "words")}
-                known.update(merged, label=label)
-    return list(found.values())
+                texts = {key: known[key] or row[key] for key in _TEXTS}
+                known.update(merged, label=label, **texts)
+    return [row | {"generated_text": row["generated_text"] or ""} for row in found.values()]

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Sequence
 
 from faith_jax.errors import ConfigError, InputError, did_you_mean
-from faith_jax.export.scored_rows import read_scored_rows
+from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.runs.evaluate_scores import EvaluateOptions, evaluate
 from faith_jax.runs.score import score
 from faith_jax.runs.score_input import ScoreInput

@@ -1,3 +1,4 @@
+import copy
 import json
 import math
 
@@ -8,7 +9,8 @@ import tensorflow_datasets as tfds
 from faith_jax.data.grounded_rows import ExampleRow
 from faith_jax.errors import InputError
 from faith_jax.export import scored_rows
-from faith_jax.export.tfds import write_scored_tfds
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.export.tfds import write_scored_tfds, write_tfds
 from faith_jax.types import GroundedExample, Grounding, Score, WordScore
 
 EXAMPLE = GroundedExample(
@@ -49,11 +51,11 @@ def test_jsonl_and_parquet_give_back_what_was_written(tmp_path, monkeypatch):
     monkeypatch.setattr(scored_rows, "_BATCH", 1)
     path = tmp_path / "s.jsonl"
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS), "utf-8")
-    assert list(scored_rows.read_scored_rows(path)) == ROWS
+    assert list(read_scored_rows(path)) == ROWS
     assert list(scored_rows.lines_of(path)) == ROWS
     path = tmp_path / "s.parquet"
     scored_rows.write_parquet(iter(ROWS), path, ["one", "two"])
-    assert list(scored_rows.read_scored_rows(path)) == ROWS
+    assert list(read_scored_rows(path)) == ROWS
 
 
 def test_tfds_gives_back_what_was_written(tmp_path):
@@ -69,6 +71,38 @@ def test_tfds_gives_back_what_was_written(tmp_path):
     assert first["fields"]["name"].tolist() == [b"source"]
     assert first["cut_tokens"]["one"] == 3
     assert second["words"]["one"]["start"].tolist() == []
+
+
+def test_tfds_is_read_as_it_was_scored(tmp_path):
+    """From the folder that `score` names, and from the data set's own."""
+    rounded = copy.deepcopy(ROWS)
+    for row in rounded:
+        row["scores"] = {
+            scorer: None if value is None else float(np.float32(value))
+            for scorer, value in row["scores"].items()
+        }
+    folder = write_scored_tfds(tmp_path / "s", "scores", "test", iter(ROWS), ["one", "two"])
+    assert list(read_scored_rows(tmp_path / "s")) == rounded
+    assert list(read_scored_rows(folder)) == rounded
+    write_scored_tfds(tmp_path / "s", "others", "test", iter(ROWS), ["one", "two"])
+    with pytest.raises(InputError, match="several TFDS data sets; name one of them"):
+        list(read_scored_rows(tmp_path / "s"))
+    write_tfds(tmp_path / "p", "predictions", "test", [{"id": "a"}], "No scores.")
+    with pytest.raises(InputError, match="a TFDS data set without fields, scores"):
+        list(read_scored_rows(tmp_path / "p"))
+
+
+def test_fields_keep_their_types_where_the_format_has_them(tmp_path):
+    fields = {"turn": 3, "spans": [[0, 2]], "source": "wow", "flag": True}
+    row = scored_rows.scored_row(ExampleRow(EXAMPLE, "c", fields), {"one": Score(1.0)})
+    assert row["fields"] == fields
+    texts = {"turn": "3", "spans": "[[0, 2]]", "source": "wow", "flag": "true"}
+    scored_rows.write_parquet(iter([row]), tmp_path / "s.parquet", ["one"])
+    write_scored_tfds(tmp_path / "s", "scores", "test", iter([row]), ["one"])
+    (tmp_path / "s.jsonl").write_text(json.dumps(row) + "\n")
+    for name in ("s.parquet", "s", "s.jsonl"):
+        (found,) = read_scored_rows(tmp_path / name)
+        assert found["fields"] == texts, name
 
 
 def test_a_line_that_a_kill_cut_is_dropped(tmp_path):
@@ -88,7 +122,17 @@ def test_a_line_that_a_kill_cut_is_dropped(tmp_path):
         ({"scores": {"one": True}}, r"field 'scores\.one': expected a finite number"),
         ({"scores": {"one": math.inf}}, r"field 'scores\.one': expected a finite number"),
         ({"scores": {"one": math.nan}}, r"field 'scores\.one': expected a finite number"),
-        ({"id": 3}, "field 'id': expected a text"),
+        ({"scores": {}}, "field 'scores': expected an object of scores by scorer, got {}"),
+        ({"scores": {"one": -1e308}}, r"field 'scores\.one': expected a finite number"),
+        ({"id": [3]}, "field 'id': expected a text"),
+        ({"id": True}, "field 'id': expected a text"),
+        ({"corpus": 3}, "field 'corpus': expected a text"),
+        ({"generated_text": 3}, "field 'generated_text': expected a text"),
+        ({"grounding": [3]}, "field 'grounding': expected a list of texts"),
+        ({"fields": 3}, "field 'fields': expected an object"),
+        ({"words": {"one": [[0, 1]]}}, r"field 'words\.one': expected \[start, end, score"),
+        ({"words": {"one": [[0, 9, 1, 0]]}}, r"field 'words\.one': expected \[start"),
+        ({"words": {"one": [[0, 1, 1, 5]]}}, r"field 'words\.one': expected \[start"),
         ({"label": 2}, "field 'label': expected 1, 0 or null"),
     ],
 )
@@ -96,11 +140,11 @@ def test_what_is_no_scored_row(tmp_path, change, message):
     path = tmp_path / "s.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in (ROWS[0], ROWS[1] | change)))
     with pytest.raises(InputError, match=rf"s\.jsonl:2: {message}"):
-        list(scored_rows.read_scored_rows(path))
+        list(read_scored_rows(path))
 
 
 def test_rows_without_scores(tmp_path):
     path = tmp_path / "s.jsonl"
     path.write_text('{"id": "a"}\n')
     with pytest.raises(InputError, match=r"s\.jsonl:1: field 'scores' is missing"):
-        list(scored_rows.read_scored_rows(path))
+        list(read_scored_rows(path))

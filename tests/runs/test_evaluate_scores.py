@@ -38,7 +38,8 @@ def test_two_scorers_in_two_files_and_all_outputs(capsys, tmp_path):
     one = write(tmp_path / "one.jsonl", SCORES, LABELS)
     two = write(tmp_path / "two.jsonl", SCORES[::-1], LABELS, scorer="t")
     names = ("json", "markdown", "latex", "csv", "histograms", "roc-curves")
-    outputs = {name: tmp_path / f"out.{name}" for name in names}
+    outputs = {name: tmp_path / f"out.{name}" for name in names[:4]}
+    outputs |= {name: tmp_path / f"{name}.png" for name in names[4:]}
     status, lines, _ = evaluate(
         capsys, one, two, "--baseline=t", *(f"--{name}={path}" for name, path in outputs.items())
     )
@@ -57,6 +58,7 @@ def test_two_scorers_in_two_files_and_all_outputs(capsys, tmp_path):
     assert [note.split(":")[0] for note in figures["notes"]] == [
         "Intervals",
         "* significantly better than t on the same rows",
+        "c",
     ]
     header, first, *_ = outputs["csv"].read_text().splitlines()
     assert header == "scorer,corpus,rows,left_out,auc,low,high,p_value,significantly_better"
@@ -92,6 +94,8 @@ def test_a_corpus_of_one_class_and_undefined_scores(capsys, tmp_path):
     assert "one class" in lines[3]
     assert ["rows", "left", "out", "0", "1"] in [line.split() for line in lines]
     assert "average" not in lines[1]
+    assert "c: of 6 rows s is undefined in 1." in lines
+    assert "single: 2 rows can say little: figures may change much." in lines
 
 
 def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
@@ -102,14 +106,20 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
     (tmp_path / "twice.jsonl").write_text(good.read_text() * 2)
     for arguments, message in (
         ((tmp_path / "none.jsonl",), "none.jsonl: no such file"),
-        ((good, fewer), "fewer.jsonl lacks '5', one of 1 rows"),
+        ((good, fewer), "fewer.jsonl lacks '5', one of 1 row "),
         ((tmp_path / "nan.jsonl",), "nan.jsonl:1: field 'scores.s': expected a finite number"),
         ((tmp_path / "twice.jsonl",), "corpus 'c' has the id '0' twice"),
-        ((bare,), "c: no row has a label and scores that are defined"),
+        ((bare,), "c: no row has a label (1 or 0), without which there is no AUC"),
         ((good, "--baseline=best"), "The baseline 'best' is none of s"),
-        ((good, "--cluster-field=doc", "--test=hanley_mcneil"), "randomization and delong can"),
+        (
+            (good, "--baseline=s", "--cluster-field=doc", "--test=hanley_mcneil"),
+            "randomization and delong can",
+        ),
         ((good, "--cluster-field=doc"), "has no field 'doc'"),
-        ((good, "--resamples=0"), "--resamples: expected a positive number"),
+        ((good, "--resamples=0"), "--resamples: expected at least 100, got 0"),
+        ((good, "--resamples=99"), "--resamples: expected at least 100, got 99"),
+        ((good, "--seed=-1"), "--seed: expected 0 or more, got -1"),
+        ((good, "--scorers=t"), "c has no scores of 't', only of s"),
         ((good, "--confidence=2"), "between 0 and 1, not 2.0"),
         ((good, f"--json={tmp_path}/no/f.json"), "cannot be written (no such folder)"),
     ):
@@ -131,23 +141,35 @@ def test_real_rows(capsys, tmp_path):
 
 
 def test_the_protocol_of_npov(capsys, tmp_path, offline_data_dir):
-    scores = tmp_path / "npov.jsonl"
+    """Also with the label column of `score`'s own example, and from every output format."""
     names = "npov_rouge1_hallucination,npov_rouge1_coverage"
-    data = ("--tfds=npov_errors/sample", "--split=test")
-    assert main(["score", f"--scorers={names}", *data, f"--output={scores}"]) == 0
-    capsys.readouterr()
-    figures = tmp_path / "f.json"
-    status, lines, _ = evaluate(capsys, scores, "--protocol=npov", f"--json={figures}")
-    assert status == 0
-    assert [line.split()[:2] for line in lines[3:]] == [
+    data = ["--tfds=npov_errors/sample", "--split=test", "--label-column=has_hallucination"]
+    data += ["--labels-are-errors"]
+    found = {}
+    for name in ("npov.jsonl", "npov.parquet", "npov"):
+        scores, figures = tmp_path / name, tmp_path / f"{name}.json"
+        assert main(["score", f"--scorers={names}", *data, f"--output={scores}"]) == 0
+        capsys.readouterr()
+        status, lines, _ = evaluate(capsys, scores, "--protocol=npov", f"--json={figures}")
+        assert status == 0
+        found[name] = json.loads(figures.read_text())
+    assert [line.split()[:2] for line in lines[3:5]] == [
         ["hallucination", "npov_rouge1_hallucination"],
         ["coverage", "npov_rouge1_coverage"],
     ]
-    found = json.loads(figures.read_text())
-    assert found["coverage"]["npov_rouge1_coverage"]["npov_errors/sample"]["auc"] > 0.9
+    assert found["npov.jsonl"] == found["npov.parquet"] == found["npov"]
+    assert found["npov"]["coverage"]["npov_rouge1_coverage"]["npov_errors/sample"]["auc"] > 0.9
+    scores, page = tmp_path / "npov", tmp_path / "r.html"
+    assert main(["report", str(scores), f"--output={page}"]) == 0
+    assert "npov_errors/sample" in page.read_text()
+    capsys.readouterr()
     status, lines, _ = evaluate(capsys, scores, "--protocol=npov_words")
-    assert (status, len(lines)) == (0, 4)
+    assert (status, len(lines)) == (0, 5)
     assert lines[3].split()[:2] == ["coverage", "npov_rouge1_coverage"]
+    assert lines[4].startswith("Hallucinations: left out for npov_errors/sample, whose rows do not")
+    chosen = "--scorers=npov_rouge1_hallucination"
+    status, _, error = evaluate(capsys, scores, "--protocol=npov_words", chosen)
+    assert (status, "do not say which words are hallucinated" in error) == (2, True)
 
 
 def test_the_protocol_of_dialfact(capsys, tmp_path, offline_data_dir):

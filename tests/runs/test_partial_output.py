@@ -11,7 +11,7 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.errors import ConfigError, InputError
-from faith_jax.export.scored_rows import read_scored_rows
+from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.runs import score as run
 from faith_jax.runs.partial_output import ROWS, partial_folder, partial_output
 from faith_jax.runs.score_input import ScoreInput

@@ -1,0 +1,139 @@
+"""Reading scored rows: what `faith-jax score` writes, and scores of other origin in its form.
+
+A row needs no more than `id`, `scores` and, to be evaluated, `label`; docs/data_formats.md has all.
+"""
+
+import math
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from faith_jax.data.fields import field_error, required
+from faith_jax.data.grounded_rows import read_rows
+from faith_jax.data.rows import Row
+from faith_jax.errors import InputError
+from faith_jax.export.scored_rows import ScoredRow, field_texts
+
+# No score is larger; beyond it, differences and the bins of a histogram overflow.
+LARGEST_SCORE = 1e100
+_WORD = "[start, end, score, number of the grounding's text or null] within the text"
+
+
+def read_scored_rows(path: pathlib.Path) -> Iterator[ScoredRow]:
+    """Yields the rows of a scored JSONL or Parquet file, or of a TFDS folder.
+
+    What a row lacks is filled in: the corpus by the file's name, `generated_text` by None, and the
+    rest by what is empty. Fields are texts, see `faith_jax.export.scored_rows.field_texts`.
+
+    Raises:
+      InputError: for a file of another form, with the row and field, and for scores that are not
+        finite.
+    """
+    if path.is_dir():
+        from faith_jax.export.tfds import read_scored_tfds
+
+        rows: Iterator[Row] = read_scored_tfds(path)
+    elif path.suffix in (".jsonl", ".parquet") or not path.exists():
+        rows = read_rows(path, "parquet" if path.suffix == ".parquet" else "jsonl")
+    else:
+        raise InputError(f"{path}: expected scores as .jsonl or .parquet, or a folder of TFDS.")
+    for row in rows:
+        yield _checked(row, path.stem)
+
+
+def _checked(row: Row, corpus: str) -> ScoredRow:
+    place, fields = row
+    found: ScoredRow = {
+        "id": _identifier(fields, place),
+        "corpus": _text(fields, "corpus", place) or corpus,
+        "grounding": _texts(fields, "grounding", place),
+        "perspectives": _texts(fields, "perspectives", place),
+        "history": _texts(fields, "history", place),
+        "generated_text": _text(fields, "generated_text", place),
+        "label": _label(fields, place),
+        "fields": field_texts(_mapping(fields, "fields", place)),
+        "scores": _scores(fields, place),
+        "cut_tokens": _mapping(fields, "cut_tokens", place),
+    }
+    found["words"] = _words(_mapping(fields, "words", place), found, place)
+    return found
+
+
+def _identifier(fields: Mapping[str, Any], place: str) -> str:
+    value = required(fields, "id", place)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise field_error(place, "id", "a text", value)
+    return str(value)
+
+
+def _label(fields: Mapping[str, Any], place: str) -> int | None:
+    value = fields.get("label")
+    if value not in (None, 0, 1):
+        raise field_error(place, "label", "1, 0 or null", value)
+    return None if value is None else int(value)
+
+
+def _text(fields: Mapping[str, Any], name: str, place: str) -> str | None:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise field_error(place, name, "a text", value)
+    return value
+
+
+def _texts(fields: Mapping[str, Any], name: str, place: str) -> list[str]:
+    value = fields.get(name)
+    texts = [] if value is None else [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise field_error(place, name, "a list of texts", value)
+    return texts
+
+
+def _mapping(fields: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
+    """Returns an object; Parquet has pairs in the place of objects whose names vary."""
+    value = fields.get(name)
+    try:
+        return dict(value or {})
+    except (TypeError, ValueError):
+        raise field_error(place, name, "an object", value) from None
+
+
+def _scores(fields: Mapping[str, Any], place: str) -> dict[str, float | None]:
+    scores = required(fields, "scores", place)
+    if not isinstance(scores, dict) or not scores:
+        raise field_error(place, "scores", "an object of scores by scorer", scores)
+    for name, value in scores.items():
+        if value is not None and not _is_score(value):
+            raise field_error(place, f"scores.{name}", "a finite number or null", value)
+    return scores
+
+
+def _is_score(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) and abs(value) <= LARGEST_SCORE
+
+
+def _words(words: Mapping[str, Any], row: ScoredRow, place: str) -> dict[str, list[Any]]:
+    """Returns each scorer's words as lists; Parquet has objects, and null for no words."""
+    found = {}
+    for name, given in words.items():
+        listed = given if isinstance(given, list) else [] if given is None else [given]
+        items = [list(word.values()) if isinstance(word, dict) else word for word in listed]
+        for item in items:
+            if not _is_word(item, row):
+                raise field_error(place, f"words.{name}", _WORD, item)
+        if items:
+            found[name] = items
+    return found
+
+
+def _is_word(word: Any, row: Mapping[str, Any]) -> bool:
+    if not isinstance(word, Sequence) or len(word) != 4 or not _is_score(word[2]):
+        return False
+    start, end, _, number = word
+    texts: list[str] = row["grounding"]
+    if number is not None and not (isinstance(number, int) and 0 <= number < len(texts)):
+        return False
+    text = (row["generated_text"] or "") if number is None else texts[number]
+    whole = isinstance(start, int) and isinstance(end, int)
+    return whole and 0 <= start <= end <= len(text)
