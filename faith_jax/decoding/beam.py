@@ -35,6 +35,7 @@ import jax
 import jax.numpy as jnp
 
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.nucleus import top_k
 from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end, suppress_end
 from faith_jax.types import Array, PyTree, StepScores
 
@@ -95,7 +96,7 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
         last = jax.lax.dynamic_index_in_dim(candidates.tokens, state.position, 2, keepdims=False)
         ends = is_end(last, config) | (length == config.max_length)
         finished = _finish(state, candidates, ends, config)
-        _, survivors = jax.lax.top_k(jnp.where(ends, -jnp.inf, candidates.score), beams)
+        _, survivors = top_k(jnp.where(ends, -jnp.inf, candidates.score), beams)
         live = candidates.take(survivors)
         # Where too few candidates survive, their places are taken by ended ones: no beams.
         dead = jnp.take_along_axis(ends, survivors, axis=1)
@@ -127,7 +128,7 @@ def _continue(
     vocab = scored.scores.shape[-1]
     count = min(max(2, 1 + len(config.end_ids)) * beams, beams * vocab)
     sums = live.score[:, :, None] + scored.scores.reshape(batch, beams, vocab)
-    score, index = jax.lax.top_k(sums.reshape(batch, -1), count)
+    score, index = top_k(sums.reshape(batch, -1), count)
     parents, tokens = index // vocab, index % vocab
     log_probs = scored.log_probs.reshape(batch, -1)
     candidates = live.take(parents)
@@ -152,7 +153,7 @@ def _finish(state: _State, candidates: _Beams, ends: Array, config: DecodingConf
     ranked = new.score / _penalty(state.position + 1, config)
     new = new._replace(score=jnp.where(allowed, ranked, -jnp.inf))
     both = jax.tree.map(lambda old, n: jnp.concatenate([old, n], axis=1), state.finished, new)
-    _, best = jax.lax.top_k(both.score, beams)
+    _, best = top_k(both.score, beams)
     found = both.take(best)
     # What has not finished leaves nothing behind.
     real = found.score > -jnp.inf

@@ -7,28 +7,38 @@ import numpy as np
 from faith_jax.types import Array
 
 
-def keep_most_probable(logits: Array, top_k: int, top_p: float) -> Array:
+def top_k(scores: Array, k: int) -> tuple[Array, Array]:
+    """Returns the k largest of float [rows, vocab] and their int32 indices, both [rows, k].
+
+    Equal ones are ranked by index, the smaller first.
+    """
+    # XLA knows a top-k by the two slices behind a sort. Were a caller's own slice merged with one
+    # of them, it would sort the whole vocabulary: 200 ms instead of 2 for 8 rows of 128,512.
+    return jax.lax.optimization_barrier(tuple(jax.lax.top_k(scores, k)))
+
+
+def keep_most_probable(logits: Array, k: int, p: float) -> Array:
     """Returns the logits with all but the top-k and nucleus tokens at minus infinity.
 
     Ties are kept by token id, the smaller first, so that exactly k tokens remain, and the
-    nucleus is the smallest set whose probability (after top-k) sums to at least top_p.
+    nucleus is the smallest set whose probability (after top-k) sums to at least p.
 
     Args:
       logits: float [rows, vocab], not all -inf; need not be normalised.
-      top_k: 0 = no limit.
-      top_p: 1.0 = no limit.
+      k: 0 = no limit.
+      p: 1.0 = no limit.
 
     Reference: Holtzman 2020, section 3.1.
     """
-    if 0 < top_k < logits.shape[-1]:
-        ranked, ids = jax.lax.top_k(logits, top_k)
+    if 0 < k < logits.shape[-1]:
+        ranked, ids = top_k(logits, k)
         last, last_id = ranked[:, -1:], ids[:, -1:]
         # top_k ranks equal logits by id.
         tokens = jnp.arange(logits.shape[-1])
         keep = (logits > last) | ((logits == last) & (tokens <= last_id))
         logits = jnp.where(keep, logits, -jnp.inf)
-    if top_p < 1.0:
-        logits = jnp.where(nucleus(logits, top_p), logits, -jnp.inf)
+    if p < 1.0:
+        logits = jnp.where(nucleus(logits, p), logits, -jnp.inf)
     return logits
 
 
