@@ -6,6 +6,8 @@ from collections.abc import Collection
 _WORD = re.compile("\\w+(?:['\u2019]\\w+)*")
 _ID_EST = re.compile(r"\bi\.\s?e\b", re.IGNORECASE)
 _APOSTROPHE = re.compile("['\u2019]")
+# What Steen 2023 counts as the first person (section 5.1, table 3).
+STEEN_PRONOUNS = frozenset({"i"})
 FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself"})
 
 

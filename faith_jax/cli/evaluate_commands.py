@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from faith_jax.cli.shared import quiet_tensorflow
+from faith_jax.cli.shared import quiet_tensorflow, resumable
 from faith_jax.errors import ConfigError
 
 _EVALUATE_EXAMPLES = """examples:
@@ -171,10 +171,15 @@ def _run_reproduce(options: argparse.Namespace) -> int:
     from faith_jax.runs import reproduce
 
     names = [name.strip() for name in options.scorers.split(",") if name.strip()]
-    text = reproduce.reproduce(options.table, options.output, names, options.sample)
-    print(text, end="")
-    print(options.output)
-    return 0
+
+    def run() -> int:
+        text = reproduce.reproduce(options.table, options.output, names, options.sample)
+        print(text, end="")
+        print(options.output)
+        return 0
+
+    kept = f"what is scored is kept in {options.output}; the same command goes on from there."
+    return resumable(run, lambda: kept)
 
 
 def _add_report(commands: argparse._SubParsersAction) -> None:

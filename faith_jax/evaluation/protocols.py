@@ -11,7 +11,7 @@ from faith_jax.evaluation.classification import best_threshold, thresholded
 from faith_jax.evaluation.correlation import correlation
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.scored_corpora import Corpus
-from faith_jax.words import first_person_count
+from faith_jax.words import STEEN_PRONOUNS, first_person_count
 
 
 def threshold_table(
@@ -80,7 +80,7 @@ def _figures(corpus: Corpus, scorer: str, threshold: float) -> dict[str, float]:
 
 
 def pronoun_table(
-    corpora: Mapping[str, Corpus], pronouns: frozenset[str] = frozenset({"i"})
+    corpora: Mapping[str, Corpus], pronouns: frozenset[str] = STEEN_PRONOUNS
 ) -> Table:
     """Returns Steen 2023's table 3: correlations with first-person pronouns (Kendall's tau-b).
 
@@ -102,8 +102,11 @@ def pronoun_table(
     rows = tuple(
         (what, *(column.get(what, math.nan) for column in columns.values())) for what in names
     )
-    title = "Kendall's tau of labels and scores with first-person pronouns (Steen 2023, table 3)"
-    return Table(title, ("", *columns), rows)
+    counted = ", ".join(f'"{"I" if word == "i" else word}"' for word in sorted(pronouns))
+    title = f"Kendall's tau of labels and scores with the count of {counted} (Steen 2023, table 3)"
+    undefined = any(math.isnan(value) for row in rows for value in row[1:])
+    notes = ("\u2013: no correlation, where all values or all counts are equal.",)
+    return Table(title, ("", *columns), rows, notes if undefined else ())
 
 
 def _tau(values: list[float], counts: list[int]) -> float:

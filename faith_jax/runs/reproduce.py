@@ -1,14 +1,21 @@
 """The run `reproduce`: one table of a paper from one command, by any scorers."""
 
 import dataclasses
-import itertools
 import logging
 import pathlib
 from collections.abc import Sequence
 
+from faith_jax.data.rows import BadRows
 from faith_jax.errors import ConfigError, InputError, did_you_mean
+from faith_jax.evaluation.published import PUBLISHED, with_published
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.runs.evaluate_scores import EvaluateOptions, evaluate
+from faith_jax.report.tables import rendered
+from faith_jax.runs.evaluate_scores import (
+    EvaluateOptions,
+    Evaluation,
+    evaluation,
+    write_evaluation,
+)
 from faith_jax.runs.score import score
 from faith_jax.runs.score_input import ScoreInput
 
@@ -41,6 +48,7 @@ def _true(corpora: Sequence[str]) -> tuple[tuple[str, str, str, str], ...]:
 
 
 _OVERLAP = ("token_f1", "rouge1_precision", "rougeL_f1", "coverage", "lexical_overlap")
+_ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv"}
 _NPOV = (("npov_errors", "full", "sample", "test"),)
 _DETECTORS = ("npov_rouge1_hallucination", "npov_rouge1_coverage")
 
@@ -54,7 +62,7 @@ RECIPES = {
     "begin": Recipe(
         "Nandwani 2023, table 1: BEGIN",
         (("begin", "official", "sample", "validation"), ("begin", "official", "sample", "test")),
-        _OVERLAP,
+        (*_OVERLAP, "bleu"),
         EvaluateOptions(protocol="begin"),
         development="validation",
     ),
@@ -83,8 +91,9 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
     """Scores what a table needs, evaluates it, and returns the table as text.
 
     The folder gets a scored file for each data set, which a further run with the same scorers
-    keeps, and the table as table.md, table.tex, table.csv and figures.json. Data sets of which no
-    raw files are at hand are left out, and the log says so.
+    keeps, and the table as TABLE.md, .tex, .csv and .json, or TABLE_sample. Figures that the paper
+    prints for the same scorers stand below ours, but with samples. Data sets of which no raw files
+    are at hand are left out, and the log says so.
 
     Args:
       table: of `RECIPES`.
@@ -109,8 +118,7 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
     development, tested, problems = "", [], []
     for name, config, sample_config, split in recipe.datasets:
         given = ScoreInput(tfds=f"{name}/{sample_config if sample else config}", split=split)
-        what = config if name == "true_benchmark" else name
-        path = folder / f"{what}_{'sample_' if sample else ''}{split}.jsonl"
+        path = folder / f"{given.tfds.replace('/', '_')}_{split}.jsonl"
         try:
             _scored(given, wanted, path)
         except InputError as problem:
@@ -133,23 +141,45 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
     if options.baseline and options.baseline not in wanted:
         options = dataclasses.replace(options, baseline="")
     options = dataclasses.replace(options, development=development)
-    return evaluate(
-        [str(path) for path in tested],
-        options,
-        json_path=str(folder / "figures.json"),
-        tables={
-            form: str(folder / f"table.{ending}")
-            for form, ending in (("markdown", "md"), ("latex", "tex"), ("csv", "csv"))
-        },
-    )
+    found = evaluation([str(path) for path in tested], options)
+    if sample:
+        found = _of_samples(found)
+    else:
+        published = PUBLISHED[table]
+        rows = [{"row": list(key), **values} for key, values in published.rows.items()]
+        told = {"sample": False, "published": {"note": published.note, "rows": rows}}
+        found = dataclasses.replace(
+            found, table=with_published(found.table, published), figures=found.figures | told
+        )
+    name = f"{table}_sample" if sample else table
+    tables = {form: str(folder / f"{name}.{ending}") for form, ending in _ENDINGS.items()}
+    write_evaluation(found, str(folder / f"{name}.json"), tables)
+    return rendered(found.table)
+
+
+def _of_samples(found: Evaluation) -> Evaluation:
+    """Returns the evaluation with the warning that it is not of a paper's data."""
+    table = found.table._replace(title=f"SAMPLES, not the paper's data: {found.table.title}")
+    return dataclasses.replace(found, table=table, figures={"sample": True, **found.figures})
 
 
 def _scored(given: ScoreInput, scorers: Sequence[str], path: pathlib.Path) -> None:
     """Scores a data set unless the file has it already."""
-    if path.exists():
-        first = next(itertools.islice(read_scored_rows(path), 1), None)
-        if first is not None and set(first["scores"]) == set(scorers):
-            logger.info("%s is kept", path)
-            return
+    first = next(iter(read_scored_rows(path)), None) if path.exists() else None
+    if first is None:
+        score(given, {name: {} for name in scorers}, str(path))
+        return
+    if set(first["scores"]) != set(scorers):
         raise ConfigError(f"{path} has other scorers; remove it or name another folder.")
-    score(given, {name: {} for name in scorers}, str(path))
+    try:
+        expected = next(iter(given.rows(BadRows())), None)
+    except InputError:  # the data has gone since
+        expected = None
+    if expected is not None:
+        example = expected.example
+        known = (first["corpus"], first["id"], first["generated_text"])
+        if known != (expected.corpus, example.id, example.response):
+            raise ConfigError(
+                f"{path} is of other data than {given.tfds}; remove it or name another folder."
+            )
+    logger.info("%s is kept", path)

@@ -13,7 +13,7 @@ from faith_jax.evaluation.extractiveness import extractiveness
 from faith_jax.evaluation.text_metrics import ArgumentOverlap, argument_overlap
 from faith_jax.scoring.base import BaseScorer, by_perspective, joined
 from faith_jax.types import Direction, GroundedExample, Score, ScorerCard, WordScore
-from faith_jax.words import FIRST_PERSON, first_person_count
+from faith_jax.words import STEEN_PRONOUNS, first_person_count
 
 _PARTS = ("precision", "recall", "f1")
 _OF_WHAT = {
@@ -126,10 +126,10 @@ class LexicalOverlapScorer(BaseScorer):
 
 
 class FirstPersonCountScorer(BaseScorer):
-    """How many first-person singular pronouns a response holds.
+    """How often a response says "I", as Steen 2023 counts the first person.
 
     Args:
-      pronouns: in any case; ("i",) counts as Steen 2023 does.
+      pronouns: other ones, in any case.
 
     Raises:
       ConfigError: for what is no list of words.
@@ -137,14 +137,14 @@ class FirstPersonCountScorer(BaseScorer):
 
     card: ScorerCard = ScorerCard(
         "first_person_count",
-        "First-person singular pronouns of the response.",
+        'How often the response says "I", as in "I\'m" too, or other pronouns.',
         0,
         math.inf,
-        "Steen 2023, section 5.3",
+        "Steen 2023, section 5.1",
         direction=Direction.NONE,
     )
 
-    def __init__(self, pronouns: Sequence[str] = tuple(sorted(FIRST_PERSON))):
+    def __init__(self, pronouns: Sequence[str] = tuple(STEEN_PRONOUNS)):
         words = list(pronouns) if isinstance(pronouns, Sequence) else [pronouns]
         if isinstance(pronouns, str) or not all(isinstance(word, str) for word in words):
             raise ConfigError(f"pronouns: expected a list of words, got {pronouns!r}.")

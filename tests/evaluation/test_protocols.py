@@ -53,6 +53,7 @@ def test_correlations_with_the_pronoun_i():
     scores, labels = [0.1, 0.9, 0.4, 0.8, math.nan], [0, 1, math.nan, 1, 0]
     table = pronoun_table({"begin": corpus(scores, labels, responses=responses)})
     assert table.columns == ("", "begin")
+    assert (table.title.count('the count of "I"'), table.notes) == (1, ())
     counts = [2, 0, 1, 0, 1]
     found = dict(table.rows)
     assert found["s"] == pytest.approx(stats.kendalltau(scores[:4], counts[:4]).statistic)
@@ -62,5 +63,7 @@ def test_correlations_with_the_pronoun_i():
 
 
 def test_nothing_to_correlate():
-    table = pronoun_table({"begin": corpus([0.1], [1], responses=["I."])})
+    table = pronoun_table({"begin": corpus([0.1, 0.2], [1, 0], responses=["I.", "I."])})
+    (note,) = table.notes
+    assert note.endswith("no correlation, where all values or all counts are equal.")
     assert all(math.isnan(row[1]) for row in table.rows)

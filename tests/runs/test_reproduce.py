@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import pytest
@@ -21,11 +22,16 @@ def test_every_recipe_runs_on_the_samples(capsys, tmp_path, table):
     status, lines, _ = reproduce(capsys, table, "--sample", f"--output={folder}")
     assert status == 0
     assert lines[-1] == str(folder)
+    assert any(line.startswith("SAMPLES, not the paper's data: ") for line in lines)
     names = {path.name for path in folder.iterdir()}
-    assert {"table.md", "table.tex", "table.csv", "figures.json"} <= names
+    made = {f"{table}_sample.{ending}" for ending in ("md", "tex", "csv", "json")}
+    assert made <= names
     scored = {name for name in names if name.endswith(".jsonl")}
     assert len(scored) == len(RECIPES[table].datasets)
-    assert json.loads((folder / "figures.json").read_text())
+    figures = json.loads((folder / f"{table}_sample.json").read_text())
+    assert (figures["sample"], figures["title"].startswith("SAMPLES")) == (True, True)
+    assert "published" not in figures
+    assert "SAMPLES" in (folder / f"{table}_sample.tex").read_text()
 
 
 def test_scored_files_are_kept_for_the_same_scorers(capsys, tmp_path):
@@ -39,11 +45,84 @@ def test_scored_files_are_kept_for_the_same_scorers(capsys, tmp_path):
     assert (status, "has other scorers; remove it" in errors[-1]) == (2, True)
 
 
+def test_tables_in_one_folder_do_not_mix_their_data(capsys, tmp_path):
+    """Both tables have a corpus BEGIN, of another release each."""
+    scorers = "--scorers=token_f1"
+    for folders in ({"begin": "one", "true": "one"}, {"begin": "two", "true": "three"}):
+        for table, folder in folders.items():
+            arguments = (table, "--sample", f"--output={tmp_path / folder}", scorers)
+            assert reproduce(capsys, *arguments)[0] == 0
+    for table, folder in {"begin": "two", "true": "three"}.items():
+        for ending in ("json", "csv"):
+            name = f"{table}_sample.{ending}"
+            assert (tmp_path / "one" / name).read_text() == (tmp_path / folder / name).read_text()
+    corpora = json.loads((tmp_path / "one" / "true_sample.json").read_text())["rows"]
+    assert len(corpora) == 9
+
+
+def test_a_kept_file_of_other_data_is_refused(capsys, tmp_path):
+    arguments = ("true", "--sample", f"--output={tmp_path}", "--scorers=token_f1")
+    assert reproduce(capsys, *arguments)[0] == 0
+    other = tmp_path / "true_benchmark_begin_sample_test.jsonl"
+    other.write_bytes((tmp_path / "true_benchmark_q2_sample_test.jsonl").read_bytes())
+    status, _, errors = reproduce(capsys, *arguments)
+    assert status == 2
+    assert "is of other data than true_benchmark/begin_sample; remove it or name" in errors[-1]
+
+
+def test_words_whose_errors_are_not_known(capsys, tmp_path):
+    """The sample says nothing of hallucinated words, which is said in the place of the cells."""
+    arguments = ("npov_words", "--sample", f"--output={tmp_path}")
+    _, lines, _ = reproduce(capsys, *arguments)
+    assert any(line.startswith("Hallucinations: left out for npov_errors") for line in lines)
+    scorer = "--scorers=npov_rouge1_hallucination"
+    status, _, errors = reproduce(capsys, *arguments[:2], f"--output={tmp_path / 'x'}", scorer)
+    assert status == 2
+    assert "whose rows do not say which words are hallucinated" in errors[-1]
+
+
+def test_a_stopped_run_says_how_to_go_on(capsys, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("faith_jax.runs.reproduce.score", stop)
+    status, _, errors = reproduce(capsys, "npov", "--sample", f"--output={tmp_path}")
+    assert status == 130
+    assert errors[-1].endswith(f"kept in {tmp_path}; the same command goes on from there.")
+
+
 def test_scorers_of_ones_own(capsys, tmp_path):
     arguments = ("true", "--sample", f"--output={tmp_path}", "--scorers=bleu,coverage")
     status, lines, _ = reproduce(capsys, *arguments)
     assert status == 0
     assert [line.split()[0] for line in lines[3:5]] == ["bleu", "coverage"]
+
+
+def test_published_figures_stand_below_ours(capsys, tmp_path, monkeypatch):
+    """With the sample in the place of the paper's data, which is not at hand."""
+    begin = RECIPES["begin"]
+    datasets = tuple((name, sample, sample, split) for name, _, sample, split in begin.datasets)
+    monkeypatch.setitem(RECIPES, "begin", dataclasses.replace(begin, datasets=datasets))
+    scorers = "--scorers=bleu,coverage"
+    status, lines, _ = reproduce(capsys, "begin", f"--output={tmp_path}", scorers)
+    assert status == 0
+    table = [line.split("  ") for line in lines]
+    assert [cells[0] for cells in table[3:6]] == ["bleu", "bleu (published)", "coverage"]
+    published = lines[4].split()
+    assert published[2:] == [
+        "\u2013",
+        "47.80",
+        "47.90",
+        "47.90",
+        "75.70",
+        "2.70",
+        "\u2013",
+        "62.00",
+    ]
+    figures = json.loads((tmp_path / "begin.json").read_text())
+    assert figures["sample"] is False
+    assert "Nandwani 2023, table 1" in figures["published"]["note"]
+    assert figures["notes"][-1] == figures["published"]["note"]
 
 
 def test_mistakes(capsys, tmp_path):

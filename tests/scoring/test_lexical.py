@@ -65,8 +65,9 @@ def test_lexical_overlap_takes_the_best_sentence():
 
 
 def test_first_person_pronouns():
-    assert value("first_person_count", "I'm sure my tea is mine.") == 3
-    assert value("first_person_count", "I'm sure my tea is mine.", pronouns=["i"]) == 1
+    """The scorer counts what Steen 2023's table correlates with; others by option."""
+    assert value("first_person_count", "I'm sure my tea is mine.") == 1
+    assert value("first_person_count", "I'm sure my tea is mine.", pronouns=["my", "mine"]) == 2
 
 
 NPOV = Grounding(

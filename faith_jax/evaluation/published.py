@@ -1,0 +1,103 @@
+"""Figures that papers print for scorers that are here too, to be set beside ours."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from faith_jax.evaluation.dataset_statistics import Table
+
+
+class Published(NamedTuple):
+    """Rows of a paper's table.
+
+    Attributes:
+      note: which table they stand in, and what to know when comparing.
+      rows: by the first cells of our row (such as the scorer), the values by column; columns that
+        our table lacks are added.
+    """
+
+    note: str
+    rows: Mapping[tuple[str, ...], Mapping[str, float]] = {}
+
+
+_BEGIN = ("P", "R", "F1", "Acc", "F1 cmu", "F1 tc", "F1 wow")
+_SLICES = ("full organic", "unparaphrased synthetic", "paraphrased synthetic", "ambiguous organic")
+_NPOV = "on the paper's test sets, which are not public; ours are synthetic errors in other texts"
+
+
+def _row(columns: tuple[str, ...], *values: float) -> dict[str, float]:
+    pairs = zip(columns, values, strict=True)
+    return {column: value for column, value in pairs if not math.isnan(value)}
+
+
+PUBLISHED = {
+    "true": Published("Steen 2023's table 1 has scorers with models only; none is among these."),
+    "begin": Published(
+        "Published: Nandwani 2023, table 1, F1-U, BLEU and RougeL.",
+        {
+            ("token_f1",): _row(_BEGIN, 40.1, 78.5, 53.1, 67.7, 46.2, 42.9, 58.7),
+            ("bleu",): _row(_BEGIN, 47.8, 47.9, 47.9, 75.7, 2.7, math.nan, 62.0),
+            ("rougeL_f1",): _row(_BEGIN, 48.7, 55.2, 51.8, 76.0, 14.0, 5.0, 64.7),
+        },
+    ),
+    "npov": Published(
+        f"Published: Chang 2024, table 1, ROUGE, {_NPOV}.",
+        {
+            ("hallucination", "npov_rouge1_hallucination"): _row(_SLICES, 84.0, 77.2, 68.0, 81.4),
+            ("coverage", "npov_rouge1_coverage"): _row(_SLICES, 79.5, 89.0, 74.6, 83.4),
+        },
+    ),
+    "npov_words": Published(
+        f"Published: Chang 2024, table 3, ROUGE, {_NPOV}.",
+        {
+            ("hallucination", "npov_rouge1_hallucination"): _row(_SLICES, 67.3, 69.7, 61.4, 54.2),
+            ("coverage", "npov_rouge1_coverage"): _row(_SLICES, 66.9, 69.3, 58.2, 73.8),
+        },
+    ),
+    "pronouns": Published(
+        "Published: Steen 2023, table 3, gold label.",
+        {("label",): {"begin": -0.35, "q2": -0.03, "dialfact": 0.05}},
+    ),
+}
+
+
+def with_published(table: Table, published: Published) -> Table:
+    """Returns the table with a row of published figures below each of ours that has some.
+
+    Args:
+      table: ours; its tidy form must have our row's first cells, the column, and the value as a
+        share.
+      published: of the same table.
+    """
+    size = len(next(iter(published.rows), ()))
+    shown = {row[:size]: published.rows.get(row[:size], {}) for row in table.rows}
+    more = {name: None for values in shown.values() for name in values if name not in table.columns}
+    rows: list[tuple[Any, ...]] = []
+    for row in table.rows:
+        rows.append((*row, *more.values()))
+        if values := shown[row[:size]]:
+            texts = isinstance(row[-1], str)  # ours have intervals
+            cells = [values.get(column) for column in (*table.columns[size:], *more)]
+            rows.append(
+                (*_name(row[:size]), *(f"{v:.1f}" if texts and v is not None else v for v in cells))
+            )
+    tidy = table.tidy and table.tidy._replace(
+        rows=(*table.tidy.rows, *_tidy_rows(shown, len(table.tidy.columns)))
+    )
+    notes = (*table.notes, published.note)
+    return Table(table.title, (*table.columns, *more), tuple(rows), notes, tidy)
+
+
+def _name(cells: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (*cells[:-1], f"{cells[-1]} (published)")
+
+
+def _tidy_rows(
+    shown: Mapping[tuple[Any, ...], Mapping[str, float]], width: int
+) -> list[tuple[Any, ...]]:
+    rows = []
+    for key, values in shown.items():
+        for column, value in values.items():
+            row = (*_name(key), column, value / 100)
+            rows.append((*row, *(None,) * (width - len(row))))
+    return rows
