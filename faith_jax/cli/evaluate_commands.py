@@ -110,8 +110,12 @@ def _check_evaluate(options: argparse.Namespace) -> dict[str, Any]:
         raise ConfigError("--test: goes with --baseline, the scorer that others are tested with.")
     check_numbers(given)
     if "scorers" in given:
-        given["scorers"] = tuple(filter(None, map(str.strip, given["scorers"].split(","))))
+        given["scorers"] = tuple(_names(given["scorers"]))
     return given
+
+
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def check_numbers(given: Mapping[str, Any]) -> None:
@@ -170,7 +174,7 @@ def _run_reproduce(options: argparse.Namespace) -> int:
     quiet_tensorflow()
     from faith_jax.runs import reproduce
 
-    names = [name.strip() for name in options.scorers.split(",") if name.strip()]
+    names = _names(options.scorers)
 
     def run() -> int:
         text = reproduce.reproduce(options.table, options.output, names, options.sample)
@@ -195,6 +199,9 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
         "files", nargs="+", metavar="FILE", help="scored .jsonl or .parquet files, or TFDS folders"
     )
     command.add_argument("--output", required=True, metavar="HTML", help="the page")
+    command.add_argument(
+        "--scorers", default="", metavar="NAMES", help="only these; default: all of the files"
+    )
     command.add_argument("--title", default="", help="of the page (default: the files' names)")
     command.add_argument("--baseline", default="", metavar="SCORER", help="what others must beat")
     command.add_argument("--resamples", type=int, default=1000, metavar="N", help="default 1000")
@@ -225,6 +232,7 @@ def _run_report(options: argparse.Namespace) -> int:
         options.resamples,
         options.seed,
         options.most_examples,
+        _names(options.scorers),
     )
     print(page)
     return 0

@@ -6,7 +6,12 @@ from typing import Any
 
 from faith_jax.errors import ConfigError
 from faith_jax.evaluation.auc_table import auc_table
-from faith_jax.evaluation.scored_corpora import check_usable, read_corpora, row_notes
+from faith_jax.evaluation.scored_corpora import (
+    check_usable,
+    chosen_scorers,
+    read_corpora,
+    row_notes,
+)
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.html import report_page
 from faith_jax.report.tables import auc_rows
@@ -23,6 +28,7 @@ def report(
     resamples: int = 1000,
     seed: int = 0,
     most_examples: int = 10_000,
+    scorers: Sequence[str] = (),
 ) -> pathlib.Path:
     """Writes the page and returns its path.
 
@@ -34,6 +40,7 @@ def report(
       resamples: of the bootstrap.
       seed: of the bootstrap.
       most_examples: that the page holds; the figures are of all rows.
+      scorers: those to show, in this order; empty = all that the files have.
 
     Raises:
       FaithJaxError: for bad or missing files, files that do not match, and wrong options.
@@ -41,7 +48,7 @@ def report(
     target = pathlib.Path(output)
     check_outputs(files, {"--output": output})
     rows = {path: list(read_scored_rows(pathlib.Path(path))) for path in files}
-    corpora = read_corpora(rows)
+    corpora = chosen_scorers(read_corpora(rows), scorers)
     check_usable(corpora)
     # All that is shown but the examples is of the rows that the table is of.
     used = {name: corpus.part(corpus.usable()) for name, corpus in corpora.items()}

@@ -72,6 +72,10 @@ def test_a_scorer_that_is_undefined_everywhere_is_named(capsys, tmp_path):
         assert main([*command, str(nothing), str(good)]) == 2
         error = capsys.readouterr().err
         assert "undefined: rouge1_f1 in 6 of 6 rows with a label. Choose others with" in error
+    page = tmp_path / "r.html"
+    assert main(["report", str(nothing), str(good), f"--output={page}", "--scorers=token_f1"]) == 0
+    assert "rouge1_f1" not in page.read_text()
+    capsys.readouterr()
     status, lines, _ = evaluate(capsys, nothing, good, "--scorers=token_f1")
     assert (status, lines[3].split()[:2]) == (0, ["token_f1", "88.9"])
 
