@@ -246,11 +246,11 @@ def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
     notes = []
     for name, corpus in corpora.items():
         known = ~np.isnan(corpus.labels)
-        reasons = [f"{s} is undefined in {n:,}" for s, n in _undefined(corpus.part(known)).items()]
+        reasons = [f"{s} undefined in {n:,}" for s, n in _undefined(corpus.part(known)).items()]
         if not known.all():
-            reasons.insert(0, f"{int((~known).sum()):,} have no label")
+            reasons.insert(0, f"no label in {int((~known).sum()):,}")
         if reasons:
-            notes.append(f"{name}: of {counted(len(known), 'row')} {', '.join(reasons)}.")
+            notes.append(f"{name}: of {counted(len(known), 'row')}, {', '.join(reasons)}.")
         if 0 < (count := int(corpus.usable().sum())) < FEW_ROWS:
             notes.append(
                 f"{name}: {counted(count, 'row')} can say little: figures may change much."

@@ -1,6 +1,6 @@
 """Reading scored rows: what `faith-jax score` writes, and scores of other origin in its form.
 
-A row needs no more than `id`, `scores` and, to be evaluated, `label`; docs/data_formats.md has all.
+A row needs no more than `id`, `scores` and, to be evaluated, `label`; docs/scores.md has all.
 """
 
 import math

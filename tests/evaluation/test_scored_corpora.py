@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from faith_jax.errors import InputError
-from faith_jax.evaluation.scored_corpora import read_corpora
+from faith_jax.evaluation.scored_corpora import (
+    check_usable,
+    chosen_scorers,
+    read_corpora,
+    row_notes,
+)
 
 
 def row(identifier, scores, label=1, corpus="c", **fields):
@@ -68,3 +73,31 @@ def test_parts():
 def test_files_that_do_not_match(files, message):
     with pytest.raises(InputError, match=message):
         read_corpora(files)
+
+
+def test_notes_say_which_rows_are_left_out():
+    rows = [row(str(i), {"a": 0.1 * i, "b": None if i < 2 else 1.0}, i % 2) for i in range(30)]
+    rows[5]["label"] = None
+    corpora = read_corpora({"f": rows})
+    assert row_notes(corpora) == ("c: of 30 rows, no label in 1, b undefined in 2.",)
+    assert row_notes(chosen_scorers(corpora, ["a"])) == ("c: of 30 rows, no label in 1.",)
+    few = corpora["c"].part(np.arange(10, 20))
+    assert row_notes({"d": few}) == ("d: 10 rows can say little: figures may change much.",)
+    check_usable(corpora)
+
+
+def test_chosen_scorers_come_in_the_order_given():
+    corpora = read_corpora({"f": [row("1", {"a": 0.1, "b": 0.2, "c": 0.3})]})
+    assert list(chosen_scorers(corpora, ["c", "a", "c"])["c"].scores) == ["c", "a"]
+    assert chosen_scorers(corpora, []) == corpora
+    with pytest.raises(InputError, match="c has no scores of 'd', only of a, b, c"):
+        chosen_scorers(corpora, ["d"])
+
+
+def test_texts_that_only_one_file_has_are_no_difference():
+    bare = [{**r, "generated_text": None} for r in FIRST]
+    corpus = read_corpora({"f": bare, "s": SECOND})["c"]
+    assert corpus.responses == ("text 1", "text 2", "text 3")
+    other = [{**r, "generated_text": "another"} for r in SECOND]
+    with pytest.raises(InputError, match="different responses of 'c', row '1'; if they are of"):
+        read_corpora({"f": FIRST, "s": other})

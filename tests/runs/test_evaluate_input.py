@@ -10,6 +10,7 @@ from pyarrow import parquet
 
 from faith_jax.cli import main
 from faith_jax.runs import evaluate_scores
+from tests.paths import REPOSITORY
 from tests.runs.test_evaluate_scores import LABELS, SCORES, evaluate, write
 
 
@@ -40,6 +41,15 @@ def test_scores_of_ones_own_model_need_little(capsys, tmp_path):
     status, _, error = evaluate(capsys, own, "--protocol=pronouns")
     assert status == 2
     assert "own: rows without generated_text, in which pronouns are counted" in error
+
+
+def test_the_rows_of_the_documentation(capsys, tmp_path):
+    text = (REPOSITORY / "docs" / "scores.md").read_text(encoding="utf-8")
+    path = tmp_path / "own.jsonl"
+    path.write_text(text.split("```json\n")[1].split("```")[0])
+    status, lines, _ = evaluate(capsys, path)
+    assert (status, lines[3].split()[:2]) == (0, ["my_model", "100.0"])
+    assert "own: of 3 rows, no label in 1." in lines
 
 
 def test_files_of_other_texts_are_not_joined(capsys, tmp_path):

@@ -94,7 +94,7 @@ def test_a_corpus_of_one_class_and_undefined_scores(capsys, tmp_path):
     assert "one class" in lines[3]
     assert ["rows", "left", "out", "0", "1"] in [line.split() for line in lines]
     assert "average" not in lines[1]
-    assert "c: of 6 rows s is undefined in 1." in lines
+    assert "c: of 6 rows, s undefined in 1." in lines
     assert "single: 2 rows can say little: figures may change much." in lines
 
 
