@@ -15,10 +15,17 @@ from faith_jax.types import GroundedExample, Grounding
 from faith_jax.version import __version__
 
 if TYPE_CHECKING:
-    from faith_jax.language_model import LanguageModel, load_model
+    from faith_jax.language_model import (
+        CausalLanguageModel,
+        EncoderModel,
+        LanguageModel,
+        load_model,
+    )
     from faith_jax.scoring.registry import load_scorer, scorer_names
 
 __all__ = [
+    "CausalLanguageModel",
+    "EncoderModel",
     "FaithJaxError",
     "GroundedExample",
     "Grounding",
@@ -30,6 +37,8 @@ __all__ = [
 ]
 
 _LAZY = {
+    "CausalLanguageModel": "faith_jax.language_model",
+    "EncoderModel": "faith_jax.language_model",
     "LanguageModel": "faith_jax.language_model",
     "load_model": "faith_jax.language_model",
     "load_scorer": "faith_jax.scoring.registry",

@@ -24,14 +24,14 @@ FLOORS = {
     "evaluation": 2,
     "language_model": 3,
     "training": 3,
-    "scoring": 3,
+    "scoring": 4,
     "export": 3,
     "report": 3,
     "tasks": 3,  # SeqIO tasks stand on data and evaluation; runs look them up
     "gin_configs": 3,
-    "runs": 4,
-    "cli": 5,
-    "__main__": 6,
+    "runs": 5,
+    "cli": 6,
+    "__main__": 7,
 }
 # `import faith_jax` re-exports floor 0, and what stands higher only on first use.
 FACADE = "__init__"

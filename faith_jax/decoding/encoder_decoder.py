@@ -83,7 +83,7 @@ def generate(
             "decoding: pmi is set, but there are no inputs without the document; "
             "expected pmi = None, or generate_pmi with both."
         )
-    config = _for_model(config, module)
+    config = for_model(config, module)
     prefilled = prefill(module, params, encoder_input_tokens, config.max_length, config.copies)
     return decode(prefilled, row_keys, config)
 
@@ -117,7 +117,7 @@ def generate_pmi(
     pmi = config.pmi
     if pmi is None:
         raise ConfigError("decoding: pmi = None; expected a PMIConfig for generate_pmi.")
-    config = _for_model(config, module)
+    config = for_model(config, module)
     inputs = _stack_padded(
         encoder_input_tokens, encoder_input_tokens_without_document, module.config.pad_id
     )
@@ -130,7 +130,7 @@ def row_keys(seed: int, rows: Array) -> Array:
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(seed), rows)
 
 
-def _for_model(config: DecodingConfig, module: Transformer) -> DecodingConfig:
+def for_model(config: DecodingConfig, module: Transformer) -> DecodingConfig:
     """Fills in the model's end and padding tokens where the config leaves them to it."""
     # -1 never occurs: a model without end tokens decodes to the maximum length.
     return config.for_model(module.config.eos_ids or -1, module.config.pad_id)

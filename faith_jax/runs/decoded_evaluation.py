@@ -9,7 +9,7 @@ import numpy as np
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.encoder_decoder import generate, row_keys
 from faith_jax.errors import ConfigError
-from faith_jax.language_model import bucket_length
+from faith_jax.language_model.base import bucket_length
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.training.metrics import Progress

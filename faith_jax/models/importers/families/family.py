@@ -210,6 +210,14 @@ class ConfigFields:
         """Returns a token id, -1 where the model has none."""
         return (*self.tokens(name, default), -1)[0]
 
+    def distinct_pad(self) -> int:
+        """Returns the padding token of a decoder-only model, -1 where it is an end token too.
+
+        Inputs may end with an end token (DialoGPT's turns do), which must not be taken for padding.
+        """
+        pad = self.token("pad_token_id", None)
+        return -1 if pad in self.tokens("eos_token_id", None) else pad
+
     def labels(self) -> tuple[str, ...]:
         """Returns the classes' names in their order, two where the config does not say.
 

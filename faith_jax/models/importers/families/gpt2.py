@@ -43,7 +43,7 @@ def read_config(fields: ConfigFields) -> TransformerConfig:
         attention_bias=True,
         mlp_bias=True,
         attention_scale=head_dim**-0.5 if scaled else 1.0,
-        pad_id=fields.token("pad_token_id", None),
+        pad_id=fields.distinct_pad(),
         eos_ids=fields.tokens("eos_token_id", 50256),
     )
 

@@ -72,7 +72,7 @@ def _read_llama(fields: ConfigFields) -> TransformerConfig:
         **common,
         attention_scale=common["head_dim"] ** -0.5,
         logits_via_embedding=fields.flag("tie_word_embeddings", False),
-        pad_id=fields.token("pad_token_id", None),
+        pad_id=fields.distinct_pad(),
         eos_ids=fields.tokens("eos_token_id", 2),
     )
 

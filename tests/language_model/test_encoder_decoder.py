@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax import language_model
 from faith_jax.errors import ConfigError, InputError
-from faith_jax.language_model import LanguageModel, bucket_length, shift_right
+from faith_jax.language_model import LanguageModel, bucket_length, encoder_decoder, shift_right
 from tests.models import tiny
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
@@ -113,7 +112,7 @@ def test_one_compilation_a_bucket():
     # No other test compiled for it.
     config = CONFIG.replace(encoder_prompt_length=0, decoder_prompt_length=0)
     model = LanguageModel(config, tiny.model_and_params(config)[1])
-    functions = (language_model._target_log_probs, language_model._generate)
+    functions = (encoder_decoder._target_log_probs, encoder_decoder._generate)
     before = [f._cache_size() for f in functions]
     for length in range(1, 25):
         model.target_log_probs(INPUTS[:, :length], TARGETS[:, :1])
