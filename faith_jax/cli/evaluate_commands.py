@@ -134,7 +134,8 @@ def check_numbers(given: Mapping[str, Any]) -> None:
 
 def _run_evaluate(options: argparse.Namespace) -> int:
     given = _check_evaluate(options)
-    if options.protocol == "dialfact" or any(map(os.path.isdir, options.files)):
+    read = [*options.files, options.development or ""]
+    if options.protocol == "dialfact" or any(map(os.path.isdir, read)):
         quiet_tensorflow()
     from faith_jax.runs import evaluate_scores
 

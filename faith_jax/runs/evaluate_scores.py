@@ -203,7 +203,12 @@ def _table(
         options.cluster_field,
     )
     table = auc_rows(found)
-    return table._replace(notes=table.notes + row_notes(corpora)), auc_figures(found)
+    ids = {
+        name: [i for i, used in zip(corpus.ids, corpus.usable().tolist(), strict=True) if not used]
+        for name, corpus in corpora.items()
+    }
+    told = auc_figures(found) | {"left_out_ids": ids}
+    return table._replace(notes=table.notes + row_notes(corpora)), told
 
 
 def _npov(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> tuple[Table, dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Where commands write: checks before any work, and files that appear whole."""
 
+import contextlib
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
@@ -53,4 +54,6 @@ def write_text(path: str | pathlib.Path, text: str) -> None:
         beside.write_text(text, encoding="utf-8")
         os.replace(beside, target)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            beside.unlink()
         raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None

@@ -29,8 +29,10 @@ def partial_folder(target: pathlib.Path) -> pathlib.Path:
 
 
 def kept_rows(target: pathlib.Path) -> int:
-    """Returns how many rows wait for their run to be taken up again."""
-    return count_whole_rows(partial_folder(target) / ROWS)
+    """Returns how many rows wait for their run to be taken up again; changes nothing."""
+    with contextlib.suppress(OSError), open(partial_folder(target) / ROWS, "rb") as file:
+        return sum(line.endswith(b"\n") for line in file)
+    return 0
 
 
 @contextlib.contextmanager

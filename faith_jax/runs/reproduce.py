@@ -149,7 +149,7 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
         rows = [{"row": list(key), **values} for key, values in published.rows.items()]
         told = {"sample": False, "published": {"note": published.note, "rows": rows}}
         found = dataclasses.replace(
-            found, table=with_published(found.table, published), figures=found.figures | told
+            found, table=with_published(found.table, published), figures={**found.figures, **told}
         )
     name = f"{table}_sample" if sample else table
     tables = {form: str(folder / f"{name}.{ending}") for form, ending in _ENDINGS.items()}

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from faith_jax.cli import main
-from faith_jax.runs import evaluate_scores
+from faith_jax.runs import evaluate_scores, report
 from tests.paths import REPOSITORY
 from tests.runs.test_evaluate_scores import LABELS, SCORES, evaluate, write
 
@@ -102,6 +102,12 @@ def test_pictures_are_of_the_rows_of_the_table(capsys, tmp_path, monkeypatch):
     for corpora in drawn:
         np.testing.assert_array_equal(corpora["c"].scores["s"], SCORES[1:])
     assert len(drawn) == 2
+    page = report.report_page
+    monkeypatch.setattr(
+        report, "report_page", lambda *given: drawn.append(given[1]) or page(*given)
+    )
+    assert main(["report", str(one), str(two), f"--output={tmp_path}/r.html"]) == 0
+    np.testing.assert_array_equal(drawn[2]["c"].scores["s"], SCORES[1:])
 
 
 def test_outputs_overwrite_no_input_and_not_each_other(capsys, tmp_path, monkeypatch):

@@ -89,9 +89,11 @@ def test_the_protocol_of_pronouns(capsys, tmp_path):
 def test_a_corpus_of_one_class_and_undefined_scores(capsys, tmp_path):
     one = write(tmp_path / "one.jsonl", [0.1, 0.2], [1, 1], corpus="single")
     two = write(tmp_path / "two.jsonl", [*SCORES[:5], None], LABELS)
-    status, lines, _ = evaluate(capsys, one, two)
+    status, lines, _ = evaluate(capsys, one, two, f"--json={tmp_path / 'f.json'}")
     assert status == 0
     assert "one class" in lines[3]
+    figures = json.loads((tmp_path / "f.json").read_text())
+    assert figures["left_out_ids"] == {"single": [], "c": ["5"]}
     assert ["rows", "left", "out", "0", "1"] in [line.split() for line in lines]
     assert "average" not in lines[1]
     assert "c: of 6 rows, s undefined in 1." in lines

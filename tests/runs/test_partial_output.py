@@ -13,7 +13,7 @@ from faith_jax.cli import main
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.runs import score as run
-from faith_jax.runs.partial_output import ROWS, partial_folder, partial_output
+from faith_jax.runs.partial_output import ROWS, kept_rows, partial_folder, partial_output
 from faith_jax.runs.score_input import ScoreInput
 
 RUN = {"scorers": {"bleu": {}}, "input": {"file": "rows.jsonl"}}
@@ -157,6 +157,17 @@ def test_a_run_that_is_asked_to_end_says_what_is_kept(tmp_path, number, status, 
     assert errors.splitlines()[-1] == (
         f"faith-jax: {what}; {kept:,} scored rows are kept; the same command goes on from there."
     )
+
+
+def test_counting_what_is_kept_touches_nothing(tmp_path):
+    """Another run may be in the middle of a line."""
+    target = tmp_path / "s.jsonl"
+    assert kept_rows(target) == 0
+    rows = partial_folder(target) / ROWS
+    rows.parent.mkdir()
+    rows.write_text('{"a": 1}\n{"a"')
+    assert kept_rows(target) == 1
+    assert rows.read_text().endswith('{"a"')
 
 
 def test_a_run_that_is_stopped_before_it_scored(capsys, tmp_path, monkeypatch):
