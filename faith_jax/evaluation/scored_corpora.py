@@ -251,11 +251,20 @@ def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
             reasons.insert(0, f"no label in {int((~known).sum()):,}")
         if reasons:
             notes.append(f"{name}: of {counted(len(known), 'row')}, {', '.join(reasons)}.")
-        if 0 < (count := int(corpus.usable().sum())) < FEW_ROWS:
-            notes.append(
-                f"{name}: {counted(count, 'row')} can say little: figures may change much."
-            )
-    return tuple(notes)
+    return (*notes, *few_rows({n: int(corpus.usable().sum()) for n, corpus in corpora.items()}))
+
+
+def few_rows(sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """Returns a warning for each corpus of which there is little.
+
+    Args:
+      sizes: rows by corpus.
+    """
+    return tuple(
+        f"{name}: {counted(count, 'row')} can say little: figures may change much."
+        for name, count in sizes.items()
+        if 0 < count < FEW_ROWS
+    )
 
 
 def _undefined(corpus: Corpus) -> dict[str, int]:

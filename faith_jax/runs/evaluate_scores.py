@@ -17,6 +17,7 @@ from faith_jax.evaluation.scored_corpora import (
     Corpus,
     check_usable,
     chosen_scorers,
+    few_rows,
     read_corpora,
     row_notes,
 )
@@ -140,6 +141,9 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
         raise
     except ValueError as error:
         raise ConfigError(str(error)) from None
+    if options.protocol != "auc":  # which tells of usable rows itself
+        sizes = {name: len(corpus.ids) for name, corpus in corpora.items()}
+        table = table._replace(notes=table.notes + few_rows(sizes))
     drawn = ("resamples", "confidence", "seed") if options.protocol in _RESAMPLED else ()
     settings = {name: getattr(options, name) for name in ("protocol", *drawn)}
     return Evaluation(table, {**settings, **found}, corpora)

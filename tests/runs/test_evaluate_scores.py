@@ -83,7 +83,8 @@ def test_the_protocol_of_begin(capsys, tmp_path):
 def test_the_protocol_of_pronouns(capsys, tmp_path):
     path = write(tmp_path / "s.jsonl", SCORES, LABELS)
     status, lines, _ = evaluate(capsys, path, "--protocol=pronouns")
-    assert (status, [line.split()[0] for line in lines[3:]]) == (0, ["label", "s"])
+    assert (status, [line.split()[0] for line in lines[3:]]) == (0, ["label", "s", "c:"])
+    assert lines[-1] == "c: 6 rows can say little: figures may change much."
 
 
 def test_a_corpus_of_one_class_and_undefined_scores(capsys, tmp_path):
