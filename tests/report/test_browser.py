@@ -62,7 +62,7 @@ def write(path, rows, corpus="c"):
 
 def opened(browser, folder, *files):
     page = folder / "report.html"
-    assert main(["report", *map(str, files), f"--output={page}", "--resamples=20"]) == 0
+    assert main(["report", *map(str, files), f"--output={page}", "--resamples=100"]) == 0
     start = time.perf_counter()
     browser.get(page.as_uri())
     seconds = time.perf_counter() - start
