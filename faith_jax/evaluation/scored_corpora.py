@@ -212,8 +212,12 @@ def chosen_scorers(corpora: Mapping[str, Corpus], scorers: Sequence[str]) -> dic
     return {name: corpus.only(wanted) if wanted else corpus for name, corpus in corpora.items()}
 
 
-def check_usable(corpora: Mapping[str, Corpus]) -> None:
+def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:
     """Refuses a corpus without a row that has a label and a defined score of every scorer.
+
+    Args:
+      corpora: the scored rows.
+      labels: also refuse a corpus without any labels.
 
     Raises:
       InputError: naming the scorers that stand in the way, and what to do.
@@ -223,6 +227,8 @@ def check_usable(corpora: Mapping[str, Corpus]) -> None:
             continue
         labelled = corpus.part(~np.isnan(corpus.labels))
         if not labelled.ids:
+            if not labels:
+                continue
             raise InputError(
                 f"{name}: no row has a label (1 or 0), without which there is no AUC; see "
                 "score --label-column."

@@ -49,7 +49,7 @@ def report(
     check_outputs(files, {"--output": output})
     rows = {path: list(read_scored_rows(pathlib.Path(path))) for path in files}
     corpora = chosen_scorers(read_corpora(rows), scorers)
-    check_usable(corpora)
+    check_usable(corpora, labels=False)  # examples can be read without
     # All that is shown but the examples is of the rows that the table is of.
     used = {name: corpus.part(corpus.usable()) for name, corpus in corpora.items()}
     try:

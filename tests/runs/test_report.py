@@ -44,6 +44,14 @@ def test_scorers_of_two_files_meet_in_one_page(capsys, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"one.jsonl", "two.jsonl", "report.html"}
 
 
+def test_examples_without_labels_are_shown(capsys, tmp_path):
+    path = write(tmp_path / "s.jsonl", "s", labels=(None, None))
+    page = tmp_path / "report.html"
+    assert report(capsys, path, f"--output={page}")[0] == 0
+    html = page.read_text(encoding="utf-8")
+    assert len(json.loads(html.split('id="data">')[1].split("</script>")[0])) == 2
+
+
 def test_more_examples_than_the_page_holds(capsys, tmp_path):
     path = write(tmp_path / "s.jsonl", "s")
     page = tmp_path / "report.html"
