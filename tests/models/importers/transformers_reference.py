@@ -1,0 +1,107 @@
+"""What Transformers computes with folders of tiny published models (needs the parity extra)."""
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from tests.models.importers.family_folders import rows
+
+NEW_TOKENS = 8
+transformers.utils.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+
+def make_folder(
+    folder: pathlib.Path, architecture: str, settings: dict[str, Any], older: dict[str, Any]
+) -> None:
+    """Lets Transformers save a model with random weights."""
+    model_class = getattr(transformers, architecture)
+    model = model_class(model_class.config_class(**settings))
+    model.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text()) | older
+    config = {k: v for k, v in config.items() if v is not None or k not in older}
+    (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def load(folder: pathlib.Path, architecture: str) -> Any:
+    """Opens a folder with Transformers, with its plain attention."""
+    return (
+        getattr(transformers, architecture)
+        .from_pretrained(folder, attn_implementation="eager", dtype=torch.float32)
+        .eval()
+    )
+
+
+def reference(
+    model: Any, inputs: dict[str, np.ndarray], generate: bool = True
+) -> dict[str, np.ndarray]:
+    """Returns what Transformers computes of inputs as `inputs_of` makes them."""
+    with torch.no_grad():
+        if "decoder_input_tokens" in inputs:
+            return _of_pairs(model, inputs, generate)
+        tokens, mask = (torch.tensor(inputs[k]).long() for k in ("input_tokens", "input_mask"))
+        shown = torch.where(mask > 0, tokens, 0 if model.can_generate() else tokens)
+        found = model(input_ids=shown, attention_mask=mask, output_hidden_states=True)
+        if not model.can_generate():
+            outputs = {"last_hidden": found.hidden_states[-1].numpy()}
+            return outputs | ({"logits": found.logits.numpy()} if "logits" in found else {})
+        greedy = [
+            _generated(model, row[keep > 0][None]) for row, keep in zip(tokens, mask, strict=True)
+        ]
+        return {"logits": found.logits.numpy(), "greedy_tokens": np.stack(greedy)}
+
+
+def _generated(model: Any, row: torch.Tensor, **options: Any) -> np.ndarray:
+    """Returns int32 [NEW_TOKENS], -1 behind the end."""
+    options = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "use_cache": False} | options
+    found = model.generate(row, attention_mask=torch.ones_like(row), **options)[0]
+    new = found[row.shape[1] :].numpy()
+    return np.pad(new, (0, NEW_TOKENS - len(new)), constant_values=-1).astype(np.int32)
+
+
+def _of_pairs(model: Any, inputs: dict[str, np.ndarray], generate: bool) -> dict[str, np.ndarray]:
+    names = ("encoder_input_tokens", "encoder_mask", "decoder_input_tokens")
+    tokens, mask, decoder = (torch.tensor(inputs[name]).long() for name in names)
+    found = model(input_ids=tokens, attention_mask=mask, decoder_input_ids=decoder)
+    if not generate:
+        return {"logits": found.logits.numpy()}
+    options = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "attention_mask": mask}
+    greedy = model.generate(tokens, **options)
+    beams = model.generate(
+        tokens,
+        num_beams=4,
+        length_penalty=0.0,
+        return_dict_in_generate=True,
+        output_scores=True,
+        **options,
+    )
+    return {
+        "logits": found.logits.numpy(),
+        "greedy_tokens": greedy[:, 1:].numpy().astype(np.int32),
+        "beam4_tokens": beams.sequences[:, 1:].numpy().astype(np.int32),
+        "beam4_score": beams.sequences_scores.numpy(),
+    }
+
+
+def inputs_of(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
+    """Returns random inputs with padding for a model of config.json's fields."""
+    pad = config.get("pad_token_id")
+    pad = 0 if pad is None else pad
+    if config["model_type"] == "bart":
+        encoder = rows(11, 4, 7, pad_id=pad, seed=seed)
+        decoder = rows(6, 6, 6, pad_id=pad, seed=seed + 1)
+        decoder[:, 0] = config["decoder_start_token_id"]
+        mask = (encoder != pad).astype(np.int8)
+        return {
+            "encoder_input_tokens": encoder,
+            "encoder_mask": mask,
+            "decoder_input_tokens": decoder,
+        }
+    lengths = (40, 9) if config["model_type"] == "deberta-v2" else (11, 4, 7)
+    tokens = rows(*lengths, pad_id=pad, seed=seed)
+    mask = np.arange(tokens.shape[1]) < np.array(lengths)[:, None]
+    return {"input_tokens": tokens, "input_mask": mask.astype(np.int8)}

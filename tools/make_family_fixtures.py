@@ -1,0 +1,220 @@
+"""Writes what Transformers computes with tiny models of each family (needs the parity extra).
+
+    python tools/make_family_fixtures.py [NAME ...]
+
+For each model, tests/testdata/families gets its config.json, its tensors' names and shapes, and
+inputs with expected outputs. Weights are drawn by tests/models/importers/family_folders.py.
+"""
+
+import json
+import pathlib
+import sys
+import tempfile
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from tests.models.importers import family_folders
+from tests.models.importers.family_folders import FOLDER, VOCAB
+from tests.models.importers.transformers_reference import inputs_of, load, make_folder, reference
+
+_GPT2 = {"vocab_size": VOCAB, "n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 32}
+_GPT2 |= {"eos_token_id": 2, "bos_token_id": 0}
+_BLOOM = {"vocab_size": VOCAB, "n_layer": 2, "eos_token_id": 2, "pad_token_id": 3}
+_LLAMA = {
+    "vocab_size": VOCAB,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 32,
+    "pad_token_id": None,
+    "eos_token_id": 2,
+}
+_GEMMA = _LLAMA | {"head_dim": 6, "pad_token_id": 0, "eos_token_id": [1, 2]}
+_BART = {
+    "vocab_size": VOCAB,
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24,
+    "max_position_embeddings": 32,
+    "forced_eos_token_id": None,
+}
+_BERT = {
+    "vocab_size": VOCAB,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 24,
+    "max_position_embeddings": 34,
+}
+_DEBERTA = _BERT | {
+    "max_position_embeddings": 48,
+    "relative_attention": True,
+    "position_buckets": 8,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+    "pooler_hidden_size": 16,
+}
+_LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 100.0,
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 2.0,
+    "original_max_position_embeddings": 16,
+}
+# Name: architecture, settings, and fields of config.json that are then put back to older forms.
+MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "gpt2_inner_relu": (
+        "GPT2LMHeadModel",
+        _GPT2 | {"n_inner": 20, "activation_function": "relu"},
+        {},
+    ),
+    "gpt2_exact_gelu": (
+        "GPT2LMHeadModel",
+        _GPT2 | {"activation_function": "gelu", "scale_attn_weights": False},
+        {},
+    ),
+    "bloom_3_heads": ("BloomForCausalLM", _BLOOM | {"hidden_size": 12, "n_head": 3}, {}),
+    "bloom_6_heads": ("BloomForCausalLM", _BLOOM | {"hidden_size": 12, "n_head": 6}, {}),
+    "llama_rope_llama3": ("LlamaForCausalLM", _LLAMA | {"rope_parameters": _LLAMA3}, {}),
+    "llama_rope_linear": (
+        "LlamaForCausalLM",
+        _LLAMA | {"num_key_value_heads": 1},
+        {
+            "rope_parameters": None,
+            "rope_theta": 50.0,
+            "rope_scaling": {"type": "linear", "factor": 2.5},
+        },
+    ),
+    "llama_biases_tied": (
+        "LlamaForCausalLM",
+        _LLAMA
+        | {
+            "num_key_value_heads": 4,
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "head_dim": 6,
+        },
+        {},
+    ),
+    "mistral_window": ("MistralForCausalLM", _LLAMA | {"sliding_window": 4}, {}),
+    "mistral_no_window": (
+        "MistralForCausalLM",
+        _LLAMA | {"sliding_window": None, "hidden_act": "gelu_pytorch_tanh"},
+        {},
+    ),
+    "gemma_legacy_gelu": (
+        "GemmaForCausalLM",
+        _GEMMA | {"num_key_value_heads": 1},
+        {"hidden_act": "gelu"},
+    ),
+    "gemma2_odd_layers": (
+        "Gemma2ForCausalLM",
+        _GEMMA
+        | {
+            "num_hidden_layers": 3,
+            "sliding_window": 3,
+            "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+            "query_pre_attn_scalar": 10,
+            "attn_logit_softcapping": None,
+            "final_logit_softcapping": None,
+        },
+        {},
+    ),
+    "gemma2_softcaps": (
+        "Gemma2ForCausalLM",
+        _GEMMA
+        | {
+            "sliding_window": 5,
+            "query_pre_attn_scalar": 6,
+            "attn_logit_softcapping": 1.5,
+            "final_logit_softcapping": 2.0,
+        },
+        {},
+    ),
+    "bart_plain": ("BartForConditionalGeneration", _BART, {}),
+    "bart_scaled": (
+        "BartForConditionalGeneration",
+        _BART
+        | {
+            "scale_embedding": True,
+            "activation_function": "relu",
+            "decoder_layers": 2,
+            "encoder_layers": 1,
+        },
+        {},
+    ),
+    "roberta_base_model": ("RobertaModel", _BERT | {"type_vocab_size": 2, "pad_token_id": 1}, {}),
+    "roberta_types": (
+        "RobertaForSequenceClassification",
+        _BERT
+        | {"type_vocab_size": 2, "id2label": {2: "contradiction", 0: "entailment", 1: "neutral"}},
+        {},
+    ),
+    "xlm_roberta": (
+        "XLMRobertaForSequenceClassification",
+        _BERT | {"type_vocab_size": 1, "layer_norm_eps": 1e-5},
+        {},
+    ),
+    "deberta_long": (
+        "DebertaV2ForSequenceClassification",
+        _DEBERTA | {"id2label": {1: "hallucinated", 0: "faithful"}},
+        {},
+    ),
+    "deberta_3_labels": (
+        "DebertaV2ForSequenceClassification",
+        _DEBERTA
+        | {
+            "position_buckets": 6,
+            "max_relative_positions": 20,
+            "type_vocab_size": 2,
+            "id2label": {2: "c", 1: "b", 0: "a"},
+            "hidden_act": "gelu_new",
+        },
+        {},
+    ),
+    "deberta_base_model": ("DebertaV2Model", _DEBERTA | {"position_buckets": 16}, {}),
+}
+
+
+def save(architecture: str, settings: dict[str, Any], older: dict[str, Any]) -> tuple[dict, dict]:
+    """Returns config.json's fields and the tensors' shapes, as Transformers saves such a model."""
+    with tempfile.TemporaryDirectory() as folder:
+        make_folder(pathlib.Path(folder), architecture, settings, older)
+        config = json.loads((pathlib.Path(folder) / "config.json").read_text())
+        stored = family_folders.safetensors.numpy.load_file(f"{folder}/model.safetensors")
+    return config, {name: list(array.shape) for name, array in sorted(stored.items())}
+
+
+def main(names: list[str]) -> None:
+    """Writes the named models, or all."""
+    for name in names or MODELS:
+        config, shapes = save(*MODELS[name])
+        folder = FOLDER / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+        (folder / "tensors.json").write_text(json.dumps(shapes, indent=0) + "\n")
+        with tempfile.TemporaryDirectory() as scratch:
+            made = family_folders.write_case(pathlib.Path(scratch), name)
+            model = load(made, MODELS[name][0])
+            inputs = inputs_of(config)
+            outputs = inputs | reference(model, inputs)
+        np.savez_compressed(folder / "expected.npz", **outputs)
+        print(name, *(f"{k} {v.shape}" for k, v in outputs.items()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
