@@ -198,9 +198,9 @@ def scorer_options(names: Sequence[str], given: Sequence[str]) -> dict[str, dict
 def _run_scorers(options: argparse.Namespace) -> int:
     import tabulate
 
-    from faith_jax.scoring.registry import load_scorer, scorer_names
+    from faith_jax.scoring.registry import scorer_card, scorer_names
 
-    cards = [load_scorer(name).card for name in scorer_names()]
+    cards = [scorer_card(name) for name in scorer_names()]
     rows = [
         (card.name, f"{card.low:g} to {card.high:g}", card.description, card.source)
         for card in cards

@@ -5,36 +5,66 @@
 """
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from faith_jax.errors import ConfigError, did_you_mean
 from faith_jax.evaluation.text_metrics import ROUGE_TYPES
-from faith_jax.scoring import lexical
+from faith_jax.scoring import lexical, model_cards
 from faith_jax.scoring.base import BaseScorer
+from faith_jax.types import ScorerCard
 
-_FACTORIES: dict[str, Callable[..., BaseScorer]] = {}
+_FACTORIES: dict[str, Callable[[], Callable[..., BaseScorer]]] = {}
+_CARDS: dict[str, ScorerCard] = {}
 
 
-def register_scorer(name: str, make: Callable[..., BaseScorer]) -> None:
+def register_scorer(
+    name: str, make: Callable[..., BaseScorer], card: ScorerCard | None = None
+) -> None:
     """Makes a scorer known under a name.
 
     Args:
       name: new among the names.
       make: returns the scorer; its keyword arguments are the scorer's options.
+      card: what the scorer declares; default: that of the scorer without options.
 
     Raises:
       ValueError: for a name that is taken.
     """
+    _register(name, lambda: make, card)
+
+
+def _register(
+    name: str, find: Callable[[], Callable[..., BaseScorer]], card: ScorerCard | None
+) -> None:
     if name in _FACTORIES:
         raise ValueError(f"There is a scorer {name!r} already.")
-    _FACTORIES[name] = make
+    _FACTORIES[name] = find
+    if card is not None:
+        _CARDS[name] = card
 
 
 def scorer_names() -> list[str]:
     """Returns the names of all scorers, in alphabetical order."""
     return sorted(_FACTORIES)
+
+
+def scorer_card(name: str) -> ScorerCard:
+    """Returns what a scorer declares, without loading the model that it may need.
+
+    Raises:
+      ConfigError: for an unknown scorer.
+    """
+    _check_name(name)
+    return _CARDS[name] if name in _CARDS else load_scorer(name).card
+
+
+def _check_name(name: str) -> None:
+    if name not in _FACTORIES:
+        hint = did_you_mean(name, _FACTORIES) or f" There are: {', '.join(scorer_names())}."
+        raise ConfigError(f"There is no scorer {name!r}.{hint}")
 
 
 def load_scorer(name: str, **options: Any) -> BaseScorer:
@@ -47,10 +77,8 @@ def load_scorer(name: str, **options: Any) -> BaseScorer:
     Raises:
       ConfigError: for an unknown scorer or option, and for an option's wrong value.
     """
-    if name not in _FACTORIES:
-        hint = did_you_mean(name, _FACTORIES) or f" There are: {', '.join(scorer_names())}."
-        raise ConfigError(f"There is no scorer {name!r}.{hint}")
-    make = _FACTORIES[name]
+    _check_name(name)
+    make = _FACTORIES[name]()
     known = list(inspect.signature(make).parameters)
     for option in options:
         if option not in known:
@@ -85,4 +113,18 @@ def _with_first(make: Callable[..., BaseScorer], *first: str) -> Callable[..., B
     return functools.partial(make, *first)
 
 
+def _register_models() -> None:
+    """Names the scorers of models; what they need is imported when one is loaded."""
+    for name, card in model_cards.PMI_FAITH.items():
+        _register_model(name, card, "faith_jax.scoring.pmi_faith", "pmi_faith_scorer")
+
+
+def _register_model(name: str, card: ScorerCard, module: str, function: str) -> None:
+    def find() -> Callable[..., BaseScorer]:
+        return _with_first(getattr(importlib.import_module(module), function), name)
+
+    _register(name, find, card)
+
+
 _register_lexical()
+_register_models()

@@ -1,0 +1,95 @@
+"""Opening the checkpoints that scorers work with: a model, its tokenizer, and how they fit."""
+
+import functools
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from faith_jax.data.vocabularies import load_vocabulary
+from faith_jax.errors import ConfigError
+from faith_jax.language_model import CausalLanguageModel, EncoderModel, LanguageModel
+from faith_jax.language_model.loading import Model, load_model
+from faith_jax.types import Tokenizer
+
+
+@functools.lru_cache(maxsize=4)
+def open_model(model: str, dtype: str | None = None) -> Model:
+    """Opens a checkpoint, once for all scorers of a process that name it."""
+    return load_model(model, dtype=dtype)
+
+
+def open_tokenizer(model: str, vocabulary: str | None) -> Tokenizer:
+    """Returns the tokenizer of a checkpoint.
+
+    Args:
+      model: the checkpoint's folder.
+      vocabulary: where the tokenizer is, if not there: a folder, a file or an embedded name.
+
+    Raises:
+      ConfigError: where there is none, naming the option.
+    """
+    if vocabulary is None and not pathlib.Path(model).expanduser().is_dir():
+        raise ConfigError(
+            f"model {model!r} is no folder with a tokenizer; say where that is with vocabulary=…."
+        )
+    found: Any = load_vocabulary(vocabulary or str(pathlib.Path(model).expanduser()))
+    return found
+
+
+def require_model(model: str | None) -> str:
+    """Returns the model's path.
+
+    Raises:
+      ConfigError: where none is given.
+    """
+    if not model:
+        raise ConfigError(
+            "needs a model: give model=FOLDER (on the command line --scorer-option=NAME.model="
+            "FOLDER)."
+        )
+    return model
+
+
+def open_language_model(
+    model: str, dtype: str | None = None
+) -> LanguageModel | CausalLanguageModel:
+    """Opens a checkpoint that can generate.
+
+    Raises:
+      FaithJaxError: where it cannot be opened, or is encoder-only.
+    """
+    opened = open_model(model, dtype)
+    if isinstance(opened, EncoderModel):
+        raise ConfigError(f"model {model}: expected a language model, got an encoder-only one.")
+    return opened
+
+
+def open_classifier(model: str, dtype: str | None = None) -> EncoderModel:
+    """Opens an encoder-only checkpoint.
+
+    Raises:
+      FaithJaxError: where it cannot be opened, or is another kind of model.
+    """
+    opened = open_model(model, dtype)
+    if not isinstance(opened, EncoderModel):
+        raise ConfigError(
+            f"model {model}: expected an encoder-only model (RoBERTa, DeBERTa-v3), got "
+            f"{type(opened).__name__}."
+        )
+    return opened
+
+
+def check_ids(ids: list[int], vocab_size: int) -> list[int]:
+    """Returns token ids that the model knows.
+
+    Raises:
+      ConfigError: naming the first that it does not: the tokenizer is another model's.
+    """
+    largest = int(np.max(ids, initial=0))
+    if largest >= vocab_size:
+        raise ConfigError(
+            f"the tokenizer gives token {largest}, but the model's vocabulary has {vocab_size}; "
+            "use the tokenizer that the model was trained with (vocabulary=…)."
+        )
+    return ids

@@ -1,0 +1,208 @@
+"""PMI-Faith: how much more probable the document makes the response (Nandwani 2023, section 4.1).
+
+    PMI-Faith(r, d, h) = log P(r | d, h) - log P(r | h)
+
+It is a sum over the response's tokens in the paper, and their mean in the authors' code; both are
+here, over the same tokens in both terms. The unconditional form leaves the history out of both:
+log P(r | d) - log P(r).
+"""
+
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from faith_jax.errors import ConfigError
+from faith_jax.models.config import TransformerConfig
+from faith_jax.scoring.base import BaseScorer
+from faith_jax.scoring.likelihood import LikelihoodEngine
+from faith_jax.scoring.model_cards import PMI_FAITH
+from faith_jax.scoring.models import open_language_model, open_tokenizer, require_model
+from faith_jax.scoring.prompts import Prompter, PromptFormat, ScoredPrompt
+from faith_jax.types import GroundedExample, Score, WordScore
+
+_LONGEST = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenPMI:
+    """The PMI of each response token with the document, in nats, and what was scored."""
+
+    prompt: ScoredPrompt
+    values: np.ndarray
+
+
+class PMIFaith:
+    """Computes the PMI of response tokens with the document, and remembers the last examples'.
+
+    Several scorers of one run share it, so that the model runs once for all of them.
+
+    Args:
+      engine: of the model.
+      prompter: of the same model.
+    """
+
+    def __init__(self, engine: LikelihoodEngine, prompter: Prompter):
+        self.engine, self._prompter = engine, prompter
+        self._last: tuple[tuple[GroundedExample, ...], list[TokenPMI | None]] = ((), [])
+
+    def __call__(self, examples: Sequence[GroundedExample]) -> list[TokenPMI | None]:
+        """Returns the tokens' PMI of each example, None where the response has no tokens."""
+        key = tuple(examples)
+        if key != self._last[0]:
+            self._last = (key, self._compute(examples))
+        return self._last[1]
+
+    def _compute(self, examples: Sequence[GroundedExample]) -> list[TokenPMI | None]:
+        prompts = [self._prompter(example) for example in examples]
+        scored = [prompt for prompt in prompts if prompt is not None]
+        rows = [row for p in scored for row in (p.with_document, p.without_document)]
+        log_probs = self.engine.log_probs(rows)
+        pairs = zip(log_probs[::2], log_probs[1::2], strict=True)
+        values = iter([given - without for given, without in pairs])
+        return [None if p is None else TokenPMI(p, next(values)) for p in prompts]
+
+
+class PMIFaithScorer(BaseScorer):
+    """PMI-Faith of a response; a word's score is the sum over its tokens.
+
+    Args:
+      name: of the scorer.
+      compute: shared by the scorers of a model.
+      mean: mean over the tokens instead of the sum.
+    """
+
+    def __init__(self, name: str, compute: PMIFaith, mean: bool):
+        self.card = PMI_FAITH[name]
+        self._compute, self._mean = compute, mean
+
+    @property
+    def num_compilations(self) -> int:
+        """How many shapes the model was compiled for."""
+        return self._compute.engine.num_compilations
+
+    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
+        """Returns one score for each example, NaN where the response has no tokens."""
+        found = []
+        for example, pmi in zip(examples, self._compute(examples), strict=True):
+            if pmi is None:
+                found.append(Score(math.nan))
+                continue
+            value = pmi.values.mean() if self._mean else pmi.values.sum()
+            words = word_scores(example.response, pmi)
+            found.append(Score(float(value), words, pmi.prompt.cut_tokens))
+        return found
+
+
+def word_scores(response: str, pmi: TokenPMI) -> tuple[WordScore, ...]:
+    """Returns the sum of the PMI of each word's tokens; a token belongs to the word it ends in.
+
+    Args:
+      response: the response.
+      pmi: of its tokens; words that were cut off have no score.
+    """
+    spans = [m.span() for m in re.finditer(r"\S+", response)]
+    sums = np.zeros(len(spans))
+    seen = np.zeros(len(spans), bool)
+    starts = np.array([start for start, _ in spans])
+    for (_, end), value in zip(pmi.prompt.token_spans, pmi.values, strict=True):
+        last = end - pmi.prompt.offset - 1
+        word = int(np.searchsorted(starts, last, side="right")) - 1
+        if 0 <= word < len(spans) and last < spans[word][1]:
+            sums[word] += value
+            seen[word] = True
+    return tuple(
+        WordScore(response[start:end], start, end, float(value))
+        for (start, end), value, known in zip(spans, sums, seen, strict=True)
+        if known
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _shared(
+    model: str,
+    vocabulary: str | None,
+    dtype: str | None,
+    max_length: int | None,
+    prompt: PromptFormat | None,
+    use_history: bool,
+    tokens_per_batch: int | None,
+) -> PMIFaith:
+    opened = open_language_model(model, dtype)
+    config = opened.config
+    engine = LikelihoodEngine(opened, tokens_per_batch)
+    prompter = Prompter(
+        open_tokenizer(model, vocabulary),
+        config.vocab_size,
+        _max_length(config, max_length),
+        config.is_decoder_only,
+        prompt,
+        use_history,
+    )
+    return PMIFaith(engine, prompter)
+
+
+def _max_length(config: TransformerConfig, asked: int | None) -> int:
+    table = config.max_positions or (1 << 30)
+    prompt = config.encoder_prompt_length + config.decoder_prompt_length
+    if asked is None:
+        return min(_LONGEST, table - prompt)
+    if not 8 <= asked <= table - prompt:
+        raise ConfigError(
+            f"max_length: expected 8 to {table - prompt} tokens, the model's positions, got "
+            f"{asked!r}."
+        )
+    return asked
+
+
+def pmi_faith_scorer(
+    name: str,
+    model: str | None = None,
+    vocabulary: str | None = None,
+    max_length: int | None = None,
+    document_prompt: str | None = None,
+    turn_prompt: str | None = None,
+    cue_prompt: str | None = None,
+    response_prompt: str | None = None,
+    last_turns: int = 0,
+    dtype: str | None = None,
+    tokens_per_batch: int | None = None,
+) -> PMIFaithScorer:
+    """Returns a PMI-Faith scorer.
+
+    Args:
+      name: "pmi_faith_sum", "pmi_faith_mean" or an unconditional form.
+      model: a checkpoint of any language model, with its tokenizer.
+      vocabulary: where the tokenizer is, if not with the model.
+      max_length: tokens that the model sees at most; default: 1,024, or fewer where its positions
+        end before. `Prompter` says what is cut.
+      document_prompt: with {document}; default for decoder-only models: the authors' (see
+        `PromptFormat`). An encoder-decoder sees the dialogue format of its tasks unless one of
+        the prompts is given.
+      turn_prompt: with {turn}.
+      cue_prompt: in front of the response.
+      response_prompt: with {response}.
+      last_turns: how many utterances of the history are shown at most; 0 = all.
+      dtype: of activations.
+      tokens_per_batch: see `LikelihoodEngine`.
+
+    Raises:
+      ConfigError: without a model, and for a wrong option.
+    """
+    path = require_model(model)
+    given = {
+        "document": document_prompt,
+        "turn": turn_prompt,
+        "cue": cue_prompt,
+        "response": response_prompt,
+    }
+    given = {part: text for part, text in given.items() if text is not None}
+    prompt: PromptFormat | None = PromptFormat(**given, last_turns=last_turns)  # type: ignore[arg-type]
+    if not given and not open_language_model(path, dtype).config.is_decoder_only:
+        prompt = None
+    use_history = "unconditional" not in name
+    shared = _shared(path, vocabulary, dtype, max_length, prompt, use_history, tokens_per_batch)
+    return PMIFaithScorer(name, shared, name.endswith("_mean"))

@@ -1,0 +1,112 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from faith_jax.language_model import load_model
+from faith_jax.models.output_layer import OutputLayer
+from faith_jax.scoring import likelihood
+from faith_jax.scoring.likelihood import LikelihoodEngine, LikelihoodRow, rung
+from tests.scoring import tiny_models
+
+RNG = np.random.default_rng(0)
+
+
+def random_rows(count, vocab, longest=40):
+    def ids(low):
+        return RNG.integers(3, vocab, RNG.integers(low, longest)).tolist()
+
+    return [LikelihoodRow(ids(1), ids(0)) for _ in range(count)]
+
+
+@pytest.fixture(scope="module", params=["gpt2", "bart"])
+def model(request, tmp_path_factory):
+    return load_model(
+        tiny_models.write_model(tmp_path_factory.mktemp("model") / "m", request.param)
+    )
+
+
+def one_by_one(model, row):
+    """The log-probabilities of a row's targets, from the whole softmax of that row alone."""
+    if model.config.is_decoder_only:
+        tokens = np.array([[*row.inputs, *row.targets]])
+        return model.next_log_probs(tokens)[0, len(row.inputs) - 1 :]
+    return model.target_log_probs(np.array([row.inputs]), np.array([row.targets]))[0]
+
+
+def test_every_row_as_if_it_were_alone(model):
+    rows = random_rows(40, model.config.vocab_size)
+    engine = LikelihoodEngine(model, tokens_per_batch=512)
+    found = engine.log_probs(rows)
+    for row, scores in zip(rows, found, strict=True):
+        assert scores.shape == (len(row.targets),)
+        if row.targets:
+            np.testing.assert_allclose(scores, one_by_one(model, row), atol=2e-5)
+
+
+def test_order_batches_and_pieces_change_nothing(model):
+    rows = random_rows(12, model.config.vocab_size)
+    expected = LikelihoodEngine(model, tokens_per_batch=256).log_probs(rows)
+    pieces = 4 * model.config.vocab_size * 5
+    engine = LikelihoodEngine(model, tokens_per_batch=600, max_logits_bytes=pieces)
+    backwards = engine.log_probs(rows[::-1])[::-1]
+    for scores, others in zip(expected, backwards, strict=True):
+        np.testing.assert_allclose(scores, others, atol=2e-5)
+
+
+def test_rows_of_all_lengths_take_at_most_six_shapes():
+    lengths = range(1, 513)
+    causal = {likelihood.causal_shape(LikelihoodRow([0] * (n // 2), [0] * n)) for n in lengths}
+    assert len({shape for shape in causal if shape.decoder <= 512}) == 6
+    pairs = {
+        likelihood.encoder_decoder_shape(LikelihoodRow([0] * i, [0] * t))
+        for i in range(1, 513, 7)
+        for t in range(1, 513, 7)
+    }
+    assert len(pairs) == 6
+    assert [rung(n, (4, 8)) for n in (1, 4, 5, 8, 9, 12, 13, 17, 25)] == [
+        4, 4, 8, 8, 12, 12, 16, 24, 32,
+    ]  # fmt: skip
+
+
+def test_compilations_are_counted(model):
+    engine = LikelihoodEngine(model, tokens_per_batch=512)
+    before = likelihood._score._cache_size()
+    engine.log_probs(random_rows(30, model.config.vocab_size))
+    assert engine.num_compilations >= likelihood._score._cache_size() - before > -1
+    again = engine.num_compilations
+    engine.log_probs(random_rows(30, model.config.vocab_size))
+    assert engine.num_compilations == again
+
+
+def test_what_does_not_count_is_not_computed():
+    hidden = jnp.full((4, 2), jnp.nan).at[0].set(jnp.array([1.0, 2.0]))
+    layer = OutputLayer(jnp.array([[1.0, 0.0, 3.0], [0.5, 1.0, 0.0]]))
+    sources, targets = jnp.array([0, 3, 3, 3]), jnp.array([2, 0, 0, 0])
+    found = likelihood.token_log_probs(hidden, layer, sources, targets, np.int32(1), 12)
+    # Logits 2, 2, 3; the bound of 12 bytes is one token's logits.
+    expected = 3 - np.log(2 * np.exp(2) + np.exp(3))
+    np.testing.assert_allclose(found, [expected, 0, 0, 0], rtol=1e-6)
+
+
+def test_labels_of_one_token_are_the_softmax_of_their_log_probs(model):
+    inputs = [[5, 6, 7], [8], [9, 4] * 9]
+    engine = LikelihoodEngine(model, tokens_per_batch=256)
+    found = engine.label_probabilities(inputs, [[3], [4], [11]])
+    rows = [LikelihoodRow(row, [label]) for row in inputs for label in (3, 4, 11)]
+    scores = np.concatenate(engine.log_probs(rows)).reshape(3, 3)
+    expected = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_longer_labels_are_compared_by_their_mean(model):
+    inputs, labels = [[5, 6, 7], [8]], [[3], [4, 10]]
+    engine = LikelihoodEngine(model, tokens_per_batch=256)
+    found = engine.label_probabilities(inputs, labels)
+    means = np.array(
+        [
+            [one_by_one(model, LikelihoodRow(row, label)).mean() for label in labels]
+            for row in inputs
+        ]
+    )
+    expected = np.exp(means) / np.exp(means).sum(1, keepdims=True)
+    np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -1,0 +1,180 @@
+import math
+
+import numpy as np
+import pytest
+
+from faith_jax.data.vocabularies import load_vocabulary
+from faith_jax.errors import ConfigError, FaithJaxError
+from faith_jax.language_model import load_model
+from faith_jax.scoring import pmi_faith
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.types import GroundedExample, Grounding
+from tests.scoring import tiny_models
+
+TEA = Grounding(("Tea is a leaf.", "It grows."))
+EXAMPLES = [
+    GroundedExample("1", TEA, ("Hi!", "What is tea?"), "A leaf"),
+    GroundedExample("2", Grounding(("The lake freezes in winter.",)), (), "It doesn't, ever"),
+    GroundedExample("3", Grounding(("Tea",)), ("So?",), "   "),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory):
+    return tiny_models.write_model(tmp_path_factory.mktemp("gpt2") / "m", "gpt2")
+
+
+@pytest.fixture(scope="module")
+def bart(tmp_path_factory):
+    return tiny_models.write_model(tmp_path_factory.mktemp("bart") / "m", "bart")
+
+
+def sum_log_prob(folder, prompt, response):
+    """log P(response | prompt), text by text, from the whole softmax."""
+    model, tokens = load_model(folder), load_vocabulary(folder)
+    inputs, targets = tokens.encode(prompt), tokens.encode(response)
+    if model.config.is_decoder_only:
+        return model.next_log_probs(np.array([inputs + targets]))[0, len(inputs) - 1 :]
+    inputs = [*tokens.prefix_ids, *inputs, *tokens.suffix_ids]
+    return model.target_log_probs(np.array([inputs]), np.array([targets]))[0]
+
+
+def test_the_difference_of_two_log_likelihoods_with_the_authors_prompts(gpt2):
+    document, history = "Document: Tea is a leaf. It grows.\n\n", "Hi!.\nWhat is tea?.\n"
+    given = sum_log_prob(gpt2, f"{document}{history}Agent:", " A leaf.")
+    without = sum_log_prob(gpt2, f"{history}Agent:", " A leaf.")
+    scores = load_scorer("pmi_faith_sum", model=gpt2).score(EXAMPLES)
+    assert scores[0].value == pytest.approx((given - without).sum(), abs=1e-4)
+    assert scores[0].cut_tokens == 0
+    mean = load_scorer("pmi_faith_mean", model=gpt2).score(EXAMPLES)[0].value
+    assert mean == pytest.approx((given - without).mean(), abs=1e-4)
+
+
+def test_the_unconditional_form_leaves_the_history_out_of_both(gpt2):
+    given = sum_log_prob(gpt2, "Document: Tea is a leaf. It grows.\n\nAgent:", " A leaf.")
+    without = sum_log_prob(gpt2, "Agent:", " A leaf.")
+    for name, expected in (
+        ("pmi_faith_unconditional_sum", (given - without).sum()),
+        ("pmi_faith_unconditional_mean", (given - without).mean()),
+    ):
+        found = load_scorer(name, model=gpt2).score(EXAMPLES)[0].value
+        assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_an_encoder_decoder_sees_the_dialogue_format(bart):
+    inputs = "<knowledge> Tea is a leaf. It grows. <wizard> Hi! <seeker> What is tea?"
+    given = sum_log_prob(bart, inputs, "A leaf")
+    without = sum_log_prob(bart, "<wizard> Hi! <seeker> What is tea?", "A leaf")
+    found = load_scorer("pmi_faith_sum", model=bart).score(EXAMPLES)[0].value
+    assert found == pytest.approx((given - without).sum(), abs=1e-3)
+
+
+def test_prompts_are_configurable(gpt2):
+    options = {
+        "document_prompt": "[{document}]",
+        "turn_prompt": "<{turn}>",
+        "cue_prompt": "",
+        "response_prompt": "{response}!",
+        "last_turns": 1,
+    }
+    given = sum_log_prob(gpt2, "[Tea is a leaf. It grows.]<What is tea?>", "A leaf!")
+    without = sum_log_prob(gpt2, "<What is tea?>", "A leaf!")
+    found = load_scorer("pmi_faith_sum", model=gpt2, **options).score(EXAMPLES)[0].value
+    assert found == pytest.approx((given - without).sum(), abs=1e-4)
+
+
+def test_a_model_without_anything_to_read_begins_with_its_end_token(gpt2):
+    options = {"cue_prompt": "", "model": gpt2}
+    found = load_scorer("pmi_faith_unconditional_sum", **options).score(EXAMPLES)[0].value
+    tokens, model = load_vocabulary(gpt2), load_model(gpt2)
+    row = np.array([[tokens.eos_id, *tokens.encode(" A leaf.")]])
+    without = model.next_log_probs(row)[0].sum()
+    given = sum_log_prob(gpt2, "Document: Tea is a leaf. It grows.\n\n", " A leaf.").sum()
+    assert found == pytest.approx(given - without, abs=1e-4)
+
+
+def test_word_scores_add_up_to_the_sum(gpt2):
+    # The full stop that the prompt adds belongs to no word of the response.
+    score = load_scorer("pmi_faith_sum", model=gpt2, response_prompt=" {response}").score(EXAMPLES)[
+        1
+    ]
+    assert [word.word for word in score.words] == ["It", "doesn't,", "ever"]
+    assert sum(word.score for word in score.words) == pytest.approx(score.value, abs=1e-4)
+    response = EXAMPLES[1].response
+    assert all(response[word.start : word.end] == word.word for word in score.words)
+
+
+def test_an_empty_response_is_undefined(gpt2):
+    score = load_scorer("pmi_faith_mean", model=gpt2).score(EXAMPLES)[2]
+    assert math.isnan(score.value)
+    assert score.words == ()
+
+
+def test_neighbours_change_nothing(gpt2):
+    scorer = load_scorer("pmi_faith_sum", model=gpt2)
+    together = [s.value for s in scorer.score(EXAMPLES)]
+    alone = [scorer.score([example])[0].value for example in EXAMPLES]
+    np.testing.assert_allclose(together, alone, atol=1e-4)
+
+
+def test_what_is_too_long_is_cut_alike_in_both_terms(gpt2):
+    long = GroundedExample("1", Grounding(("tea " * 40,)), ("lake " * 30,), "leaf " * 30)
+    scorer = load_scorer("pmi_faith_sum", model=gpt2, max_length=48)
+    prompter = scorer._compute._prompter
+    prompt = prompter(long)
+    inputs, targets = prompt.with_document
+    assert len(inputs) + len(targets) == 48
+    assert len(targets) == 24  # half, the end is lost
+    assert prompt.without_document.targets == targets
+    without = prompt.without_document.inputs
+    cue = load_vocabulary(gpt2).encode("Agent:")
+    assert without == inputs[len(inputs) - len(without) :]  # the history's end and the cue
+    assert without[-len(cue) :] == cue
+    whole = [len(load_vocabulary(gpt2).encode(t)) for t in (
+        "Document: " + "tea " * 40 + "\n\n", "lake " * 30 + ".\n", " " + "leaf " * 30 + ".",
+    )]  # fmt: skip
+    kept = len(inputs) - len(cue) + len(targets)
+    score = scorer.score([long])[0]
+    assert score.cut_tokens == sum(whole) - kept
+    assert math.isfinite(score.value)
+
+
+def test_scorers_of_one_model_share_its_passes(gpt2, monkeypatch):
+    first = load_scorer("pmi_faith_sum", model=gpt2)
+    second = load_scorer("pmi_faith_mean", model=gpt2)
+    first.score(EXAMPLES)
+
+    def refuse(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(first._compute.engine, "log_probs", refuse)
+    assert math.isfinite(second.score(EXAMPLES)[0].value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "pmi_faith_sum: needs a model: give model=FOLDER"),
+        ({"model": "no_such"}, "no_such: there is no such checkpoint"),
+        ({"document_prompt": "D"}, "document_prompt: expected a text with {document}, got 'D'"),
+        ({"max_length": 97}, "max_length: expected 8 to 96 tokens"),
+        ({"modle": "x"}, "has no option 'modle'. Did you mean 'model'"),
+        ({"vocabulary": "english_4097"}, "Vocabulary 'english_4097'"),
+    ],
+)
+def test_wrong_options(gpt2, options, message):
+    with pytest.raises(FaithJaxError) as error:
+        load_scorer("pmi_faith_sum", **({"model": gpt2} | options if options else {}))
+    assert message in str(error.value)
+
+
+def test_the_tokenizer_of_another_model(gpt2):
+    scorer = load_scorer("pmi_faith_sum", model=gpt2, vocabulary="english_4096")
+    with pytest.raises(ConfigError, match="the model's vocabulary has 420; use the tokenizer"):
+        scorer.score(EXAMPLES)
+
+
+def test_models_are_opened_once(gpt2):
+    assert pmi_faith._shared.cache_info().maxsize == 4
+    first = load_scorer("pmi_faith_sum", model=gpt2)
+    assert first._compute is load_scorer("pmi_faith_mean", model=gpt2)._compute

@@ -1,0 +1,117 @@
+"""Folders as published: a tiny model with random weights and a tokenizer of its family."""
+
+import json
+
+import numpy as np
+
+from faith_jax.data.vocabularies import load_vocabulary
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten
+from faith_jax.models.importers.huggingface import write_huggingface
+from faith_jax.models.transformer import Transformer, parameter_shapes
+from tests.data import published_tokenizers
+
+_SMALL = {"emb_dim": 16, "num_heads": 2, "head_dim": 8, "mlp_dim": 32, "dropout_rate": 0.1}
+_LAYER_NORM = {
+    "norm": "layer",
+    "layer_norm_epsilon": 1e-5,
+    "attention_bias": True,
+    "mlp_bias": True,
+    "mlp_dropout_rate": 0.0,
+    "broadcast_dropout": False,
+}
+_BERT = _LAYER_NORM | {
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 0,
+    "norm_position": "post",
+    "embedding_norm": True,
+    "mlp_activations": ("gelu_exact",),
+}
+FAMILIES = {
+    "gpt2": _SMALL
+    | _LAYER_NORM
+    | {
+        "num_encoder_layers": 0,
+        "num_decoder_layers": 2,
+        "mlp_activations": ("gelu",),
+        "positions": "learned",
+        "max_positions": 96,
+        "attention_scale": 8**-0.5,
+        "logits_via_embedding": True,
+        "scale_tied_logits": False,
+        "pad_id": -1,
+        "eos_ids": (0,),
+    },
+    "bart": _SMALL
+    | _LAYER_NORM
+    | {
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 2,
+        "norm_position": "post",
+        "embedding_norm": True,
+        "mlp_activations": ("gelu_exact",),
+        "positions": "learned",
+        "max_positions": 128,
+        "position_offset": 2,
+        "attention_scale": 8**-0.5,
+        "logits_via_embedding": True,
+        "scale_tied_logits": False,
+        "logits_bias": True,
+        "pad_id": 1,
+        "eos_ids": (2,),
+        "decoder_start_id": 2,
+    },
+    "roberta": _SMALL
+    | _BERT
+    | {
+        "positions": "learned",
+        "max_positions": 62,
+        "position_offset": 2,
+        "num_token_types": 1,
+        "attention_scale": 8**-0.5,
+        "pad_id": 1,
+        "eos_ids": (2,),
+    },
+    "deberta_nli": _SMALL
+    | _BERT
+    | {
+        "positions": "disentangled",
+        "max_positions": 512,
+        "relative_attention_num_buckets": 8,
+        "relative_attention_max_distance": 24,
+        "attention_scale": 24**-0.5,
+        "classifier_activation": "gelu_exact",
+        "eos_ids": (),
+    },
+}
+
+
+def write_model(folder, family, seed=0, **changes):
+    """Writes a folder of a family's tokenizer and a random model that fits it; returns its path."""
+    folder.mkdir(parents=True)
+    getattr(published_tokenizers, family)(folder)
+    size = load_vocabulary(str(folder)).vocab_size
+    config = TransformerConfig(**(FAMILIES[family] | {"vocab_size": size} | changes))
+    shapes = flatten(parameter_shapes(Transformer(config))["params"])
+    rng = np.random.default_rng(seed)
+    params = {n: _draw(rng, n, s.shape) for n, s in sorted(shapes.items())}
+    beside = folder.with_name(folder.name + "_model")
+    write_huggingface(Checkpoint(config, unflatten(params)), beside)
+    tokenizer_config = folder / "config.json"
+    ids = json.loads(tokenizer_config.read_text()) if tokenizer_config.exists() else {}
+    for file in beside.iterdir():
+        file.replace(folder / file.name)
+    written = json.loads((folder / "config.json").read_text())
+    kept = {k: v for k, v in ids.items() if k.endswith("_token_id")}
+    (folder / "config.json").write_text(json.dumps(kept | written))
+    beside.rmdir()
+    return str(folder)
+
+
+def _draw(rng, name, shape):
+    noise = rng.normal(size=shape).astype(np.float32)
+    if name.endswith("scale"):
+        return 1 + np.float32(0.2) * noise
+    if name.endswith("kernel"):
+        return noise * np.float32(shape[0] ** -0.5)
+    return noise * np.float32(0.3)
