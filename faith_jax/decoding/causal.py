@@ -1,0 +1,143 @@
+"""Generation with decoder-only models: their step function, with its caches filled.
+
+All tokens of an input but its last go through the model at once; their keys and values are held
+once for all beams or samples of an example. The last one is the first that the loop feeds.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.encoder_decoder import for_model
+from faith_jax.decoding.pmi import pmi_decode
+from faith_jax.decoding.search import decode
+from faith_jax.decoding.steps import (
+    DecodingResult,
+    Prefilled,
+    model_scores,
+    reorder_rows,
+    repeat_rows,
+)
+from faith_jax.errors import ConfigError
+from faith_jax.models.transformer import Transformer
+from faith_jax.types import Array, PyTree, StepScores
+
+
+def input_lengths(input_tokens: np.ndarray, pad_id: int) -> np.ndarray:
+    """Returns int32 [batch]: the length of each row without the padding at its end."""
+    real = np.asarray(input_tokens) != pad_id
+    behind = np.argmax(real[:, ::-1], axis=1)
+    return np.where(real.any(axis=1), real.shape[1] - behind, 0).astype(np.int32)
+
+
+def prefill(
+    module: Transformer,
+    params: PyTree,
+    input_tokens: Array,
+    input_lengths: Array,
+    max_length: int,
+    copies: int = 1,
+) -> Prefilled:
+    """Reads the inputs once, for `copies` rows of each.
+
+    Args:
+      module: the model.
+      params: its parameters.
+      input_tokens: int [batch, length], filled up on the right.
+      input_lengths: int [batch], each at least 1.
+      max_length: tokens that will be decoded at most.
+      copies: rows of each example; the inputs' keys and values are not repeated for them.
+
+    Returns:
+      The model with batch * copies rows.
+    """
+    variables = {"params": params}
+    input_lengths = jnp.asarray(input_lengths)
+    last = jnp.take_along_axis(input_tokens, input_lengths[:, None] - 1, axis=1)[:, 0]
+    _, caches = module.apply(
+        variables,
+        input_tokens,
+        input_lengths - 1,
+        max_length,
+        method="prefill",
+        mutable=["cache", "prefix_cache"],
+    )
+    fixed = variables | {"prefix_cache": caches["prefix_cache"]}
+
+    def step(tokens: Array, cache: PyTree) -> tuple[StepScores, PyTree]:
+        logits, updated = module.apply(
+            fixed | {"cache": cache}, None, tokens, method="decode_step", mutable=["cache"]
+        )
+        return model_scores(logits), updated["cache"]
+
+    cache = repeat_rows(caches["cache"], input_tokens.shape[0], copies)
+    first_tokens = jnp.repeat(last, copies).astype(jnp.int32)
+    return Prefilled(step, cache, first_tokens, jax.tree_util.Partial(reorder_rows))
+
+
+def generate(
+    module: Transformer,
+    params: PyTree,
+    input_tokens: Array,
+    input_lengths: Array,
+    row_keys: Array,
+    config: DecodingConfig,
+) -> DecodingResult:
+    """Decodes what follows each row of int [batch, length]; jit with static config.
+
+    Raises:
+      ConfigError: where the config asks for PMI-Decode, which needs more inputs.
+    """
+    if config.pmi is not None:
+        raise ConfigError(
+            "decoding: pmi is set, but there are no inputs without the document; "
+            "expected pmi = None, or generate_pmi with both."
+        )
+    config = for_model(config, module)
+    prefilled = prefill(
+        module, params, input_tokens, input_lengths, config.max_length, config.copies
+    )
+    return decode(prefilled, row_keys, config)
+
+
+def generate_pmi(
+    module: Transformer,
+    params: PyTree,
+    input_tokens: Array,
+    input_lengths: Array,
+    input_tokens_without_document: Array,
+    input_lengths_without_document: Array,
+    row_keys: Array,
+    config: DecodingConfig,
+) -> DecodingResult:
+    """Decodes by PMI-Decode; jit with static config. Both inputs of an example are one batch.
+
+    Args:
+      module: the model.
+      params: its parameters.
+      input_tokens: int [batch, length], with the document, filled up on the right.
+      input_lengths: int [batch].
+      input_tokens_without_document: int [batch, any length], the same without it.
+      input_lengths_without_document: int [batch].
+      row_keys: random keys [batch].
+      config: how tokens are picked; `config.pmi` is set.
+
+    Returns:
+      Log-probabilities are those with the document, scores those of PMI-Decode.
+
+    Raises:
+      ConfigError: where `config.pmi` is None.
+    """
+    pmi = config.pmi
+    if pmi is None:
+        raise ConfigError("decoding: pmi = None; expected a PMIConfig for generate_pmi.")
+    config = for_model(config, module)
+    both = (input_tokens, input_tokens_without_document)
+    length = max(tokens.shape[1] for tokens in both)
+    inputs = jnp.concatenate([jnp.pad(t, ((0, 0), (0, length - t.shape[1]))) for t in both])
+    lengths = jnp.concatenate(
+        [jnp.asarray(input_lengths), jnp.asarray(input_lengths_without_document)]
+    )
+    base = prefill(module, params, inputs, lengths, config.max_length, config.copies)
+    return decode(pmi_decode(base, pmi), row_keys, config)

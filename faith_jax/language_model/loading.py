@@ -1,0 +1,35 @@
+"""Opens a checkpoint of any family as a model."""
+
+from faith_jax.language_model.causal import CausalLanguageModel
+from faith_jax.language_model.encoder import EncoderModel
+from faith_jax.language_model.encoder_decoder import LanguageModel
+from faith_jax.models.importers.formats import open_checkpoint
+
+Model = LanguageModel | CausalLanguageModel | EncoderModel
+
+
+def load_model(path: str, *, dtype: str | None = None, base: str | None = None) -> Model:
+    """Opens a checkpoint of any known form.
+
+    Args:
+      path: a Hugging Face folder (config.json and safetensors), a T5X checkpoint (its dimensions
+        are read from its parameter shapes), one of ours (an imported checkpoint, or the MODEL_DIR
+        of a training run), or the name of an embedded model.
+      dtype: "float32" or "bfloat16" activations; default: the checkpoint's.
+      base: for a prompt-tuned checkpoint, where its base model is, if it has moved.
+
+    Returns:
+      A `LanguageModel` (encoder-decoder: T5, BART), a `CausalLanguageModel` (decoder-only: GPT-2,
+      BLOOM, Gemma, Llama, Mistral) or an `EncoderModel` (RoBERTa, DeBERTa-v3).
+
+    Raises:
+      CheckpointError: on a checkpoint that is missing, foreign, truncated or mis-shaped, naming
+        the parameter.
+    """
+    checkpoint = open_checkpoint(path, base=base)
+    config = checkpoint.config if dtype is None else checkpoint.config.replace(dtype=dtype)
+    if config.is_decoder_only:
+        return CausalLanguageModel(config, checkpoint.params)
+    if config.is_encoder_only:
+        return EncoderModel(config, checkpoint.params)
+    return LanguageModel(config, checkpoint.params)
