@@ -251,6 +251,8 @@ class TransformerConfig:
         )
         if self.positions == "learned":
             self._require("max_positions", self.max_positions > 0, "a positive whole number")
+        if self.positions == "disentangled":
+            self._require("positions", self.is_encoder_only, "another scheme beside a decoder")
         if self.positions == "rotary":
             self._require("head_dim", self.head_dim % 2 == 0, "an even number for rotary positions")
 

@@ -60,7 +60,12 @@ class RelativePositionBias(nn.Module):
 
     @nn.compact
     def __call__(self, query_positions: Array, key_positions: Array) -> Array:
-        """Returns the bias [1, heads, query_length, key_length] for int32 positions."""
+        """Returns the bias [rows or 1, heads, query_length, key_length].
+
+        Args:
+          query_positions: int32 [rows, query_length], or [query_length] where rows are alike.
+          key_positions: int32 [rows, key_length] or [key_length], likewise.
+        """
         embedding = param_with_axes(
             "rel_embedding",
             nn.initializers.variance_scaling(1.0, "fan_avg", "uniform"),
@@ -69,12 +74,13 @@ class RelativePositionBias(nn.Module):
             axes=("heads", "relpos_buckets"),
         )
         buckets = relative_position_bucket(
-            key_positions[None, :] - query_positions[:, None],
+            key_positions[..., None, :] - query_positions[..., :, None],
             bidirectional=self.bidirectional,
             num_buckets=self.num_buckets,
             max_distance=self.max_distance,
         )
-        return jnp.take(embedding, buckets, axis=1)[None].astype(self.dtype)
+        bias = jnp.take(embedding, buckets, axis=1).astype(self.dtype)
+        return jnp.moveaxis(bias, 0, -3) if bias.ndim == 4 else bias[None]
 
 
 def rotary_frequencies(config: TransformerConfig) -> np.ndarray:

@@ -285,8 +285,7 @@ class _Stack(nn.Module):
         cfg = self.config
         match cfg.positions:
             case "relative_bias":
-                # T5's positions are the same in all rows.
-                return Surroundings(bias=self.relpos_bias(query_positions[0], key_positions[0]))
+                return Surroundings(bias=self.relpos_bias(query_positions, key_positions))
             case "alibi":
                 bias = position_schemes.alibi_bias(cfg.num_heads, query_positions, key_positions)
                 return Surroundings(bias=bias)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, parameter_shapes
 
 VOCAB_SIZE = 50
 TINY = TransformerConfig(
@@ -32,9 +32,7 @@ def model_and_params(config=TINY, seed=0):
     Kernels have the spread that keeps activations near 1; norms and biases are not at their start.
     """
     module = Transformer(config)
-    tokens = jnp.ones((1, 3), jnp.int32)
-    init = functools.partial(module.init, enable_dropout=False)
-    shapes = jax.eval_shape(init, jax.random.key(0), tokens, tokens, tokens)["params"]
+    shapes = parameter_shapes(module)["params"]
     rng = np.random.default_rng(seed)
 
     def draw(path, leaf):

@@ -1,0 +1,242 @@
+"""Decoder-only models beside a search that computes the whole sequence anew at each step."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from faith_jax.decoding import causal
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.decoding.encoder_decoder import row_keys
+from faith_jax.decoding.search import copy_keys, next_tokens
+from faith_jax.errors import ConfigError
+from tests.decoding import reference
+from tests.decoding.test_beam import assert_same
+from tests.models import families, tiny
+
+# Every position scheme, grouped heads, windows shorter than the inputs.
+CONFIGS = {
+    "learned": families.GPT2,
+    "learned, prompt, scanned": families.GPT2.replace(decoder_prompt_length=2, scan_layers=True),
+    "alibi, prompt": families.BLOOM.replace(decoder_prompt_length=3),
+    "rotary, grouped": families.LLAMA,
+    "window, scanned": families.MISTRAL.replace(scan_layers=True),
+    "windows, prompt": families.GEMMA2.replace(decoder_prompt_length=2),
+    "relative bias": families.LLAMA.replace(positions="relative_bias", attention_scale=1.0),
+}
+LENGTHS = np.array([6, 1, 4, 9])
+WITHOUT_LENGTHS = np.array([3, 2, 7, 1])
+ROWS = len(LENGTHS)
+LENGTH = 7
+INPUTS = tiny.rows(*LENGTHS, seed=3)
+WITHOUT = tiny.rows(*WITHOUT_LENGTHS, seed=5)
+# The last token of a row may be one that ends, as DialoGPT's turns do.
+INPUTS[2, 3] = 1
+WIDTH = INPUTS.shape[1] + LENGTH
+ENDS = (1, 7, 20)
+KEYS = row_keys(0, jnp.arange(ROWS))
+PMI = PMIConfig(alpha=0.8, p=0.9)
+
+generate = jax.jit(causal.generate, static_argnums=(0, 5))
+generate_pmi = jax.jit(causal.generate_pmi, static_argnums=(0, 7))
+picked = jax.jit(next_tokens, static_argnums=1)
+folded = jax.jit(jax.random.fold_in)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation():
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@functools.cache
+def model_of(name, seed=0):
+    module, params = tiny.model_and_params(CONFIGS[name], seed=seed)
+    # Larger kernels make the tokens depend on more than the last one.
+    return module, jax.tree.map(lambda x: jnp.asarray(x * 1.5), params)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def all_log_probs(module, params, tokens):
+    """Log-probabilities [rows, length, vocab] behind each token, without caches."""
+    variables = {"params": params}
+    hidden = module.apply(
+        variables, None, None, tokens, enable_dropout=False, method="decode_hidden"
+    )
+    return jax.nn.log_softmax(module.apply(variables, hidden, method="logits"))
+
+
+def log_probs_of(module, params, inputs, lengths, row):
+    """(tokens so far) -> log-probabilities [vocab] of the next token, without caches."""
+    start = inputs[row, : lengths[row]]
+
+    @functools.cache
+    def log_probs(tokens):
+        whole = np.zeros((1, WIDTH), np.int32)
+        whole[0, : len(start) + len(tokens)] = [*start, *tokens]
+        last = len(start) + len(tokens) - 1
+        return np.asarray(all_log_probs(module, params, whole), np.float64)[0, last]
+
+    return log_probs
+
+
+def plain_model(module, params, row):
+    log_probs = log_probs_of(module, params, INPUTS, LENGTHS, row)
+    return lambda tokens: (log_probs(tokens), log_probs(tokens))
+
+
+def pmi_model(module, params, row, pmi):
+    branches = [
+        log_probs_of(module, params, *both, row)
+        for both in ((INPUTS, LENGTHS), (WITHOUT, WITHOUT_LENGTHS))
+    ]
+
+    def model(tokens):
+        with_document, without = (branch(tokens) for branch in branches)
+        return reference.pmi_scores(with_document, without, pmi.alpha, pmi.p), with_document
+
+    return model
+
+
+def config_of(**options):
+    return DecodingConfig(max_length=LENGTH, eos_id=ENDS, pad_id=0, **options)
+
+
+def pmi_result(module, params, config):
+    return generate_pmi(module, params, INPUTS, LENGTHS, WITHOUT, WITHOUT_LENGTHS, KEYS, config)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_greedy_search_equals_the_search_without_caches(name):
+    config = config_of()
+    distinct, rows = set(), 0
+    for seed in range(4):
+        module, params = model_of(name, seed)
+        result = generate(module, params, INPUTS, LENGTHS, KEYS, config)
+        for row in range(ROWS):
+            expected = reference.greedy_search(plain_model(module, params, row), config)
+            assert_same(result, row, [expected], config, 1e-4)
+            distinct.add(expected.tokens)
+            rows += 1
+    assert len(distinct) > rows // 2  # the inputs and the model matter
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_beam_search_equals_the_search_without_caches(name):
+    config = config_of(num_beams=4, num_return=3)
+    for seed in range(2):
+        module, params = model_of(name, seed)
+        result = generate(module, params, INPUTS, LENGTHS, KEYS, config)
+        assert result.tokens.shape == (ROWS, 3, LENGTH)
+        for row in range(seed, ROWS, 2):
+            expected = reference.beam_search(plain_model(module, params, row), config)
+            assert_same(result, row, expected, config, 1e-4)
+
+
+def assert_samples(found, models, config, copies):
+    """Compares samples [rows, copies, length] with those drawn without caches."""
+    keys = copy_keys(KEYS, copies)
+    for row, model in enumerate(models):
+        for copy in range(copies):
+            tokens = ()
+            while len(tokens) < LENGTH and not set(tokens) & set(ENDS):
+                key = folded(keys[row * copies + copy], len(tokens))[None]
+                scores = jnp.asarray(model(tokens)[0], jnp.float32)[None]
+                tokens += (int(picked(scores, config, key)[0]),)
+            sample = np.asarray(found)[row, copy]
+            np.testing.assert_array_equal(sample[: len(tokens)], tokens)
+            assert not sample[len(tokens) :].any()
+
+
+@pytest.mark.parametrize("name", ["learned, prompt, scanned", "windows, prompt"])
+def test_samples_equal_those_drawn_without_caches(name):
+    config = config_of(temperature=0.9, top_k=20, top_p=0.95, num_return=2)
+    module, params = model_of(name)
+    result = generate(module, params, INPUTS, LENGTHS, KEYS, config)
+    models = [plain_model(module, params, row) for row in range(ROWS)]
+    assert_samples(result.tokens, models, config, copies=2)
+
+
+@pytest.mark.parametrize("name", ["learned", "alibi, prompt", "rotary, grouped", "window, scanned"])
+def test_pmi_greedy_search_equals_brute_force(name):
+    config = config_of(pmi=PMI)
+    different = 0
+    for seed in range(3):
+        module, params = model_of(name, seed)
+        result = pmi_result(module, params, config)
+        plain = generate(module, params, INPUTS, LENGTHS, KEYS, config_of())
+        for row in range(ROWS):
+            model = pmi_model(module, params, row, PMI)
+            assert_same(result, row, [reference.greedy_search(model, config)], config, 1e-4)
+        different += np.any(np.asarray(plain.tokens) != np.asarray(result.tokens), axis=1).sum()
+    assert different > 3
+
+
+@pytest.mark.parametrize("name", ["learned, prompt, scanned", "windows, prompt"])
+def test_pmi_beam_search_equals_brute_force(name):
+    config = config_of(pmi=PMI, num_beams=4, num_return=4, length_penalty=0.5)
+    module, params = model_of(name)
+    result = pmi_result(module, params, config)
+    for row in range(ROWS):
+        model = pmi_model(module, params, row, PMI)
+        assert_same(result, row, reference.beam_search(model, config), config, 1e-4)
+
+
+def test_pmi_samples_equal_those_drawn_without_caches():
+    config = config_of(pmi=PMI, temperature=0.9, top_p=0.95, num_return=2)
+    module, params = model_of("rotary, grouped")
+    result = pmi_result(module, params, config)
+    models = [pmi_model(module, params, row, PMI) for row in range(ROWS)]
+    assert_samples(result.tokens, models, config, copies=2)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"num_beams": 4, "num_return": 4}, {"temperature": 1.0, "num_return": 3}]
+)
+def test_pmi_with_alpha_0_and_p_1_is_the_plain_search(options):
+    module, params = model_of("learned")
+    found = pmi_result(module, params, config_of(pmi=PMIConfig(0.0, 1.0), **options))
+    plain = generate(module, params, INPUTS, LENGTHS, KEYS, config_of(**options))
+    np.testing.assert_array_equal(found.tokens, plain.tokens)
+    np.testing.assert_allclose(found.score, plain.score, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["learned, prompt, scanned", "window, scanned"])
+def test_padding_and_other_rows_change_nothing(name):
+    module, params = model_of(name)
+    config = config_of(temperature=1.0)
+    alone = generate(module, params, INPUTS[1:2], LENGTHS[1:2], KEYS[1:2], config)
+    wide = np.pad(INPUTS, ((0, 0), (0, 5)), constant_values=9)
+    together = generate(module, params, wide, LENGTHS, KEYS, config)
+    np.testing.assert_array_equal(alone.tokens[0], together.tokens[1])
+    np.testing.assert_allclose(alone.log_prob[0], together.log_prob[1], rtol=1e-5)
+    np.testing.assert_allclose(alone.score[0], together.score[1], rtol=1e-5)
+
+
+def test_the_prefix_is_held_once_for_all_beams():
+    module, params = model_of("windows, prompt")
+    model = jax.eval_shape(
+        lambda: causal.prefill(module, params, INPUTS, LENGTHS, LENGTH, copies=4)[1:3]
+    )
+    assert model[1].shape == (4 * ROWS,)
+    # Rows, heads, positions, features: only the tokens that will be decoded are repeated.
+    shapes = {leaf.shape for leaf in jax.tree.leaves(model[0]) if leaf.ndim == 4}
+    assert shapes == {(4 * ROWS, 1, LENGTH, 4)}
+
+
+def test_input_lengths_count_up_to_the_last_token_that_is_no_padding():
+    tokens = np.array([[5, 0, 6, 0, 0], [0, 0, 0, 0, 0], [1, 2, 3, 4, 5], [0, 7, 0, 0, 0]])
+    np.testing.assert_array_equal(causal.input_lengths(tokens, 0), [3, 0, 5, 2])
+    # A model without a padding token has none at the end either.
+    np.testing.assert_array_equal(causal.input_lengths(tokens, -1), [5, 5, 5, 5])
+
+
+def test_pmi_decode_needs_both_inputs_and_its_config():
+    module, params = model_of("learned")
+    with pytest.raises(ConfigError, match="no inputs without the document"):
+        causal.generate(module, params, INPUTS, LENGTHS, KEYS, config_of(pmi=PMI))
+    with pytest.raises(ConfigError, match="pmi = None"):
+        pmi_result(module, params, config_of())

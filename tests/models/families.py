@@ -1,0 +1,124 @@
+"""A tiny config of each model family, as the importers make them."""
+
+from faith_jax.models.config import TransformerConfig
+from tests.models.tiny import VOCAB_SIZE
+
+_COMMON = {
+    "vocab_size": VOCAB_SIZE,
+    "emb_dim": 8,
+    "num_heads": 2,
+    "head_dim": 4,
+    "mlp_dim": 12,
+    "attention_scale": 0.5,
+    "dropout_rate": 0.1,
+    "broadcast_dropout": False,
+    "scale_tied_logits": False,
+}
+_LAYER_NORM = {
+    "norm": "layer",
+    "layer_norm_epsilon": 1e-5,
+    "attention_bias": True,
+    "mlp_bias": True,
+    "mlp_activations": ("gelu",),
+}
+_DECODER = {"num_encoder_layers": 0, "num_decoder_layers": 2, "pad_id": 0, "eos_ids": (1,)}
+_ROTARY = _COMMON | _DECODER | {"positions": "rotary", "mlp_activations": ("silu", "linear")}
+_POST = _LAYER_NORM | {
+    "norm_position": "post",
+    "embedding_norm": True,
+    "mlp_activations": ("gelu_exact",),
+    "logits_via_embedding": True,
+}
+_ENCODER = _COMMON | _POST | {"num_encoder_layers": 2, "num_decoder_layers": 0}
+
+GPT2 = TransformerConfig(
+    **_COMMON
+    | _DECODER
+    | _LAYER_NORM
+    | {"positions": "learned", "max_positions": 40, "logits_via_embedding": True, "pad_id": -1}
+)
+BLOOM = TransformerConfig(
+    **_COMMON
+    | _DECODER
+    | _LAYER_NORM
+    | {
+        "num_heads": 3,
+        "positions": "alibi",
+        "embedding_norm": True,
+        "logits_via_embedding": True,
+    }
+)
+LLAMA = TransformerConfig(**_ROTARY | {"num_heads": 4, "num_kv_heads": 2, "eos_ids": (1, 7)})
+MISTRAL = LLAMA.replace(
+    num_kv_heads=1, sliding_window=3, sliding_window_layers=(0, 1), eos_ids=(1,)
+)
+GEMMA = TransformerConfig(
+    **_ROTARY
+    | {
+        "norm_offset": 1.0,
+        "scale_embeddings": True,
+        "logits_via_embedding": True,
+        "mlp_activations": ("gelu", "linear"),
+        "num_kv_heads": 1,
+    }
+)
+GEMMA2 = GEMMA.replace(
+    num_decoder_layers=3,
+    norm_position="sandwich",
+    attention_softcap=2.0,
+    logits_softcap=5.0,
+    sliding_window=4,
+    sliding_window_layers=(0, 2),
+)
+BART = TransformerConfig(
+    **_COMMON
+    | _POST
+    | {
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 2,
+        "positions": "learned",
+        "max_positions": 40,
+        "position_offset": 2,
+        "logits_bias": True,
+        "scale_embeddings": True,
+        "pad_id": 1,
+        "eos_ids": (2,),
+        "decoder_start_id": 2,
+    }
+)
+DOHA = BART.replace(knowledge_attention=True)
+ROBERTA = TransformerConfig(
+    **_ENCODER
+    | {
+        "positions": "learned",
+        "max_positions": 40,
+        "position_offset": 2,
+        "num_token_types": 1,
+        "pad_id": 1,
+        "eos_ids": (2,),
+        "label_names": ("entailment", "neutral", "contradiction"),
+    }
+)
+DEBERTA = TransformerConfig(
+    **_ENCODER
+    | {
+        "positions": "disentangled",
+        "max_positions": 40,
+        "relative_attention_num_buckets": 6,
+        "relative_attention_max_distance": 20,
+        "attention_scale": 12**-0.5,
+        "classifier_activation": "gelu_exact",
+        "eos_ids": (2,),
+        "label_names": ("faithful", "hallucinated"),
+    }
+)
+DECODERS = {
+    "gpt2": GPT2,
+    "bloom": BLOOM,
+    "llama": LLAMA,
+    "mistral": MISTRAL,
+    "gemma": GEMMA,
+    "gemma2": GEMMA2,
+}
+ENCODERS = {"roberta": ROBERTA, "deberta": DEBERTA}
+FAMILIES = DECODERS | ENCODERS | {"bart": BART, "doha": DOHA}
