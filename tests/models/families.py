@@ -27,7 +27,6 @@ _POST = _LAYER_NORM | {
     "norm_position": "post",
     "embedding_norm": True,
     "mlp_activations": ("gelu_exact",),
-    "logits_via_embedding": True,
 }
 _ENCODER = _COMMON | _POST | {"num_encoder_layers": 2, "num_decoder_layers": 0}
 
@@ -42,7 +41,9 @@ BLOOM = TransformerConfig(
     | _DECODER
     | _LAYER_NORM
     | {
+        "emb_dim": 12,
         "num_heads": 3,
+        "mlp_dim": 48,
         "positions": "alibi",
         "embedding_norm": True,
         "logits_via_embedding": True,
@@ -79,6 +80,7 @@ BART = TransformerConfig(
         "positions": "learned",
         "max_positions": 40,
         "position_offset": 2,
+        "logits_via_embedding": True,
         "logits_bias": True,
         "scale_embeddings": True,
         "pad_id": 1,

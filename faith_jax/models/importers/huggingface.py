@@ -340,7 +340,7 @@ def _exported(
                 f"{source}: its soft prompt ({field} = {getattr(config, field)}) has no place in "
                 "a Hugging Face folder; export its base model instead."
             )
-    family = family_of_config(config)
+    family = family_of_config(config, _former_type(checkpoint))
     if family is not None:
         return _family_exported(checkpoint, family, source)
     flat = flatten(unstack_layers(checkpoint.params))
@@ -362,9 +362,19 @@ def _family_exported(
     checkpoint: Checkpoint, family: Family, source: str
 ) -> tuple[str, dict[str, np.ndarray], tensor_files.Layout | None]:
     try:
-        return family_tensors(checkpoint, family)
+        return family_tensors(checkpoint, family, source)
+    except CheckpointError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError):
         raise CheckpointError(_DAMAGED.format(source)) from None
+
+
+def _former_type(checkpoint: Checkpoint) -> Any:
+    """Returns the `model_type` of the folder that a checkpoint was read from, None without one."""
+    try:
+        return json.loads(checkpoint.metadata["huggingface"]["config_json"]).get("model_type")
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def _as_it_was(

@@ -22,7 +22,12 @@ from faith_jax.models.importers.checkpoint import (
 from faith_jax.models.importers.families.bart import BART, LOGITS_BIAS
 from faith_jax.models.importers.families.bloom import BLOOM
 from faith_jax.models.importers.families.deberta import DEBERTA
-from faith_jax.models.importers.families.family import ConfigFields, Family, TensorMap
+from faith_jax.models.importers.families.family import (
+    PUBLISHED_ACTIVATIONS,
+    ConfigFields,
+    Family,
+    TensorMap,
+)
 from faith_jax.models.importers.families.gpt2 import GPT2
 from faith_jax.models.importers.families.llama import GEMMA, GEMMA2, LLAMA, MISTRAL
 from faith_jax.models.importers.families.roberta import ROBERTA
@@ -43,9 +48,16 @@ def family_of_type(model_type: Any) -> Family | None:
     return next((f for f in FAMILIES if model_type in f.model_types), None)
 
 
-def family_of_config(config: TransformerConfig) -> Family | None:
-    """Returns the family whose form a model of ours has; None for T5 and for mixtures."""
-    return next((f for f in FAMILIES if f.matches(config)), None)
+def family_of_config(config: TransformerConfig, model_type: Any = None) -> Family | None:
+    """Returns the family whose form a model of ours has; None for T5 and for mixtures.
+
+    Args:
+      config: the model's.
+      model_type: of the folder it was read from, if any: a Mistral without a window is a Llama too.
+    """
+    former = family_of_type(model_type)
+    found = [f for f in FAMILIES if f.matches(config)]
+    return former if former in found else next(iter(found), None)
 
 
 def tensor_maps(family: Family, config: TransformerConfig) -> list[TensorMap]:
@@ -189,19 +201,23 @@ def _check(
 
 
 def family_tensors(
-    checkpoint: Checkpoint, family: Family
+    checkpoint: Checkpoint, family: Family, source: str
 ) -> tuple[str, dict[str, np.ndarray], tensor_files.Layout | None]:
     """Returns config.json's text, the tensors by their published names, and their old layout.
 
     A model that was read from a folder keeps its config.json and its tensors' names.
+
+    Raises:
+      CheckpointError: on a setting that such a folder cannot say.
     """
     config = checkpoint.config
-    flat = {k: np.asarray(v) for k, v in flatten(unstack_layers(checkpoint.params)).items()}
-    tensors = {tensor.theirs: tensor.join(flat) for tensor in tensor_maps(family, config)}
-    dtype = next(iter(tensors.values())).dtype.name
     kept = checkpoint.metadata.get("huggingface")
-    if not isinstance(kept, Mapping) or not _describes(kept, family, config):
-        text = json.dumps(_written_config(family, config, dtype), indent=2) + "\n"
+    kept = kept if isinstance(kept, Mapping) and _describes(kept, family, config) else None
+    flat = {k: np.asarray(v) for k, v in flatten(unstack_layers(checkpoint.params)).items()}
+    dtype = next(iter(flat.values())).dtype.name
+    text = kept["config_json"] if kept else _written_config(family, config, dtype, source)
+    tensors = {tensor.theirs: tensor.join(flat) for tensor in tensor_maps(family, config)}
+    if kept is None:
         return text, tensors, None
     names = kept["names"]
     if HEAD in names and HEAD not in tensors:
@@ -210,7 +226,58 @@ def family_tensors(
         if copy in names and copy not in tensors:
             tensors[copy] = flat[_EMBEDDING]
     tensors = {names.get(name, name): array for name, array in tensors.items()}
-    return kept["config_json"], tensors, tensor_files.Layout(**kept["layout"])
+    return text, tensors, tensor_files.Layout(**kept["layout"])
+
+
+# What config.json does not say, or what only training and speed depend on.
+_UNSAID = {
+    "attention_dropout_rate",
+    "classifier_dropout_rate",
+    "dropout_rate",
+    "dtype",
+    "float32_attention_logits",
+    "logits_bias",
+    "logits_via_embedding",
+    "mlp_dropout_rate",
+    "remat_policy",
+    "scan_layers",
+}
+
+
+def _unlike(config: TransformerConfig, read: TransformerConfig) -> list[str]:
+    """Returns the fields in which a model differs from what a config.json says."""
+    ignored = set(_UNSAID)
+    if config.positions not in ("relative_bias", "disentangled"):
+        ignored |= {"relative_attention_num_buckets", "relative_attention_max_distance"}
+    if config.positions != "rotary" or config.rope_type != "llama3":
+        ignored |= {name for name in config.to_dict() if name.startswith("rope_")}
+        if config.positions == "rotary":
+            ignored -= {"rope_theta", "rope_type"}
+            ignored -= {"rope_factor"} if config.rope_type == "linear" else set()
+    if not config.sliding_window_layers or not config.sliding_window:
+        ignored |= {"sliding_window", "sliding_window_layers"}
+    if not config.max_positions:
+        ignored.add("max_positions")
+    if not config.label_names:
+        ignored |= {"label_names", "classifier_activation"}
+    if config.is_encoder_only:
+        ignored |= {"scale_tied_logits", "decoder_start_id", "eos_ids"}
+    if config.is_decoder_only:
+        ignored.add("decoder_start_id")
+    config = config.replace(num_kv_heads=config.num_kv_heads or config.num_heads)
+    read = read.replace(num_kv_heads=read.num_kv_heads or read.num_heads)
+    ours, theirs = config.to_dict(), read.to_dict()
+    return [
+        name
+        for name, value in ours.items()
+        if name not in ignored and not _is_same(value, theirs[name])
+    ]
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    if isinstance(first, float) or isinstance(second, float):
+        return bool(np.isclose(first, second, rtol=1e-6, atol=0))
+    return bool(first == second)
 
 
 def _describes(kept: Mapping[str, Any], family: Family, config: TransformerConfig) -> bool:
@@ -218,23 +285,36 @@ def _describes(kept: Mapping[str, Any], family: Family, config: TransformerConfi
     fields = json.loads(kept["config_json"])
     if family_of_type(fields.get("model_type")) is not family:
         return False
+    try:
+        read = read_family_config(family, fields, pathlib.Path("config.json"))
+    except CheckpointError:
+        raise ValueError("What was kept is no config.json that was read.") from None
+    return not _unlike(config, read)
+
+
+def _written_config(family: Family, config: TransformerConfig, dtype: str, source: str) -> str:
+    """Returns the text of a config.json that says all of the model's config.
+
+    Raises:
+      CheckpointError: where none does, naming a field.
+    """
+    for activation in (*config.mlp_activations[:1], config.classifier_activation):
+        if activation not in PUBLISHED_ACTIVATIONS:
+            raise CheckpointError(
+                f"{source}: the activation {activation!r} has no place in a Hugging Face folder; "
+                f"expected one of {sorted(PUBLISHED_ACTIVATIONS)}."
+            )
+    fields = _config_fields(family, config, dtype)
     read = read_family_config(family, fields, pathlib.Path("config.json"))
-    return read == config.replace(
-        label_names=config.label_names or read.label_names,
-        logits_bias=read.logits_bias,
-        logits_via_embedding=read.logits_via_embedding,
-        dtype=read.dtype,
-        dropout_rate=read.dropout_rate,
-        attention_dropout_rate=read.attention_dropout_rate,
-        mlp_dropout_rate=read.mlp_dropout_rate,
-        classifier_dropout_rate=read.classifier_dropout_rate,
-        float32_attention_logits=read.float32_attention_logits,
-        scan_layers=read.scan_layers,
-        remat_policy=read.remat_policy,
-    )
+    for name in _unlike(config, read):
+        raise CheckpointError(
+            f"{source}: {name} = {getattr(config, name)!r} has no place in a Hugging Face folder "
+            f"of a {family.name} model, which would have {getattr(read, name)!r}."
+        )
+    return json.dumps(fields, indent=2) + "\n"
 
 
-def _written_config(family: Family, config: TransformerConfig, dtype: str) -> dict[str, Any]:
+def _config_fields(family: Family, config: TransformerConfig, dtype: str) -> dict[str, Any]:
     ends = config.eos_ids
     written = family.write_config(config) | {
         "dtype": dtype,

@@ -2,10 +2,14 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
 import faith_jax
+from faith_jax.models.importers.checkpoint import Checkpoint
+from faith_jax.models.importers.huggingface import write_huggingface
+from tests.models import families, tiny
 from tests.models.importers import family_folders
 
 pytest.importorskip("torch", reason="torch is not installed (the parity extra)")
@@ -187,7 +191,11 @@ def test_a_random_config_computes_what_transformers_computes(tmp_path, drawn, se
     stored = family_folders.safetensors.numpy.load_file(tmp_path / "made" / "model.safetensors")
     shapes = {name: array.shape for name, array in stored.items()}
     folder = family_folders.write(tmp_path / "drawn", config, family_folders.draw(shapes, seed + 1))
-    inputs = inputs_of(config, seed)
+    assert_as_transformers(folder, architecture, inputs_of(config, seed))
+
+
+def assert_as_transformers(folder, architecture, inputs):
+    """Compares the logits of a folder's model."""
     expected = reference(load(folder, architecture), inputs, generate=False)["logits"]
     model = faith_jax.load_model(str(folder))
     if "decoder_input_tokens" in inputs:
@@ -199,3 +207,12 @@ def test_a_random_config_computes_what_transformers_computes(tmp_path, drawn, se
         found, expected = model.logits(inputs["input_tokens"])[valid], expected[valid]
     np.testing.assert_allclose(found, expected, atol=TOLERANCE)
     assert np.std(expected) > 1e-3
+
+
+@pytest.mark.parametrize("name", [name for name in families.FAMILIES if name != "doha"])
+def test_transformers_opens_what_is_written_of_a_model_of_our_own(tmp_path, name):
+    config = families.FAMILIES[name]
+    params = jax.tree.map(lambda x: 0.5 * x, tiny.model_and_params(config)[1])
+    write_huggingface(Checkpoint(config, params), tmp_path / "written")
+    written = json.loads((tmp_path / "written" / "config.json").read_text())
+    assert_as_transformers(tmp_path / "written", written["architectures"][0], inputs_of(written))

@@ -49,6 +49,8 @@ def reference(
         if not model.can_generate():
             outputs = {"last_hidden": found.hidden_states[-1].numpy()}
             return outputs | ({"logits": found.logits.numpy()} if "logits" in found else {})
+        if not generate:
+            return {"logits": found.logits.numpy()}
         greedy = [
             _generated(model, row[keep > 0][None]) for row, keep in zip(tokens, mask, strict=True)
         ]

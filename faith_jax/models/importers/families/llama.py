@@ -150,7 +150,8 @@ def _written(config: TransformerConfig, model_type: str, architecture: str) -> d
         "hidden_act": "gelu_pytorch_tanh" if activation == "gelu_new" else activation,
         "hidden_size": config.emb_dim,
         "intermediate_size": config.mlp_dim,
-        "max_position_embeddings": config.max_positions,
+        # Nothing but a cache's first size; there is no limit.
+        "max_position_embeddings": config.max_positions or 8192,
         "model_type": model_type,
         "num_attention_heads": config.num_heads,
         "num_hidden_layers": config.num_decoder_layers,
@@ -167,7 +168,7 @@ def _write_llama(config: TransformerConfig) -> dict[str, Any]:
 def _write_mistral(config: TransformerConfig) -> dict[str, Any]:
     written = _written(config, "mistral", "MistralForCausalLM")
     del written["attention_bias"]
-    return written | {"sliding_window": config.sliding_window}
+    return written | {"sliding_window": config.sliding_window or None}
 
 
 def _write_gemma(config: TransformerConfig) -> dict[str, Any]:
@@ -251,7 +252,7 @@ MISTRAL = _family(
     "mistral",
     _read_mistral,
     _write_mistral,
-    lambda c: c.norm_offset == 0.0 and c.sliding_window > 0,
+    lambda c: c.norm_offset == 0.0,
 )
 LLAMA = _family(
     "Llama",

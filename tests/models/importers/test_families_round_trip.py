@@ -1,0 +1,272 @@
+"""What is read from a published folder is written back as it was."""
+
+import json
+
+import numpy as np
+import pytest
+
+from faith_jax.errors import CheckpointError
+from faith_jax.models.importers.checkpoint import Checkpoint, content_hash, flatten, unflatten
+from faith_jax.models.importers.formats import open_checkpoint
+from faith_jax.models.importers.huggingface import write_huggingface
+from faith_jax.models.importers.huggingface_families import _unlike, family_of_type
+from faith_jax.models.importers.native import read_native, write_native
+from tests.models import families, tiny
+from tests.models.importers import family_folders
+from tests.models.importers.family_folders import draw, write
+from tests.models.importers.synthetic import stored
+
+CASES = family_folders.cases()
+# Its pooler, which Transformers saves too, is not used.
+DROPPED = {"roberta_base_model": {"pooler.dense.weight", "pooler.dense.bias"}}
+FILES = ("config.json", "model.safetensors")
+
+
+def tensors_of(case):
+    return draw(family_folders.shapes_of(case))
+
+
+def family_of(case):
+    return family_of_type(family_folders.config_of(case)["model_type"])
+
+
+def assert_same_files(folder, expected):
+    for name in FILES:
+        assert (folder / name).read_bytes() == (expected / name).read_bytes(), name
+
+
+def same_params(first, second):
+    first, second = flatten(first), flatten(second)
+    assert first.keys() == second.keys()
+    return all(np.array_equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case not in DROPPED])
+def test_what_was_read_is_written_with_the_same_bytes(tmp_path, case):
+    folder = family_folders.write_case(tmp_path / "published", case)
+    checkpoint = open_checkpoint(folder)
+    write_huggingface(checkpoint, tmp_path / "again")
+    assert_same_files(tmp_path / "again", folder)
+    # Through our own form too.
+    write_native(checkpoint, tmp_path / "ours")
+    ours = read_native(tmp_path / "ours")
+    assert ours.config == checkpoint.config
+    write_huggingface(ours, tmp_path / "from_ours")
+    assert_same_files(tmp_path / "from_ours", folder)
+
+
+@pytest.mark.parametrize(
+    "case", ["bart_plain", "bloom_3_heads", "gpt2_inner_relu", "roberta_types", "deberta_long"]
+)
+def test_files_without_the_base_models_prefix_keep_their_names(tmp_path, case):
+    prefix = family_of(case).prefix
+    tensors = tensors_of(case)
+    # Transformers saves base models without it.
+    short = {name.removeprefix(prefix): array for name, array in tensors.items()}
+    long = {
+        name if name.startswith(("classifier", "pooler", "final")) else prefix + name: array
+        for name, array in short.items()
+    }
+    config = family_folders.config_of(case)
+    read = [
+        open_checkpoint(write(tmp_path / name, config, given))
+        for name, given in (("short", short), ("long", long))
+    ]
+    assert same_params(read[0].params, read[1].params)
+    assert read[0].config == read[1].config
+    for name, checkpoint in zip(("short", "long"), read, strict=True):
+        write_huggingface(checkpoint, tmp_path / f"{name}_again")
+        assert_same_files(tmp_path / f"{name}_again", tmp_path / name)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_model_without_its_old_config_gets_one_that_says_the_same(tmp_path, case):
+    checkpoint = open_checkpoint(family_folders.write_case(tmp_path / "published", case))
+    alone = Checkpoint(checkpoint.config, checkpoint.params)
+    write_huggingface(alone, tmp_path / "written")
+    read = open_checkpoint(tmp_path / "written")
+    assert same_params(read.params, checkpoint.params)
+    assert read.config == checkpoint.config
+    written = stored(tmp_path / "written")
+    published = stored(tmp_path / "published")
+    prefix = family_of(case).prefix
+    base = {name.removeprefix(prefix) for name in published} - DROPPED.get(case, set())
+    assert {name.removeprefix(prefix) for name in written} == base
+    assert {name: written[name] for name in written.keys() & published.keys()} == {
+        name: published[name] for name in written.keys() & published.keys()
+    }
+
+
+@pytest.mark.parametrize("name", families.FAMILIES)
+def test_a_model_that_was_never_published_is_written_and_read(tmp_path, name):
+    config = families.FAMILIES[name]
+    _, params = tiny.model_and_params(config)
+    write_huggingface(Checkpoint(config, params), tmp_path / "written")
+    read = open_checkpoint(tmp_path / "written")
+    assert content_hash(read.params) == content_hash(params)
+    assert _unlike(config, read.config) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("gpt2", {"head_dim": 6}, "head_dim = 6 .* GPT-2 model, which would have 4"),
+        ("bloom", {"mlp_dim": 40}, "mlp_dim = 40 .* BLOOM model, which would have 48"),
+        ("llama", {"mlp_activations": ("silu", "silu")}, "mlp_activations"),
+        ("llama", {"mlp_activations": ("linear", "linear")}, "the activation 'linear' has no"),
+        ("llama", {"attention_scale": 1.0}, r"attention_scale = 1\.0"),
+        ("mistral", {"sliding_window_layers": (0,)}, "sliding_window_layers"),
+        ("gemma2", {"attention_scale": 0.3}, "attention_scale"),
+        ("bart", {"layer_norm_epsilon": 1e-6}, "layer_norm_epsilon"),
+        ("roberta", {"norm": "rms"}, "norm = 'rms'"),
+        ("deberta", {"num_kv_heads": 1}, "num_kv_heads"),
+    ],
+)
+def test_what_a_published_folder_cannot_say_is_not_written(tmp_path, name, changes, message):
+    config = families.FAMILIES[name].replace(**changes)
+    checkpoint = Checkpoint(config, tiny.model_and_params(config)[1], {"source": "mine"})
+    with pytest.raises(CheckpointError, match=f"^mine: .*{message}"):
+        write_huggingface(checkpoint, tmp_path / "written")
+    assert not list(tmp_path.iterdir())
+
+
+def opened_with(tmp_path, case, more=None, without=(), changes=None):
+    """Opens a stored model's folder with other tensors and fields."""
+    tensors = {k: v for k, v in tensors_of(case).items() if k not in without} | (more or {})
+    config = family_folders.config_of(case) | (changes or {})
+    return open_checkpoint(write(tmp_path / "changed", config, tensors))
+
+
+def written_names(tmp_path, checkpoint):
+    write_huggingface(checkpoint, tmp_path / "again")
+    return set(stored(tmp_path / "again"))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.uint8])
+def test_gpt2s_masks_are_dropped(tmp_path, dtype):
+    masks = {f"transformer.h.{i}.attn.bias": np.ones((1, 1, 32, 32), dtype) for i in range(2)}
+    masks["transformer.h.0.attn.masked_bias"] = np.float32([-1e4])
+    found = opened_with(tmp_path, "gpt2_inner_relu", masks)
+    plain = tensors_of("gpt2_inner_relu")
+    assert written_names(tmp_path, found) == set(plain)
+    expected = open_checkpoint(family_folders.write_case(tmp_path / "plain", "gpt2_inner_relu"))
+    assert same_params(found.params, expected.params)
+
+
+def test_robertas_numbers_and_other_heads_are_dropped(tmp_path):
+    rng = np.random.default_rng(0)
+    more = {
+        "roberta.embeddings.position_ids": np.arange(34)[None],
+        "roberta.pooler.dense.weight": rng.normal(size=(16, 16)).astype(np.float32),
+        "roberta.pooler.dense.bias": rng.normal(size=16).astype(np.float32),
+        "lm_head.bias": rng.normal(size=40).astype(np.float32),
+        "lm_head.dense.weight": rng.normal(size=(16, 16)).astype(np.float32),
+        "lm_head.layer_norm.weight": rng.normal(size=16).astype(np.float32),
+    }
+    found = opened_with(tmp_path, "roberta_types", more)
+    assert found.config.label_names == ("entailment", "neutral", "contradiction")
+    assert written_names(tmp_path, found) == set(tensors_of("roberta_types"))
+
+
+def test_a_masked_language_model_has_no_classes(tmp_path):
+    head = [name for name in tensors_of("roberta_types") if name.startswith("classifier")]
+    found = opened_with(tmp_path, "roberta_types", {"lm_head.bias": np.zeros(40, np.float32)}, head)
+    assert found.config.label_names == ()
+    assert not [name for name in flatten(found.params) if "classifier" in name]
+
+
+def test_barts_copies_of_the_embedding(tmp_path):
+    tensors = tensors_of("bart_plain")
+    embedding = tensors["model.shared.weight"]
+    names = (
+        "model.encoder.embed_tokens.weight",
+        "model.decoder.embed_tokens.weight",
+        "lm_head.weight",
+    )
+    copies = {name: embedding for name in names}
+    found = opened_with(tmp_path, "bart_plain", copies)
+    assert found.config.logits_via_embedding
+    write_huggingface(found, tmp_path / "again")
+    assert_same_files(tmp_path / "again", tmp_path / "changed")
+
+
+@pytest.mark.parametrize("kept", ["model.encoder.embed_tokens.weight", "lm_head.weight"])
+def test_bart_may_hold_the_embedding_under_one_other_name(tmp_path, kept):
+    embedding = tensors_of("bart_plain")["model.shared.weight"]
+    found = opened_with(tmp_path, "bart_plain", {kept: embedding}, ["model.shared.weight"])
+    np.testing.assert_array_equal(found.params["token_embedder"]["embedding"], embedding)
+    assert written_names(tmp_path, found) == {
+        kept if name == "model.shared.weight" else name for name in tensors_of("bart_plain")
+    }
+
+
+def test_bart_without_a_bias_of_its_logits(tmp_path):
+    found = opened_with(tmp_path, "bart_plain", without=["final_logits_bias"])
+    assert not found.config.logits_bias
+    assert "logits_bias" not in found.params["decoder"]
+    write_huggingface(found, tmp_path / "again")
+    assert_same_files(tmp_path / "again", tmp_path / "changed")
+
+
+def test_llamas_old_frequencies_are_dropped(tmp_path):
+    more = {
+        f"model.layers.{i}.self_attn.rotary_emb.inv_freq": np.float32([1.0, 0.1]) for i in range(2)
+    }
+    found = opened_with(tmp_path, "llama_rope_linear", more)
+    assert written_names(tmp_path, found) == set(tensors_of("llama_rope_linear"))
+
+
+@pytest.mark.parametrize("case", ["llama_biases_tied", "gpt2_inner_relu", "gemma_legacy_gelu"])
+def test_a_tied_output_layer_may_be_stored(tmp_path, case):
+    embedding = next(
+        v for k, v in tensors_of(case).items() if k.endswith(("wte.weight", "tokens.weight"))
+    )
+    found = opened_with(tmp_path, case, {"lm_head.weight": embedding})
+    assert found.config.logits_via_embedding
+    assert "logits_dense" not in found.params["decoder"]
+    write_huggingface(found, tmp_path / "again")
+    assert_same_files(tmp_path / "again", tmp_path / "changed")
+
+
+def test_a_tied_output_layer_that_was_trained_apart_is_one_of_its_own(tmp_path):
+    other = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
+    found = opened_with(tmp_path, "gpt2_inner_relu", {"lm_head.weight": other})
+    assert not found.config.logits_via_embedding
+    np.testing.assert_array_equal(found.params["decoder"]["logits_dense"]["kernel"], other.T)
+    write_huggingface(found, tmp_path / "again")
+    again = open_checkpoint(tmp_path / "again")
+    assert same_params(again.params, found.params)
+
+
+def test_half_precision_keeps_its_bits(tmp_path):
+    halved = {k: v.astype(np.float16) for k, v in tensors_of("llama_biases_tied").items()}
+    folder = write(
+        tmp_path / "half",
+        family_folders.config_of("llama_biases_tied") | {"dtype": "float16"},
+        halved,
+    )
+    write_huggingface(open_checkpoint(folder), tmp_path / "again")
+    assert_same_files(tmp_path / "again", folder)
+
+
+@pytest.mark.parametrize("case", ["gpt2_inner_relu", "mistral_window", "bart_plain"])
+def test_new_parameters_are_written_under_the_old_config(tmp_path, case):
+    checkpoint = open_checkpoint(family_folders.write_case(tmp_path / "published", case))
+    trained = {k: v + 1 for k, v in flatten(checkpoint.params).items()}
+    changed = Checkpoint(checkpoint.config, unflatten(trained), checkpoint.metadata)
+    write_huggingface(changed, tmp_path / "again")
+    assert (tmp_path / "again" / "config.json").read_bytes() == (
+        tmp_path / "published" / "config.json"
+    ).read_bytes()
+    again = open_checkpoint(tmp_path / "again")
+    assert same_params(again.params, changed.params)
+
+
+def test_a_changed_config_is_written_anew(tmp_path):
+    checkpoint = open_checkpoint(family_folders.write_case(tmp_path / "old", "mistral_window"))
+    changed = Checkpoint(
+        checkpoint.config.replace(sliding_window=7), checkpoint.params, checkpoint.metadata
+    )
+    write_huggingface(changed, tmp_path / "new")
+    assert json.loads((tmp_path / "new" / "config.json").read_text())["sliding_window"] == 7
+    assert open_checkpoint(tmp_path / "new").config == changed.config
