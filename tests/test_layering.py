@@ -16,6 +16,7 @@ FLOORS = {
     "labels": 0,
     "templates": 0,
     "words": 0,
+    "sentences": 0,
     "errors": 0,
     "version": 0,
     "models": 1,

@@ -2,8 +2,8 @@
 
 No array of [batch, length, vocab] is ever made: only the hidden states in front of the tokens that
 are asked for go through the output layer, a bounded number at a time, and a batch with fewer such
-tokens takes fewer turns. Rows are sorted by length into a few shapes; the number of compilations of a run is the
-number of shapes it meets (at most 6 for rows of up to 512 tokens).
+tokens takes fewer turns. Rows are sorted by length into a few shapes; the number of compilations of
+a run is the number of shapes it meets (at most 6 for rows of up to 512 tokens).
 """
 
 import functools

@@ -27,3 +27,54 @@ def _pmi_faith(unconditional: bool, kind: str) -> ScorerCard:
 
 _PMI_CARDS = [_pmi_faith(u, kind) for u in (False, True) for kind in ("sum", "mean")]
 PMI_FAITH = {card.name: card for card in _PMI_CARDS}
+
+NLI = {
+    card.name: card
+    for card in (
+        ScorerCard(
+            name="nli_entailment",
+            description="Probability that the grounding entails the response.",
+            low=0.0,
+            high=1.0,
+            source="Honovich 2022, section 3.1",
+            calibrated=True,
+            needs_model=True,
+        ),
+        ScorerCard(
+            name="nli_e_minus_c",
+            description="Probability of entailment less that of contradiction (e-c).",
+            low=-1.0,
+            high=1.0,
+            source="Steen 2023, section 3.1",
+            needs_model=True,
+        ),
+    )
+}
+FAITH_CRITIC = ScorerCard(
+    name="faith_critic",
+    description="Probability that the knowledge supports the response, by FaithDial's critic.",
+    low=0.0,
+    high=1.0,
+    source="Dziri 2022, section 5.1",
+    calibrated=True,
+    needs_model=True,
+)
+SUMMAC_ZS = ScorerCard(
+    name="summac_zs",
+    description=(
+        "Mean over the response's sentences of the largest entailment by a sentence of the "
+        "grounding."
+    ),
+    low=-1.0,
+    high=1.0,
+    source="Laban 2022, section 3.2",
+    needs_model=True,
+)
+BERTSCORE = ScorerCard(
+    name="bertscore",
+    description="Greedy matching of the response's and the grounding's contextual embeddings.",
+    low=-1.0,
+    high=1.0,
+    source="Zhang 2020, section 3",
+    needs_model=True,
+)

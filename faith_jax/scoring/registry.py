@@ -116,14 +116,19 @@ def _with_first(make: Callable[..., BaseScorer], *first: str) -> Callable[..., B
 def _register_models() -> None:
     """Names the scorers of models; what they need is imported when one is loaded."""
     for name, card in model_cards.PMI_FAITH.items():
-        _register_model(name, card, "faith_jax.scoring.pmi_faith", "pmi_faith_scorer")
+        _register_model(card, "faith_jax.scoring.pmi_faith", "pmi_faith_scorer", name)
+    for name, card in model_cards.NLI.items():
+        _register_model(card, "faith_jax.scoring.nli", "nli_scorer", name)
+    _register_model(model_cards.FAITH_CRITIC, "faith_jax.scoring.nli", "faith_critic_scorer")
+    _register_model(model_cards.SUMMAC_ZS, "faith_jax.scoring.summac", "summac_zs_scorer")
+    _register_model(model_cards.BERTSCORE, "faith_jax.scoring.bertscore", "bertscore_scorer")
 
 
-def _register_model(name: str, card: ScorerCard, module: str, function: str) -> None:
+def _register_model(card: ScorerCard, module: str, function: str, *first: str) -> None:
     def find() -> Callable[..., BaseScorer]:
-        return _with_first(getattr(importlib.import_module(module), function), name)
+        return _with_first(getattr(importlib.import_module(module), function), *first)
 
-    _register(name, find, card)
+    _register(card.name, find, card)
 
 
 _register_lexical()

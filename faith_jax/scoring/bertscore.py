@@ -1,0 +1,283 @@
+"""BERTScore: greedy matching of contextual token embeddings (Zhang 2020)."""
+
+import collections
+import csv
+import functools
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from faith_jax.errors import ConfigError, InputError
+from faith_jax.language_model.encoder import EncoderModel
+from faith_jax.models.transformer import Transformer
+from faith_jax.scoring.base import BaseScorer, joined
+from faith_jax.scoring.likelihood import rung
+from faith_jax.scoring.model_cards import BERTSCORE
+from faith_jax.scoring.models import check_ids, open_classifier, open_tokenizer, require_model
+from faith_jax.scoring.text_pairs import row_length
+from faith_jax.types import Array, GroundedExample, PyTree, Score, Tokenizer
+
+PARTS = ("precision", "recall", "f1")
+# Layers that correlate best with people's judgments, by the number of all (the authors' table).
+_BEST_LAYERS = {24: 17, 12: 10}
+_LENGTHS = (32, 64, 128, 256, 384, 512)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _matches(
+    module: Transformer, params: PyTree, responses: Array, references: Array, weights: Array
+) -> Array:
+    """Returns precision and recall, float32 [rows, 2].
+
+    Args:
+      module: an encoder without classification head, as many layers as wanted.
+      params: its parameters.
+      responses: int32 [rows, length], padded.
+      references: int32 [rows, length], padded.
+      weights: float32 [2, rows, length], of the tokens of both; those of a row sum to 1.
+    """
+    pad_id = module.config.pad_id
+
+    def embed(tokens: Array) -> Array:
+        hidden: Any = module.apply({"params": params}, tokens, None, False, method="encode")
+        return hidden / jnp.linalg.norm(hidden, axis=-1, keepdims=True)
+
+    similarity = jnp.einsum("bqd,bkd->bqk", embed(responses), embed(references))
+    both = (responses != pad_id)[:, :, None] & (references != pad_id)[:, None, :]
+    similarity = jnp.where(both, similarity, -jnp.inf)
+    best = (similarity.max(axis=2), similarity.max(axis=1))
+    sums = [jnp.sum(jnp.where(w > 0, w * b, 0.0), axis=1) for w, b in zip(weights, best)]  # noqa: B905
+    return jnp.stack(sums, axis=1)
+
+
+class BERTScorer(BaseScorer):
+    """BERTScore of the response against the grounding.
+
+    Args:
+      model: an encoder.
+      tokenizer: of the same model.
+      layer: whose hidden states are compared.
+      part: "precision", "recall" or "f1".
+      idf: the weight of each token id, and of those that are not in it (None); None = all alike.
+      baseline: precision, recall and F1 of unrelated texts, which become 0; None = no rescaling.
+      max_length: tokens of a text, special ones included; what exceeds it is cut at the end.
+      prefix_space: see `bertscore_scorer`.
+      tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU, else 32,768.
+    """
+
+    card = BERTSCORE
+
+    def __init__(
+        self,
+        model: EncoderModel,
+        tokenizer: Tokenizer,
+        layer: int,
+        part: str,
+        idf: Mapping[int | None, float] | None,
+        baseline: tuple[float, float, float] | None,
+        max_length: int,
+        prefix_space: bool,
+        tokens_per_batch: int | None,
+    ):
+        config = model.config.replace(num_encoder_layers=layer, label_names=())
+        self._module = Transformer(config)
+        encoder = {k: v for k, v in model.params["encoder"].items() if not _is_above(k, layer)}
+        self._params = {"token_embedder": model.params["token_embedder"], "encoder": encoder}
+        self._tokenizer, self._part, self._idf = tokenizer, part, idf
+        self._baseline, self._max_length = baseline, max_length
+        self._space = " " if prefix_space else ""
+        if tokens_per_batch is None:
+            tokens_per_batch = 2048 if jax.default_backend() == "cpu" else 32768
+        self._tokens_per_batch = tokens_per_batch
+        self._compiled: set[tuple[int, int]] = set()
+
+    @property
+    def num_compilations(self) -> int:
+        """How many shapes the model was compiled for."""
+        return len(self._compiled)
+
+    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
+        """Returns one score for each example, NaN where response or grounding is empty."""
+        rows = [(self._row(e.response), self._row(joined(e.grounding))) for e in examples]
+        scored = [i for i, pair in enumerate(rows) if all(ids for ids, _ in pair)]
+        found = [Score(math.nan)] * len(examples)
+        by_length: dict[int, list[int]] = {}
+        for i in scored:
+            by_length.setdefault(rung(max(len(ids) for ids, _ in rows[i]), _LENGTHS), []).append(i)
+        for length, numbers in by_length.items():
+            size = max(1, self._tokens_per_batch // (2 * length))
+            self._compiled.add((length, size))
+            for start in range(0, len(numbers), size):
+                batch = numbers[start : start + size]
+                values = self._match([rows[i] for i in batch], length, size)
+                for i, value in zip(batch, values, strict=False):
+                    cut = rows[i][0][1] + rows[i][1][1]
+                    found[i] = Score(self._value(*map(float, value)), (), cut)
+        return found
+
+    def _row(self, text: str) -> tuple[list[int], int]:
+        """Returns a text's ids with special tokens, none if it is empty, and how many were cut."""
+        text = text.strip()
+        if not text:
+            return [], 0
+        ids = self._tokenizer.encode(self._space + text)
+        special = len(self._tokenizer.prefix_ids) + len(self._tokenizer.suffix_ids)
+        kept = ids[: self._max_length - special]
+        row = self._tokenizer.add_special_tokens(kept)
+        return check_ids(list(row), self._module.config.vocab_size), len(ids) - len(kept)
+
+    def _match(
+        self, rows: Sequence[tuple[tuple[list[int], int], ...]], length: int, size: int
+    ) -> np.ndarray:
+        tokens = np.full((2, size, length), self._module.config.pad_id, np.int32)
+        # Rows that only fill the batch up compare one token with itself.
+        tokens[:, len(rows) :, 0] = self._tokenizer.prefix_ids[0] if rows else 0
+        weights = np.zeros((2, size, length), np.float32)
+        for i, pair in enumerate(rows):
+            for side, (ids, _) in enumerate(pair):
+                tokens[side, i, : len(ids)] = ids
+                weights[side, i, : len(ids)] = self._weights(ids)
+        return np.asarray(_matches(self._module, self._params, tokens[0], tokens[1], weights))
+
+    def _weights(self, ids: Sequence[int]) -> np.ndarray:
+        """Returns the tokens' weights, summing to 1; those of special tokens are 0."""
+        if self._idf is None:
+            weights = np.ones(len(ids))
+            first, last = len(self._tokenizer.prefix_ids), len(self._tokenizer.suffix_ids)
+            weights[:first] = 0
+            weights[len(ids) - last :] = 0
+        else:
+            weights = np.array([self._idf.get(i, self._idf[None]) for i in ids])
+        total = weights.sum()
+        return weights / total if total else weights
+
+    def _value(self, precision: float, recall: float) -> float:
+        total = precision + recall
+        f1 = 2 * precision * recall / total if total else 0.0
+        number = PARTS.index(self._part)
+        value = (precision, recall, f1)[number]
+        if self._baseline is None:
+            return value
+        return (value - self._baseline[number]) / (1 - self._baseline[number])
+
+
+def _is_above(name: str, layer: int) -> bool:
+    return name.startswith("layers_") and int(name.removeprefix("layers_")) >= layer
+
+
+def document_frequencies(
+    tokenizer: Tokenizer, texts: Sequence[str], prefix_space: bool = False
+) -> dict[int | None, float]:
+    """Returns the inverse document frequency of each token id: log((N + 1) / (df + 1)).
+
+    Args:
+      tokenizer: the model's.
+      texts: the references.
+      prefix_space: see `bertscore_scorer`.
+
+    Returns:
+      By id; that of None is what ids of no text have.
+    """
+    counts: collections.Counter[int] = collections.Counter()
+    space = " " if prefix_space else ""
+    for text in texts:
+        counts.update(set(tokenizer.add_special_tokens(tokenizer.encode(space + text.strip()))))
+    idf: dict[int | None, float] = {None: math.log(len(texts) + 1)}
+    idf |= {i: math.log((len(texts) + 1) / (count + 1)) for i, count in counts.items()}
+    return idf
+
+
+def read_baseline(path: str, layer: int) -> tuple[float, float, float]:
+    """Reads a layer's row of a baseline file of the authors: LAYER,P,R,F.
+
+    Raises:
+      InputError: on another form, and without the layer.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        found = {int(row["LAYER"]): tuple(float(row[c]) for c in "PRF") for row in rows}
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}.") from None
+    except (UnicodeDecodeError, KeyError, TypeError, ValueError):
+        raise InputError(
+            f"{path}: expected rows of LAYER,P,R,F, as BERTScore's baseline files have them."
+        ) from None
+    if layer not in found:
+        raise InputError(f"{path}: there is no row for layer {layer}.")
+    precision, recall, f1 = found[layer]
+    return precision, recall, f1
+
+
+def _read_texts(path: str) -> list[str]:
+    try:
+        lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a readable file of texts, one a line ({error}).") from None
+    texts = [line for line in lines if line.strip()]
+    if not texts:
+        raise InputError(f"{path}: expected texts, one a line; there are none.")
+    return texts
+
+
+def bertscore_scorer(
+    model: str | None = None,
+    vocabulary: str | None = None,
+    part: str = "f1",
+    layer: int | None = None,
+    idf: str | Sequence[str] | None = None,
+    baseline: str | None = None,
+    max_length: int | None = None,
+    prefix_space: bool = False,
+    dtype: str | None = None,
+    tokens_per_batch: int | None = None,
+) -> BERTScorer:
+    """Returns BERTScore.
+
+    Args:
+      model: a folder of an encoder, such as roberta-large.
+      vocabulary: where the tokenizer is, if not with the model.
+      part: "precision", "recall" or "f1".
+      layer: whose hidden states are compared; default: the authors' choice, 17 of 24 or 10 of 12.
+      idf: a file of texts, one a line, or a list: their document frequencies weigh the tokens.
+        With it, special tokens have the weight that the texts give them, which is 0.
+      baseline: a file of the authors' baselines to rescale with.
+      max_length: tokens of a text; default: 512, or fewer where the positions end before.
+      prefix_space: put a space in front of each text, which changes the first token of RoBERTa's
+        vocabulary. The authors' code asks for it, and had it from Transformers before version 5,
+        which their baselines are from; since then it is ignored.
+      dtype: of activations.
+      tokens_per_batch: see `BERTScorer`.
+
+    Raises:
+      ConfigError: without a model, and for a wrong option.
+    """
+    path = require_model(model)
+    if part not in PARTS:
+        raise ConfigError(f"part: expected one of {', '.join(PARTS)}, got {part!r}.")
+    opened = open_classifier(path, dtype)
+    count = opened.config.num_encoder_layers
+    if layer is None:
+        if count not in _BEST_LAYERS:
+            raise ConfigError(f"layer: say which of the model's {count} layers is compared.")
+        layer = _BEST_LAYERS[count]
+    if isinstance(layer, bool) or not isinstance(layer, int) or not 1 <= layer <= count:
+        raise ConfigError(f"layer: expected 1 to {count}, the model's layers, got {layer!r}.")
+    tokenizer = open_tokenizer(path, vocabulary)
+    texts = _read_texts(idf) if isinstance(idf, str) else idf
+    return BERTScorer(
+        opened,
+        tokenizer,
+        layer,
+        part,
+        None if texts is None else document_frequencies(tokenizer, texts, prefix_space),
+        None if baseline is None else read_baseline(baseline, layer),
+        row_length(opened.config, max_length),
+        prefix_space,
+        tokens_per_batch,
+    )

@@ -1,0 +1,141 @@
+"""Class probabilities of many rows of any length, in few compiled shapes, with dropout or without.
+
+Reference: Steen 2023, section 3.2, for the mean over Monte-Carlo dropout masks (Gal 2016).
+"""
+
+import functools
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from faith_jax.errors import ConfigError
+from faith_jax.language_model.encoder import EncoderModel
+from faith_jax.models.transformer import Transformer
+from faith_jax.scoring.likelihood import rung
+from faith_jax.types import Array, PyTree
+
+_LENGTHS = (32, 64, 128, 256, 384, 512)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _probabilities(module: Transformer, params: PyTree, tokens: Array) -> Array:
+    logits: Any = module.apply({"params": params}, tokens, False, method="classify")
+    return jax.nn.softmax(logits, axis=-1)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 4))
+def _mean_with_dropout(
+    module: Transformer, params: PyTree, tokens: Array, row_keys: Array, passes: int
+) -> Array:
+    """Returns the mean class probabilities over exactly `passes` dropout masks a row."""
+
+    def one_row(row: Array, key: Array) -> Array:
+        logits: Any = module.apply(
+            {"params": params}, row[None], True, method="classify", rngs={"dropout": key}
+        )
+        return jax.nn.softmax(logits[0], axis=-1)
+
+    def one_pass(number: Array) -> Array:
+        keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(row_keys, number)
+        return jax.vmap(one_row)(tokens, keys)
+
+    return jnp.mean(jax.lax.map(one_pass, jnp.arange(passes)), axis=0)
+
+
+class ClassificationEngine:
+    """Classifies rows with one model.
+
+    Args:
+      model: with a classification head.
+      dropout_passes: k of Monte-Carlo dropout; 0 = one pass without dropout.
+      seed: of the dropout. A row's masks are a function of the seed and of its tokens, so that
+        neither order nor batch changes its score.
+      dropout_rate: of Monte-Carlo dropout; None = as the model was trained.
+      tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU, else 32,768.
+
+    Raises:
+      ConfigError: for a model without a head, and for dropout passes in a model without dropout.
+    """
+
+    def __init__(
+        self,
+        model: EncoderModel,
+        dropout_passes: int = 0,
+        seed: int = 0,
+        dropout_rate: float | None = None,
+        tokens_per_batch: int | None = None,
+    ):
+        if not model.label_names:
+            raise ConfigError(
+                "the model has no classification head; give a checkpoint that was fine-tuned for "
+                "sequence classification."
+            )
+        self.model, self.dropout_passes, self._seed = model, dropout_passes, seed
+        self._module = model.module
+        if isinstance(dropout_passes, bool) or not isinstance(dropout_passes, int):
+            raise ConfigError(f"dropout_passes: expected a whole number, got {dropout_passes!r}.")
+        if dropout_passes < 0:
+            raise ConfigError(f"dropout_passes: expected 0 or more, got {dropout_passes}.")
+        if dropout_passes:
+            self._module = Transformer(_with_dropout(model, dropout_rate))
+        if tokens_per_batch is None:
+            tokens_per_batch = 2048 if jax.default_backend() == "cpu" else 32768
+        self._tokens_per_batch = tokens_per_batch
+        self._compiled: set[tuple[int, int]] = set()
+
+    @property
+    def num_compilations(self) -> int:
+        """How many shapes were compiled for this engine."""
+        return len(self._compiled)
+
+    def probabilities(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
+        """Returns float32 [rows, classes], each row sums to 1.
+
+        Args:
+          rows: token ids with special tokens, in any order.
+        """
+        found = np.zeros((len(rows), len(self.model.label_names)), np.float32)
+        by_length: dict[int, list[int]] = {}
+        for number, row in enumerate(rows):
+            by_length.setdefault(rung(len(row), _LENGTHS), []).append(number)
+        for length, numbers in by_length.items():
+            size = max(1, self._tokens_per_batch // length)
+            self._compiled.add((length, size))
+            for start in range(0, len(numbers), size):
+                batch = numbers[start : start + size]
+                tokens = np.full((size, length), self.model.pad_id, np.int32)
+                for line, number in zip(tokens, batch, strict=False):
+                    line[: len(rows[number])] = rows[number]
+                found[batch] = np.asarray(self._classify(tokens))[: len(batch)]
+        return found
+
+    def _classify(self, tokens: np.ndarray) -> Array:
+        if not self.dropout_passes:
+            return _probabilities(self._module, self.model.params, tokens)
+        # The checksum of the tokens without padding tells rows apart, whatever their batch.
+        sums = [zlib.crc32(row[row != self.model.pad_id].tobytes()) for row in tokens]
+        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
+            jax.random.key(self._seed), jnp.asarray(sums, jnp.uint32)
+        )
+        return _mean_with_dropout(
+            self._module, self.model.params, tokens, keys, self.dropout_passes
+        )
+
+
+def _with_dropout(model: EncoderModel, rate: float | None) -> Any:
+    config = model.config
+    if rate is not None:
+        return config.replace(
+            dropout_rate=rate, attention_dropout_rate=rate, classifier_dropout_rate=rate
+        )
+    rates = (config.dropout_rate, config.attention_weights_dropout, config.classifier_dropout_rate)
+    if not any(rates):
+        raise ConfigError(
+            "dropout_passes: the model was trained without dropout, so that all passes would be "
+            "the same; give dropout_rate=…."
+        )
+    return config

@@ -1,0 +1,122 @@
+"""SummaC zero-shot: natural language inference between single sentences (Laban 2022)."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from faith_jax.labels import NliLabel
+from faith_jax.scoring.base import BaseScorer
+from faith_jax.scoring.model_cards import SUMMAC_ZS
+from faith_jax.scoring.models import require_model
+from faith_jax.scoring.nli import PairClassifier, nli_label_numbers, pair_classifier
+from faith_jax.sentences import split_sentences
+from faith_jax.types import GroundedExample, Score, WordScore
+
+
+class SummaCScorer(BaseScorer):
+    """For each response sentence the largest entailment by a grounding sentence, then the mean.
+
+    All words of a sentence have its score.
+
+    Args:
+      classify: of the model.
+      entailment: number of that class.
+      contradiction: number of the class whose largest probability is subtracted; None = none is.
+    """
+
+    card = SUMMAC_ZS
+
+    def __init__(self, classify: PairClassifier, entailment: int, contradiction: int | None = None):
+        self._classify = classify
+        self._entailment, self._contradiction = entailment, contradiction
+
+    @property
+    def num_compilations(self) -> int:
+        """How many shapes the model was compiled for."""
+        return self._classify.engine.num_compilations
+
+    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
+        """Returns one score for each example, NaN without a sentence on either side."""
+        sides = [
+            (
+                [s for text in e.grounding.texts for s in split_sentences(text)],
+                split_sentences(e.response),
+            )
+            for e in examples
+        ]
+        pairs = [(p, h) for premises, hypotheses in sides for h in hypotheses for p in premises]
+        probabilities, cut = self._classify(pairs)
+        found, start = [], 0
+        for example, (premises, hypotheses) in zip(examples, sides, strict=True):
+            count = len(premises) * len(hypotheses)
+            if not count:
+                found.append(Score(math.nan))
+                continue
+            part = probabilities[start : start + count]
+            scores = self._sentence_scores(part.reshape(len(hypotheses), len(premises), -1))
+            words = _words(example.response, hypotheses, scores)
+            found.append(Score(float(scores.mean()), words, sum(cut[start : start + count])))
+            start += count
+        return found
+
+    def _sentence_scores(self, probabilities: np.ndarray) -> np.ndarray:
+        """Returns the score of each response sentence from [response, grounding, classes]."""
+        scores = probabilities[:, :, self._entailment].max(axis=1).astype(np.float64)
+        if self._contradiction is not None:
+            scores -= probabilities[:, :, self._contradiction].max(axis=1)
+        return scores
+
+
+def _words(response: str, sentences: Sequence[str], scores: np.ndarray) -> tuple[WordScore, ...]:
+    """Returns the score of each sentence as that of its words."""
+    words, place = [], 0
+    for sentence, score in zip(sentences, scores, strict=True):
+        place = response.index(sentence, place)
+        for is_space, letters in itertools.groupby(enumerate(sentence), lambda x: x[1].isspace()):
+            offsets = [offset for offset, _ in letters]
+            if not is_space:
+                start, end = place + offsets[0], place + offsets[-1] + 1
+                words.append(WordScore(response[start:end], start, end, float(score)))
+        place += len(sentence)
+    return tuple(words)
+
+
+def summac_zs_scorer(
+    model: str | None = None,
+    vocabulary: str | None = None,
+    labels: str | None = None,
+    use_contradiction: bool = False,
+    max_length: int | None = None,
+    dropout_passes: int = 0,
+    seed: int = 0,
+    dropout_rate: float | None = None,
+    dtype: str | None = None,
+    tokens_per_batch: int | None = None,
+) -> SummaCScorer:
+    """Returns SummaC-ZS.
+
+    Args:
+      model: a folder of an NLI classifier.
+      vocabulary: where the tokenizer is, if not with the model.
+      labels: see `nli_label_numbers`.
+      use_contradiction: subtract the largest contradiction too, the default of the authors' code;
+        the paper and TRUE have entailment alone.
+      max_length: see `nli_scorer`, as for the others.
+      dropout_passes: see there.
+      seed: see there.
+      dropout_rate: see there.
+      dtype: see there.
+      tokens_per_batch: see there.
+
+    Raises:
+      ConfigError: without a model, and for a wrong option.
+    """
+    path = require_model(model)
+    classify = pair_classifier(
+        path, vocabulary, dtype, max_length, dropout_passes, seed, dropout_rate, tokens_per_batch
+    )
+    numbers = nli_label_numbers(classify.label_names, labels)
+    contradiction = numbers[NliLabel.CONTRADICTION] if use_contradiction else None
+    return SummaCScorer(classify, numbers[NliLabel.ENTAILMENT], contradiction)

@@ -1,0 +1,35 @@
+"""Models and texts that reference implementations judged: see tools/make_scorer_fixtures.py."""
+
+from tests.scoring import tiny_models
+
+DOCUMENTS = (
+    "Tea is a leaf. It grows in the hills.",
+    "The lake freezes in winter, and the children skate on it.",
+    "The committee's report recommends smaller classes. It has 42 pages.",
+)
+RESPONSES = (
+    "A leaf grows. Does it?",
+    "The lake doesn't freeze!",
+    "It says nothing of the kind, Dr. Lee.",
+)
+# The sentences of documents and responses, split by hand.
+SENTENCES = (
+    (("Tea is a leaf.", "It grows in the hills."), ("A leaf grows.", "Does it?")),
+    ((DOCUMENTS[1],), (RESPONSES[1],)),
+    (
+        ("The committee's report recommends smaller classes.", "It has 42 pages."),
+        (RESPONSES[2],),
+    ),
+)
+LAYER = 2
+NLI_LABELS = ("CONTRADICTION", "neutral", "Entailment")
+
+
+def write_models(folder):
+    """Writes the models; returns their folders: "nli", "critic" and "encoder"."""
+    critic = ("Hallucination", "Entailment")
+    return {
+        "nli": tiny_models.write_model(folder / "nli", "deberta_nli", label_names=NLI_LABELS),
+        "critic": tiny_models.write_model(folder / "critic", "roberta", 1, label_names=critic),
+        "encoder": tiny_models.write_model(folder / "encoder", "roberta", 2, num_encoder_layers=3),
+    }

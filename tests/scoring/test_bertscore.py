@@ -1,0 +1,96 @@
+import json
+import math
+
+import numpy as np
+import pytest
+
+from faith_jax.data.vocabularies import load_vocabulary
+from faith_jax.errors import FaithJaxError
+from faith_jax.scoring.bertscore import document_frequencies
+from faith_jax.scoring.registry import load_scorer
+from tests.paths import REPOSITORY
+from tests.scoring import reference
+
+FIXTURES = json.loads((REPOSITORY / "tests" / "testdata" / "scorers.json").read_text())
+DOCUMENTS, RESPONSES = list(reference.DOCUMENTS), list(reference.RESPONSES)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return reference.write_models(tmp_path_factory.mktemp("models"))["encoder"]
+
+
+def values(encoder, documents=DOCUMENTS, responses=RESPONSES, **options):
+    scorer = load_scorer("bertscore", model=encoder, layer=reference.LAYER, **options)
+    return [score.value for score in scorer.score(documents, responses)]
+
+
+@pytest.mark.parametrize("part", ["precision", "recall", "f1"])
+def test_equals_bert_score(encoder, part):
+    np.testing.assert_allclose(values(encoder, part=part), FIXTURES["bertscore"][part], atol=1e-5)
+    np.testing.assert_allclose(
+        values(encoder, part=part, idf=DOCUMENTS), FIXTURES["bertscore_idf"][part], atol=1e-5
+    )
+
+
+def test_frequencies_by_hand(encoder):
+    tokens = load_vocabulary(encoder)
+    idf = document_frequencies(tokens, ["tea", "tea lake", "lake"])
+    assert idf[None] == pytest.approx(math.log(4))
+    assert idf[tokens.prefix_ids[0]] == 0.0  # stands in every text
+    first = tokens.encode("tea")[0]
+    count = sum(first in tokens.encode(text) for text in ("tea", "tea lake", "lake"))
+    assert idf[first] == pytest.approx(math.log(4 / (count + 1)))
+
+
+def test_idf_of_a_file(encoder, tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join([*DOCUMENTS, ""]), encoding="utf-8")
+    assert values(encoder, idf=str(tmp_path / "texts.txt")) == values(encoder, idf=DOCUMENTS)
+
+
+def test_baseline_rescaling(encoder, tmp_path):
+    path = tmp_path / "baseline.tsv"
+    path.write_text("LAYER,P,R,F\n0,0.3,0.3,0.3\n2,0.5,0.6,0.8\n")
+    for part, baseline in (("precision", 0.5), ("recall", 0.6), ("f1", 0.8)):
+        expected = (np.array(values(encoder, part=part)) - baseline) / (1 - baseline)
+        found = values(encoder, part=part, baseline=str(path))
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_the_same_text_is_1_and_batches_change_nothing(encoder):
+    np.testing.assert_allclose(values(encoder, DOCUMENTS, DOCUMENTS), [1, 1, 1], atol=1e-5)
+    found = values(encoder, tokens_per_batch=64)
+    alone = [values(encoder, [d], [r])[0] for d, r in zip(DOCUMENTS, RESPONSES, strict=True)]
+    np.testing.assert_allclose(found, alone, atol=1e-5)
+
+
+def test_undefined_and_cut(encoder):
+    scorer = load_scorer("bertscore", model=encoder, layer=2, max_length=16)
+    found = scorer.score(["", "Tea.", "tea " * 30], ["Tea.", "  ", "Tea."])
+    assert [math.isnan(score.value) for score in found] == [True, True, False]
+    tokens = load_vocabulary(encoder)
+    assert found[2].cut_tokens == len(tokens.encode(("tea " * 30).strip())) - 14
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"part": "f2"}, "part: expected one of precision, recall, f1, got 'f2'"),
+        ({"layer": 4}, "layer: expected 1 to 3, the model's layers, got 4"),
+        ({"layer": None}, "layer: say which of the model's 3 layers"),
+        ({"baseline": "no_such.tsv"}, "no_such.tsv: No such file"),
+        ({"idf": "no_such.txt"}, "no_such.txt: not a readable file of texts"),
+    ],
+)
+def test_wrong_options(encoder, options, message):
+    with pytest.raises(FaithJaxError) as error:
+        load_scorer("bertscore", **({"model": encoder, "layer": 2} | options))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["L,P\n1,2\n", "LAYER,P,R,F\n2,x,0,0\n", "LAYER,P,R,F\n3,0,0,0\n"])
+def test_other_baseline_files(encoder, tmp_path, text):
+    path = tmp_path / "baseline.tsv"
+    path.write_text(text)
+    with pytest.raises(FaithJaxError, match=r"baseline\.tsv: (expected rows|there is no row)"):
+        load_scorer("bertscore", model=encoder, layer=2, baseline=str(path))

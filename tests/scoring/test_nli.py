@@ -1,0 +1,187 @@
+import json
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from faith_jax.data.vocabularies import load_vocabulary
+from faith_jax.errors import ConfigError
+from faith_jax.language_model import load_model
+from faith_jax.scoring import classification
+from faith_jax.scoring.classification import ClassificationEngine
+from faith_jax.scoring.nli import faithful_class, nli_label_numbers
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.scoring.text_pairs import PairEncoder
+from tests.paths import REPOSITORY
+from tests.scoring import reference, tiny_models
+
+FIXTURES = json.loads((REPOSITORY / "tests" / "testdata" / "scorers.json").read_text())
+DOCUMENTS, RESPONSES = list(reference.DOCUMENTS), list(reference.RESPONSES)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    return reference.write_models(tmp_path_factory.mktemp("models"))
+
+
+def values(scorer, documents=DOCUMENTS, responses=RESPONSES):
+    return [score.value for score in scorer.score(documents, responses)]
+
+
+def test_nli_scores_are_transformers_probabilities(models):
+    contradiction, _, entailment = np.array(FIXTURES["nli"]).T  # as the config orders them
+    found = values(load_scorer("nli_entailment", model=models["nli"]))
+    np.testing.assert_allclose(found, entailment, atol=1e-5)
+    found = values(load_scorer("nli_e_minus_c", model=models["nli"]))
+    np.testing.assert_allclose(found, entailment - contradiction, atol=1e-5)
+
+
+def test_the_critic_is_transformers_probability_of_faithful(models):
+    found = values(load_scorer("faith_critic", model=models["critic"]))
+    np.testing.assert_allclose(found, np.array(FIXTURES["critic"])[:, 1], atol=1e-5)
+
+
+def test_labels_may_be_told(models):
+    scorer = load_scorer(
+        "nli_entailment", model=models["nli"], labels="entailment,neutral,contradiction"
+    )
+    np.testing.assert_allclose(values(scorer), np.array(FIXTURES["nli"])[:, 0], atol=1e-5)
+    scorer = load_scorer("faith_critic", model=models["critic"], faithful_label="hallucination")
+    np.testing.assert_allclose(values(scorer), np.array(FIXTURES["critic"])[:, 0], atol=1e-5)
+
+
+def test_batches_and_order_change_nothing(models):
+    for passes in (0, 3):
+        options = {"model": models["nli"], "dropout_passes": passes, "tokens_per_batch": 64}
+        scorer = load_scorer("nli_e_minus_c", **options)
+        together = values(scorer, DOCUMENTS * 2, RESPONSES * 2)
+        alone = [values(scorer, [d], [r])[0] for d, r in zip(DOCUMENTS, RESPONSES, strict=True)]
+        np.testing.assert_allclose(together, alone * 2, atol=1e-5)
+
+
+def test_monte_carlo_dropout_is_the_mean_over_exactly_k_masks(models):
+    model = load_model(models["nli"])
+    engine = ClassificationEngine(model, dropout_passes=4, seed=7)
+    encode = PairEncoder(load_vocabulary(models["nli"]), model.config.vocab_size, 512)
+    row = encode(DOCUMENTS[0], RESPONSES[0]).ids
+    tokens = np.full((1, 64), model.pad_id, np.int32)
+    tokens[0, : len(row)] = row
+    row_key = jax.random.fold_in(
+        jax.random.key(7), jnp.uint32(classification.zlib.crc32(tokens[0, : len(row)].tobytes()))
+    )
+    passes = [
+        jax.nn.softmax(
+            model.module.apply(
+                {"params": model.params},
+                tokens,
+                True,
+                method="classify",
+                rngs={"dropout": jax.random.fold_in(row_key, number)},
+            )
+        )[0]
+        for number in range(4)
+    ]
+    np.testing.assert_allclose(engine.probabilities([row])[0], np.mean(passes, 0), atol=1e-5)
+    assert np.ptp(np.array(passes), axis=0).max() > 0.01  # the masks differ
+
+
+def test_seeds_and_rates_of_dropout(models):
+    def scores(**options):
+        return values(load_scorer("nli_e_minus_c", model=models["nli"], **options))
+
+    plain = scores()
+    first = scores(dropout_passes=2, seed=1)
+    assert first == scores(dropout_passes=2, seed=1)
+    assert first != scores(dropout_passes=2, seed=2)
+    np.testing.assert_allclose(scores(dropout_passes=2, dropout_rate=1e-9), plain, atol=1e-5)
+    assert np.abs(np.array(scores(dropout_passes=2, dropout_rate=0.5)) - plain).max() > 0.01
+
+
+def test_only_the_premise_is_cut(models):
+    tokens = load_vocabulary(models["nli"])
+    encode = PairEncoder(tokens, 10**6, 24)
+    long, short = "tea " * 40, "It grows."
+    row = encode(long, short)
+    before, between, after = tokens.pair_ids
+    assert len(row.ids) == 24
+    tail = [*between, *tokens.encode(short), *after]
+    assert row.ids[-len(tail) :] == tail
+    whole = len(tokens.encode(long)) + len(tokens.encode(short))
+    kept = 24 - len(before) - len(between) - len(after)
+    assert row.cut_tokens == whole - kept
+    assert encode("a", long).ids[: len(before)] == list(before)
+    assert encode("a", long).cut_tokens == len(tokens.encode("a")) + len(tokens.encode(long)) - kept
+    scorer = load_scorer("nli_entailment", model=models["nli"], max_length=24)
+    assert scorer.score([long], [short])[0].cut_tokens == row.cut_tokens
+
+
+def test_an_empty_response_is_undefined(models):
+    found = values(
+        load_scorer("nli_entailment", model=models["nli"]), ["Tea.", "Tea."], ["", "Tea"]
+    )
+    assert math.isnan(found[0])
+    assert 0 < found[1] < 1
+
+
+def test_label_names():
+    numbers = nli_label_numbers(["contradiction", "entailment", "neutral"])
+    assert {label.value: number for label, number in numbers.items()} == {
+        "entailment": 1,
+        "neutral": 2,
+        "contradiction": 0,
+    }
+    assert faithful_class(["LABEL_0", "LABEL_1"]) == 0
+    assert faithful_class(["Unfaithful", "Other"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nli_label_numbers(["a", "b"]), r"has 2 classes \(a, b\); expected the three"),
+        (lambda: nli_label_numbers(["a", "b", "c"]), "named a, b, c; say their order with labels="),
+        (lambda: nli_label_numbers(["a", "b", "c"], "entailment"), "labels: expected 3, one for"),
+        (lambda: faithful_class(["a", "b"]), "named a, b; say which one means faithful"),
+        (lambda: faithful_class(["a", "b"], "c"), "faithful_label: 'c' is none of a, b"),
+        (lambda: faithful_class(["a", "b", "c"]), r"has 3 classes .*; expected a critic's two"),
+    ],
+)
+def test_label_names_that_do_not_tell(call, message):
+    with pytest.raises(ConfigError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("nli_entailment", {}, "nli_entailment: needs a model"),
+        ("nli_entailment", {"model": "critic"}, "has 2 classes"),
+        ("faith_critic", {"model": "nli"}, "has 3 classes"),
+        ("nli_entailment", {"model": "encoder"}, "the model has no classification head"),
+        ("nli_entailment", {"model": "nli", "dropout_passes": -1}, "expected 0 or more, got -1"),
+        ("nli_entailment", {"model": "nli", "dropout_passes": 1.5}, "expected a whole number"),
+        ("faith_critic", {"model": "critic", "max_length": 63}, "expected 8 to 62 tokens"),
+    ],
+)
+def test_wrong_options(models, name, options, message):
+    if "model" in options:
+        options = options | {"model": models[options["model"]]}
+    with pytest.raises(ConfigError, match=message):
+        load_scorer(name, **options)
+
+
+def test_a_model_without_dropout_has_no_masks(tmp_path):
+    labels = reference.NLI_LABELS
+    rates = {"dropout_rate": 0.0, "attention_dropout_rate": 0.0}
+    folder = tiny_models.write_model(tmp_path / "m", "deberta_nli", label_names=labels, **rates)
+    with pytest.raises(ConfigError, match=r"without dropout.*give dropout_rate="):
+        load_scorer("nli_entailment", model=folder, dropout_passes=2)
+    assert load_scorer("nli_entailment", model=folder, dropout_passes=2, dropout_rate=0.1)
+
+
+def test_compilations_are_few(models):
+    scorer = load_scorer("nli_entailment", model=models["nli"], tokens_per_batch=128)
+    texts = [" ".join(["tea"] * n) for n in range(1, 500, 25)]
+    scorer.score(texts, ["It grows."] * len(texts))
+    assert scorer.num_compilations <= 6

@@ -1,0 +1,57 @@
+import json
+import math
+
+import numpy as np
+import pytest
+
+from faith_jax.scoring.registry import load_scorer
+from tests.paths import REPOSITORY
+from tests.scoring import reference
+
+FIXTURES = json.loads((REPOSITORY / "tests" / "testdata" / "scorers.json").read_text())
+DOCUMENTS, RESPONSES = list(reference.DOCUMENTS), list(reference.RESPONSES)
+
+
+@pytest.fixture(scope="module")
+def nli(tmp_path_factory):
+    return reference.write_models(tmp_path_factory.mktemp("models"))["nli"]
+
+
+def by_hand(use_contradiction):
+    """The mean over response sentences of the maxima, from Transformers' probabilities."""
+    found, pairs = [], iter(np.array(FIXTURES["nli_sentences"]))
+    for documents, responses in reference.SENTENCES:
+        scores = []
+        for _ in responses:
+            part = np.array([next(pairs) for _ in documents])
+            scores.append(part[:, 2].max() - (part[:, 0].max() if use_contradiction else 0))
+        found.append(np.mean(scores))
+    return found
+
+
+@pytest.mark.parametrize("use_contradiction", [False, True])
+def test_the_largest_entailment_of_each_sentence(nli, use_contradiction):
+    scorer = load_scorer("summac_zs", model=nli, use_contradiction=use_contradiction)
+    found = [score.value for score in scorer.score(DOCUMENTS, RESPONSES)]
+    np.testing.assert_allclose(found, by_hand(use_contradiction), atol=1e-5)
+
+
+def test_texts_of_a_grounding_are_split_each(nli):
+    scorer = load_scorer("summac_zs", model=nli)
+    whole = scorer.score([DOCUMENTS[0]], [RESPONSES[0]])
+    assert scorer.score([reference.SENTENCES[0][0]], [RESPONSES[0]]) == whole
+
+
+def test_words_have_their_sentences_score(nli):
+    scorer = load_scorer("summac_zs", model=nli)
+    response = " A leaf  grows. Does it?"
+    score = scorer.score([DOCUMENTS[0]], [response])[0]
+    assert [word.word for word in score.words] == ["A", "leaf", "grows.", "Does", "it?"]
+    assert all(response[word.start : word.end] == word.word for word in score.words)
+    assert score.words[0].score == score.words[2].score != score.words[3].score
+    assert score.value == pytest.approx((score.words[0].score + score.words[3].score) / 2)
+
+
+def test_without_sentences_it_is_undefined(nli):
+    found = load_scorer("summac_zs", model=nli).score(["Tea.", " "], [" ", "Tea."])
+    assert all(math.isnan(score.value) for score in found)
