@@ -229,10 +229,11 @@ def test_commands_refuse_a_truncated_file(tmp_path, source):
 
 
 def test_commands_refuse_another_family(tmp_path, source):
-    (source / "config.json").write_text(json.dumps(TIED | {"model_type": "gpt2"}))
+    (source / "config.json").write_text(json.dumps(TIED | {"model_type": "opt"}))
     target = tmp_path / "target"
     line = refuses(target, "import-checkpoint", source, target)
-    assert "'gpt2'" in line
+    assert "'opt'; this family is not supported" in line
+    assert "'gpt2'" in line  # in the list of those that are
 
 
 def test_commands_refuse_a_t5x_checkpoint_without_a_chunk(tmp_path):

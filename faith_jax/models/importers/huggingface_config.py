@@ -71,7 +71,7 @@ def read_config(
       CheckpointError: on another family or a value that T5 cannot have, naming the field.
     """
     family = fields.get("model_type")
-    if family not in _DEFAULTS:
+    if not isinstance(family, str) or family not in _DEFAULTS:
         known = sorted([*_DEFAULTS, *other_types])
         raise CheckpointError(
             f"{path}: field 'model_type': expected one of {known}, got {family!r}; this family is "

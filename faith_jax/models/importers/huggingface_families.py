@@ -106,7 +106,15 @@ def read_family_config(
       CheckpointError: on a value that is missing, wrong or not supported.
     """
     try:
-        return family.read_config(ConfigFields(fields, path))
+        config = family.read_config(ConfigFields(fields, path))
+        tokens = {"pad_token_id": config.pad_id, "decoder_start_token_id": config.decoder_start_id}
+        for name, token in tokens.items():
+            if token >= config.vocab_size:
+                raise CheckpointError(
+                    f"{path}: field {name!r}: expected a token of the vocabulary of "
+                    f"{config.vocab_size}, got {token}."
+                )
+        return config
     except ConfigError as error:
         detail = str(error).replace("TransformerConfig.", "")
         raise CheckpointError(

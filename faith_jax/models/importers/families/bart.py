@@ -61,7 +61,7 @@ def read_config(fields: ConfigFields) -> TransformerConfig:
         mlp_bias=True,
         attention_scale=head_dim**-0.5,
         knowledge_attention=fields.flag("knowledge_attention", False),
-        pad_id=fields.token("pad_token_id", 1),
+        pad_id=fields.padding("pad_token_id", 1),
         eos_ids=fields.tokens("eos_token_id", 2),
         decoder_start_id=fields.whole("decoder_start_token_id", default=2),
     )

@@ -32,6 +32,12 @@ def read_config(fields: ConfigFields) -> TransformerConfig:
         fields.require(name, common["emb_dim"], common["emb_dim"])
     positions = fields.whole("max_position_embeddings", default=512)
     distance = fields.whole("max_relative_positions", default=-1)
+    buckets = fields.whole("position_buckets", default=-1)
+    if buckets < 4 or buckets % 2:
+        raise CheckpointError(
+            f"{fields.path}: field 'position_buckets': expected an even number from 4 on, got "
+            f"{buckets}; unbucketed distances are not supported."
+        )
     head = fields.fields.get("cls_dropout")
     return TransformerConfig(
         vocab_size=fields.whole("vocab_size", default=128100),
@@ -41,7 +47,7 @@ def read_config(fields: ConfigFields) -> TransformerConfig:
         layer_norm_epsilon=fields.number("layer_norm_eps", default=1e-7),
         positions="disentangled",
         max_positions=positions,
-        relative_attention_num_buckets=fields.whole("position_buckets", default=-1),
+        relative_attention_num_buckets=buckets,
         relative_attention_max_distance=distance if distance >= 1 else positions,
         num_token_types=fields.whole("type_vocab_size", default=0),
         attention_scale=(3 * common["head_dim"]) ** -0.5,

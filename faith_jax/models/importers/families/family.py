@@ -171,6 +171,13 @@ class ConfigFields:
             raise self._fail(name, "a number")
         return float(value)
 
+    def positive(self, *names: str, default: float) -> float:
+        """Returns a number above 0."""
+        name, value = self._value(names, default)
+        if self.number(name, default=default) <= 0:
+            raise self._fail(name, "a positive number")
+        return float(value)
+
     def flag(self, name: str, default: bool) -> bool:
         """Returns true or false."""
         value = self._value([name], default)[1]
@@ -181,7 +188,7 @@ class ConfigFields:
     def activation(self, *names: str, default: str) -> str:
         """Returns our name of an activation."""
         name, value = self._value(names, default)
-        if value not in ACTIVATIONS:
+        if not isinstance(value, str) or value not in ACTIVATIONS:
             raise self._fail(name, f"one of {sorted(ACTIVATIONS)}")
         return ACTIVATIONS[value]
 
@@ -209,6 +216,13 @@ class ConfigFields:
     def token(self, name: str, default: int | None) -> int:
         """Returns a token id, -1 where the model has none."""
         return (*self.tokens(name, default), -1)[0]
+
+    def padding(self, name: str, default: int) -> int:
+        """Returns the padding token of a model that cannot be without."""
+        token = self.token(name, default)
+        if token < 0:
+            raise self._fail(name, "a token id")
+        return token
 
     def distinct_pad(self) -> int:
         """Returns the padding token of a decoder-only model, -1 where it is an end token too.

@@ -109,10 +109,15 @@ def _read_gemma2(fields: ConfigFields) -> TransformerConfig:
     layers = range(config.num_decoder_layers)
     if types is None:
         types = ["full_attention" if i % 2 else "sliding_attention" for i in layers]
-    if not isinstance(types, list) or len(types) != len(layers):
+    kinds = ("sliding_attention", "full_attention")
+    if (
+        not isinstance(types, list)
+        or len(types) != len(layers)
+        or not all(kind in kinds for kind in types)
+    ):
         raise CheckpointError(
-            f"{fields.path}: field 'layer_types': expected one for each of the {len(layers)} "
-            f"layers, got {types!r}."
+            f"{fields.path}: field 'layer_types': expected one of {list(kinds)} for each of the "
+            f"{len(layers)} layers, got {types!r}."
         )
     caps = {
         ours: fields.number(theirs, default=default) if theirs in fields.fields else default
@@ -125,7 +130,7 @@ def _read_gemma2(fields: ConfigFields) -> TransformerConfig:
     return config.replace(
         **caps,
         norm_position="sandwich",
-        attention_scale=fields.number("query_pre_attn_scalar", default=256) ** -0.5,
+        attention_scale=fields.positive("query_pre_attn_scalar", default=256) ** -0.5,
         sliding_window=fields.whole("sliding_window", default=4096),
         sliding_window_layers=tuple(i for i in layers if types[i] == "sliding_attention"),
     )

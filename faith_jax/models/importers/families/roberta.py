@@ -81,7 +81,7 @@ def read_config(fields: ConfigFields) -> TransformerConfig:
     """See `Family`."""
     fields.require("position_embedding_type", "absolute", "absolute")
     fields.require("is_decoder", False, False)
-    pad = fields.token("pad_token_id", 1)
+    pad = fields.padding("pad_token_id", 1)
     common = bert_like(fields)
     head = fields.fields.get("classifier_dropout")
     rows = fields.whole("max_position_embeddings", default=512)
