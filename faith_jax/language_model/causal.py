@@ -156,12 +156,14 @@ class CausalLanguageModel(BaseModel):
         if input_lengths is None:
             lengths = causal.input_lengths(tokens, self.pad_id)
         else:
-            lengths = np.asarray(input_lengths, np.int32)
-            if lengths.shape != tokens.shape[:1] or (lengths > tokens.shape[1]).any():
+            lengths = np.asarray(input_lengths)
+            whole = lengths.dtype.kind in "iu"
+            if not whole or lengths.shape != tokens.shape[:1] or (lengths > tokens.shape[1]).any():
                 raise InputError(
-                    f"input_lengths: expected [batch] = {tokens.shape[:1]} numbers of at most "
-                    f"{tokens.shape[1]}, got {lengths.shape}."
+                    f"input_lengths: expected [batch] = {tokens.shape[:1]} whole numbers of at "
+                    f"most {tokens.shape[1]}, got {lengths.dtype} {lengths.shape}."
                 )
+            lengths = lengths.astype(np.int32)
         if (lengths < 1).any():
             row = int(np.argmax(lengths < 1))
             raise InputError(f"input_tokens: row {row} has no tokens; begin it with at least one.")
