@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faith_jax.models.layers import (
+    ACTIVATION_FUNCTIONS,
     Embedding,
     FeedForward,
+    LayerNorm,
     Projection,
     RMSNorm,
     project,
@@ -141,6 +143,55 @@ def test_norm_of_bfloat16_is_computed_in_float32():
     np.testing.assert_array_equal(found.astype(np.float32), np.ones(2000))
 
 
+def test_norm_with_an_offset_adds_it_to_the_scale():
+    """Gemma stores scales less 1."""
+    found = RMSNorm(offset=1.0).apply(
+        {"params": {"scale": np.array([0.0, 9.0])}}, jnp.array([3.0, 4.0])
+    )
+    root_mean_square = math.sqrt((9 + 16) / 2)
+    np.testing.assert_allclose(found, [3 / root_mean_square, 40 / root_mean_square], rtol=1e-6)
+
+
+def test_layer_norm_by_hand():
+    params = {"scale": np.array([1.0, 2.0, -1.0]), "bias": np.array([0.0, 10.0, 0.5])}
+    found = LayerNorm(epsilon=0.25).apply({"params": params}, jnp.array([1.0, 2.0, 6.0]))
+    # Mean 3, variance (4 + 1 + 9) / 3.
+    unit = np.array([-2.0, -1.0, 3.0]) / math.sqrt(14 / 3 + 0.25)
+    np.testing.assert_allclose(found, unit * params["scale"] + params["bias"], rtol=1e-6)
+
+
+def test_layer_norm_of_large_and_bfloat16_inputs():
+    params = {"params": {"scale": np.ones(2), "bias": np.zeros(2)}}
+    # E[x²] - E[x]² would lose the variance to rounding.
+    found = LayerNorm(epsilon=1e-12).apply(params, jnp.array([10_000.0, 10_002.0]))
+    np.testing.assert_allclose(found, [-1, 1], rtol=1e-4)
+    half = LayerNorm(dtype="bfloat16").apply(params, jnp.array([1.0, 3.0], jnp.bfloat16))
+    assert half.dtype == jnp.bfloat16
+
+
+def test_activations_by_hand():
+    x = 0.7
+    expected = {
+        "gelu": gelu(x),
+        "gelu_exact": 0.5 * x * (1 + math.erf(x / math.sqrt(2))),
+        "relu": x,
+        "silu": x / (1 + math.exp(-x)),
+        "tanh": math.tanh(x),
+        "linear": x,
+    }
+    assert expected.keys() == ACTIVATION_FUNCTIONS.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(ACTIVATION_FUNCTIONS[name](jnp.float32(x)), value, rtol=1e-5)
+    assert ACTIVATION_FUNCTIONS["relu"](jnp.float32(-1.0)) == 0
+
+
+def test_projection_adds_its_bias():
+    params = {"kernel": np.array([[1.0, 2.0]]), "bias": np.array([10.0, 20.0])}
+    module = Projection(2, ("embed", "mlp"), use_bias=True)
+    found = module.apply({"params": params}, jnp.array([[3.0], [0.0]]))
+    np.testing.assert_array_equal(found, [[13.0, 26.0], [10.0, 20.0]])
+
+
 def test_projection_has_no_bias():
     kernel = np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
     found = Projection(3, ("embed", "mlp")).apply(
@@ -209,3 +260,25 @@ def test_feed_forward_drops_inner_units_for_the_whole_length():
     kept = found[0, :, 0] / 2  # each kept unit counts 1 / (1 - 0.5)
     assert np.all(kept == kept[0])
     assert 16 < kept[0] < 48
+
+
+def test_feed_forward_with_biases_by_hand():
+    module = FeedForward(2, ("relu",), ("wi",), use_bias=True)
+    params = {
+        "wi": {"kernel": np.array([[2.0, -3.0]]), "bias": np.array([1.0, 4.0])},
+        "wo": {"kernel": np.array([[5.0], [7.0]]), "bias": np.array([0.5])},
+    }
+    found = module.apply({"params": params}, jnp.ones((1, 1, 1)), deterministic=True)
+    np.testing.assert_allclose(found[0, 0], [3.0 * 5.0 + 1.0 * 7.0 + 0.5], rtol=1e-6)
+
+
+def test_dropout_of_single_positions_where_it_is_not_broadcast():
+    module = FeedForward(64, ("linear",), ("wi",), dropout_rate=0.5, broadcast_dropout=False)
+    params = {"wi": {"kernel": np.ones((1, 64))}, "wo": {"kernel": np.ones((64, 1))}}
+    found = module.apply(
+        {"params": params},
+        jnp.ones((1, 8, 1)),
+        deterministic=False,
+        rngs={"dropout": jax.random.key(0)},
+    )
+    assert len(np.unique(found)) > 3

@@ -1,0 +1,99 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faith_jax.errors import ConfigError
+from faith_jax.models.disentangled import DisentangledAttention, relative_rows, skew
+from faith_jax.models.positions import log_bucket_positions
+from tests.models import families
+
+CONFIG = families.DEBERTA
+
+
+# Few examples: each length is a compilation.
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 2), st.integers(0, 100))
+def test_skew_is_a_gather_by_distance(length, heads, seed):
+    products = np.random.default_rng(seed).normal(size=(2, heads, length, 2 * length - 1))
+    found = np.asarray(skew(jnp.asarray(products, jnp.float32)))
+    assert found.shape == (2, heads, length, length)
+    for i in range(length):
+        for j in range(length):
+            column = length - 1 - (i - j)
+            np.testing.assert_array_equal(
+                found[:, :, i, j], products[:, :, i, column].astype(np.float32)
+            )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 40), st.integers(2, 10), st.integers(1, 50))
+def test_relative_rows_are_the_buckets_of_each_distance(length, half, beyond):
+    buckets, max_distance = 2 * half, half + 1 + beyond
+    rows = relative_rows(length, buckets, max_distance)
+    positions = log_bucket_positions(length, buckets, max_distance)
+    assert rows.shape == (2 * length - 1,)
+    for i in range(length):
+        for j in range(length):
+            expected = min(max(positions[i, j] + buckets, 0), 2 * buckets - 1)
+            assert rows[length - 1 - (i - j)] == expected
+
+
+def double_loop(x, relative, mask, kernels):
+    """Equation 4 of the paper without its position-to-position term, pair by pair."""
+    heads, width = CONFIG.num_heads, CONFIG.head_dim
+    buckets, distance = (
+        CONFIG.relative_attention_num_buckets,
+        CONFIG.relative_attention_max_distance,
+    )
+
+    def projected(name, inputs):
+        out = inputs @ kernels[name]["kernel"] + kernels[name]["bias"]
+        return out.reshape(*out.shape[:-1], heads, width)
+
+    query, key, value = (projected(name, x) for name in ("query", "key", "value"))
+    position_query, position_key = projected("query", relative), projected("key", relative)
+    length = x.shape[0]
+    bucketed = log_bucket_positions(length, buckets, distance)
+    result = np.zeros((length, heads, width))
+    for head in range(heads):
+        for i in range(length):
+            logits = np.full(length, -1e10)
+            for j in range(length):
+                row = np.clip(bucketed[i, j] + buckets, 0, 2 * buckets - 1)
+                content = query[i, head] @ key[j, head]
+                to_position = query[i, head] @ position_key[row, head]
+                # From the key's side the distance is j - i.
+                back = np.clip(buckets - bucketed[j, i], 0, 2 * buckets - 1)
+                from_position = key[j, head] @ position_query[back, head]
+                if mask[i, j]:
+                    logits[j] = (content + to_position + from_position) / np.sqrt(3 * width)
+            weights = np.exp(logits - logits.max())
+            result[i, head] = weights / weights.sum() @ value[:, head]
+    return result.reshape(length, -1) @ kernels["out"]["kernel"] + kernels["out"]["bias"]
+
+
+@pytest.mark.parametrize("length", [1, 5, 17])
+def test_attention_equals_a_double_loop(length):
+    rng = np.random.default_rng(length)
+    module = DisentangledAttention(CONFIG)
+    x = rng.normal(size=(1, length, 8)).astype(np.float32)
+    rows = 2 * CONFIG.relative_attention_num_buckets
+    relative = rng.normal(size=(rows, 8)).astype(np.float32)
+    mask = np.tri(length, dtype=bool) | (rng.random((length, length)) < 0.5)
+    shapes = jax.eval_shape(
+        lambda: module.init(jax.random.key(0), x, relative, mask=None, deterministic=True)
+    )["params"]
+    params = jax.tree.map(lambda s: rng.normal(size=s.shape).astype(np.float32) * 0.5, shapes)
+    found = jax.jit(
+        lambda p: module.apply({"params": p}, x, relative, mask=mask, deterministic=True)
+    )(params)
+    expected = double_loop(x[0], relative, mask, params)
+    np.testing.assert_allclose(found[0], expected, atol=2e-4, rtol=1e-4)
+
+
+def test_a_decoder_has_no_disentangled_attention():
+    with pytest.raises(ConfigError, match="another scheme beside a decoder"):
+        CONFIG.replace(num_decoder_layers=1)
