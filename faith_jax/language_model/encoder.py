@@ -52,10 +52,11 @@ class EncoderModel(BaseModel):
         return np.asarray(_classify(self.module, self.params, self._padded(tokens)))
 
     def hidden_states(self, input_tokens: Any) -> np.ndarray:
-        """Returns the last hidden states, float32 [batch, length, embed]; arguments as above."""
+        """Returns the tokens' last hidden states, float32 [batch, length, embed]."""
         tokens = self._checked(input_tokens)
         hidden = _encode(self.module, self.params, self._padded(tokens))
-        return np.asarray(hidden[:, : tokens.shape[1]])
+        prompt = self.config.encoder_prompt_length
+        return np.asarray(hidden[:, prompt : prompt + tokens.shape[1]])
 
     def _checked(self, input_tokens: Any) -> np.ndarray:
         tokens = self._tokens("input_tokens", input_tokens)

@@ -175,13 +175,16 @@ class Transformer(nn.Module):
     def classify(self, input_tokens: Array, enable_dropout: bool = True) -> Array:
         """Returns the float32 logits [batch, classes] of inputs int [batch, length].
 
+        The head reads the state of the first token, which stands behind a soft prompt.
+
         Raises:
           ConfigError: in a model without a classification head.
         """
         if not self.config.label_names:
             raise ConfigError("This model has no classification head: its config has no labels.")
         hidden = self.encode(input_tokens, None, enable_dropout)
-        return self.classifier(hidden, deterministic=not enable_dropout)
+        prompt = self.config.encoder_prompt_length
+        return self.classifier(hidden[:, prompt:], deterministic=not enable_dropout)
 
     def decode(
         self,

@@ -1,0 +1,168 @@
+"""Soft prompts, scanned layers and rematerialisation, in every family."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.models import families, tiny
+
+FAMILIES = families.FAMILIES
+PROMPT = np.array([11, 40, 23])
+LENGTHS = (7, 3, 5)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation(quick_compilation):
+    return
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def computed(module, params, tokens, decoder_tokens):
+    """Returns logits, or an encoder's hidden states; [batch, prompt + length, …] if of `tokens`."""
+    variables = {"params": params}
+    call = functools.partial(module.apply, variables)
+    config, encoded, inputs = module.config, None, None
+    if not config.is_decoder_only:
+        inputs = (tokens, tokens[:, :4]) if config.knowledge_attention else tokens
+        encoded = call(inputs, None, False, method="encode")
+        if config.is_encoder_only:
+            return encoded
+    hidden = call(encoded, inputs, decoder_tokens, enable_dropout=False, method="decode_hidden")
+    return call(hidden, method="logits")
+
+
+def tokens_of(config, seed=0):
+    """Returns encoder tokens [3, 7], padded, and decoder tokens [3, 7]."""
+    tokens = tiny.rows(*LENGTHS, seed=seed)
+    encoder = np.where(tokens == 0, config.pad_id, tokens)
+    return encoder, tiny.rows(7, 7, 7, seed=seed + 1)
+
+
+def behind(tokens):
+    """Returns tokens with the prompt's tokens in front."""
+    return np.concatenate([np.broadcast_to(PROMPT, (len(tokens), 3)), tokens], axis=1)
+
+
+def with_prompt(params, name):
+    """Returns parameters with a prompt that is the embeddings of the prompt's tokens."""
+    return dict(params) | {name: {"embedding": params["token_embedder"]["embedding"][PROMPT]}}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_prompt_of_embeddings_is_those_tokens_in_front(name):
+    config = FAMILIES[name]
+    module, params = tiny.model_and_params(config)
+    encoder, decoder = tokens_of(config)
+    if config.is_decoder_only:
+        prompt = "decoder_prompt"
+        expected = computed(module, params, encoder, behind(decoder))[:, 3:]
+    elif name == "doha":
+        prompt = "encoder_prompt"
+        expected = doha_behind_a_prompt(module, params, encoder, decoder)
+    else:
+        prompt = "encoder_prompt"
+        expected = computed(module, params, behind(encoder), decoder)
+    prompted = type(module)(config.replace(**{f"{prompt}_length": 3}))
+    found = computed(prompted, with_prompt(params, prompt), encoder, decoder)
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+    plain = computed(module, params, encoder, decoder)
+    assert found.shape[0] == 3
+    assert np.abs(found[:, 0] - plain[:, 0]).max() > 1e-3  # the prompt matters
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def doha_behind_a_prompt(module, params, encoder, decoder):
+    """Each of the two inputs has the prompt in front."""
+    call = functools.partial(module.apply, {"params": params})
+    prompt = jnp.broadcast_to(PROMPT, (len(encoder), 3))
+    pair = tuple(jnp.concatenate([prompt, x], axis=1) for x in (encoder, encoder[:, :4]))
+    encoded = call(pair, None, False, method="encode")
+    hidden = call(encoded, pair, decoder, enable_dropout=False, method="decode_hidden")
+    return call(hidden, method="logits")
+
+
+@pytest.mark.parametrize("name", ["bart", "doha"])
+def test_a_decoder_prompt_stands_in_front_of_the_start(name):
+    config = FAMILIES[name]
+    module, params = tiny.model_and_params(config)
+    encoder, decoder = tokens_of(config)
+    prompted = type(module)(config.replace(decoder_prompt_length=3))
+    found = computed(prompted, with_prompt(params, "decoder_prompt"), encoder, decoder)
+    expected = computed(module, params, encoder, behind(decoder))[:, 3:]
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", families.ENCODERS)
+def test_the_head_reads_the_first_token_behind_a_prompt(name):
+    config = FAMILIES[name]
+    module, params = tiny.model_and_params(config)
+    encoder, _ = tokens_of(config)
+    prompted = type(module)(config.replace(encoder_prompt_length=3))
+    found = tiny.apply(
+        prompted,
+        with_prompt(params, "encoder_prompt"),
+        encoder,
+        enable_dropout=False,
+        method="classify",
+    )
+    hidden = computed(module, params, behind(encoder), encoder)
+
+    def head(module, hidden):
+        return module.classifier(hidden, deterministic=True)
+
+    expected = module.apply({"params": params}, hidden[:, 3:], method=head)
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_scanned_and_rematerialised_layers_compute_the_same(name):
+    config = FAMILIES[name]
+    module, params = tiny.model_and_params(config)
+    encoder, decoder = tokens_of(config)
+    expected = computed(module, params, encoder, decoder)
+    scanned = type(module)(config.replace(scan_layers=True, remat_policy="full"))
+    found = computed(scanned, tiny.stack_layers(params), encoder, decoder)
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+def test_windows_of_a_scan_are_those_of_their_own_layers():
+    """A window in layer 1 only: the scan must not give it to the others."""
+    config = families.GEMMA2.replace(sliding_window=2, sliding_window_layers=(1,))
+    module, params = tiny.model_and_params(config)
+    encoder, decoder = tokens_of(config)
+    scanned = type(module)(config.replace(scan_layers=True))
+    found = computed(scanned, tiny.stack_layers(params), encoder, decoder)
+    np.testing.assert_allclose(found, computed(module, params, encoder, decoder), atol=2e-5)
+    other = type(module)(config.replace(scan_layers=True, sliding_window_layers=(0,)))
+    moved = computed(other, tiny.stack_layers(params), encoder, decoder)
+    assert np.abs(moved - found).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "bloom"])
+def test_packed_sequences_do_not_see_each_other(name):
+    """Two sequences in one row, told apart by their segments, equal two rows."""
+    config = FAMILIES[name]
+    module, params = tiny.model_and_params(config)
+    first, second = tiny.rows(5, seed=1), tiny.rows(4, seed=2)
+    packed = np.concatenate([first, second], axis=1)
+    segments = np.array([[1] * 5 + [2] * 4])
+    hidden = tiny.apply(
+        module,
+        params,
+        None,
+        None,
+        packed,
+        packed,
+        None,
+        segments,
+        enable_dropout=False,
+        method="decode_hidden",
+    )
+    for tokens, part in ((first, hidden[:, :5]), (second, hidden[:, 5:])):
+        alone = tiny.apply(
+            module, params, None, None, tokens, enable_dropout=False, method="decode_hidden"
+        )
+        np.testing.assert_allclose(part, alone, atol=2e-5)
