@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from faith_jax.errors import ConfigError, InputError
+from faith_jax.models.config import TransformerConfig
+from faith_jax.runs.model_inputs import InputLayout, converted
 
 TOO_LONG = "faith_jax: target too long: "
 
@@ -75,17 +77,23 @@ class DatasetConfig:
         return task
 
 
-def training_batches(config: DatasetConfig, start_step: int = 0) -> Iterator[dict[str, np.ndarray]]:
+def training_batches(
+    config: DatasetConfig, start_step: int = 0, model: TransformerConfig | None = None
+) -> Iterator[dict[str, np.ndarray]]:
     """Yields global batches without end, from the batch that step `start_step` takes.
 
     The order is a function of the config alone, so that a resumed run sees the batches that it
     would have seen; those before `start_step` are read and passed over.
 
+    Args:
+      config: the split.
+      start_step: how many batches are passed over.
+      model: whose inputs they are; None = of a T5.
+
     Raises:
       InputError: on a target longer than its limit, or a split without examples.
     """
-    dataset = _examples(config, num_epochs=None)
-    dataset = _converter(config)(dataset, dict(config.task_feature_lengths))
+    dataset = _features(config, model, num_epochs=None)
     dataset = dataset.batch(config.batch_size, drop_remainder=True).skip(start_step).prefetch(4)
     found = False
     for batch in _readable(dataset, config):
@@ -95,10 +103,11 @@ def training_batches(config: DatasetConfig, start_step: int = 0) -> Iterator[dic
         raise InputError(f"{_name(config)} has no examples.")
 
 
-def evaluation_batches(config: DatasetConfig) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the split once, in order; the last batch is filled up with rows of padding."""
-    dataset = _examples(dataclasses.replace(config, shuffle=False), num_epochs=1)
-    dataset = _converter(config)(dataset, dict(config.task_feature_lengths))
+def evaluation_batches(
+    config: DatasetConfig, model: TransformerConfig | None = None
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the split once, in order; the last batch is filled up with rows of no weight."""
+    dataset = _features(dataclasses.replace(config, shuffle=False), model, num_epochs=1)
     for batch in _readable(dataset.batch(config.batch_size), config):
         yield {k: fill_rows(v, config.batch_size) for k, v in _model_features(batch).items()}
 
@@ -141,13 +150,35 @@ def _name(config: DatasetConfig) -> str:
     return f"{config.mixture_or_task_name}, split {config.split!r}"
 
 
-def _converter(config: DatasetConfig) -> Any:
-    import seqio
+def _features(
+    config: DatasetConfig, model: TransformerConfig | None, num_epochs: int | None
+) -> Any:
+    """Returns the features of a model's batches, not yet batched."""
+    task, limits = config.task(), config.task_feature_lengths
+    vocabulary = task.output_features["targets"].vocabulary
+    layout = None if model is None else InputLayout.of(model, vocabulary)
+    if layout is None or layout.is_t5s:
+        import seqio
 
-    return seqio.EncDecFeatureConverter(pack=config.pack)
+        dataset = _examples(config, dict(limits), num_epochs)
+        return seqio.EncDecFeatureConverter(pack=config.pack)(dataset, dict(limits))
+    if config.pack:
+        raise ConfigError("PACK = True: only T5's examples can be packed; set PACK = False.")
+    layout.check_positions(limits["inputs"], limits["targets"])
+    is_decoder_only, prefix = layout.config.is_decoder_only, len(layout.prefix)
+    rooms = {"inputs": limits["inputs"] - prefix, "targets": limits["targets"]}
+    if not is_decoder_only:
+        rooms["targets"] -= prefix
+    dataset = _examples(config, rooms, num_epochs, keep_end=not is_decoder_only)
+    return converted(dataset, layout, limits["inputs"], limits["targets"])
 
 
-def _examples(config: DatasetConfig, num_epochs: int | None) -> Any:
+def _examples(
+    config: DatasetConfig,
+    limits: Mapping[str, int],
+    num_epochs: int | None,
+    keep_end: bool = True,
+) -> Any:
     """Returns the tokenised examples, inputs cut to their limit, targets checked against theirs."""
     import tensorflow as tf
 
@@ -160,7 +191,6 @@ def _examples(config: DatasetConfig, num_epochs: int | None) -> Any:
         use_cached=config.use_cached,
         num_epochs=num_epochs,
     )
-    limits = config.task_feature_lengths
 
     def fit(example):
         length = tf.shape(example["targets"])[0]
@@ -169,8 +199,10 @@ def _examples(config: DatasetConfig, num_epochs: int | None) -> Any:
         )
         check = tf.debugging.Assert(length <= limits["targets"], [message])
         inputs, eos = example["inputs"], task.output_features["inputs"].add_eos
+        if eos and not keep_end:
+            inputs = inputs[:-1]
         cut = inputs[: limits["inputs"]]
-        if eos:
+        if eos and keep_end:
             # The end token survives the cut.
             cut = tf.cond(
                 tf.shape(inputs)[0] > limits["inputs"],
@@ -212,7 +244,14 @@ def _model_features(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
         "encoder_input_tokens",
         "decoder_input_tokens",
         "decoder_target_tokens",
+        "decoder_loss_weights",
         "encoder_segment_ids",
         "decoder_segment_ids",
     )
-    return {n: np.asarray(batch[n], np.int32) for n in names if n in batch}
+    # SeqIO's weights say no more than its padding.
+    is_ours = batch.get("decoder_loss_weights", np.zeros(0)).dtype == np.int32
+    return {
+        n: np.asarray(batch[n], np.int32)
+        for n in names
+        if n in batch and (is_ours or n != "decoder_loss_weights")
+    }

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.decoding.encoder_decoder import generate, row_keys
 from faith_jax.errors import ConfigError
 from faith_jax.language_model.base import bucket_length
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs.datasets import DatasetConfig
+from faith_jax.runs.model_inputs import InputLayout
 from faith_jax.training.metrics import Progress
 from faith_jax.training.partitioning import Partitioner
 from faith_jax.types import PyTree
@@ -32,13 +33,12 @@ class BatchDecoder:
     Args:
       module: the model.
       partitioner: the mesh.
-      decoding: how tokens are picked: one response a row, and without PMI-Decode, whose inputs
-        without the document rows do not have.
+      decoding: how tokens are picked: one response a row.
       batch_size: rows of a batch.
       seed: of the sampling; row number i has the same randomness in any batch.
 
     Raises:
-      ConfigError: on a decoding of several responses or by PMI-Decode.
+      ConfigError: on a decoding of several responses.
     """
 
     def __init__(
@@ -54,16 +54,18 @@ class BatchDecoder:
                 f"decoding: num_return = {decoding.num_return}; expected 1: a run writes one "
                 "response for each row."
             )
-        if decoding.pmi is not None:
-            raise ConfigError(
-                f"decoding: pmi = {decoding.pmi!r}; expected None: rows have no inputs without "
-                "the document."
-            )
         self._partitioner, self._batch_size = partitioner, batch_size
-        self._seed = seed
+        self._config, self._uses_pmi = module.config, decoding.pmi is not None
+        is_causal = module.config.is_decoder_only
 
-        def decode(params, tokens, rows):
-            return generate(module, params, tokens, row_keys(seed, rows), decoding)
+        def decode(params, *arrays):
+            *inputs, rows = arrays
+            # A decoder-only model's inputs come with their lengths.
+            inputs = inputs if is_causal else inputs[::2]
+            family: Any = causal if is_causal else encoder_decoder
+            generate = family.generate_pmi if self._uses_pmi else family.generate
+            keys = encoder_decoder.row_keys(seed, rows)
+            return generate(module, params, *inputs, keys, decoding)
 
         self._decode = partitioner.jit(decode, out_shardings=partitioner.replicated)
 
@@ -73,25 +75,59 @@ class BatchDecoder:
         return self._decode.num_compilations
 
     def __call__(
-        self, params: PyTree, inputs: Sequence[Any], first_row: int = 0
+        self,
+        params: PyTree,
+        inputs: Sequence[Any],
+        first_row: int = 0,
+        inputs_without_document: Sequence[Any] | None = None,
     ) -> list[DecodedRow]:
-        """Decodes rows numbered from `first_row`; each input ends with its end token."""
+        """Decodes rows.
+
+        Args:
+          params: of the model.
+          inputs: token ids of each row, special ones included.
+          first_row: the number of the first.
+          inputs_without_document: the same of PMI-Decode's other branch.
+
+        Raises:
+          ConfigError: on PMI-Decode without the latter.
+        """
+        if self._uses_pmi and inputs_without_document is None:
+            raise ConfigError(
+                "decoding: pmi is set, but rows have no inputs without the document; expected "
+                "pmi = None here."
+            )
+        branches = [inputs]
+        if self._uses_pmi and inputs_without_document is not None:
+            branches.append(inputs_without_document)
         decoded: list[DecodedRow] = []
         for start in range(0, len(inputs), self._batch_size):
-            piece = inputs[start : start + self._batch_size]
-            length = bucket_length(max(len(row) for row in piece))
-            tokens = np.zeros((self._batch_size, length), np.int32)
-            for i, row in enumerate(piece):
-                tokens[i, : len(row)] = row
-            rows = first_row + start + np.arange(self._batch_size)
-            batch = self._partitioner.put_batch({"tokens": tokens, "rows": rows})
-            result = self._decode(params, batch["tokens"], batch["rows"])
+            pieces = [rows[start : start + self._batch_size] for rows in branches]
+            arrays = {}
+            for number, piece in enumerate(pieces):
+                arrays[f"tokens_{number}"], arrays[f"lengths_{number}"] = self._padded(piece)
+            arrays["rows"] = first_row + start + np.arange(self._batch_size)
+            batch = self._partitioner.put_batch(arrays)
+            result = self._decode(params, *(batch[name] for name in arrays))
             found, lengths = np.asarray(result.tokens), np.asarray(result.length)
             log_probs = np.asarray(result.log_prob)
             decoded.extend(
-                DecodedRow(found[i, : lengths[i]], float(log_probs[i])) for i in range(len(piece))
+                DecodedRow(found[i, : lengths[i]], float(log_probs[i]))
+                for i in range(len(pieces[0]))
             )
         return decoded
+
+    def _padded(self, rows: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns int32 [batch, bucket] and lengths [batch]; rows that only fill up have one."""
+        length = bucket_length(max(len(row) for row in rows))
+        tokens = np.full((self._batch_size, length), self._config.pad_id, np.int32)
+        lengths = np.ones(self._batch_size, np.int32)
+        for i, row in enumerate(rows):
+            tokens[i, : len(row)] = row
+            lengths[i] = len(row)
+        if self._config.is_decoder_only:
+            tokens = np.maximum(tokens, 0)
+        return tokens, lengths
 
 
 class DecodedEvaluation:
@@ -113,7 +149,9 @@ class DecodedEvaluation:
     ):
         import seqio
 
-        dataset.task()  # its errors are better than SeqIO's
+        task = dataset.task()  # its errors are better than SeqIO's
+        self._limit = dataset.task_feature_lengths["inputs"]
+        self._layout = InputLayout.of(module.config, task.output_features["targets"].vocabulary)
         self._decoder = BatchDecoder(module, partitioner, decoding, dataset.batch_size)
         self._evaluator = seqio.Evaluator(
             mixture_or_task_name=dataset.mixture_or_task_name,
@@ -132,7 +170,7 @@ class DecodedEvaluation:
         """Returns the metrics; for a mixture each name starts with its task's."""
 
         def predict(dataset: Any) -> list[tuple[int, list[int]]]:
-            rows = [(int(i), strip(f["encoder_input_tokens"])) for i, f in _numpy(dataset)]
+            rows = [(int(i), self._inputs(f)) for i, f in _numpy(dataset)]
             progress = Progress("decoding", len(rows))
             decoded = self._decoder(params, [tokens for _, tokens in rows])
             progress.update(len(rows))
@@ -153,6 +191,14 @@ class DecodedEvaluation:
             for task, values in found.items()
             for name, value in values.items()
         }
+
+    def _inputs(self, features: Any) -> list[int]:
+        """Returns the model's input of an example in SeqIO's features for T5."""
+        tokens = strip(features["encoder_input_tokens"]).tolist()
+        if self._layout.is_t5s:
+            return tokens
+        ids = tokens[:-1] if tokens[-1:] == [self._layout.eos_id] else tokens
+        return self._layout.inputs(ids, self._limit)[0]
 
 
 def strip(tokens: np.ndarray) -> np.ndarray:

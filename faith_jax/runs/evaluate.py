@@ -84,7 +84,7 @@ def dataset_loss(
     tokens. They do not depend on the batch size or the mesh.
     """
     totals: dict[str, float] = {}
-    for batch in evaluation_batches(dataset):
+    for batch in evaluation_batches(dataset, trainer.module.config):
         sums = trainer.eval_step(params, frozen, trainer.partitioner.put_batch(batch))
         for name, value in sums.items():
             totals[name] = totals.get(name, 0.0) + float(value)

@@ -29,6 +29,7 @@ from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.decoded_evaluation import BatchDecoder
+from faith_jax.runs.model_inputs import InputLayout
 from faith_jax.training.metrics import Progress
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 
@@ -37,11 +38,20 @@ logger = logging.getLogger("faith_jax")
 
 @dataclasses.dataclass(frozen=True)
 class InputRow:
-    """One row to respond to: its id, the text the model sees, and the gold response if known."""
+    """One row to respond to.
+
+    Attributes:
+      id: unique.
+      inputs: the text that the model sees.
+      target: the gold response, "" where it is not known.
+      inputs_without_document: the text of PMI-Decode's other branch; None = `inputs` without its
+        knowledge (`templates.without_document`).
+    """
 
     id: str
     inputs: str
     target: str = ""
+    inputs_without_document: str | None = None
 
 
 def infer(
@@ -112,12 +122,17 @@ def infer(
         raise InputError(f"{source}: no rows to respond to.")
     module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
     setup.check_vocabulary(module.config, tokens.vocab_size)
-    decoder = BatchDecoder(module, partitioner, decoding or DecodingConfig(), batch_size, seed)
+    decoding = decoding or DecodingConfig()
+    decoder = BatchDecoder(module, partitioner, decoding, batch_size, seed)
+    layout = InputLayout.of(module.config, tokens)
+    layout.check_positions(max_input_length, decoding.max_length)
+    if decoding.pmi is not None:
+        rows = [_with_other_branch(row) for row in rows]
     fingerprint = _fingerprint(
         rows, str(checkpoint_path), decoding, max_input_length, seed, batch_size, module.config
     )
     partial = _partial_folder(output, fingerprint)
-    _generate(partial, rows, decoder, params, tokens, max_input_length, batch_size)
+    _generate(partial, rows, decoder, params, tokens, layout, max_input_length, batch_size)
     logger.info("%d shapes compiled", decoder.num_compilations)
     if jax.process_index() == 0:
         _finish(partial, output, formats, source, split)
@@ -134,7 +149,8 @@ def read_input_file(
     """Reads rows of a JSONL file.
 
     A row has `id` (optional; default: its line number) and either `inputs`, the text that the
-    model sees, or `query`, with `pro_arguments` and `con_arguments` (lists) or without: then they
+    model sees (for PMI-Decode also `inputs_without_document`, if it has another form than our
+    tasks'), or `query`, with `pro_arguments` and `con_arguments` (lists) or without: then they
     are retrieved from the knowledge. `response` is kept as the target.
 
     Raises:
@@ -151,7 +167,12 @@ def read_input_file(
         seen.add(identifier)
         target = row.get("response", "")
         if "inputs" in row:
-            yield InputRow(identifier, _text(where, "inputs", row["inputs"]), str(target))
+            other = row.get("inputs_without_document")
+            if other is not None and not isinstance(other, str):
+                raise InputError(
+                    f"{where}: field 'inputs_without_document': expected a text, got {other!r}."
+                )
+            yield InputRow(identifier, _text(where, "inputs", row["inputs"]), str(target), other)
             continue
         if "query" not in row:
             raise InputError(f"{where}: expected a field 'query' or 'inputs', got {list(row)}.")
@@ -168,6 +189,24 @@ def read_input_file(
             pro_chosen, con_chosen = npov.choose_arguments(topic, arguments_per_side, seed)
             pro, con = [a.text for a in pro_chosen], [a.text for a in con_chosen]
         yield InputRow(identifier, templates.npov_generate_inputs(query, pro, con), str(target))
+
+
+def _with_other_branch(row: InputRow) -> InputRow:
+    """Returns the row with PMI-Decode's input without the document.
+
+    Raises:
+      InputError: where it is not given, and the input has no knowledge in a form that we know.
+    """
+    if row.inputs_without_document is not None:
+        return row
+    try:
+        other = templates.without_document(row.inputs)
+    except ValueError as error:
+        raise InputError(
+            f"Row {row.id}: PMI-Decode needs the input without its document, but {error}; give "
+            "'inputs_without_document'."
+        ) from None
+    return dataclasses.replace(row, inputs_without_document=other)
 
 
 def _knowledge_folder(knowledge: str, samples: Any) -> pathlib.Path:
@@ -241,9 +280,14 @@ def _generate(
     decoder: BatchDecoder,
     params: Any,
     vocabulary: Any,
+    layout: InputLayout,
     max_input_length: int,
     batch_size: int,
 ) -> None:
+    def tokens_of(texts: Sequence[str | None]) -> list[tuple[list[int], int]]:
+        encoded = (vocabulary.encode(text or "") for text in texts)
+        return [layout.inputs(list(ids), max_input_length) for ids in encoded]
+
     path = partial / "predictions.jsonl"
     # Whole batches only, so that every batch holds the rows it would in an unbroken run.
     done = len(complete_rows(path)) if jax.process_count() == 1 else 0
@@ -254,9 +298,9 @@ def _generate(
     progress = Progress("row", len(rows), done)
     for start in range(done, len(rows), batch_size):
         piece = rows[start : start + batch_size]
-        encoded = [list(vocabulary.encode(row.inputs)) for row in piece]
-        kept = [tokens[: max_input_length - 1] + [vocabulary.eos_id] for tokens in encoded]
-        decoded = decoder(params, kept, start)
+        inputs = tokens_of([row.inputs for row in piece])
+        others = tokens_of([row.inputs_without_document for row in piece])
+        decoded = decoder(params, [ids for ids, _ in inputs], start, [ids for ids, _ in others])
         if jax.process_index() == 0:
             append_rows(
                 path,
@@ -269,10 +313,10 @@ def _generate(
                         ),
                         "log_prob": found.log_prob,
                         "num_tokens": len(found.tokens),
-                        "inputs_cut_tokens": max(0, len(tokens) + 1 - max_input_length),
+                        "inputs_cut_tokens": cut,
                         "target": row.target,
                     }
-                    for row, tokens, found in zip(piece, encoded, decoded, strict=True)
+                    for row, (_, cut), found in zip(piece, inputs, decoded, strict=True)
                 ],
             )
         progress.update(start + len(piece), force=start + len(piece) == len(rows))

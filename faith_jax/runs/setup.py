@@ -37,7 +37,13 @@ def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
       path: any checkpoint that `faith_jax.load_model` opens.
       **changes: fields of `TransformerConfig` that differ, such as `encoder_prompt_length`.
     """
-    return Transformer(open_checkpoint(path).config.replace(**changes))
+    config = open_checkpoint(path).config
+    if config.is_decoder_only and changes.get("encoder_prompt_length"):
+        # Without an encoder, the prompt stands in front of the one sequence there is.
+        changes["decoder_prompt_length"] = changes.pop("encoder_prompt_length")
+    if (rate := changes.pop("dropout_rate", None)) is not None:
+        config = config.with_dropout(rate)
+    return Transformer(config.replace(**changes))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +164,7 @@ def check_vocabulary(config: TransformerConfig, vocab_size: int) -> None:
     if not vocab_size <= config.vocab_size < vocab_size + 256:
         raise ConfigError(
             f"The vocabulary has {vocab_size} ids but the model {config.vocab_size}: they do not "
-            "belong together. Set VOCABULARY to the SentencePiece file of the model."
+            "belong together. Set VOCABULARY to the folder or file of the model's own tokenizer."
         )
 
 

@@ -138,7 +138,7 @@ def train(
     last: dict[str, float] = {}
     try:
         with _termination() as stop:
-            batches = training_batches(train_dataset, start)
+            batches = training_batches(train_dataset, start, model.config)
             progress = Progress("step", total_steps, start)
             for step in range(start + 1, total_steps + 1):
                 batch = run.partitioner.put_batch(next(batches))
