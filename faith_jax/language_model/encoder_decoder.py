@@ -51,7 +51,8 @@ _generate_pmi = jax.jit(encoder_decoder.generate_pmi, static_argnums=(0, 5))
 class LanguageModel(BaseModel):
     """An encoder-decoder model with its parameters.
 
-    DoHA's encoder inputs are a pair: context with knowledge, and the knowledge alone.
+    DoHA's encoder inputs are a pair: what the cross-attention and what the knowledge attention
+    sees, such as the context and the context with its knowledge.
     """
 
     def logits(self, encoder_input_tokens: Any, decoder_input_tokens: Any) -> np.ndarray:
@@ -166,7 +167,7 @@ class LanguageModel(BaseModel):
             self._check_positions(name, checked.shape[1], self.config.encoder_prompt_length)
             return self._padded(checked), checked
         if not isinstance(tokens, tuple) or len(tokens) != 2:
-            raise InputError(f"{name}: expected a pair (context with knowledge, knowledge).")
+            raise InputError(f"{name}: expected a pair (context, context with knowledge).")
         pair = [self._tokens(name, part) for part in tokens]
         check_batch(("context", pair[0]), ("knowledge", pair[1]))
         for part in pair:

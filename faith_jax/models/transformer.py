@@ -182,7 +182,7 @@ class Transformer(nn.Module):
         """
         if not self.config.label_names:
             raise ConfigError("This model has no classification head: its config has no labels.")
-        hidden = self.encode(input_tokens, None, enable_dropout)
+        hidden: Any = self.encode(input_tokens, None, enable_dropout)
         prompt = self.config.encoder_prompt_length
         return self.classifier(hidden[:, prompt:], deterministic=not enable_dropout)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.doha import doha_from_bart
 from faith_jax.models.importers.checkpoint import (
     PROMPTS,
     Checkpoint,
@@ -106,6 +107,8 @@ def initial_params(
     path = pathlib.Path(checkpoint_path).expanduser()
     where = str(path.absolute()) if path.exists() else str(checkpoint_path)
     base = BaseModel(where, content_hash(checkpoint.params))
+    if config.knowledge_attention and not checkpoint.config.knowledge_attention:
+        checkpoint = doha_from_bart(checkpoint)
     params = matching_params(checkpoint, config)
     key = jax.random.fold_in(jax.random.key(seed), 1)
     for index, name in enumerate(PROMPTS):

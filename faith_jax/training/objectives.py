@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax.numpy as jnp
 
@@ -100,7 +100,9 @@ def decoder_states(
     dropout = dropout_key is not None
     # Encoder and decoder draw from one key; Flax folds in the path of each dropout.
     rngs = {} if dropout_key is None else {"dropout": dropout_key}
-    inputs = batch.get("encoder_input_tokens")
+    inputs: Any = batch.get("encoder_input_tokens")
+    if module.config.knowledge_attention:
+        inputs = (inputs, batch["knowledge_input_tokens"])
     encoded = None
     if inputs is not None:
         encoded = module.apply(

@@ -30,6 +30,7 @@ from faith_jax.models.importers.checkpoint import (
 from faith_jax.models.importers.families.family import Family
 from faith_jax.models.importers.huggingface_config import make_config, read_config, scales_output
 from faith_jax.models.importers.huggingface_families import (
+    check_said,
     family_of_config,
     family_of_type,
     family_tensors,
@@ -343,6 +344,7 @@ def _exported(
     family = family_of_config(config, _former_type(checkpoint))
     if family is not None:
         return _family_exported(checkpoint, family, source)
+    _check_is_t5(config, source)
     flat = flatten(unstack_layers(checkpoint.params))
     tensors = {
         theirs: _turned(ours, np.asarray(flat[ours]))
@@ -356,6 +358,18 @@ def _exported(
         raise CheckpointError(_DAMAGED.format(source)) from None
     text = json.dumps(make_config(config, tensors[SHARED].dtype.name), indent=2) + "\n"
     return text, tensors, None
+
+
+def _check_is_t5(config: TransformerConfig, source: str) -> None:
+    """Checks that a T5's config.json can say what a model is."""
+    if config.is_decoder_only or config.is_encoder_only:
+        raise CheckpointError(
+            f"{source}: a model of {config.num_encoder_layers} encoder and "
+            f"{config.num_decoder_layers} decoder layers with these settings is of no family that "
+            "Hugging Face folders are written for."
+        )
+    fields = make_config(config, "float32")
+    check_said(config, read_config(fields, pathlib.Path(CONFIG)), "T5", source)
 
 
 def _family_exported(

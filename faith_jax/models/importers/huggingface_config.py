@@ -141,6 +141,11 @@ def make_config(config: TransformerConfig, dtype: str) -> dict[str, Any]:
             f"mlp_activations {list(activations)}: expected 'linear' as the second one; "
             "Hugging Face's T5 has no other gate."
         )
+    if activations[0] not in _EXPORTED:
+        raise CheckpointError(
+            f"mlp_activations {list(activations)}: expected one of {sorted(_EXPORTED)} as the "
+            "first one; Hugging Face's T5 has no other."
+        )
     activation = _EXPORTED[activations[0]]
     name = activations[0] if gated else activation
     return {

@@ -252,7 +252,7 @@ _UNSAID = {
 }
 
 
-def _unlike(config: TransformerConfig, read: TransformerConfig) -> list[str]:
+def unlike(config: TransformerConfig, read: TransformerConfig) -> list[str]:
     """Returns the fields in which a model differs from what a config.json says."""
     ignored = set(_UNSAID)
     if config.positions not in ("relative_bias", "disentangled"):
@@ -282,6 +282,21 @@ def _unlike(config: TransformerConfig, read: TransformerConfig) -> list[str]:
     ]
 
 
+def check_said(
+    config: TransformerConfig, read: TransformerConfig, family: str, source: str
+) -> None:
+    """Checks that a written config.json, read again, says what the model's config does.
+
+    Raises:
+      CheckpointError: naming a setting that it does not say.
+    """
+    for name in unlike(config, read):
+        raise CheckpointError(
+            f"{source}: {name} = {getattr(config, name)!r} has no place in a Hugging Face folder "
+            f"of a {family} model, which would have {getattr(read, name)!r}."
+        )
+
+
 def _is_same(first: Any, second: Any) -> bool:
     if isinstance(first, float) or isinstance(second, float):
         return bool(np.isclose(first, second, rtol=1e-6, atol=0))
@@ -297,7 +312,7 @@ def _describes(kept: Mapping[str, Any], family: Family, config: TransformerConfi
         read = read_family_config(family, fields, pathlib.Path("config.json"))
     except CheckpointError:
         raise ValueError("What was kept is no config.json that was read.") from None
-    return not _unlike(config, read)
+    return not unlike(config, read)
 
 
 def _written_config(family: Family, config: TransformerConfig, dtype: str, source: str) -> str:
@@ -314,11 +329,7 @@ def _written_config(family: Family, config: TransformerConfig, dtype: str, sourc
             )
     fields = _config_fields(family, config, dtype)
     read = read_family_config(family, fields, pathlib.Path("config.json"))
-    for name in _unlike(config, read):
-        raise CheckpointError(
-            f"{source}: {name} = {getattr(config, name)!r} has no place in a Hugging Face folder "
-            f"of a {family.name} model, which would have {getattr(read, name)!r}."
-        )
+    check_said(config, read, family.name, source)
     return json.dumps(fields, indent=2) + "\n"
 
 

@@ -9,7 +9,7 @@ from faith_jax.errors import CheckpointError
 from faith_jax.models.importers.checkpoint import Checkpoint, content_hash, flatten, unflatten
 from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.models.importers.huggingface import write_huggingface
-from faith_jax.models.importers.huggingface_families import _unlike, family_of_type
+from faith_jax.models.importers.huggingface_families import family_of_type, unlike
 from faith_jax.models.importers.native import read_native, write_native
 from tests.models import families, tiny
 from tests.models.importers import family_folders
@@ -104,7 +104,7 @@ def test_a_model_that_was_never_published_is_written_and_read(tmp_path, name):
     write_huggingface(Checkpoint(config, params), tmp_path / "written")
     read = open_checkpoint(tmp_path / "written")
     assert content_hash(read.params) == content_hash(params)
-    assert _unlike(config, read.config) == []
+    assert unlike(config, read.config) == []
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,25 @@ def test_what_a_published_folder_cannot_say_is_not_written(tmp_path, name, chang
     config = families.FAMILIES[name].replace(**changes)
     checkpoint = Checkpoint(config, tiny.model_and_params(config)[1], {"source": "mine"})
     with pytest.raises(CheckpointError, match=f"^mine: .*{message}"):
+        write_huggingface(checkpoint, tmp_path / "written")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"knowledge_attention": True}, "knowledge_attention = True .* T5 model"),
+        ({"norm_offset": 1.0}, "norm_offset"),
+        ({"eos_ids": (2,)}, "eos_ids"),
+        ({"logits_via_embedding": True, "scale_tied_logits": False}, "scale_tied_logits"),
+        ({"mlp_activations": ("tanh",)}, "expected one of"),
+        ({"num_encoder_layers": 0}, "0 encoder and 2 decoder layers .* of no family"),
+    ],
+)
+def test_what_t5s_folder_cannot_say_is_not_written(tmp_path, changes, message):
+    config = tiny.TINY.replace(**changes)
+    checkpoint = Checkpoint(config, tiny.model_and_params(config)[1], {"source": "mine"})
+    with pytest.raises(CheckpointError, match=message):
         write_huggingface(checkpoint, tmp_path / "written")
     assert not list(tmp_path.iterdir())
 

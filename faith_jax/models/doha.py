@@ -1,0 +1,52 @@
+"""DoHA: an encoder-decoder model whose decoder has a second cross-attention, over the knowledge.
+
+Each decoder layer attends to itself, then to the first encoder input (the dialogue), then to the
+second (the dialogue with its knowledge, or the knowledge alone); both inputs go through the one
+encoder. The second attention begins as a copy of the first.
+
+The authors' code (github.com/shrimai/Focused-Attention-Improves-Document-Grounded-Generation) has
+the same layers and the same start. It differs in what stays the caller's choice here: its decoder
+is fed the token <s> first, where BART's own start token is </s>.
+
+Reference: Prabhumoye 2021, section 3.2.
+"""
+
+import numpy as np
+
+from faith_jax.errors import CheckpointError
+from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten
+
+# Our names of the parts of a decoder layer that the knowledge's parts begin as.
+COPIED = {
+    "encoder_decoder_attention": "knowledge_attention",
+    "pre_cross_attention_layer_norm": "pre_knowledge_attention_layer_norm",
+    "post_cross_attention_layer_norm": "post_knowledge_attention_layer_norm",
+}
+
+
+def doha_from_bart(checkpoint: Checkpoint) -> Checkpoint:
+    """Returns a DoHA model whose knowledge attention is a copy of its first cross-attention.
+
+    Args:
+      checkpoint: of a BART, or of another encoder-decoder model; layers may be stacked.
+
+    Raises:
+      CheckpointError: on a model without cross-attention, and on one that is DoHA already.
+    """
+    config = checkpoint.config
+    source = checkpoint.metadata.get("source", "checkpoint")
+    if config.is_decoder_only or config.is_encoder_only:
+        raise CheckpointError(
+            f"{source}: DoHA is made of an encoder-decoder model (BART), but this one has "
+            f"{config.num_encoder_layers} encoder and {config.num_decoder_layers} decoder layers."
+        )
+    if config.knowledge_attention:
+        raise CheckpointError(f"{source}: is DoHA already; it needs no second knowledge attention.")
+    params = flatten(checkpoint.params)
+    for name, array in list(params.items()):
+        path = name.split("/")
+        copied = [COPIED.get(part, part) for part in path]
+        if copied != path:
+            params["/".join(copied)] = np.array(array)
+    config = config.replace(knowledge_attention=True)
+    return Checkpoint(config, unflatten(params), checkpoint.metadata)
