@@ -1,0 +1,166 @@
+"""Runs with models of other families than T5: features, training, inference, PMI-Decode."""
+
+import json
+
+import numpy as np
+import pytest
+
+from faith_jax.data import vocabularies
+from faith_jax.data.vocabularies import load_vocabulary
+from faith_jax.errors import ConfigError
+from faith_jax.language_model import load_model
+from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
+from faith_jax.runs.model_inputs import InputLayout
+from tests.scoring import tiny_models
+
+LENGTHS = {"inputs": 160, "targets": 90}
+LIMITS = f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}"
+TASK = "faithdial_generate_sample"
+
+
+@pytest.fixture(scope="module", params=["gpt2", "bart"])
+def folder(request, tmp_path_factory):
+    return tiny_models.write_model(
+        tmp_path_factory.mktemp("model") / request.param, request.param, max_positions=256
+    )
+
+
+@pytest.fixture(autouse=True)
+def vocabulary(folder):
+    before = vocabularies.default_vocabulary_setting()
+    vocabularies.set_default_vocabulary(folder)
+    yield load_vocabulary(folder)
+    vocabularies.set_default_vocabulary(before.model_file, before.extra_ids)
+
+
+def test_features(folder, vocabulary):
+    config = load_model(folder).config
+    dataset = DatasetConfig(TASK, LENGTHS, split="test", batch_size=4, shuffle=False)
+    batch = next(evaluation_batches(dataset, config))
+    example = next(iter(dataset.task().get_dataset(None, split="test", shuffle=False)))
+    source, target = (
+        vocabulary.encode(example[f"{n}_pretokenized"].numpy().decode())
+        for n in ("inputs", "targets")
+    )
+    source, eos = [*vocabulary.prefix_ids, *source], [vocabulary.eos_id]
+    weights = batch["decoder_loss_weights"][0]
+    if config.is_decoder_only:
+        sequence = [*source, *target, *eos]
+        fed, predicted, width = sequence[:-1], sequence[1:], 160 + 90 - 1
+        counted = [0] * (len(source) - 1) + [1] * (len(target) + 1)
+        assert "encoder_input_tokens" not in batch
+    else:
+        predicted = [*vocabulary.prefix_ids, *target, *eos]
+        fed, width = [config.decoder_start_id, *predicted[:-1]], 90
+        counted = [1] * len(predicted)
+        encoder = batch["encoder_input_tokens"][0]
+        expected = [*source, *eos]
+        assert encoder.tolist() == expected + [1] * (160 - len(expected))
+    for name, ids in (("input", fed), ("target", predicted)):
+        row = batch[f"decoder_{name}_tokens"][0].tolist()
+        assert row == ids + [config.pad_id] * (width - len(ids))
+    assert weights.tolist() == counted + [0] * (width - len(counted))
+
+
+def test_a_prompt_is_trained_and_decoded_with(command, folder, tmp_path):
+    run, output = tmp_path / "run", tmp_path / "out"
+    vocabulary = f"--gin.VOCABULARY={folder}"
+    status, _, err = command(
+        "train",
+        "--gin_file=npov_generate_prompt_tune.gin",
+        f"--gin.INITIAL_CHECKPOINT_PATH={folder}",
+        f"--gin.MODEL_DIR={run}",
+        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
+        "--gin.TRAIN_STEPS=3",
+        "--gin.WARMUP_STEPS=1",
+        "--gin.BATCH_SIZE=2",
+        "--gin.DECODE_LENGTH=4",
+        vocabulary,
+        LIMITS,
+    )
+    assert status == 0, err
+    model = load_model(str(run))
+    prompts = (model.config.encoder_prompt_length, model.config.decoder_prompt_length)
+    assert prompts == ((0, 5) if model.config.is_decoder_only else (5, 0))
+    status, _, err = command(
+        "infer",
+        "--gin_file=runs/infer.gin",
+        f"--gin.CHECKPOINT_PATH={run}",
+        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
+        f"--gin.INFER_OUTPUT_DIR={output}",
+        "--gin.DECODE_LENGTH=4",
+        "--gin.FORMATS=('jsonl',)",
+        vocabulary,
+        LIMITS,
+    )
+    assert status == 0, err
+    assert rows_of(output)
+
+
+def rows_of(output):
+    lines = (output / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_infer_with_pmi_decode(command, folder, vocabulary, tmp_path):
+    output = tmp_path / "out"
+    status, _, err = command(
+        "infer",
+        "--gin_file=runs/infer.gin",
+        "--gin_file=decoding/pmi_beam.gin",
+        f"--gin.CHECKPOINT_PATH={folder}",
+        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
+        f"--gin.INFER_OUTPUT_DIR={output}",
+        "--gin.DECODE_LENGTH=5",
+        "--gin.FORMATS=('jsonl',)",
+        f"--gin.VOCABULARY={folder}",
+        LIMITS,
+    )
+    assert status == 0, err
+    row = rows_of(output)[0]
+    model = load_model(folder)
+    layout = InputLayout.of(model.config, vocabulary)
+    document, _, turns = row["inputs"].partition(" <seeker>")
+    assert document.startswith("<knowledge>")
+    inputs = [
+        np.array([layout.inputs(vocabulary.encode(text), 160)[0]])
+        for text in (row["inputs"], f"<seeker>{turns}")
+    ]
+    found = model.decode_pmi(*inputs, max_length=5, num_beams=4)
+    assert row["log_prob"] == pytest.approx(float(found.log_prob[0]), abs=1e-3)
+    tokens = np.asarray(found.tokens)[0, : int(found.length[0])]
+    assert row["prediction"] == vocabulary.decode(tokens.tolist()).partition("}")[0].strip()
+
+
+def test_rows_without_a_document_are_refused(command, folder, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"id": "7", "inputs": "What is tea?"}\n')
+    arguments = (
+        "infer",
+        "--gin_file=runs/infer_file.gin",
+        "--gin_file=decoding/pmi_greedy.gin",
+        f"--gin.CHECKPOINT_PATH={folder}",
+        f"--gin.INPUT_FILE={rows}",
+        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+        f"--gin.VOCABULARY={folder}",
+        "--gin.MAX_INPUT_LENGTH=64",
+        "--gin.DECODE_LENGTH=3",
+    )
+    status, _, err = command(*arguments)
+    assert status == 2
+    assert "Row 7: PMI-Decode needs the input without its document" in err
+    assert not (tmp_path / "out").exists()
+    rows.write_text('{"inputs": "Tea. What is tea?", "inputs_without_document": "What is tea?"}\n')
+    status, _, err = command(*arguments)
+    assert status == 0, err
+    assert len(rows_of(tmp_path / "out")) == 1
+
+
+def test_lengths_beyond_the_table_and_packing_are_refused(folder):
+    config = load_model(folder).config
+    dataset = DatasetConfig(TASK, {"inputs": 300, "targets": 64}, batch_size=2)
+    with pytest.raises(ConfigError, match=r"take \d+ positions .*, but the model has 256"):
+        next(evaluation_batches(dataset, config))
+    packed = DatasetConfig(TASK, LENGTHS, batch_size=2, pack=True)
+    with pytest.raises(ConfigError, match="only T5's examples can be packed"):
+        next(evaluation_batches(packed, config))
