@@ -14,14 +14,14 @@ from faith_jax.decoding.steps import (
     repeat_rows,
 )
 from faith_jax.errors import ConfigError
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Inputs, Transformer
 from faith_jax.types import Array, PyTree, StepScores
 
 
 def prefill(
     module: Transformer,
     params: PyTree,
-    encoder_input_tokens: Array,
+    encoder_input_tokens: Inputs,
     max_length: int,
     copies: int = 1,
 ) -> Prefilled:
@@ -30,7 +30,8 @@ def prefill(
     Args:
       module: the model.
       params: its parameters.
-      encoder_input_tokens: int [batch, encoder_length], padded with the model's `pad_id`.
+      encoder_input_tokens: int [batch, encoder_length], padded with the model's `pad_id`; of DoHA a
+        pair.
       max_length: tokens that will be decoded at most.
       copies: rows of each example; the encoder's keys and values are not repeated for them.
 
@@ -38,7 +39,7 @@ def prefill(
       The model with batch * copies rows.
     """
     variables = {"params": params}
-    batch = encoder_input_tokens.shape[0]
+    batch = jax.tree.leaves(encoder_input_tokens)[0].shape[0]
     encoded = module.apply(variables, encoder_input_tokens, None, False, method="encode")
     _, caches = module.apply(
         variables,
@@ -69,7 +70,7 @@ def prefill(
 def generate(
     module: Transformer,
     params: PyTree,
-    encoder_input_tokens: Array,
+    encoder_input_tokens: Inputs,
     row_keys: Array,
     config: DecodingConfig,
 ) -> DecodingResult:

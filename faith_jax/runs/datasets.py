@@ -169,7 +169,13 @@ def _features(
     rooms = {"inputs": limits["inputs"] - prefix, "targets": limits["targets"]}
     if not is_decoder_only:
         rooms["targets"] -= prefix
-    dataset = _examples(config, rooms, num_epochs, keep_end=not is_decoder_only)
+    dataset = _examples(
+        config,
+        rooms,
+        num_epochs,
+        keep_end=not is_decoder_only,
+        with_knowledge=layout.config.knowledge_attention,
+    )
     return converted(dataset, layout, limits["inputs"], limits["targets"])
 
 
@@ -178,8 +184,13 @@ def _examples(
     limits: Mapping[str, int],
     num_epochs: int | None,
     keep_end: bool = True,
+    with_knowledge: bool = False,
 ) -> Any:
-    """Returns the tokenised examples, inputs cut to their limit, targets checked against theirs."""
+    """Returns the tokenised examples, inputs cut to their limit, targets checked against theirs.
+
+    Raises:
+      ConfigError: `with_knowledge`, on a task whose examples have none.
+    """
     import tensorflow as tf
 
     task = config.task()
@@ -191,6 +202,13 @@ def _examples(
         use_cached=config.use_cached,
         num_epochs=num_epochs,
     )
+
+    if with_knowledge and "knowledge" not in dataset.element_spec:
+        raise ConfigError(
+            f"{config.mixture_or_task_name}: its examples have no field 'knowledge', which DoHA's "
+            "second encoder input is made of; choose a task of a dialogue data set."
+        )
+    vocabulary = task.output_features["inputs"].vocabulary
 
     def fit(example):
         length = tf.shape(example["targets"])[0]
@@ -209,8 +227,12 @@ def _examples(
                 lambda: tf.concat([inputs[: limits["inputs"] - 1], inputs[-1:]], 0),
                 lambda: inputs,
             )
+        knowledge = {}
+        if with_knowledge:
+            ids = vocabulary.encode_tf(example["knowledge"])[: limits["inputs"] - 1]
+            knowledge["knowledge"] = tf.concat([ids, [vocabulary.eos_id]], 0)
         with tf.control_dependencies([check]):
-            return {"inputs": cut, "targets": tf.identity(example["targets"])}
+            return {"inputs": cut, "targets": tf.identity(example["targets"])} | knowledge
 
     return dataset.map(fit, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -242,6 +264,7 @@ def _model_features(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Keeps what the objective takes, as int32."""
     names = (
         "encoder_input_tokens",
+        "knowledge_input_tokens",
         "decoder_input_tokens",
         "decoder_target_tokens",
         "decoder_loss_weights",

@@ -38,7 +38,7 @@ class BatchDecoder:
       seed: of the sampling; row number i has the same randomness in any batch.
 
     Raises:
-      ConfigError: on a decoding of several responses.
+      ConfigError: on a decoding of several responses, and for DoHA.
     """
 
     def __init__(
@@ -53,6 +53,11 @@ class BatchDecoder:
             raise ConfigError(
                 f"decoding: num_return = {decoding.num_return}; expected 1: a run writes one "
                 "response for each row."
+            )
+        if module.config.knowledge_attention:
+            raise ConfigError(
+                "DoHA reads pairs of inputs, which no file of rows has: decode them in Python, "
+                "with faith_jax.load_model(…).decode((contexts, knowledge))."
             )
         self._partitioner, self._batch_size = partitioner, batch_size
         self._config, self._uses_pmi = module.config, decoding.pmi is not None

@@ -41,6 +41,7 @@ class InputLayout:
         config = self.config
         return (
             not config.is_decoder_only
+            and not config.knowledge_attention
             and not self.prefix
             and (config.pad_id, config.decoder_start_id) == (0, 0)
         )
@@ -95,14 +96,16 @@ def converted(dataset: Any, layout: InputLayout, inputs: int, targets: int) -> A
     """Returns a tf.data set of padded features, for layouts that are not T5's.
 
     Args:
-      dataset: of {"inputs", "targets"}, the latter with end tokens; cut already.
+      dataset: of {"inputs", "targets"}, the latter with end tokens, and DoHA's "knowledge"; cut
+        already.
       layout: of the model.
       inputs: tokens of an input at most, special ones included.
       targets: tokens of a target at most, special ones included.
 
     Returns:
       Of `decoder_input_tokens`, `decoder_target_tokens`, `decoder_loss_weights` (1 on target
-      tokens) and, with an encoder, `encoder_input_tokens`; int32 [length].
+      tokens) and, with an encoder, `encoder_input_tokens` and DoHA's `knowledge_input_tokens`;
+      int32 [length].
     """
     import tensorflow as tf
 
@@ -117,7 +120,11 @@ def converted(dataset: Any, layout: InputLayout, inputs: int, targets: int) -> A
         source, target = (tf.cast(example[n], tf.int32) for n in ("inputs", "targets"))
         target = tf.concat([prefix, target], 0)
         fed = tf.concat([[config.decoder_start_id], target[:-1]], 0)
-        return {
+        second = {}
+        if "knowledge" in example:
+            knowledge = tf.concat([prefix, tf.cast(example["knowledge"], tf.int32)], 0)
+            second["knowledge_input_tokens"] = filled(knowledge, inputs, pad)
+        return second | {
             "encoder_input_tokens": filled(tf.concat([prefix, source], 0), inputs, pad),
             "decoder_input_tokens": filled(fed, targets, pad),
             "decoder_target_tokens": filled(target, targets, pad),
