@@ -1,5 +1,6 @@
 """Every gin file that comes with the library parses, and what it configures can be built."""
 
+import dataclasses
 import re
 
 import gin
@@ -141,6 +142,42 @@ def test_paper_settings_of_prompt_tuning():
     assert macro("BATCH_SIZE") == 16
     assert macro("PROMPT_LENGTH") == 5
     assert macro("PROMPT_MOST_FREQUENT") == 5000
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "epochs", "rows", "split"),
+    [
+        ("faithdial", 32, 10, 18_357, "validation"),
+        ("multidoc2dial", 16, 50, 24_603, "validation"),
+        ("topical_chat", 16, 10, 131_555, "validation_rare"),
+    ],
+)
+def test_paper_settings_of_dialogue_fine_tuning(name, batch, epochs, rows, split):
+    """Nandwani 2023, table 2 and section 5.2; Dziri 2022, appendix."""
+    required = ["INITIAL_CHECKPOINT_PATH=x", "MODEL_DIR=x"]
+    gin_config.parse([f"{name}_generate_finetune.gin"], required)
+    assert macro("MIXTURE_OR_TASK_NAME") == f"{name}_generate"
+    steps = macro("TRAIN_STEPS")
+    assert (macro("BATCH_SIZE"), macro("LEARNING_RATE"), macro("Z_LOSS")) == (batch, 6.25e-5, 0)
+    assert steps == epochs * rows // batch
+    assert macro("WARMUP_STEPS") == round(0.04 * steps)
+    assert macro("EVAL_PERIOD") == macro("CHECKPOINT_PERIOD") == rows // batch // 2
+    assert gin.query_parameter("eval_split/datasets.DatasetConfig.split") == split
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [("faithdial", "test"), ("multidoc2dial", "test"), ("topical_chat", "test_rare")],
+)
+def test_paper_settings_of_dialogue_decoding(name, split):
+    """Nandwani 2023, section 5.2; with PMI=None plain beam search."""
+    required = ["CHECKPOINT_PATH=x", "INFER_OUTPUT_DIR=x"]
+    gin_config.parse([f"{name}_pmi_decode.gin"], required)
+    beams = DecodingConfig(max_length=128, num_beams=4)
+    assert macro("DECODING") == dataclasses.replace(beams, pmi=PMIConfig(alpha=0.25, p=0.6))
+    assert (macro("MIXTURE_OR_TASK_NAME"), macro("SPLIT")) == (f"{name}_generate", split)
+    gin_config.parse([f"{name}_pmi_decode.gin"], [*required, "PMI=None"])
+    assert macro("DECODING") == beams
 
 
 @pytest.mark.parametrize(
