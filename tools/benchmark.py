@@ -25,8 +25,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import benchmark_decoding
+
+from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.encoder_decoder import generate, row_keys
-from faith_jax.decoding.search import DecodingConfig
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.likelihood import target_statistics
 from faith_jax.models.transformer import Transformer
@@ -48,7 +51,19 @@ CONFIG = TransformerConfig(
     mlp_activations=("gelu", "linear"),
     dropout_rate=0.1,
 )
-PARTS = ("train", "prompt_tune", "score", "greedy")
+PARTS = (
+    "train",
+    "prompt_tune",
+    "score",
+    "greedy",
+    "beam",
+    "gpt2_greedy",
+    "gpt2_beam",
+    "likelihood",
+    "pmi_greedy",
+)
+# Parts that are compared with another of ours.
+BESIDE_OURS = {"pmi_greedy": "plain_greedy"}
 Part = Callable[[], Any]
 
 
@@ -122,8 +137,13 @@ def training_part(config: TransformerConfig, trainable: tuple[str, ...]) -> Part
     return step
 
 
-def our_parts() -> dict[str, Part]:
-    """Returns our parts, not yet compiled."""
+def our_parts(part: str) -> dict[str, Part]:
+    """Returns our parts like `part`, not yet compiled."""
+    if part.startswith("gpt2") or part == "likelihood":
+        return benchmark_decoding.our_gpt2()
+    if part in ("beam", *BESIDE_OURS, *BESIDE_OURS.values()):
+        inputs = batch_of_tokens()["encoder_input_tokens"]
+        return benchmark_decoding.our_t5(CONFIG, inputs, TARGETS)
     module = Transformer(CONFIG)
     params = jax.tree.map(jnp.asarray, random_params(module))
     batch = {k: jnp.asarray(v) for k, v in batch_of_tokens().items()}
@@ -149,8 +169,10 @@ def our_parts() -> dict[str, Part]:
     }
 
 
-def hugging_face_parts() -> dict[str, Part]:
-    """Returns the same parts of Transformers' T5."""
+def hugging_face_parts(part: str) -> dict[str, Part]:
+    """Returns the same parts of Transformers' T5 and GPT-2."""
+    if part.startswith("gpt2") or part == "likelihood":
+        return benchmark_decoding.hugging_face_gpt2()
     import torch
     import transformers
 
@@ -178,6 +200,9 @@ def hugging_face_parts() -> dict[str, Part]:
         "prompt_tune": _torch_prompt_tuning(torch, transformers, config, inputs, labels),
         "score": _torch_scoring(torch, model, inputs, labels),
         "greedy": _torch_greedy(torch, model, inputs),
+        **benchmark_decoding.hugging_face_t5(
+            model, batch_of_tokens()["encoder_input_tokens"], TARGETS
+        ),
     }
 
 
@@ -269,8 +294,11 @@ class Side:
 
 
 def _serve(side: str, pipe: Any) -> None:
-    parts = hugging_face_parts() if side == "hugging face" else our_parts()
+    make = hugging_face_parts if side == "hugging face" else our_parts
+    parts: dict[str, Part] = {}
     while (part := pipe.recv()) is not None:
+        if part not in parts:
+            parts |= make(part)
         # The first call takes back the caches and pages that the other side's turn has taken.
         parts[part]()
         start = time.perf_counter()
@@ -282,7 +310,10 @@ def measure(
     sides: list[Side], chosen: list[str], rounds: int
 ) -> dict[tuple[str, str], list[float]]:
     """Calls all parts in turn, `rounds` times, after one turn each to warm up."""
-    turns = [(sides[0], "matmul"), *((side, part) for part in chosen for side in sides)]
+    turns = [(sides[0], "matmul")]
+    for part in chosen:
+        beside = BESIDE_OURS.get(part)
+        turns += [(sides[0], part), (sides[0], beside)] if beside else [(s, part) for s in sides]
     for side, part in turns:
         print(f"warming up: {side.name}, {part}", file=sys.stderr)
         side.seconds(part)
@@ -327,17 +358,22 @@ def report(
     peak = 2.0 * MATMUL_SIZE**3 / min(times["ours", "matmul"])
     flops = part_flops()
     print(f"{os.cpu_count()} cores, matmul peak {peak / 1e9:.0f} GF/s, {jax.devices()[0].platform}")
-    print(f"{'part':12} {'ours':>9} {'of peak':>8} {'Hugging Face':>13} {'ratio':>6}")
+    print(f"{'part':12} {'ours':>9} {'of peak':>8} {'compared':>13} {'ratio':>6}")
     rows = []
     for name in chosen:
-        ours, theirs = median["ours", name], median.get(("hugging face", name))
-        share = flops[name] / ours / peak
-        row = {"part": name, "ours_s": ours, "share_of_peak": share, "hugging_face_s": theirs}
+        beside = BESIDE_OURS.get(name)
+        other = ("ours", beside) if beside else ("hugging face", name)
+        ours, theirs = median["ours", name], median.get(other)
+        share = flops[name] / ours / peak if name in flops else None
+        row = {"part": name, "ours_s": ours, "share_of_peak": share, "compared_s": theirs}
+        row["compared_with"] = " ".join(other)
         row["ratio"] = None if theirs is None else theirs / ours
         rows.append(row)
-        beside = "  not installed" if theirs is None else f"{theirs:11.3f} s {theirs / ours:6.2f}"
+        shown = "" if share is None else f"{share:.0%}"
+        figures = "  not installed" if theirs is None else f"{theirs:11.3f} s {theirs / ours:6.2f}"
         extra = f"  ({BATCH * TARGETS / ours:.0f} tokens/s)" if name == "greedy" else ""
-        print(f"{name:12} {ours:7.3f} s {share:8.0%} {beside}{extra}")
+        extra = f"  with {other[1]} of ours" if beside else extra
+        print(f"{name:12} {ours:7.3f} s {shown:>8} {figures}{extra}")
     if path is not None:
         all_times = {" ".join(k): v for k, v in times.items()}
         described = {"peak_flops": peak, "rows": rows, "seconds": all_times}

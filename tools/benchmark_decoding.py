@@ -1,0 +1,165 @@
+"""The parts of tools/benchmark.py about decoding and likelihoods.
+
+Shapes: T5 1.1 small's as there (batch 4 in beam search), and GPT-2 small's: 768 wide, 12 heads of
+64, 12 layers, vocabulary 50,257; batch 4, 64 input and 32 new tokens. The likelihood part scores 48
+rows of 2 to 512 tokens with GPT-2: Hugging Face in batches of 8 as they come, padded to their
+longest.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from faith_jax.decoding import causal, encoder_decoder
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.language_model import CausalLanguageModel
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.transformer import Transformer, initial_variables
+from faith_jax.scoring.likelihood import LikelihoodEngine, LikelihoodRow
+
+Part = Callable[[], Any]
+GPT2 = TransformerConfig(
+    vocab_size=50257,
+    emb_dim=768,
+    num_heads=12,
+    head_dim=64,
+    num_encoder_layers=0,
+    num_decoder_layers=12,
+    mlp_dim=3072,
+    mlp_activations=("gelu",),
+    norm="layer",
+    layer_norm_epsilon=1e-5,
+    positions="learned",
+    max_positions=1024,
+    attention_bias=True,
+    mlp_bias=True,
+    attention_scale=0.125,
+    logits_via_embedding=True,
+    scale_tied_logits=False,
+    pad_id=-1,
+    eos_ids=(50256,),
+)
+BATCH, BEAMS = 4, 4
+GPT2_INPUTS, GPT2_TARGETS = 64, 32
+ROWS, LONGEST, ROWS_PER_BATCH = 48, 512, 8
+# Rows never end, so that both sides decode as many tokens.
+NO_END = -1
+
+
+def random_params(config: TransformerConfig) -> Any:
+    """Returns small random parameters, as an untrained model has them."""
+    module = Transformer(config)
+    params = jax.jit(lambda: initial_variables(module, jax.random.key(0))["params"])()
+    return jax.tree.map(lambda x: x * 0.5, params)
+
+
+def gpt2_inputs() -> np.ndarray:
+    """Returns random tokens int32 [batch, length]."""
+    return np.random.default_rng(1).integers(3, 50000, (BATCH, GPT2_INPUTS)).astype(np.int32)
+
+
+def likelihood_rows() -> list[list[int]]:
+    """Returns rows of 2 to 512 random tokens."""
+    rng = np.random.default_rng(2)
+    return [rng.integers(3, 50000, rng.integers(2, LONGEST + 1)).tolist() for _ in range(ROWS)]
+
+
+def our_t5(config: TransformerConfig, inputs: np.ndarray, max_length: int) -> dict[str, Part]:
+    """Returns the parts of T5's shape: beam search, and PMI-Decode beside greedy search."""
+    module, params = Transformer(config), random_params(config)
+    other = np.random.default_rng(3).permutation(inputs.ravel()).reshape(inputs.shape)
+
+    def part(function: Any, rows: int, *arrays: np.ndarray, **options: Any) -> Part:
+        decoding = DecodingConfig(max_length=max_length, eos_id=NO_END, **options)
+        keys = encoder_decoder.row_keys(0, jnp.arange(rows))
+        decode = jax.jit(lambda p, *a: function(module, p, *a, keys, decoding).tokens)
+        given = [array[:rows] for array in arrays]
+        return lambda: jax.block_until_ready(decode(params, *given))
+
+    plain, pmi = encoder_decoder.generate, encoder_decoder.generate_pmi
+    rows = len(inputs)
+    return {
+        "beam": part(plain, BATCH, inputs, num_beams=BEAMS),
+        "plain_greedy": part(plain, rows, inputs),
+        "pmi_greedy": part(pmi, rows, inputs, other, pmi=PMIConfig()),
+    }
+
+
+def our_gpt2() -> dict[str, Part]:
+    """Returns the parts of GPT-2's shape."""
+    module, params = Transformer(GPT2), random_params(GPT2)
+    tokens, lengths = gpt2_inputs(), np.full(BATCH, GPT2_INPUTS, np.int32)
+    keys = encoder_decoder.row_keys(0, jnp.arange(BATCH))
+
+    def part(**options: Any) -> Part:
+        decoding = DecodingConfig(max_length=GPT2_TARGETS, eos_id=NO_END, **options)
+        decode = jax.jit(lambda p, t, n: causal.generate(module, p, t, n, keys, decoding).tokens)
+        return lambda: jax.block_until_ready(decode(params, tokens, lengths))
+
+    engine = LikelihoodEngine(CausalLanguageModel(GPT2, params))
+    rows = [LikelihoodRow(row[:1], row[1:]) for row in likelihood_rows()]
+
+    def score() -> int:
+        engine.log_probs(rows)
+        return engine.num_compilations
+
+    return {"gpt2_greedy": part(), "gpt2_beam": part(num_beams=BEAMS), "likelihood": score}
+
+
+def hugging_face_t5(model: Any, inputs: np.ndarray, max_length: int) -> dict[str, Part]:
+    """Returns Transformers' beam search with a T5 of the same shape."""
+    import torch
+
+    tokens = torch.tensor(inputs[:BATCH], dtype=torch.long)
+    return {"beam": _torch_generate(model, tokens, max_length, BEAMS)}
+
+
+def hugging_face_gpt2() -> dict[str, Part]:
+    """Returns the same parts with Transformers' GPT-2."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(os.cpu_count() or 1)
+    torch.manual_seed(0)
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
+    model.generation_config.pad_token_id = 0
+    tokens = torch.tensor(gpt2_inputs(), dtype=torch.long)
+    rows = likelihood_rows()
+
+    @torch.inference_mode()
+    def score() -> None:
+        for start in range(0, ROWS, ROWS_PER_BATCH):
+            piece = rows[start : start + ROWS_PER_BATCH]
+            longest = max(map(len, piece))
+            ids = torch.tensor([row + [0] * (longest - len(row)) for row in piece])
+            mask = torch.tensor([[1] * len(r) + [0] * (longest - len(r)) for r in piece])
+            logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
+            torch.log_softmax(logits, -1).gather(-1, ids[:, 1:, None])
+
+    return {
+        "gpt2_greedy": _torch_generate(model, tokens, GPT2_TARGETS, 1),
+        "gpt2_beam": _torch_generate(model, tokens, GPT2_TARGETS, BEAMS),
+        "likelihood": score,
+    }
+
+
+def _torch_generate(model: Any, tokens: Any, max_length: int, beams: int) -> Part:
+    import torch
+
+    @torch.inference_mode()
+    def generate() -> Any:
+        model.eval()
+        return model.generate(
+            input_ids=tokens,
+            attention_mask=torch.ones_like(tokens),
+            max_new_tokens=max_length,
+            min_new_tokens=max_length,
+            do_sample=False,
+            num_beams=beams,
+        )
+
+    return generate
