@@ -64,12 +64,11 @@ GEMMA = TransformerConfig(
     }
 )
 GEMMA2 = GEMMA.replace(
-    num_decoder_layers=3,
     norm_position="sandwich",
     attention_softcap=2.0,
     logits_softcap=5.0,
     sliding_window=4,
-    sliding_window_layers=(0, 2),
+    sliding_window_layers=(0,),
 )
 BART = TransformerConfig(
     **_COMMON

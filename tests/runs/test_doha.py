@@ -2,22 +2,24 @@
 
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
 
 import faith_jax
 from faith_jax.data import vocabularies
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.errors import ConfigError
 from faith_jax.models.doha import doha_from_bart
-from faith_jax.models.importers.checkpoint import Checkpoint, flatten
+from faith_jax.models.importers.checkpoint import flatten
 from faith_jax.models.importers.formats import open_checkpoint
-from faith_jax.models.importers.huggingface import write_huggingface
-from tests.data import published_tokenizers
-from tests.models import families, tiny
-from tests.runs.test_bad_input import assert_mistake
+from faith_jax.models.transformer import Transformer
+from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
+from faith_jax.runs.decoded_evaluation import BatchDecoder
+from tests.scoring import tiny_models
 
-CONFIG = families.BART.replace(vocab_size=448, max_positions=600, num_decoder_layers=1)
+TASK = "faithdial_generate_sample"
+LENGTHS = {"inputs": 60, "targets": 90}
 
 
 @pytest.fixture(autouse=True)
@@ -29,35 +31,59 @@ def restore_default():
 
 @pytest.fixture
 def bart(tmp_path):
-    folder = tmp_path / "bart"
-    folder.mkdir()
-    published_tokenizers.bart(folder)
-    params = tiny.model_and_params(CONFIG)[1]
-    write_huggingface(Checkpoint(CONFIG, params), tmp_path / "weights")
-    for file in (tmp_path / "weights").iterdir():
-        shutil.copy(file, folder)
-    return folder
+    return tiny_models.write_model(
+        tmp_path / "bart", "bart", max_positions=256, num_decoder_layers=1
+    )
 
 
-def train(bart, model, task="faithdial_generate_sample", steps=2):
-    return (
+def test_the_knowledge_is_the_second_input(bart):
+    vocabularies.set_default_vocabulary(bart)
+    vocabulary = vocabularies.load_vocabulary(bart)
+    model = open_checkpoint(bart).config.replace(knowledge_attention=True)
+    dataset = DatasetConfig(TASK, LENGTHS, split="test", batch_size=2, shuffle=False)
+    batch = next(evaluation_batches(dataset, model))
+    examples = dataset.task().get_dataset(None, split="test", shuffle=False)
+    for row, example in zip(range(2), examples, strict=False):
+        ids = vocabulary.encode(example["knowledge"].numpy().decode())
+        ids = [*vocabulary.prefix_ids, *ids][: LENGTHS["inputs"] - 1] + [vocabulary.eos_id]
+        found = batch["knowledge_input_tokens"][row]
+        np.testing.assert_array_equal(found[: len(ids)], ids)
+        assert np.all(found[len(ids) :] == model.pad_id)
+    plain = next(evaluation_batches(dataset, open_checkpoint(bart).config))
+    assert "knowledge_input_tokens" not in plain
+    for name, array in plain.items():
+        np.testing.assert_array_equal(batch[name], array)
+
+
+def test_a_task_without_knowledge_is_one_clear_line(bart):
+    vocabularies.set_default_vocabulary(bart)
+    model = open_checkpoint(bart).config.replace(knowledge_attention=True)
+    dataset = DatasetConfig("npov_generate_sample", LENGTHS)
+    with pytest.raises(ConfigError, match=r"npov_generate_sample.* have no field 'knowledge'"):
+        next(evaluation_batches(dataset, model))
+
+
+def test_rows_of_a_file_cannot_be_decoded(bart):
+    model = Transformer(open_checkpoint(bart).config.replace(knowledge_attention=True))
+    with pytest.raises(ConfigError, match="DoHA reads pairs of inputs"):
+        BatchDecoder(model, None, DecodingConfig(), batch_size=2)
+
+
+@pytest.mark.slow
+def test_a_run_trains_the_knowledge_attention_and_writes_doha(command, bart, tmp_path):
+    status, _, err = command(
         "train",
         "--gin_file=runs/train.gin",
         "--gin_file=models/doha_from_bart.gin",
-        f"--gin.MIXTURE_OR_TASK_NAME='{task}'",
-        "--gin.TASK_FEATURE_LENGTHS={'inputs': 512, 'targets': 512}",
-        f"--gin.TRAIN_STEPS={steps}",
-        "--gin.WARMUP_STEPS=0",
+        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
+        f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}",
+        "--gin.TRAIN_STEPS=2",
         "--gin.BATCH_SIZE=2",
         "--gin.LOG_PERIOD=1",
         f"--gin.INITIAL_CHECKPOINT_PATH={bart}",
         f"--gin.VOCABULARY={bart}",
-        f"--gin.MODEL_DIR={model}",
+        f"--gin.MODEL_DIR={tmp_path / 'model'}",
     )
-
-
-def test_a_run_trains_the_knowledge_attention_and_writes_doha(command, bart, tmp_path):
-    status, _, err = command(*train(bart, tmp_path / "model"))
     assert status == 0, err
     rows = [json.loads(x) for x in (tmp_path / "model" / "metrics.jsonl").read_text().splitlines()]
     assert len([row for row in rows if row["part"] == "train"]) == 2
@@ -72,8 +98,3 @@ def test_a_run_trains_the_knowledge_attention_and_writes_doha(command, bart, tmp
         assert np.abs(np.asarray(moved[name]) - start[name]).max() > 0, name
     tokens = np.array([[0, 5, 6, 2]])
     assert model.generate((tokens, tokens[:, 1:]), max_length=3).shape == (1, 3)
-
-
-def test_a_task_without_knowledge_is_one_clear_line(command, bart, tmp_path):
-    found = command(*train(bart, tmp_path / "model", "npov_generate_sample"))
-    assert_mistake(found, "npov_generate_sample", "have no field 'knowledge'")
