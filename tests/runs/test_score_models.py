@@ -1,0 +1,116 @@
+"""`faith-jax score` with scorers of models, from folders as they are published."""
+
+import json
+import math
+
+import pytest
+
+from faith_jax.scoring.registry import load_scorer
+from tests.scoring import tiny_models
+
+ROWS = [
+    {"grounding": "Tea is a leaf.", "generated_text": "A leaf.", "history": ["What is tea?"]},
+    {"grounding": "The lake freezes. " * 30, "generated_text": "It doesn't.", "history": []},
+    {"grounding": "Tea", "generated_text": "", "history": []},
+]
+NLI = ("contradiction", "neutral", "entailment")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "pmi_faith_mean": tiny_models.write_model(folder / "gpt2", "gpt2"),
+        "nli_e_minus_c": tiny_models.write_model(folder / "nli", "deberta_nli", label_names=NLI),
+    }
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return path
+
+
+def test_scores_and_cuts(command, models, rows, tmp_path):
+    output = tmp_path / "scores.jsonl"
+    options = [f"--scorer-option={name}.model={model}" for name, model in models.items()]
+    status, out, err = command(
+        "score",
+        f"--scorers={','.join(models)}",
+        f"--input={rows}",
+        "--history-column=history",
+        f"--output={output}",
+        *options,
+    )
+    assert status == 0, err
+    assert "pmi_faith_mean cut the input of 1 of 3 rows, which was too long" in out
+    assert "nli_e_minus_c is undefined in 1 of 3 rows" in out
+    found = [json.loads(line) for line in output.read_text().splitlines()]
+    for name, model in models.items():
+        expected = load_scorer(name, model=model).score(
+            [row["grounding"] for row in ROWS],
+            [row["generated_text"] for row in ROWS],
+            [row["history"] for row in ROWS],
+        )
+        for row, score in zip(found, expected, strict=True):
+            value = row["scores"][name]
+            if math.isnan(score.value):
+                assert value is None
+            else:
+                assert value == pytest.approx(score.value, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("scorers", "options", "message"),
+    [
+        ("nli_entailment", [], "nli_entailment: needs a model: give model=FOLDER"),
+        ("bertscore", ["bertscore.model={gpt2}"], "expected an encoder-only model"),
+        ("pmi_faith_sum", ["pmi_faith_sum.model={nli}"], "expected a language model, got an enc"),
+        ("pmi_faith_sum", ["pmi_faith_sum.model=nowhere"], "nowhere: there is no such checkpoint"),
+        ("summac_zs", ["summac_zs.model={nli}", "summac_zs.labels=a,b"], "labels: expected 3"),
+    ],
+)
+def test_wrong_options(command, models, rows, tmp_path, scorers, options, message):
+    folders = {"gpt2": models["pmi_faith_mean"], "nli": models["nli_e_minus_c"]}
+    status, _, err = command(
+        "score",
+        f"--scorers={scorers}",
+        f"--input={rows}",
+        f"--output={tmp_path / 'scores.jsonl'}",
+        *(f"--scorer-option={option.format(**folders)}" for option in options),
+    )
+    assert status == 2
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "scores.jsonl").exists()
+
+
+def test_folders_without_tokenizer_or_config(command, models, rows, tmp_path):
+    import pathlib
+    import shutil
+
+    for missing, message in (
+        ("tokenizer.json", "Vocabulary"),
+        ("config.json", "config.json: missing"),
+    ):
+        folder = tmp_path / missing.partition(".")[0]
+        shutil.copytree(models["pmi_faith_mean"], folder)
+        for name in (missing, "vocab.json") if missing.startswith("tok") else (missing,):
+            pathlib.Path(folder / name).unlink()
+        status, _, err = command(
+            "score",
+            "--scorers=pmi_faith_sum",
+            f"--input={rows}",
+            f"--output={tmp_path / 'scores.jsonl'}",
+            f"--scorer-option=pmi_faith_sum.model={folder}",
+        )
+        assert status == 2, err
+        assert message in err
+
+
+def test_the_list_of_scorers_opens_no_model(command):
+    status, out, _ = command("scorers")
+    assert status == 0
+    for name in ("pmi_faith_unconditional_mean", "faith_critic", "summac_zs", "bertscore"):
+        assert name in out
