@@ -21,6 +21,9 @@ from faith_jax.runs.score_input import ScoreInput
 
 logger = logging.getLogger("faith_jax")
 
+# Made by `faith_jax.runs.pmi_table` from responses of a model.
+PMI_TABLE = "pmi_decode"
+ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv"}
 _TRUE = ("frank", "mnbm", "summeval", "qags_c", "qags_x", "begin", "q2", "dialfact", "paws")
 
 
@@ -48,7 +51,6 @@ def _true(corpora: Sequence[str]) -> tuple[tuple[str, str, str, str], ...]:
 
 
 _OVERLAP = ("token_f1", "rouge1_precision", "rougeL_f1", "coverage", "lexical_overlap")
-_ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv"}
 _NPOV = (("npov_errors", "full", "sample", "test"),)
 _DETECTORS = ("npov_rouge1_hallucination", "npov_rouge1_coverage")
 
@@ -104,10 +106,13 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
     Raises:
       FaithJaxError: for an unknown table or scorer, and where no data is at hand.
     """
+    if table == PMI_TABLE:
+        raise ConfigError(f"{table} is of a model's responses; see faith_jax.runs.pmi_table.")
     if table not in RECIPES:
+        known = (*RECIPES, PMI_TABLE)
         raise ConfigError(
-            f"There is no recipe for {table!r}.{did_you_mean(table, RECIPES)} There are: "
-            f"{', '.join(RECIPES)}."
+            f"There is no recipe for {table!r}.{did_you_mean(table, known)} There are: "
+            f"{', '.join(known)}."
         )
     recipe, folder = RECIPES[table], pathlib.Path(output)
     wanted = tuple(scorers) or recipe.scorers
@@ -143,7 +148,7 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
     options = dataclasses.replace(options, development=development)
     found = evaluation([str(path) for path in tested], options)
     if sample:
-        found = _of_samples(found)
+        found = of_samples(found)
     else:
         published = PUBLISHED[table]
         rows = [{"row": list(key), **values} for key, values in published.rows.items()]
@@ -152,12 +157,12 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
             found, table=with_published(found.table, published), figures={**found.figures, **told}
         )
     name = f"{table}_sample" if sample else table
-    tables = {form: str(folder / f"{name}.{ending}") for form, ending in _ENDINGS.items()}
+    tables = {form: str(folder / f"{name}.{ending}") for form, ending in ENDINGS.items()}
     write_evaluation(found, str(folder / f"{name}.json"), tables)
     return rendered(found.table)
 
 
-def _of_samples(found: Evaluation) -> Evaluation:
+def of_samples(found: Evaluation) -> Evaluation:
     """Returns the evaluation with the warning that it is not of a paper's data."""
     table = found.table._replace(title=f"SAMPLES, not the paper's data: {found.table.title}")
     return dataclasses.replace(found, table=table, figures={"sample": True, **found.figures})

@@ -1,0 +1,224 @@
+"""Responses of a model by several decodings, kept in a folder beside what they are judged by.
+
+The folder has for each data set its `rows.jsonl`, for each decoding what `infer` wrote and a file
+of the responses with documents and gold responses; and `settings.json`, which decides them.
+"""
+
+import dataclasses
+import hashlib
+import json
+import logging
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from faith_jax.data.jsonl import read_jsonl
+from faith_jax.data.vocabularies import EMBEDDED
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.runs.outputs import write_text
+from faith_jax.runs.reproduce import PMI_TABLE
+from faith_jax.runs.score_input import dataset_rows
+
+logger = logging.getLogger("faith_jax")
+
+# The split of each data set's task that the paper tests on, in the paper's order.
+CORPORA = {"multidoc2dial": "test", "topical_chat": "test_rare", "faithdial": "test"}
+BASELINE = "likelihood"
+DECODINGS = (BASELINE, "pmi", "pmi_no_mask", "pmi_equal")
+# The range of PMI-Faith on BEGIN's development set (section 5.2).
+LOWEST_PMI, HIGHEST_PMI = -2.1, 6.4
+# The scorer of each column and what it compares responses with; BLEU is of a whole corpus.
+COLUMNS = {
+    "PMI-Faith": ("pmi_faith_mean", "knowledge"),
+    "token F1": ("token_f1", "knowledge"),
+    "BERTScore": ("bertscore", "knowledge"),
+    "BLEU-4": ("", "gold"),
+    "ROUGE-L": ("rougeL_f1", "gold"),
+}
+MODEL_SCORERS = ("pmi_faith_mean", "bertscore")
+SETTINGS = "settings.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class PMITableOptions:
+    """What the table is made of; the decoding's numbers are the paper's where it has them.
+
+    Attributes:
+      model: the generator, any checkpoint of a language model.
+      vocabulary: its tokenizer's folder or file, or an embedded name; "" = in the model's folder.
+      scorers: options of the scorers that need a model, of `MODEL_SCORERS`; those that are missing
+        are left out of the table.
+      corpora: of `CORPORA`.
+      decodings: of `DECODINGS`: plain beam search, PMI-Decode, without its mask (p = 1), and with
+        equal weights (alpha = 0.5).
+      sample: respond to the samples in the package.
+      limit: respond to the first rows of each data set only; 0 = to all.
+      num_beams: width of the searches; 1 = greedy.
+      alpha: weight of the PMI.
+      p: of the mask.
+      max_length: tokens of a response at most.
+      max_input_length: tokens of an input at most; the rest is cut at its end.
+      batch_size: rows decoded at once.
+      resamples: of the bootstrap, and rounds of the test.
+      seed: of both.
+    """
+
+    model: str
+    vocabulary: str = ""
+    scorers: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    corpora: tuple[str, ...] = tuple(CORPORA)
+    decodings: tuple[str, ...] = DECODINGS
+    sample: bool = False
+    limit: int = 0
+    num_beams: int = 4
+    alpha: float = 0.25
+    p: float = 0.6
+    max_length: int = 128
+    max_input_length: int = 512
+    batch_size: int = 16
+    resamples: int = 1000
+    seed: int = 0
+
+    def __post_init__(self):
+        if not self.model:
+            raise ConfigError(f"{PMI_TABLE} needs a model that responds: give --model=CHECKPOINT.")
+        for option, names, known in (
+            ("corpus", self.corpora, tuple(CORPORA)),
+            ("decodings", self.decodings, DECODINGS),
+        ):
+            for name in names:
+                if name not in known:
+                    raise ConfigError(
+                        f"--{option}: there is no {name!r}.{did_you_mean(name, known)} "
+                        f"There are: {', '.join(known)}."
+                    )
+        for option in ("max_input_length", "batch_size", "limit"):
+            value = getattr(self, option)
+            if value < (option != "limit"):
+                name = option.replace("_", "-")
+                raise ConfigError(f"--{name}: expected a positive number, got {value}.")
+        for name in self.decodings:
+            self.decoding(name)
+
+    def decoding(self, name: str) -> DecodingConfig:
+        """Returns the settings of one of the decodings."""
+        alpha = 0.5 if name == "pmi_equal" else self.alpha
+        p = 1.0 if name == "pmi_no_mask" else self.p
+        pmi = None if name == BASELINE else PMIConfig(alpha, p)
+        return DecodingConfig(self.max_length, num_beams=self.num_beams, pmi=pmi)
+
+    @property
+    def tokenizer(self) -> str:
+        """Where the model's tokenizer is."""
+        there = pathlib.Path(self.model).expanduser().is_dir()
+        return self.vocabulary or (self.model if there else EMBEDDED)
+
+    @property
+    def columns(self) -> dict[str, tuple[str, str]]:
+        """The columns whose scorers need no model, or have one."""
+        needed = set(MODEL_SCORERS) - set(self.scorers)
+        return {name: how for name, how in COLUMNS.items() if how[0] not in needed}
+
+
+def checked_settings(folder: pathlib.Path, options: PMITableOptions) -> dict[str, Any]:
+    """Returns what decides responses and scores, and refuses a folder with others."""
+    told = {
+        "model": str(pathlib.Path(options.model).expanduser().absolute()),
+        "state of the model's files": _state(options.model),
+        "vocabulary": options.tokenizer,
+        "scorers": {name: dict(given) for name, given in options.scorers.items()},
+    }
+    for name in ("sample", "limit", "num_beams", "alpha", "p", "max_length", "max_input_length"):
+        told[name.replace("_", "-")] = getattr(options, name)
+    settings: dict[str, Any] = json.loads(json.dumps(told, default=str))
+    path = folder / SETTINGS
+    if not path.exists():
+        return settings
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))
+        others = before.pop("scorers")
+    except (OSError, ValueError, KeyError, AttributeError):
+        raise ConfigError(f"{path}: not readable; name another --output.") from None
+    pairs = {name: (before.get(name), settings[name]) for name in settings if name != "scorers"}
+    for name, given in settings["scorers"].items():
+        pairs[f"scorer-option of {name}"] = (others.get(name, given), given)
+    for name, (was, now) in pairs.items():
+        if was != now:
+            raise ConfigError(
+                f"--output: {folder} keeps responses or scores with another {name} ({was}, not "
+                f"{now}); name another folder, or remove it."
+            )
+    return settings | {"scorers": others | settings["scorers"]}
+
+
+def _state(model: str) -> str:
+    """Returns what changes with the files of a checkpoint."""
+    root = pathlib.Path(model).expanduser()
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.is_file():
+            status = path.stat()
+            digest.update(repr((path.name, status.st_size, status.st_mtime_ns)).encode())
+    return digest.hexdigest()[:16]
+
+
+def read_rows(corpus: str, folder: pathlib.Path, options: PMITableOptions) -> dict[str, Any]:
+    """Returns the rows to respond to by id, from the folder or from the task, which it keeps."""
+    path = folder / "rows.jsonl"
+    if not path.exists():
+        task = f"{corpus}_generate{'_sample' if options.sample else ''}"
+        lines = []
+        for _, fields in dataset_rows(task, "", CORPORA[corpus]):
+            row = {
+                "id": fields["id"],
+                "inputs": fields["inputs_pretokenized"],
+                "response": fields["targets_pretokenized"],
+                "knowledge": fields["knowledge"],
+                "history": fields["history"],
+            }
+            lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+            if len(lines) == options.limit:
+                break
+        folder.mkdir(exist_ok=True)
+        write_text(path, "".join(lines))
+    return {row["id"]: row for _, row in read_jsonl(str(path))}
+
+
+def respond(
+    decoding: str, rows: Mapping[str, Any], path: pathlib.Path, options: PMITableOptions
+) -> None:
+    """Decodes, and writes the responses beside what they are judged by."""
+    from faith_jax.runs.infer import infer
+
+    folder = path.with_suffix("")
+    if not (folder / "predictions.jsonl").exists():
+        logger.info("%s: decoding by %s", path.parent.name, decoding)
+        try:
+            infer(
+                options.model,
+                str(folder),
+                input_file=str(path.with_name("rows.jsonl")),
+                max_input_length=options.max_input_length,
+                batch_size=options.batch_size,
+                decoding=options.decoding(decoding),
+                formats=("jsonl",),
+                vocabulary=options.tokenizer,
+            )
+        except ConfigError as error:
+            told = str(error).replace("TASK_FEATURE_LENGTHS", "--max-input-length, --max-length")
+            raise ConfigError(told.replace("VOCABULARY", "--vocabulary")) from None
+    lines = []
+    for _, made in read_jsonl(str(folder / "predictions.jsonl")):
+        row = rows[made["id"]]
+        found = {
+            "id": made["id"],
+            "knowledge": row["knowledge"],
+            "history": row["history"],
+            "generated_text": made["prediction"],
+            "gold": row["response"],
+            "log_prob": made["log_prob"],
+            "inputs_cut_tokens": made["inputs_cut_tokens"],
+        }
+        lines.append(json.dumps(found, ensure_ascii=False) + "\n")
+    write_text(path, "".join(lines))

@@ -1,0 +1,237 @@
+"""Nandwani 2023, table 3, in one run: decodings of a model with and without PMI, and their scores.
+
+The output folder has what `faith_jax.runs.pmi_responses` keeps, and a scored file for each
+decoding and scorer. A further run with the same settings keeps all of these, and may add data sets,
+decodings and scorers.
+"""
+
+import json
+import logging
+import math
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from faith_jax.data.grounded_rows import Columns
+from faith_jax.data.jsonl import read_jsonl
+from faith_jax.errors import CheckpointError, ConfigError, InputError, counted
+from faith_jax.evaluation.dataset_statistics import Table
+from faith_jax.evaluation.decodings import Cell, Measure, bleu_measure, compared, mean_measure
+from faith_jax.evaluation.published import PUBLISHED
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.report.tables import MARK, rendered
+from faith_jax.runs.evaluate_scores import Evaluation, write_evaluation
+from faith_jax.runs.outputs import write_text
+from faith_jax.runs.pmi_responses import (
+    BASELINE,
+    HIGHEST_PMI,
+    LOWEST_PMI,
+    SETTINGS,
+    PMITableOptions,
+    checked_settings,
+    read_rows,
+    respond,
+)
+from faith_jax.runs.reproduce import ENDINGS, PMI_TABLE, of_samples
+from faith_jax.runs.score import score
+from faith_jax.runs.score_input import ScoreInput
+from faith_jax.scoring.registry import load_scorer
+
+logger = logging.getLogger("faith_jax")
+
+
+def pmi_table(options: PMITableOptions, output: str) -> str:
+    """Decodes, scores, writes the table as pmi_decode.md, .tex, .csv and .json, and returns it.
+
+    Args:
+      options: see there.
+      output: the folder; with samples, the table's files are named pmi_decode_sample.
+
+    Raises:
+      FaithJaxError: for a wrong option or checkpoint, for a folder with responses of other
+        settings, and where no data is at hand.
+    """
+    folder = pathlib.Path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--output: {folder}: cannot be written ({error.strerror}).") from None
+    settings = checked_settings(folder, options)
+    chosen, problems = {}, []
+    for corpus in dict.fromkeys(options.corpora):
+        try:
+            chosen[corpus] = read_rows(corpus, folder / corpus, options)
+        except InputError as problem:
+            reason = str(problem).partition(". ")[0]
+            logger.warning("%s is left out: %s", corpus, reason)
+            problems.append(problem)
+    if not chosen:
+        raise problems[0]
+    _check_models(folder, chosen, options)
+    write_text(folder / SETTINGS, json.dumps(settings, indent=1) + "\n")
+    cells: dict[str, dict[str, dict[str, Cell]]] = {}
+    cut: list[str] = []
+    for corpus, rows in chosen.items():
+        measures = {}
+        for decoding in dict.fromkeys(options.decodings):
+            path = folder / corpus / f"{decoding}.jsonl"
+            if path.exists():
+                logger.info("%s is kept", path)
+            else:
+                respond(decoding, rows, path, options)
+            measures[decoding] = dict(_measures(corpus, path, options))
+        longer = sum(fields["inputs_cut_tokens"] > 0 for _, fields in read_jsonl(path))
+        if longer:
+            cut.append(f"{longer:,} of {counted(len(rows), 'input')} of {corpus}")
+        cells[corpus] = compared(measures, BASELINE, options.resamples, seed=options.seed)
+    found = _evaluation(cells, {c: len(rows) for c, rows in chosen.items()}, cut, options)
+    name = f"{PMI_TABLE}_sample" if options.sample else PMI_TABLE
+    tables = {form: str(folder / f"{name}.{ending}") for form, ending in ENDINGS.items()}
+    write_evaluation(found, str(folder / f"{name}.json"), tables)
+    return rendered(found.table)
+
+
+def _check_models(
+    folder: pathlib.Path, corpora: Mapping[str, Any], options: PMITableOptions
+) -> None:
+    """Finds what is wrong with a model or scorer before anything is decoded."""
+    from faith_jax.models.importers.formats import open_checkpoint
+
+    wanted = [folder / corpus / name for corpus in corpora for name in options.decodings]
+    if not all(path.with_suffix(".jsonl").exists() for path in wanted):
+        try:
+            config = open_checkpoint(options.model).config
+        except CheckpointError as error:
+            raise ConfigError(f"--model: {error}") from None
+        if config.is_encoder_only:
+            raise ConfigError(
+                f"--model: {options.model}: expected a language model, got an encoder-only one."
+            )
+    for scorer, _ in options.columns.values():
+        if scorer and not all(_scored_path(path, scorer).exists() for path in wanted):
+            load_scorer(scorer, **options.scorers.get(scorer, {}))
+
+
+def _scored_path(responses: pathlib.Path, scorer: str) -> pathlib.Path:
+    return responses.with_name(f"{responses.stem}_{scorer}.jsonl")
+
+
+def _measures(
+    corpus: str, responses: pathlib.Path, options: PMITableOptions
+) -> Iterator[tuple[str, Measure]]:
+    """Yields the figures of a decoding by column; scores what is not scored yet."""
+    for column, (scorer, grounding) in options.columns.items():
+        if not scorer:
+            made = [fields for _, fields in read_jsonl(str(responses))]
+            texts = [fields["generated_text"] for fields in made]
+            yield column, bleu_measure(texts, [fields["gold"] for fields in made])
+            continue
+        path = _scored_path(responses, scorer)
+        if not path.exists():
+            given = ScoreInput(
+                file=str(responses),
+                columns=Columns(grounding=grounding, response="generated_text", id="id"),
+                corpus=f"{corpus}/{responses.stem}",
+            )
+            score(given, {scorer: options.scorers.get(scorer, {})}, str(path))
+        values = [row["scores"][scorer] for row in read_scored_rows(path)]
+        scale = (LOWEST_PMI, HIGHEST_PMI) if scorer == "pmi_faith_mean" else (0.0, 1.0)
+        yield column, mean_measure([math.nan if v is None else v for v in values], *scale)
+
+
+def _evaluation(
+    cells: Mapping[str, Mapping[str, Mapping[str, Cell]]],
+    sizes: Mapping[str, int],
+    cut: Sequence[str],
+    options: PMITableOptions,
+) -> Evaluation:
+    """Returns the table and the figures."""
+    published = {} if options.sample else PUBLISHED[PMI_TABLE].rows
+    columns = list(options.columns)
+    rows: list[tuple[Any, ...]] = []
+    tidy: list[tuple[Any, ...]] = []
+    for corpus, decodings in cells.items():
+        for decoding, found in decodings.items():
+            rows.append((corpus, decoding, *(_text(c, found[c]) for c in columns)))
+            theirs = published.get((corpus, decoding), {})
+            if theirs:
+                shown = (f"{theirs[c]:.2f}" for c in columns)
+                rows.append((corpus, f"{decoding} (published)", *shown))
+            for column, cell in found.items():
+                p_value = None if math.isnan(cell.p_value) else cell.p_value
+                tidy.append(
+                    (corpus, decoding, column, cell.rows, cell.value, *cell.interval, p_value)
+                    + (None if p_value is None else int(cell.significant), theirs.get(column))
+                )
+    names = ("corpus", "decoding", "column", "rows", "value", "low", "high", "p_value")
+    plain = Table("", (*names, "significant", "published"), tuple(tidy))
+    title = "Decodings with and without PMI, with 95% bootstrap intervals (Nandwani 2023, table 3)"
+    if options.limit:
+        title += f", first {counted(options.limit, 'row')} of each data set"
+    notes = tuple(_notes(cells, sizes, cut, options))
+    if published:
+        notes = (*notes, PUBLISHED[PMI_TABLE].note)
+    table = Table(title, ("corpus", "decoding", *columns), tuple(rows), notes, plain)
+    figures = {"sample": options.sample, "model": options.model, "rows": _finite(plain)}
+    found_all = Evaluation(table, figures, {})
+    return of_samples(found_all) if options.sample else found_all
+
+
+def _text(column: str, cell: Cell) -> str:
+    if math.isnan(cell.value):
+        return "undefined"
+    digits = 2 if column == "BLEU-4" else 3
+    low, high = (f"{end:.{digits}f}" for end in cell.interval)
+    return f"{cell.value:.{digits}f}{MARK if cell.significant else ''} ({low}\u2013{high})"
+
+
+def _finite(table: Table) -> list[dict[str, Any]]:
+    """Returns the rows by column, with None for what is undefined."""
+    rows = (zip(table.columns, row, strict=True) for row in table.rows)
+    return [{name: None if v != v else v for name, v in row} for row in rows]
+
+
+def _notes(
+    cells: Mapping[str, Mapping[str, Mapping[str, Cell]]],
+    sizes: Mapping[str, int],
+    cut: Sequence[str],
+    options: PMITableOptions,
+) -> Iterator[str]:
+    """Yields what the figures are and what is left out."""
+    search = f"{options.num_beams} beams" if options.num_beams > 1 else "greedy search"
+    yield (
+        f"Model: {options.model}, {search}. PMI-Decode: alpha = {options.alpha:g} and p = "
+        f"{options.p:g}; pmi_no_mask has p = 1, pmi_equal alpha = 0.5."
+    )
+    if "PMI-Faith" in options.columns:
+        model = options.scorers["pmi_faith_mean"].get("model")
+        yield (
+            f"PMI-Faith: mean over a response's tokens by {model}, where {LOWEST_PMI} is 0 and "
+            f"{HIGHEST_PMI} is 1 (the paper's range, of its own scorer); not clipped."
+        )
+    yield (
+        "PMI-Faith, token F1 and BERTScore: against the document; BLEU-4 (of the whole corpus, 0 "
+        "to 100) and ROUGE-L (F1): against the gold response."
+    )
+    yield f"Intervals: percentile bootstrap over rows, {counted(options.resamples, 'resample')}."
+    if BASELINE in options.decodings and len(options.decodings) > 1:
+        yield (
+            f"{MARK} differs from {BASELINE} on the same rows: two-sided p \u2264 0.05 by "
+            f"approximate randomisation of {counted(options.resamples, 'round')}, with Holm's "
+            "correction over the decodings of each data set and column."
+        )
+    for column, option in (("PMI-Faith", "--scorer-model"), ("BERTScore", "--bertscore-model")):
+        if column not in options.columns:
+            yield f"{column} is left out: it needs a model ({option})."
+    yield "Q\u00b2 is left out: it needs models that ask and answer questions."
+    missing = [
+        f"{sizes[corpus] - cell.rows:,} of {corpus}, {decoding} ({column})"
+        for corpus, decodings in cells.items()
+        for decoding, found in decodings.items()
+        for column, cell in found.items()
+        if cell.rows < sizes[corpus]
+    ]
+    if missing:
+        yield f"Rows whose score is undefined, not in the mean: {'; '.join(missing)}."
+    if cut:
+        yield f"Cut at {options.max_input_length} tokens: {'; '.join(cut)}."
