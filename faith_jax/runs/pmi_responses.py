@@ -133,7 +133,10 @@ def checked_settings(folder: pathlib.Path, options: PMITableOptions) -> dict[str
         told[name.replace("_", "-")] = getattr(options, name)
     settings: dict[str, Any] = json.loads(json.dumps(told, default=str))
     path = folder / SETTINGS
-    if not path.exists():
+    if not any(folder.glob("*/*/predictions.jsonl")):
+        if path.exists():  # of a run that came to nothing
+            for rows in folder.glob("*/rows.jsonl"):
+                rows.unlink()
         return settings
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
@@ -142,7 +145,8 @@ def checked_settings(folder: pathlib.Path, options: PMITableOptions) -> dict[str
         raise ConfigError(f"{path}: not readable; name another --output.") from None
     pairs = {name: (before.get(name), settings[name]) for name in settings if name != "scorers"}
     for name, given in settings["scorers"].items():
-        pairs[f"scorer-option of {name}"] = (others.get(name, given), given)
+        if any(folder.glob(f"*/*_{name}.jsonl")):
+            pairs[f"scorer-option of {name}"] = (others.get(name), given)
     for name, (was, now) in pairs.items():
         if was != now:
             raise ConfigError(

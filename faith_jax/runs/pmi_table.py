@@ -14,6 +14,7 @@ from typing import Any
 
 from faith_jax.data.grounded_rows import Columns
 from faith_jax.data.jsonl import read_jsonl
+from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import CheckpointError, ConfigError, InputError, counted
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.decodings import Cell, Measure, bleu_measure, compared, mean_measure
@@ -103,6 +104,10 @@ def _check_models(
             config = open_checkpoint(options.model).config
         except CheckpointError as error:
             raise ConfigError(f"--model: {error}") from None
+        try:
+            load_vocabulary(options.tokenizer)
+        except ConfigError as error:
+            raise ConfigError(f"--vocabulary: {error}") from None
         if config.is_encoder_only:
             raise ConfigError(
                 f"--model: {options.model}: expected a language model, got an encoder-only one."

@@ -1,6 +1,7 @@
 """The table of decodings through the command, with tiny random models."""
 
 import json
+import pathlib
 import statistics
 
 import pytest
@@ -85,6 +86,12 @@ def write_responses(folder):
         ]
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (corpus / f"{decoding}.jsonl").write_text(text, encoding="utf-8")
+
+
+def as_if_decoded(folder):
+    for decoding in RESPONSES:
+        (folder / "faithdial" / decoding).mkdir()
+        (folder / "faithdial" / decoding / "predictions.jsonl").touch()
 
 
 @pytest.fixture
@@ -181,6 +188,7 @@ def test_a_scorer_may_be_added(reproduce, models, tmp_path, monkeypatch):
     write_responses(tmp_path)
     model = f"--model={models['bart']}"
     assert reproduce(tmp_path, model)[0] == 0
+    as_if_decoded(tmp_path)
     scored = []
     really = pmi_table.score
     monkeypatch.setattr(pmi_table, "score", lambda *a: scored.append(a[1]) or really(*a))
@@ -262,6 +270,30 @@ def test_mistakes(reproduce, models, tmp_path, arguments, message):
     assert (status, out) == (2, [])
     assert message in errors[-1]
     assert errors[-1].startswith("faith-jax: ")
+
+
+def test_a_run_that_came_to_nothing_is_not_in_the_way(reproduce, models, tmp_path):
+    model = f"--model={models['gpt2']}"
+    status, _, errors = reproduce(tmp_path, model, "--limit=1", "--max-input-length=400")
+    assert (status, "inputs and targets take 404 positions" in errors[-1]) == (2, True)
+    status, _, errors = reproduce(tmp_path, model, "--decodings=pmi", "--beams=1")
+    assert status == 0, errors
+    assert len(rows_of(tmp_path / "faithdial" / "pmi.jsonl")) == 2
+    settings = json.loads((tmp_path / "settings.json").read_text())
+    assert (settings["limit"], settings["max-input-length"]) == (2, 200)
+
+
+def test_a_tokenizer_elsewhere(reproduce, models, tmp_path):
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (bare / name).write_bytes((pathlib.Path(models["gpt2"]) / name).read_bytes())
+    made = tmp_path / "made"
+    status, _, errors = reproduce(made, f"--model={bare}", "--decodings=pmi")
+    assert (status, errors[-1].startswith("faith-jax: --vocabulary: Vocab")) == (2, True)
+    given = (f"--model={bare}", f"--vocabulary={models['gpt2']}", "--decodings=likelihood")
+    status, _, errors = reproduce(made, *given, "--beams=1")
+    assert status == 0, errors
 
 
 def test_options_of_other_tables_are_refused(capsys, tmp_path):
