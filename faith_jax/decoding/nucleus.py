@@ -13,8 +13,11 @@ def top_k(scores: Array, k: int) -> tuple[Array, Array]:
     Equal ones are ranked by index, the smaller first.
     """
     # XLA knows a top-k by the two slices behind a sort. Were a caller's own slice merged with one
-    # of them, it would sort the whole vocabulary: 200 ms instead of 2 for 8 rows of 128,512.
-    return jax.lax.optimization_barrier(tuple(jax.lax.top_k(scores, k)))
+    # of them, it would sort the whole vocabulary: 200 ms instead of 2 for 8 rows of 128,512. Each
+    # has a barrier of its own: one for both would be handed the operation's tuple, on which XLA's
+    # sharded compilation fails.
+    values, indices = jax.lax.top_k(scores, k)
+    return jax.lax.optimization_barrier(values), jax.lax.optimization_barrier(indices)
 
 
 def keep_most_probable(logits: Array, k: int, p: float) -> Array:

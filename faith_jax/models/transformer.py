@@ -26,6 +26,7 @@ from faith_jax.errors import ConfigError
 from faith_jax.models.classification import ClassificationHead
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import Embedding
+from faith_jax.models.masks import attention_mask, repeat_mask, segment_positions
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.prompts import SoftPrompt
 from faith_jax.models.stacks import Decoder, Encoder
@@ -33,38 +34,6 @@ from faith_jax.types import Array
 
 # Tokens or hidden states of one encoder input, or of several: DoHA's decoder attends to two.
 Inputs = Array | tuple[Array, ...]
-
-
-def attention_mask(
-    query_mask: Array, key_mask: Array, query_segments: Array | None, key_segments: Array | None
-) -> Array:
-    """Returns boolean [batch, 1, query_length, key_length]: both valid, in the same segment.
-
-    Args:
-      query_mask: boolean [batch, query_length].
-      key_mask: boolean [batch, key_length].
-      query_segments: int [batch, query_length] of a packed batch, or None.
-      key_segments: int [batch, key_length] of a packed batch, or None.
-    """
-    mask = query_mask[:, :, None] & key_mask[:, None, :]
-    if query_segments is not None and key_segments is not None:
-        mask &= query_segments[:, :, None] == key_segments[:, None, :]
-    return mask[:, None]
-
-
-def segment_positions(valid: Array, segments: Array | None) -> Array:
-    """Returns int32 [batch, length]: positions within each segment, -1 where not valid.
-
-    Args:
-      valid: boolean [batch, length].
-      segments: int [batch, length] of a packed batch, or None.
-    """
-    if segments is None:
-        positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32) - 1
-    else:
-        first = jnp.argmax(segments[:, :, None] == segments[:, None, :], axis=-1)
-        positions = jnp.arange(valid.shape[1], dtype=jnp.int32) - first
-    return jnp.where(valid, positions, -1)
 
 
 class Transformer(nn.Module):
@@ -420,7 +389,7 @@ class Transformer(nn.Module):
             self.token_embedder(decoder_input_tokens),
             (None,) * len(masks) if encoded is None else _several(encoded),
             None,
-            tuple(_repeated(mask, decoder_input_tokens.shape[0]) for mask in masks),
+            tuple(repeat_mask(mask, decoder_input_tokens.shape[0]) for mask in masks),
             deterministic=True,
             decode=True,
             cache_length=cache_length,
@@ -450,11 +419,6 @@ def _several(inputs: Inputs | None) -> tuple[Array, ...]:
     if inputs is None:
         return ()
     return inputs if isinstance(inputs, tuple) else (inputs,)
-
-
-def _repeated(mask: Array, rows: int) -> Array:
-    """Returns the mask for rows that are a multiple of its batch, small as it is."""
-    return mask if mask.shape[0] == rows else jnp.repeat(mask, rows // mask.shape[0], axis=0)
 
 
 def initial_variables(module: Transformer, key: Array) -> Any:

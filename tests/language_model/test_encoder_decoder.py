@@ -13,7 +13,7 @@ from faith_jax.errors import ConfigError, InputError
 from faith_jax.language_model import LanguageModel, bucket_length, encoder_decoder, shift_right
 from tests.models import tiny
 
-REPOSITORY = pathlib.Path(__file__).parents[1]
+REPOSITORY = pathlib.Path(__file__).parents[2]
 CONFIG = tiny.TINY.replace(
     num_encoder_layers=1, num_decoder_layers=1, encoder_prompt_length=2, decoder_prompt_length=1
 )

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.masks import segment_positions
 from faith_jax.models.positions import (
     RelativePositionBias,
     alibi_bias,
@@ -16,7 +17,6 @@ from faith_jax.models.positions import (
     rotate,
     rotation,
 )
-from faith_jax.models.transformer import segment_positions
 
 
 def rotary(**changes):

@@ -10,7 +10,8 @@ from flax.errors import InvalidRngError
 
 from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.transformer import Transformer, attention_mask
+from faith_jax.models.masks import attention_mask
+from faith_jax.models.transformer import Transformer
 from tests.models.tiny import TINY, apply, logits, model_and_params, rows, shift_right, stack_layers
 from tests.paths import REPOSITORY
 

@@ -1,0 +1,42 @@
+"""Which tokens may see which: masks and positions of padded and packed rows."""
+
+import jax.numpy as jnp
+
+from faith_jax.types import Array
+
+
+def attention_mask(
+    query_mask: Array, key_mask: Array, query_segments: Array | None, key_segments: Array | None
+) -> Array:
+    """Returns boolean [batch, 1, query_length, key_length]: both valid, in the same segment.
+
+    Args:
+      query_mask: boolean [batch, query_length].
+      key_mask: boolean [batch, key_length].
+      query_segments: int [batch, query_length] of a packed batch, or None.
+      key_segments: int [batch, key_length] of a packed batch, or None.
+    """
+    mask = query_mask[:, :, None] & key_mask[:, None, :]
+    if query_segments is not None and key_segments is not None:
+        mask &= query_segments[:, :, None] == key_segments[:, None, :]
+    return mask[:, None]
+
+
+def segment_positions(valid: Array, segments: Array | None) -> Array:
+    """Returns int32 [batch, length]: positions within each segment, -1 where not valid.
+
+    Args:
+      valid: boolean [batch, length].
+      segments: int [batch, length] of a packed batch, or None.
+    """
+    if segments is None:
+        positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32) - 1
+    else:
+        first = jnp.argmax(segments[:, :, None] == segments[:, None, :], axis=-1)
+        positions = jnp.arange(valid.shape[1], dtype=jnp.int32) - first
+    return jnp.where(valid, positions, -1)
+
+
+def repeat_mask(mask: Array, rows: int) -> Array:
+    """Returns a mask [batch, …] for rows that are a multiple of its batch, small as it is."""
+    return mask if mask.shape[0] == rows else jnp.repeat(mask, rows // mask.shape[0], axis=0)

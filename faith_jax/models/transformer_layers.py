@@ -1,0 +1,230 @@
+"""The layers of encoder and decoder, and how a stack runs them: one by one or scanned."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen import partitioning as nn_partitioning
+
+from faith_jax.models.attention import MultiHeadAttention
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.disentangled import DisentangledAttention
+from faith_jax.models.layers import FeedForward, LayerNorm, RMSNorm, dropout
+from faith_jax.types import Array
+
+_REMAT_POLICIES = {
+    "minimal": jax.checkpoint_policies.checkpoint_dots_with_no_batch_dims,
+    "full": None,
+}
+
+
+class Surroundings(NamedTuple):
+    """What all layers of a stack see besides their input.
+
+    Attributes:
+      mask: boolean, broadcast to [rows, heads, query_length, key_length] of self-attention.
+      window_mask: the same for layers with a sliding window.
+      bias: of self-attention's logits, broadcast likewise.
+      rotation: cosine and sine of rotary positions.
+      relative: DeBERTa's relative embedding [2 * buckets, embed].
+      encoded: what each cross-attention sees, [batch, encoder_length, embed] each; None where the
+        `encoder_cache` is filled.
+      encoder_masks: boolean, one for each cross-attention.
+      cache_position: int32 scalar, where in the cache the inputs belong; None = no cache.
+    """
+
+    mask: Array | None = None
+    window_mask: Array | None = None
+    bias: Array | None = None
+    rotation: tuple[Array, Array] | None = None
+    relative: Array | None = None
+    encoded: tuple[Array | None, ...] = ()
+    encoder_masks: tuple[Array | None, ...] = ()
+    cache_position: Array | None = None
+
+
+def norm(cfg: TransformerConfig, name: str | None = None) -> RMSNorm | LayerNorm:
+    """Returns the norm of a family."""
+    if cfg.norm == "layer":
+        return LayerNorm(cfg.layer_norm_epsilon, cfg.dtype, name=name)
+    return RMSNorm(cfg.layer_norm_epsilon, cfg.dtype, cfg.norm_offset, name=name)
+
+
+def _attention(cfg: TransformerConfig, name: str, cross: bool = False) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        cfg.num_heads,
+        cfg.head_dim,
+        cfg.attention_weights_dropout,
+        cfg.float32_attention_logits,
+        cfg.dtype,
+        0 if cross else cfg.num_kv_heads,
+        cfg.attention_bias,
+        cfg.attention_scale,
+        cfg.attention_softcap,
+        cfg.broadcast_dropout,
+        name=name,
+    )
+
+
+def _feed_forward(cfg: TransformerConfig) -> FeedForward:
+    rate = cfg.mlp_dropout_rate
+    return FeedForward(
+        cfg.mlp_dim,
+        cfg.mlp_activations,
+        cfg.mlp_kernels,
+        cfg.dropout_rate if rate is None else rate,
+        cfg.dtype,
+        cfg.mlp_bias,
+        cfg.broadcast_dropout,
+        name="mlp",
+    )
+
+
+class _Layer(nn.Module):
+    """What encoder and decoder layers share: a part with its norms, beside a residual."""
+
+    config: TransformerConfig
+
+    def _residual(self, x: Array, part: Any, name: str, deterministic: bool) -> Array:
+        """Returns x plus the part's output, with the family's norms `…_<name>_layer_norm`."""
+        cfg = self.config
+        y = x if cfg.norm_position == "post" else norm(cfg, f"pre_{name}_layer_norm")(x)
+        y = part(y)
+        if cfg.norm_position == "sandwich":
+            y = norm(cfg, f"post_{name}_layer_norm")(y)
+        drop = dropout(cfg.dropout_rate, cfg.broadcast_dropout)
+        x = x + drop(y, deterministic=deterministic)
+        return norm(cfg, f"post_{name}_layer_norm")(x) if cfg.norm_position == "post" else x
+
+
+class EncoderLayer(_Layer):
+    """Self-attention and feed-forward."""
+
+    @nn.compact
+    def __call__(self, x: Array, around: Surroundings, deterministic: bool) -> tuple[Array, None]:
+        """Maps [batch, length, embed] to the same shape (the None is for `scan`)."""
+        cfg = self.config
+
+        def attention(y):
+            if cfg.positions == "disentangled":
+                return DisentangledAttention(cfg, name="attention")(
+                    y, around.relative, mask=around.mask, deterministic=deterministic
+                )
+            return _attention(cfg, "attention")(
+                y,
+                mask=around.mask,
+                bias=around.bias,
+                rotation=around.rotation,
+                deterministic=deterministic,
+            )
+
+        x = self._residual(x, attention, "attention", deterministic)
+        feed_forward = _feed_forward(cfg)
+        x = self._residual(
+            x, lambda y: feed_forward(y, deterministic=deterministic), "mlp", deterministic
+        )
+        return x, None
+
+
+class DecoderLayer(_Layer):
+    """Self-attention, attention over the encoder's outputs where there are any, feed-forward."""
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Array,
+        has_window: Array,
+        around: Surroundings,
+        deterministic: bool,
+        cache_length: int | None,
+        prefill: bool,
+    ) -> tuple[Array, None]:
+        """Maps [rows, length, embed] to the same shape (the None is for `scan`)."""
+        cfg = self.config
+        mask: Any = around.mask
+        if around.window_mask is not None:
+            mask = jnp.where(has_window, around.window_mask, mask)
+
+        def self_attention(y):
+            return _attention(cfg, "self_attention")(
+                y,
+                mask=mask,
+                bias=around.bias,
+                rotation=around.rotation,
+                deterministic=deterministic,
+                cache_position=around.cache_position,
+                cache_length=cache_length,
+                prefill=prefill,
+            )
+
+        x = self._residual(x, self_attention, "self_attention", deterministic)
+        for number, (name, norm_name) in enumerate(_cross_attentions(cfg)):
+
+            def cross_attention(y, number=number, name=name):
+                return _attention(cfg, name, cross=True)(
+                    y,
+                    around.encoded[number],
+                    mask=around.encoder_masks[number],
+                    deterministic=deterministic,
+                    cache_position=around.cache_position,
+                )
+
+            x = self._residual(x, cross_attention, norm_name, deterministic)
+        feed_forward = _feed_forward(cfg)
+        x = self._residual(
+            x, lambda y: feed_forward(y, deterministic=deterministic), "mlp", deterministic
+        )
+        return x, None
+
+
+def _cross_attentions(cfg: TransformerConfig) -> list[tuple[str, str]]:
+    """Returns the names of a decoder layer's cross-attentions and of their norms."""
+    if cfg.is_decoder_only:
+        return []
+    names = [("encoder_decoder_attention", "cross_attention")]
+    if cfg.knowledge_attention:
+        names.append(("knowledge_attention", "knowledge_attention"))
+    return names
+
+
+def make_layers(
+    layer_class: type[nn.Module],
+    cfg: TransformerConfig,
+    count: int,
+    num_scanned: int,
+    static_argnums: tuple[int, ...],
+) -> Any:
+    """Returns a list of layers, or one scanned stack of them.
+
+    In a module's `setup`, a list assigned to `layers` is named `layers_0`, `layers_1` …, and a
+    stack `layers`, with the layers on axis 0 of each parameter. The first `num_scanned` arguments
+    behind the input have a value for each layer.
+    """
+    if cfg.remat_policy != "none":
+        layer_class = nn_partitioning.remat(
+            layer_class,
+            prevent_cse=not cfg.scan_layers,
+            policy=_REMAT_POLICIES[cfg.remat_policy],
+            static_argnums=static_argnums,
+        )
+    if not cfg.scan_layers:
+        return [layer_class(cfg) for _ in range(count)]
+    broadcast = (nn.broadcast,) * (1 + len(static_argnums))
+    return nn_partitioning.scan_with_axes(
+        layer_class,
+        variable_axes={"params": 0, "cache": 0, "encoder_cache": 0, "prefix_cache": 0},
+        split_rngs={"params": True, "dropout": True},
+        in_axes=(0,) * num_scanned + broadcast,
+        length=count,
+        axis_name="layers",
+    )(cfg)
+
+
+def run_layers(layers: Any, x: Array, scanned: tuple[Array, ...], *broadcast: Any) -> Array:
+    """Returns the last layer's output; `scanned` arguments have a value for each layer."""
+    if not isinstance(layers, list | tuple):
+        return layers(x, *scanned, *broadcast)[0]
+    for number, layer in enumerate(layers):
+        x, _ = layer(x, *(values[number] for values in scanned), *broadcast)
+    return x
