@@ -157,6 +157,22 @@ def controlled_dialogue_inputs(
     return " ".join([*control_tokens, dialogue_inputs(knowledge, history, last)]).strip()
 
 
+def knowledge_of(inputs: str) -> str:
+    """Returns the knowledge in a dialogue generator's input: DoHA's second input.
+
+    Raises:
+      ValueError: for a text without the tag <knowledge>.
+
+    >>> knowledge_of("<knowledge> Tea is a leaf. <wizard> Hello. <seeker> What is tea?")
+    'Tea is a leaf.'
+    """
+    _, tag, rest = inputs.partition("<knowledge>")
+    if not tag:
+        raise ValueError("there is no <knowledge>")
+    turns = _TURN.search(rest)
+    return (rest[: turns.start()] if turns else rest).strip()
+
+
 def without_document(inputs: str) -> str:
     """Returns a generator's input without its knowledge: PMI-Decode's other branch.
 

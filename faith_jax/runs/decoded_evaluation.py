@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from faith_jax import templates
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.errors import ConfigError
+from faith_jax.errors import ConfigError, InputError
 from faith_jax.language_model.base import bucket_length
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs.datasets import DatasetConfig
@@ -38,7 +39,7 @@ class BatchDecoder:
       seed: of the sampling; row number i has the same randomness in any batch.
 
     Raises:
-      ConfigError: on a decoding of several responses, and for DoHA.
+      ConfigError: on a decoding of several responses, and on PMI-Decode with DoHA.
     """
 
     def __init__(
@@ -54,11 +55,12 @@ class BatchDecoder:
                 f"decoding: num_return = {decoding.num_return}; expected 1: a run writes one "
                 "response for each row."
             )
-        if module.config.knowledge_attention:
+        is_doha = module.config.knowledge_attention
+        if is_doha and decoding.pmi is not None:
             raise ConfigError(
-                "DoHA reads pairs of inputs, which no file of rows has: decode them in Python, "
-                "with faith_jax.load_model(…).decode((contexts, knowledge))."
+                "decoding: pmi is set; expected None for DoHA, which reads two inputs already."
             )
+        self._has_second = is_doha or decoding.pmi is not None
         self._partitioner, self._batch_size = partitioner, batch_size
         self._config, self._uses_pmi = module.config, decoding.pmi is not None
         is_causal = module.config.is_decoder_only
@@ -67,6 +69,7 @@ class BatchDecoder:
             *inputs, rows = arrays
             # A decoder-only model's inputs come with their lengths.
             inputs = inputs if is_causal else inputs[::2]
+            inputs = [tuple(inputs)] if is_doha else inputs
             family: Any = causal if is_causal else encoder_decoder
             generate = family.generate_pmi if self._uses_pmi else family.generate
             keys = encoder_decoder.row_keys(seed, rows)
@@ -84,7 +87,7 @@ class BatchDecoder:
         params: PyTree,
         inputs: Sequence[Any],
         first_row: int = 0,
-        inputs_without_document: Sequence[Any] | None = None,
+        second_inputs: Sequence[Any] | None = None,
     ) -> list[DecodedRow]:
         """Decodes rows.
 
@@ -92,19 +95,18 @@ class BatchDecoder:
           params: of the model.
           inputs: token ids of each row, special ones included.
           first_row: the number of the first.
-          inputs_without_document: the same of PMI-Decode's other branch.
+          second_inputs: the same of PMI-Decode's branch without the document, or of DoHA's
+            knowledge; others do not look at them.
 
         Raises:
-          ConfigError: on PMI-Decode without the latter.
+          ConfigError: on PMI-Decode or DoHA without the latter.
         """
-        if self._uses_pmi and inputs_without_document is None:
-            raise ConfigError(
-                "decoding: pmi is set, but rows have no inputs without the document; expected "
-                "pmi = None here."
-            )
         branches = [inputs]
-        if self._uses_pmi and inputs_without_document is not None:
-            branches.append(inputs_without_document)
+        if self._has_second:
+            if second_inputs is None:
+                what = "inputs without the document" if self._uses_pmi else "knowledge"
+                raise ConfigError(f"The rows have no {what}, which this decoding needs.")
+            branches.append(second_inputs)
         decoded: list[DecodedRow] = []
         for start in range(0, len(inputs), self._batch_size):
             pieces = [rows[start : start + self._batch_size] for rows in branches]
@@ -156,7 +158,9 @@ class DecodedEvaluation:
 
         task = dataset.task()  # its errors are better than SeqIO's
         self._limit = dataset.task_feature_lengths["inputs"]
-        self._layout = InputLayout.of(module.config, task.output_features["targets"].vocabulary)
+        self._vocabulary = task.output_features["targets"].vocabulary
+        self._layout = InputLayout.of(module.config, self._vocabulary)
+        self._is_doha = module.config.knowledge_attention
         self._decoder = BatchDecoder(module, partitioner, decoding, dataset.batch_size)
         self._evaluator = seqio.Evaluator(
             mixture_or_task_name=dataset.mixture_or_task_name,
@@ -177,7 +181,9 @@ class DecodedEvaluation:
         def predict(dataset: Any) -> list[tuple[int, list[int]]]:
             rows = [(int(i), self._inputs(f)) for i, f in _numpy(dataset)]
             progress = Progress("decoding", len(rows))
-            decoded = self._decoder(params, [tokens for _, tokens in rows])
+            inputs = [tokens for _, tokens in rows]
+            second = [self._knowledge(tokens) for tokens in inputs] if self._is_doha else None
+            decoded = self._decoder(params, inputs, 0, second)
             progress.update(len(rows))
             # SeqIO makes one array of all predictions, so they are padded to one length.
             longest = max(len(row.tokens) for row in decoded)
@@ -204,6 +210,18 @@ class DecodedEvaluation:
             return tokens
         ids = tokens[:-1] if tokens[-1:] == [self._layout.eos_id] else tokens
         return self._layout.inputs(ids, self._limit)[0]
+
+    def _knowledge(self, tokens: Sequence[int]) -> list[int]:
+        """Returns DoHA's second input, the knowledge that stands in the first.
+
+        Raises:
+          InputError: for a task whose inputs have none.
+        """
+        try:
+            text = templates.knowledge_of(self._vocabulary.decode(list(tokens)))
+        except ValueError as error:
+            raise InputError(f"The task's inputs are not DoHA's: {error}.") from None
+        return self._layout.inputs(self._vocabulary.encode(text), self._limit)[0]
 
 
 def strip(tokens: np.ndarray) -> np.ndarray:

@@ -44,14 +44,14 @@ class InputRow:
       id: unique.
       inputs: the text that the model sees.
       target: the gold response, "" where it is not known.
-      inputs_without_document: the text of PMI-Decode's other branch; None = `inputs` without its
-        knowledge (`templates.without_document`).
+      second_inputs: the text of PMI-Decode's other branch, or DoHA's knowledge; None = what
+        `inputs` say of it (`templates.without_document`, `templates.knowledge_of`).
     """
 
     id: str
     inputs: str
     target: str = ""
-    inputs_without_document: str | None = None
+    second_inputs: str | None = None
 
 
 def infer(
@@ -127,7 +127,9 @@ def infer(
     layout = InputLayout.of(module.config, tokens)
     layout.check_positions(max_input_length, decoding.max_length)
     if decoding.pmi is not None:
-        rows = [_with_other_branch(row) for row in rows]
+        rows = [_with_second(row, templates.without_document) for row in rows]
+    elif module.config.knowledge_attention:
+        rows = [_with_second(row, templates.knowledge_of) for row in rows]
     fingerprint = _fingerprint(
         rows, str(checkpoint_path), decoding, max_input_length, seed, batch_size, module.config
     )
@@ -149,9 +151,9 @@ def read_input_file(
     """Reads rows of a JSONL file.
 
     A row has `id` (optional; default: its line number) and either `inputs`, the text that the
-    model sees (for PMI-Decode also `inputs_without_document`, if it has another form than our
-    tasks'), or `query`, with `pro_arguments` and `con_arguments` (lists) or without: then they
-    are retrieved from the knowledge. `response` is kept as the target.
+    model sees (for PMI-Decode also `inputs_without_document`, for DoHA `knowledge`, if it has
+    another form than our tasks'), or `query`, with `pro_arguments` and `con_arguments` (lists) or
+    without: then they are retrieved from the knowledge. `response` is kept as the target.
 
     Raises:
       InputError: naming file, line and field.
@@ -167,11 +169,14 @@ def read_input_file(
         seen.add(identifier)
         target = row.get("response", "")
         if "inputs" in row:
-            other = row.get("inputs_without_document")
-            if other is not None and not isinstance(other, str):
-                raise InputError(
-                    f"{where}: field 'inputs_without_document': expected a text, got {other!r}."
-                )
+            other = None
+            for field in ("inputs_without_document", "knowledge"):
+                if (found := row.get(field)) is not None:
+                    if not isinstance(found, str):
+                        raise InputError(
+                            f"{where}: field {field!r}: expected a text, got {found!r}."
+                        )
+                    other = found if other is None else other
             yield InputRow(identifier, _text(where, "inputs", row["inputs"]), str(target), other)
             continue
         if "query" not in row:
@@ -191,22 +196,21 @@ def read_input_file(
         yield InputRow(identifier, templates.npov_generate_inputs(query, pro, con), str(target))
 
 
-def _with_other_branch(row: InputRow) -> InputRow:
-    """Returns the row with PMI-Decode's input without the document.
+def _with_second(row: InputRow, find: Callable[[str], str]) -> InputRow:
+    """Returns the row with the second input of PMI-Decode or DoHA, found in the first.
 
     Raises:
       InputError: where it is not given, and the input has no knowledge in a form that we know.
     """
-    if row.inputs_without_document is not None:
+    if row.second_inputs is not None:
         return row
     try:
-        other = templates.without_document(row.inputs)
+        return dataclasses.replace(row, second_inputs=find(row.inputs))
     except ValueError as error:
-        raise InputError(
-            f"Row {row.id}: PMI-Decode needs the input without its document, but {error}; give "
-            "'inputs_without_document'."
-        ) from None
-    return dataclasses.replace(row, inputs_without_document=other)
+        what = "DoHA needs the knowledge", "knowledge"
+        if find is templates.without_document:
+            what = "PMI-Decode needs the input without its document", "inputs_without_document"
+        raise InputError(f"Row {row.id}: {what[0]}, but {error}; give {what[1]!r}.") from None
 
 
 def _knowledge_folder(knowledge: str, samples: Any) -> pathlib.Path:
@@ -299,7 +303,7 @@ def _generate(
     for start in range(done, len(rows), batch_size):
         piece = rows[start : start + batch_size]
         inputs = tokens_of([row.inputs for row in piece])
-        others = tokens_of([row.inputs_without_document for row in piece])
+        others = tokens_of([row.second_inputs for row in piece])
         decoded = decoder(params, [ids for ids, _ in inputs], start, [ids for ids, _ in others])
         if jax.process_index() == 0:
             append_rows(

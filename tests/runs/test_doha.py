@@ -8,11 +8,12 @@ import pytest
 
 import faith_jax
 from faith_jax.data import vocabularies
-from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.errors import ConfigError
 from faith_jax.models.doha import doha_from_bart
 from faith_jax.models.importers.checkpoint import flatten
 from faith_jax.models.importers.formats import open_checkpoint
+from faith_jax.models.importers.native import write_native
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
 from faith_jax.runs.decoded_evaluation import BatchDecoder
@@ -63,10 +64,54 @@ def test_a_task_without_knowledge_is_one_clear_line(bart):
         next(evaluation_batches(dataset, model))
 
 
-def test_rows_of_a_file_cannot_be_decoded(bart):
+def test_pmi_decode_is_refused(bart):
     model = Transformer(open_checkpoint(bart).config.replace(knowledge_attention=True))
-    with pytest.raises(ConfigError, match="DoHA reads pairs of inputs"):
-        BatchDecoder(model, None, DecodingConfig(), batch_size=2)
+    with pytest.raises(ConfigError, match="pmi is set; expected None for DoHA"):
+        BatchDecoder(model, None, DecodingConfig(pmi=PMIConfig()), batch_size=2)
+
+
+def test_rows_are_decoded_with_their_knowledge(command, bart, tmp_path):
+    checkpoint = doha_from_bart(open_checkpoint(bart))
+    write_native(checkpoint, tmp_path / "doha")
+    status, _, err = command(
+        "infer",
+        "--gin_file=runs/infer.gin",
+        f"--gin.CHECKPOINT_PATH={tmp_path / 'doha'}",
+        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
+        f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}",
+        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+        "--gin.DECODE_LENGTH=4",
+        "--gin.FORMATS=('jsonl',)",
+        f"--gin.VOCABULARY={bart}",
+    )
+    assert status == 0, err
+    lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
+    row = json.loads(lines[0])
+    vocabulary = vocabularies.load_vocabulary(bart)
+    knowledge = row["inputs"].removeprefix("<knowledge> ").partition(" <seeker>")[0]
+    pair = []
+    for text in (row["inputs"], knowledge):
+        ids = [*vocabulary.prefix_ids, *vocabulary.encode(text)]
+        pair.append(np.array([[*ids[: LENGTHS["inputs"] - 1], vocabulary.eos_id]]))
+    found = faith_jax.load_model(str(tmp_path / "doha")).decode(tuple(pair), max_length=4)
+    assert row["log_prob"] == pytest.approx(float(found.log_prob[0]), abs=1e-3)
+
+
+def test_rows_without_knowledge_are_one_clear_line(command, bart, tmp_path):
+    write_native(doha_from_bart(open_checkpoint(bart)), tmp_path / "doha")
+    (tmp_path / "rows.jsonl").write_text('{"id": "7", "inputs": "What is tea?"}\n')
+    status, _, err = command(
+        "infer",
+        "--gin_file=runs/infer_file.gin",
+        f"--gin.CHECKPOINT_PATH={tmp_path / 'doha'}",
+        f"--gin.INPUT_FILE={tmp_path / 'rows.jsonl'}",
+        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+        "--gin.MAX_INPUT_LENGTH=60",
+        "--gin.DECODE_LENGTH=4",
+        f"--gin.VOCABULARY={bart}",
+    )
+    assert status == 2
+    assert "Row 7: DoHA needs the knowledge, but there is no <knowledge>; give 'knowledge'" in err
 
 
 @pytest.mark.slow
