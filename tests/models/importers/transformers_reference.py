@@ -5,10 +5,13 @@ import pathlib
 from typing import Any
 
 import numpy as np
-import torch
-import transformers
+import pytest
 
 from tests.models.importers.family_folders import rows
+
+_WITHOUT = "the extra `parity` is not installed"
+torch = pytest.importorskip("torch", reason=_WITHOUT)
+transformers = pytest.importorskip("transformers", reason=_WITHOUT)
 
 NEW_TOKENS = 8
 transformers.utils.logging.set_verbosity_error()
