@@ -301,6 +301,18 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     )
     command.add_argument("--title", default="", help="of the page (default: the files' names)")
     command.add_argument("--baseline", default="", metavar="SCORER", help="what others must beat")
+    command.add_argument(
+        "--test",
+        choices=("approximate_randomization", "delong", "hanley_mcneil"),
+        help="of significance, with a baseline (default: approximate_randomization)",
+    )
+    command.add_argument(
+        "--cluster-field",
+        default="",
+        metavar="NAME",
+        help="rows with the same value belong together",
+    )
+    command.add_argument("--confidence", type=float, default=0.95, help="default 0.95")
     command.add_argument("--resamples", type=int, default=1000, metavar="N", help="default 1000")
     command.add_argument("--seed", type=int, default=0)
     command.add_argument(
@@ -316,6 +328,8 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
 def _run_report(options: argparse.Namespace) -> int:
     if options.most_examples < 1:
         raise ConfigError("--most-examples: expected a positive number.")
+    if options.test and not options.baseline:
+        raise ConfigError("--test: compares with a baseline; give --baseline=SCORER.")
     check_numbers(vars(options))
     if any(map(os.path.isdir, options.files)):
         quiet_tensorflow()
@@ -330,6 +344,9 @@ def _run_report(options: argparse.Namespace) -> int:
         options.seed,
         options.most_examples,
         _names(options.scorers),
+        options.confidence,
+        options.test or "approximate_randomization",
+        options.cluster_field,
     )
     print(page)
     return 0

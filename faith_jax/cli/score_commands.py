@@ -198,12 +198,16 @@ def scorer_options(names: Sequence[str], given: Sequence[str]) -> dict[str, dict
 def _run_scorers(options: argparse.Namespace) -> int:
     import tabulate
 
-    from faith_jax.scoring.registry import scorer_card, scorer_names
+    from faith_jax.scoring import registry
 
-    cards = [scorer_card(name) for name in scorer_names()]
-    rows = [
-        (card.name, f"{card.low:g} to {card.high:g}", card.description, card.source)
-        for card in cards
-    ]
-    print(tabulate.tabulate(rows, ("scorer", "range", "what it measures", "source")))
+    rows = []
+    for name in registry.scorer_names():
+        card = registry.scorer_card(name)
+        needs = "model" if card.needs_model else ""
+        given = ", ".join(o for o in registry.scorer_options(name) if o != "model")
+        range_ = f"{card.low:g} to {card.high:g}"
+        rows.append((name, range_, card.description, card.source, needs, given))
+    columns = ("scorer", "range", "what it measures", "source", "needs", "options")
+    widths = [None, None, 46, 20, None, 30]
+    print(tabulate.tabulate(rows, columns, maxcolwidths=widths))
     return 0

@@ -1,73 +1,151 @@
 """Pictures of scores: histograms and ROC curves, as PNG files."""
 
+import itertools
+import logging
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation.roc import roc_auc, roc_curve
 from faith_jax.evaluation.scored_corpora import Corpus
+from faith_jax.report.panels import (
+    CLASSES,
+    COLOURS,
+    HistogramPanel,
+    Line,
+    RocPanel,
+    axis_top,
+    histogram_panel,
+    lines_of,
+    roc_panel,
+    scorers_of,
+)
+
+logger = logging.getLogger("faith_jax")
 
 
-def save_histograms(corpora: Mapping[str, Corpus], path: pathlib.Path) -> None:
+def save_histograms(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[pathlib.Path]:
     """Draws how the scores of faithful and of other responses are distributed.
 
-    A row of panels for each corpus, a column for each scorer.
+    A panel for each corpus and scorer, at most 16 in a file; those that follow are written as
+    NAME-2.png and so on.
+
+    Returns:
+      The files.
 
     Raises:
-      ConfigError: where the file cannot be written.
+      ConfigError: where a file cannot be written.
     """
-    scorers = _scorers(corpora)
-    figure, panels = _panels(len(corpora), len(scorers))
-    for line, corpus in zip(panels, corpora.values(), strict=True):
-        for panel, scorer in zip(line, scorers, strict=True):
-            values = corpus.scores.get(scorer, np.full(len(corpus.ids), np.nan))
-            known = ~np.isnan(values)
-            edges = np.histogram_bin_edges(values[known], 20) if known.any() else 20
-            for label, name in ((1, "faithful"), (0, "not")):
-                shown = values[known & (corpus.labels == label)]
-                panel.hist(shown, edges, alpha=0.6, label=f"{name} ({len(shown):,})")
-            panel.set(title=f"{corpus.name}: {scorer}", xlabel="score", ylabel="responses")
-            panel.legend()
-    save_figure(figure, path)
+    panels = [
+        histogram_panel(corpus, scorer)
+        for corpus in corpora.values()
+        for scorer in scorers_of(corpora)
+        if scorer in corpus.scores
+    ]
+    return _save_pages(panels, _draw_histogram, path, columns=4, lines=4, size=(4.2, 3.6))
 
 
-def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> None:
-    """Draws the ROC curves of all scorers, a panel for each corpus.
+def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[pathlib.Path]:
+    """Draws the ROC curves of the ten best scorers, a panel for each corpus.
+
+    At most six panels are in a file; those that follow are written as NAME-2.png and so on.
+
+    Returns:
+      The files.
 
     Raises:
-      ConfigError: where the file cannot be written.
+      ConfigError: where a file cannot be written.
     """
-    figure, panels = _panels(1, len(corpora))
-    for panel, corpus in zip(panels[0], corpora.values(), strict=True):
-        panel.plot([0, 1], [0, 1], linestyle=":", color="grey", label="chance")
-        for scorer, values in corpus.scores.items():
-            known = ~(np.isnan(values) | np.isnan(corpus.labels))
-            labels = corpus.labels[known]
-            if len(set(labels.tolist())) < 2:
-                continue
-            curve, area = roc_curve(values[known], labels), roc_auc(values[known], labels)
-            panel.plot(curve.x, curve.y, label=f"{scorer} ({100 * area:.1f})")
-        panel.set(
-            title=corpus.name, xlabel="unfaithful taken for faithful", ylabel="faithful found"
+    lines = lines_of(scorers_of(corpora))
+    panels = [roc_panel(corpus) for corpus in corpora.values()]
+
+    def draw(axes: Any, panel: RocPanel) -> None:
+        _draw_curves(axes, panel, lines)
+
+    return _save_pages(panels, draw, path, columns=2, lines=3, size=(8.2, 4.4))
+
+
+def _draw_curves(axes: Any, panel: RocPanel, lines: Mapping[str, Line]) -> None:
+    axes.plot([0, 1], [0, 1], linewidth=1, color="grey", label="chance (50.0)")
+    for scorer, curve in panel.curves.items():
+        colour, dashes = lines[scorer]
+        style: Any = (0, dashes) if dashes else "-"
+        name = f"{scorer} ({100 * panel.areas[scorer]:.1f})"
+        axes.plot(curve.x, curve.y, color=colour, linestyle=style, label=name)
+    title = f"{panel.corpus} ({panel.rows:,} rows)"
+    axes.set(title=title, xlabel="unfaithful taken for faithful", ylabel="faithful found")
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    shown = len(panel.curves)
+    head = f"best {shown} of {shown + panel.left_out}, by AUC" if panel.left_out else "AUC"
+    if not shown:
+        head = "one class: no curves"
+    axes.legend(title=head, loc="center left", bbox_to_anchor=(1.02, 0.5), handlelength=3.5)
+
+
+def _draw_histogram(axes: Any, panel: HistogramPanel) -> None:
+    # By the number of the bin: edges may be too far apart for an axis.
+    places = np.arange(len(panel.edges))
+    for name, colour in zip(CLASSES, COLOURS, strict=False):
+        filled = name == CLASSES[0]
+        axes.stairs(
+            100 * panel.shares[name],
+            places,
+            fill=filled,
+            color=colour,
+            alpha=0.45 if filled else 1,
+            linewidth=1.8,
+            label=f"{name} ({panel.counts[name]:,})",
         )
-        panel.legend()
-    save_figure(figure, path)
+    ticks = places[:: max(1, len(places) // 4)]
+    axes.set_xticks(ticks, [f"{panel.edges[place]:.3g}" for place in ticks])
+    axes.set(title=f"{panel.corpus}\n{panel.scorer}", xlabel="score", ylabel="% of the class")
+    # Room for the legend above the bars.
+    axes.set(xlim=(0, places[-1]), ylim=(0, 130 * axis_top(panel.shares)))
+    axes.legend(loc="upper center", ncols=2, fontsize="small", columnspacing=1)
 
 
-def _scorers(corpora: Mapping[str, Corpus]) -> list[str]:
-    return list(dict.fromkeys(name for corpus in corpora.values() for name in corpus.scores))
+def _save_pages(
+    panels: Sequence[Any],
+    draw: Callable[[Any, Any], None],
+    path: pathlib.Path,
+    columns: int,
+    lines: int,
+    size: tuple[float, float],
+) -> list[pathlib.Path]:
+    """Draws panels of a size in inches on a grid, as many files as they need."""
+    written = []
+    for number, page in enumerate(_batches(panels, columns * lines), 1):
+        target = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        wide = min(columns, len(page))
+        figure, grid = _grid(-(-len(page) // wide), wide, size)
+        for axes, panel in itertools.zip_longest(grid.flat, page):
+            if panel is None:
+                axes.remove()
+            else:
+                draw(axes, panel)
+        save_figure(figure, target)
+        written.append(target)
+    if len(written) > 1:
+        logger.info("%s has %d pages, up to %s", path, len(written), written[-1].name)
+    return written
 
 
-def _panels(rows: int, columns: int) -> tuple[Any, Any]:
+def _batches(values: Iterable[Any], size: int) -> Iterable[list[Any]]:
+    rest = iter(values)
+    while batch := list(itertools.islice(rest, size)):
+        yield batch
+
+
+def _grid(lines: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    return pyplot.subplots(rows, columns, figsize=(4.5 * columns, 3.8 * rows), squeeze=False)
+    whole = (size[0] * columns, size[1] * lines)
+    return pyplot.subplots(lines, columns, figsize=whole, squeeze=False)
 
 
 def save_figure(figure: Any, path: pathlib.Path) -> None:

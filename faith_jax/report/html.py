@@ -12,15 +12,21 @@ from typing import Any
 import numpy as np
 
 from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.roc import roc_auc, roc_curve
 from faith_jax.evaluation.scored_corpora import Corpus
+from faith_jax.report.panels import (
+    CLASSES,
+    COLOURS,
+    Line,
+    axis_top,
+    histogram_panel,
+    lines_of,
+    roc_panel,
+    scorers_of,
+)
 from faith_jax.report.tables import cell_text
 
 # A curve of more points is thinned: no screen shows them.
 _CURVE_POINTS = 200
-_BINS = 20
-# Colours that people with any colour vision tell apart (Okabe 2008), on light and dark grounds.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999")
 
 
 def report_page(
@@ -48,15 +54,17 @@ def report_page(
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    scorers = list(dict.fromkeys(name for corpus in corpora.values() for name in corpus.scores))
+    scorers, lines = scorers_of(corpora), lines_of(scorers_of(corpora))
+    with_words = {name for row in rows for name, words in row["words"].items() if words}
     return environment.get_template("report.html").render(
         title=title,
         table=table,
         cells=[[cell_text(value) for value in row] for row in table.rows],
-        curves=[curves(corpus) for corpus in corpora.values()],
+        curves=[curves(corpus, lines) for corpus in corpora.values()],
         histograms=[histogram(c, s) for c in corpora.values() for s in scorers if s in c.scores],
-        colours=COLOURS,
+        outline=outline,
         scorers=scorers,
+        word_scorers=[(i, name) for i, name in enumerate(scorers) if name in with_words],
         corpora=list(corpora),
         count=len(rows),
         left_out=left_out,
@@ -97,24 +105,27 @@ def _words(row: Mapping[str, Any], scorer: str) -> list[list[Any]]:
     return found
 
 
-def curves(corpus: Corpus) -> dict[str, Any]:
-    """Returns the ROC curves of a corpus as points in the unit square, y downwards as SVG has it.
+def curves(corpus: Corpus, lines: Mapping[str, Line]) -> dict[str, Any]:
+    """Returns the best ROC curves of a corpus as points in the unit square, y downwards as in SVG.
 
     Args:
-      corpus: the scored rows; scorers without both classes have no curve.
+      corpus: the scored rows; with one class only there are no curves.
+      lines: how each scorer is drawn.
     """
-    lines = []
-    for name, values in corpus.scores.items():
-        known = ~(np.isnan(values) | np.isnan(corpus.labels))
-        labels = corpus.labels[known]
-        if len(set(labels.tolist())) < 2:
-            continue
-        curve = roc_curve(values[known], labels)
+    panel = roc_panel(corpus)
+    drawn = []
+    for name, curve in panel.curves.items():
         kept = np.unique(np.linspace(0, len(curve.x) - 1, _CURVE_POINTS).astype(int))
-        points = " ".join(f"{curve.x[i]:.4f},{1 - curve.y[i]:.4f}" for i in kept)
-        area = 100 * roc_auc(values[known], labels)
-        lines.append({"name": name, "points": points, "auc": f"{area:.1f}"})
-    return {"corpus": corpus.name, "lines": lines}
+        drawn.append(
+            {
+                "name": name,
+                "points": " ".join(f"{curve.x[i]:.4f},{1 - curve.y[i]:.4f}" for i in kept),
+                "auc": f"{100 * panel.areas[name]:.1f}",
+                "colour": lines[name].colour,
+                "dashes": " ".join(f"{0.01 * length:g}" for length in lines[name].dashes),
+            }
+        )
+    return {"corpus": corpus.name, "lines": drawn, "left_out": panel.left_out, "rows": panel.rows}
 
 
 def histogram(corpus: Corpus, scorer: str) -> dict[str, Any]:
@@ -125,28 +136,34 @@ def histogram(corpus: Corpus, scorer: str) -> dict[str, Any]:
       scorer: one of its scorers.
 
     Returns:
-      For each class the shares of its rows by bin, relative to the largest share: [bins].
+      For each class the shares of its rows by bin, relative to the axis's end: [bins].
     """
-    values = corpus.scores[scorer]
-    known = ~np.isnan(values)
-    edges = np.histogram_bin_edges(values[known], _BINS) if known.any() else np.array([0.0, 1.0])
-    chosen = {
-        name: values[known & (corpus.labels == label)]
-        for label, name in ((1, "faithful"), (0, "not faithful"))
-    }
-    shares = {
-        name: np.histogram(found, edges)[0] / max(1, len(found)) for name, found in chosen.items()
-    }
-    largest = max(float(share.max(initial=0)) for share in shares.values()) or 1.0
+    panel = histogram_panel(corpus, scorer)
+    top = axis_top(panel.shares)
     classes = [
-        {"name": name, "count": len(chosen[name]), "heights": (share / largest).tolist()}
-        for name, share in shares.items()
+        {
+            "name": name,
+            "count": panel.counts[name],
+            "heights": (panel.shares[name] / top).tolist(),
+            "colour": colour,
+        }
+        for name, colour in zip(CLASSES, COLOURS, strict=False)
     ]
     return {
         "corpus": corpus.name,
         "scorer": scorer,
         "classes": classes,
-        "low": f"{edges[0]:.3g}",
-        "high": f"{edges[-1]:.3g}",
-        "width": 1 / (len(edges) - 1),
+        "low": f"{panel.edges[0]:.3g}",
+        "high": f"{panel.edges[-1]:.3g}",
+        "top": f"{100 * top:g} %",
+        "width": 1 / (len(panel.edges) - 1),
     }
+
+
+def outline(heights: Sequence[float], width: float) -> str:
+    """Returns the outline of a histogram as points for SVG, 0.6 high."""
+    points = [(0.0, 0.6)]
+    for number, height in enumerate(heights):
+        y = 0.6 - 0.6 * height
+        points += [(number * width, y), ((number + 1) * width, y)]
+    return " ".join(f"{x:.4f},{y:.4f}" for x, y in [*points, (1.0, 0.6)])

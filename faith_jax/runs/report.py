@@ -29,6 +29,9 @@ def report(
     seed: int = 0,
     most_examples: int = 10_000,
     scorers: Sequence[str] = (),
+    confidence: float = 0.95,
+    test: str = "approximate_randomization",
+    cluster_field: str = "",
 ) -> pathlib.Path:
     """Writes the page and returns its path.
 
@@ -41,6 +44,9 @@ def report(
       seed: of the bootstrap.
       most_examples: that the page holds; the figures are of all rows.
       scorers: those to show, in this order; empty = all that the files have.
+      confidence: of the intervals.
+      test: of the differences to `baseline`, see `auc_table`.
+      cluster_field: rows with the same value of this field are resampled together; "" = none.
 
     Raises:
       FaithJaxError: for bad or missing files, files that do not match, and wrong options.
@@ -53,7 +59,9 @@ def report(
     # All that is shown but the examples is of the rows that the table is of.
     used = {name: corpus.part(corpus.usable()) for name, corpus in corpora.items()}
     try:
-        table = auc_rows(auc_table(corpora, baseline, resamples, seed=seed))
+        table = auc_rows(
+            auc_table(corpora, baseline, resamples, confidence, seed, test, cluster_field)
+        )
     except ValueError as error:
         raise ConfigError(str(error)) from None
     table = table._replace(notes=table.notes + row_notes(corpora))

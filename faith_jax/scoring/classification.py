@@ -1,6 +1,6 @@
 """Class probabilities of many rows of any length, in few compiled shapes, with dropout or without.
 
-Reference: Steen 2023, section 3.2, for the mean over Monte-Carlo dropout masks (Gal 2016).
+Reference: Steen 2023, section 2.2, for the mean over Monte-Carlo dropout masks (Gal 2016).
 """
 
 import functools

@@ -58,7 +58,9 @@ def token_scorer(part: str, normalization: str = "true") -> TextScorer:
         return float(getattr(overlap, part))
 
     source = "Honovich 2022" if normalization == "true" else "Rajpurkar 2016"
-    card = ScorerCard(f"token_{part}", f"{_OF_WHAT[part].format('words')}.", 0, 1, source)
+    dropped = "a, an, the, in, our" if normalization == "true" else "a, an, the"
+    description = f"{_OF_WHAT[part].format('words')} (without {dropped})."
+    card = ScorerCard(f"token_{part}", description, 0, 1, source)
     return TextScorer(card, compare)
 
 

@@ -45,7 +45,7 @@ NLI = {
             description="Probability of entailment less that of contradiction (e-c).",
             low=-1.0,
             high=1.0,
-            source="Steen 2023, section 3.1",
+            source="Steen 2023, section 5.2",
             needs_model=True,
         ),
     )

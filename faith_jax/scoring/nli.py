@@ -160,7 +160,7 @@ def nli_scorer(
       vocabulary: where the tokenizer is, if not with the model.
       labels: see `nli_label_numbers`.
       max_length: tokens of a row; default: 512, or fewer where the positions end before.
-      dropout_passes: k of Monte-Carlo dropout (Steen 2023: 15); 0 = none.
+      dropout_passes: k of Monte-Carlo dropout (Steen 2023, section 2.2: 15); 0 = none.
       seed: of the dropout.
       dropout_rate: of the dropout; None = as the model was trained.
       dtype: of activations.

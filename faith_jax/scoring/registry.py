@@ -61,6 +61,16 @@ def scorer_card(name: str) -> ScorerCard:
     return _CARDS[name] if name in _CARDS else load_scorer(name).card
 
 
+def scorer_options(name: str) -> list[str]:
+    """Returns the names of a scorer's options.
+
+    Raises:
+      ConfigError: for an unknown scorer.
+    """
+    _check_name(name)
+    return list(inspect.signature(_FACTORIES[name]()).parameters)
+
+
 def _check_name(name: str) -> None:
     if name not in _FACTORIES:
         hint = did_you_mean(name, _FACTORIES) or f" There are: {', '.join(scorer_names())}."
@@ -78,8 +88,7 @@ def load_scorer(name: str, **options: Any) -> BaseScorer:
       ConfigError: for an unknown scorer or option, and for an option's wrong value.
     """
     _check_name(name)
-    make = _FACTORIES[name]()
-    known = list(inspect.signature(make).parameters)
+    make, known = _FACTORIES[name](), scorer_options(name)
     for option in options:
         if option not in known:
             shown = f"Its options: {', '.join(known)}." if known else "It has no options."

@@ -7,7 +7,8 @@ import pytest
 
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.scored_corpora import Corpus
-from faith_jax.report.html import curves, embedded_json, histogram, report_page
+from faith_jax.report.html import curves, embedded_json, histogram, outline, report_page
+from faith_jax.report.panels import Line
 
 EVIL = "</script><script>alert(1)</script>&amp;\u2028<img src=x onerror=alert(2)>"
 
@@ -75,17 +76,22 @@ def test_words_are_placed_as_javascript_counts():
 
 
 def test_curves_and_histograms():
-    (line,) = curves(corpus())["lines"]
+    lines = {"s": Line("#0072b2", (4, 2))}
+    (line,) = curves(corpus(), lines)["lines"]
+    assert (line["colour"], line["dashes"]) == ("#0072b2", "0.04 0.02")
     assert line["auc"] == "87.5"
     points = [tuple(map(float, point.split(","))) for point in line["points"].split()]
     assert points == [(0, 1), (0, 0.5), (0.5, 0), (1, 0)]
-    assert curves(corpus(labels=(1, 1, 1, 1)))["lines"] == []
+    assert curves(corpus(labels=(1, 1, 1, 1)), lines)["lines"] == []
     many = corpus(labels=[0, 1] * 2000, scores=np.linspace(0, 1, 4000))
-    assert len(curves(many)["lines"][0]["points"].split()) <= 200
+    assert len(curves(many, lines)["lines"][0]["points"].split()) <= 200
     found = histogram(corpus(), "s")
     assert [c["count"] for c in found["classes"]] == [2, 2]
     assert max(h for c in found["classes"] for h in c["heights"]) == 1
-    assert (found["low"], found["high"]) == ("0.1", "0.9")
+    assert (found["low"], found["high"], found["top"]) == ("0", "1", "50 %")
+    assert outline([0.5, 1.0], 0.5) == (
+        "0.0000,0.6000 0.0000,0.3000 0.5000,0.3000 0.5000,0.0000 1.0000,0.0000 1.0000,0.6000"
+    )
     nothing = histogram(corpus(scores=[math.nan] * 4), "s")
     assert not any(h for c in nothing["classes"] for h in c["heights"])
 

@@ -76,3 +76,24 @@ def test_mistakes_are_one_line_and_leave_nothing(capsys, tmp_path, arguments, me
     assert (status, output) == (2, "")
     assert message in error
     assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
+
+
+def test_tests_clusters_and_confidence_are_options(tmp_path, capsys):
+    rows = [
+        {
+            "id": str(n),
+            "label": n % 2,
+            "scores": {"a": n % 3, "b": n},
+            "fields": {"doc": str(n // 4)},
+        }
+        for n in range(40)
+    ]
+    source, page = tmp_path / "s.jsonl", tmp_path / "r.html"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ["--baseline=a", "--test=delong", "--cluster-field=doc", "--confidence=0.8"]
+    run = ["report", str(source), f"--output={page}", "--resamples=100"]
+    assert main([*run, *options]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "80% bootstrap intervals" in text
+    assert main([*run[:2], f"--output={tmp_path / 'x.html'}", "--test=delong"]) == 2
+    assert "give --baseline=SCORER" in capsys.readouterr().err

@@ -1,0 +1,141 @@
+"""What pictures of scores show, whatever draws them: as PNG files or inside a page.
+
+Curves and bars are of the rows that the table of AUCs uses, those with a label and a defined score
+of every scorer, so that a figure beside a curve is the one in the table.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from faith_jax.evaluation.roc import Curve, roc_auc, roc_curve
+from faith_jax.evaluation.scored_corpora import Corpus
+
+# More curves in one panel cannot be told apart.
+MOST_CURVES = 10
+BINS = 20
+# Colours that people with any colour vision tell apart (Okabe 2008), on light and dark grounds.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999")
+# Lengths of dashes and gaps, in widths of the line; after all colours comes the next of these.
+DASHES: tuple[tuple[float, ...], ...] = ((), (4, 2), (1, 1.5), (6, 2, 1, 2))
+CLASSES = ("faithful", "not faithful")
+
+
+class Line(NamedTuple):
+    """How a scorer is drawn: alike in all panels."""
+
+    colour: str
+    dashes: tuple[float, ...]
+
+
+class RocPanel(NamedTuple):
+    """The curves of a corpus.
+
+    Attributes:
+      corpus: its name.
+      curves: by scorer, the best first; empty where a class is missing.
+      areas: under the curves, in [0, 1].
+      left_out: how many scorers with smaller areas are not among them.
+      rows: how many rows the curves are of.
+    """
+
+    corpus: str
+    curves: Mapping[str, Curve]
+    areas: Mapping[str, float]
+    left_out: int
+    rows: int
+
+
+class HistogramPanel(NamedTuple):
+    """How a scorer's values are distributed over a corpus.
+
+    Attributes:
+      corpus: its name.
+      scorer: the scorer.
+      edges: of the bins: [bins + 1].
+      shares: for each of `CLASSES` the share of its rows in each bin: [bins].
+      counts: for each of `CLASSES` how many rows it has.
+    """
+
+    corpus: str
+    scorer: str
+    edges: NDArray[np.float64]
+    shares: Mapping[str, NDArray[np.float64]]
+    counts: Mapping[str, int]
+
+
+def scorers_of(corpora: Mapping[str, Corpus]) -> list[str]:
+    """Returns the scorers of all corpora, each once."""
+    return list(dict.fromkeys(name for corpus in corpora.values() for name in corpus.scores))
+
+
+def lines_of(scorers: Sequence[str]) -> dict[str, Line]:
+    """Returns for each scorer a line that no other of the first 28 has."""
+    shapes = [(colour, dashes) for dashes in DASHES for colour in COLOURS]
+    return {name: Line(*shapes[number % len(shapes)]) for number, name in enumerate(scorers)}
+
+
+def roc_panel(corpus: Corpus, most: int = MOST_CURVES) -> RocPanel:
+    """Returns the curves of the scorers with the largest areas."""
+    part = corpus.part(corpus.usable())
+    if len(set(part.labels.tolist())) < 2:
+        return RocPanel(corpus.name, {}, {}, 0, len(part.ids))
+    areas = {name: roc_auc(values, part.labels) for name, values in part.scores.items()}
+    best = sorted(areas, key=areas.__getitem__, reverse=True)[:most]
+    curves = {name: roc_curve(part.scores[name], part.labels) for name in best}
+    kept = {name: areas[name] for name in best}
+    return RocPanel(corpus.name, curves, kept, len(areas) - len(best), len(part.ids))
+
+
+def histogram_panel(corpus: Corpus, scorer: str) -> HistogramPanel:
+    """Returns the shares of each class's rows by bins of one of the corpus's scorers."""
+    part = corpus.part(corpus.usable())
+    values, edges = part.scores[scorer], bin_edges(part.scores[scorer])
+    chosen = {name: values[part.labels == 1 - i] for i, name in enumerate(CLASSES)}
+    shares = {n: np.histogram(v, edges)[0] / max(1, len(v)) for n, v in chosen.items()}
+    return HistogramPanel(
+        corpus.name, scorer, edges, shares, {name: len(v) for name, v in chosen.items()}
+    )
+
+
+def bin_edges(values: NDArray[np.float64], bins: int = BINS) -> NDArray[np.float64]:
+    """Returns edges that hold all values, also where these are huge, equal, or none at all.
+
+    Values that lie in [0, 1] and fill a good part of it get all of it, so that panels compare.
+
+    Args:
+      values: finite, [rows].
+      bins: how many.
+
+    Returns:
+      Finite numbers that never decrease: [bins + 1].
+    """
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+    if low >= 0 and high <= 1 and high - low >= 0.3:
+        return np.linspace(0, 1, bins + 1)
+    if high / 2 - low / 2 <= 1e-9 * max(abs(low), abs(high)) or high == low:
+        around = max(0.5, abs(low) / 1000)
+        low, high = low - around, high + around
+    largest = np.finfo(np.float64).max
+    low, high = max(low, -largest), min(high, largest)
+    steps = np.arange(bins + 1) / bins
+    edges = low * (1 - steps) + high * steps  # a difference of the two might be infinite
+    edges[0], edges[-1] = low, high
+    return np.maximum.accumulate(edges)
+
+
+def axis_top(shares: Mapping[str, NDArray[np.float64]]) -> float:
+    """Returns a round share that none of the shares exceeds, for the end of an axis.
+
+    >>> axis_top({"a": np.array([0.12, 0.31])})
+    0.4
+    """
+    largest = max((float(share.max(initial=0)) for share in shares.values()), default=0.0)
+    if largest <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(largest))
+    steps = (1, 2, 4, 5, 6, 8, 10)
+    return round(next(s * power for s in steps if s * power >= largest - 1e-12), 12)

@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faith_jax.evaluation.scored_corpora import Corpus
+from faith_jax.report.panels import axis_top, bin_edges, histogram_panel, lines_of, roc_panel
+
+HUGE = np.finfo(np.float64).max
+
+
+def corpus(scores, labels):
+    ids = tuple(map(str, range(len(labels))))
+    arrays = {name: np.array(values, float) for name, values in scores.items()}
+    return Corpus("c", ids, np.array(labels, float), arrays, ids)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8))
+def test_edges_hold_all_values(values):
+    edges = bin_edges(np.array(values))
+    assert edges.shape == (21,)
+    assert np.all(np.isfinite(edges))
+    assert np.all(np.diff(edges) >= 0)
+    assert edges[0] <= min(values)
+    assert edges[-1] >= max(values)
+    assert np.histogram(values, edges)[0].sum() == len(values)
+
+
+def test_edges_of_shares_and_of_nothing():
+    np.testing.assert_allclose(bin_edges(np.array([0.1, 0.9])), np.linspace(0, 1, 21))
+    assert bin_edges(np.array([0.1, 0.2]))[-1] == pytest.approx(0.2)
+    assert bin_edges(np.zeros(0)).tolist() == np.linspace(0, 1, 21).tolist()
+    assert bin_edges(np.array([-HUGE, HUGE]))[[0, -1]].tolist() == [-HUGE, HUGE]
+    nearly = bin_edges(np.array([1.0, 0.9999999999999999]))
+    assert nearly[-1] - nearly[0] == pytest.approx(1.0)
+
+
+def test_the_best_curves_over_rows_of_all_scorers():
+    nan = np.nan
+    scores = {"good": [0, 1, 2, 9], "bad": [2, 1, 0, 0], "gaps": [0, 2, 1, nan]}
+    panel = roc_panel(corpus(scores, [0, 1, 1, 0]), most=2)
+    assert list(panel.curves) == ["good", "gaps"]
+    assert panel.areas == {"good": 1.0, "gaps": 1.0}
+    assert (panel.left_out, panel.rows) == (1, 3)
+    one_class = roc_panel(corpus({"a": [1, 2]}, [1, 1]))
+    assert (one_class.curves, one_class.rows) == ({}, 2)
+
+
+def test_shares_of_each_class():
+    panel = histogram_panel(corpus({"a": [0, 0, 1, 1]}, [0, 0, 0, 1]), "a")
+    assert panel.counts == {"faithful": 1, "not faithful": 3}
+    assert panel.shares["faithful"][-1] == 1
+    assert panel.shares["not faithful"][[0, -1]] == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_lines_and_axes():
+    assert len(set(lines_of([str(n) for n in range(28)]).values())) == 28
+    assert axis_top({"a": np.zeros(3)}) == 1.0
+    assert [axis_top({"a": np.array([x])}) for x in (0.4, 0.41, 0.09, 1.0)] == [0.4, 0.5, 0.1, 1.0]
