@@ -1,0 +1,25 @@
+"""What all tests share."""
+
+import gc
+import pathlib
+import sys
+
+import pytest
+
+MAPS = pathlib.Path("/proc/self/maps")
+# Linux gives a process 65,530 mappings, and XLA takes some for each program that it compiles: at
+# the end of them it crashes.
+MOST_MAPS = 15_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_compiled_programs():
+    """Drops JAX's compiled programs behind a module once there are many."""
+    yield
+    if "jax" not in sys.modules or not MAPS.exists():
+        return
+    with MAPS.open() as maps:
+        count = sum(1 for _ in maps)
+    if count > MOST_MAPS:
+        sys.modules["jax"].clear_caches()
+        gc.collect()
