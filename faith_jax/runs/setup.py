@@ -150,10 +150,24 @@ def load_for_inference(
     """
     checkpoint = open_checkpoint(path)
     module = model or Transformer(checkpoint.config)
+    check_generates(module.config)
     partitioner = partitioner_for(module.config)
     params = matching_params(checkpoint, module.config)
     check_params(module.config, params)
     return module, partitioner.put(params, param_shardings(module, partitioner)), partitioner
+
+
+def check_generates(config: TransformerConfig) -> None:
+    """Checks that a model can be trained to generate.
+
+    Raises:
+      ConfigError: for an encoder-only model.
+    """
+    if config.is_encoder_only:
+        raise ConfigError(
+            "The checkpoint is an encoder-only model (RoBERTa, DeBERTa), which cannot generate: give "
+            "a language model."
+        )
 
 
 def check_vocabulary(config: TransformerConfig, vocab_size: int) -> None:

@@ -184,6 +184,7 @@ class _Run:
         train_dataset: DatasetConfig,
         eval_dataset: DatasetConfig | None,
     ):
+        setup.check_generates(model.config)
         self.partitioner = partitioner_for(model.config)
         for dataset in (train_dataset, eval_dataset):
             if dataset is None:

@@ -18,7 +18,13 @@ from faith_jax.models.transformer import Transformer
 from faith_jax.scoring.base import BaseScorer, joined
 from faith_jax.scoring.likelihood import rung
 from faith_jax.scoring.model_cards import BERTSCORE
-from faith_jax.scoring.models import check_ids, open_classifier, open_tokenizer, require_model
+from faith_jax.scoring.models import (
+    check_ids,
+    check_whole,
+    open_classifier,
+    open_tokenizer,
+    require_model,
+)
 from faith_jax.scoring.text_pairs import row_length
 from faith_jax.types import Array, GroundedExample, PyTree, Score, Tokenizer
 
@@ -258,6 +264,8 @@ def bertscore_scorer(
       ConfigError: without a model, and for a wrong option.
     """
     path = require_model(model)
+    check_whole("max_length", max_length, 8)
+    check_whole("tokens_per_batch", tokens_per_batch, 1)
     if part not in PARTS:
         raise ConfigError(f"part: expected one of {', '.join(PARTS)}, got {part!r}.")
     opened = open_classifier(path, dtype)

@@ -37,12 +37,25 @@ def open_tokenizer(model: str, vocabulary: str | None) -> Tokenizer:
     return found
 
 
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Checks an option that is a whole number, or None.
+
+    Raises:
+      ConfigError: on anything else, and on a smaller number than `least`.
+    """
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= least):
+        return
+    raise ConfigError(f"{name}: expected a whole number of at least {least}, got {value!r}.")
+
+
 def require_model(model: str | None) -> str:
     """Returns the model's path.
 
     Raises:
       ConfigError: where none is given.
     """
+    if model is not None and not isinstance(model, str):
+        raise ConfigError(f"model: expected the path of a folder, got {model!r}.")
     if not model:
         raise ConfigError(
             "needs a model: give model=FOLDER (on the command line --scorer-option=NAME.model="

@@ -11,7 +11,12 @@ from faith_jax.labels import NliLabel
 from faith_jax.scoring.base import BaseScorer, joined
 from faith_jax.scoring.classification import ClassificationEngine
 from faith_jax.scoring.model_cards import FAITH_CRITIC, NLI
-from faith_jax.scoring.models import open_classifier, open_tokenizer, require_model
+from faith_jax.scoring.models import (
+    check_whole,
+    open_classifier,
+    open_tokenizer,
+    require_model,
+)
 from faith_jax.scoring.text_pairs import PairEncoder, row_length
 from faith_jax.types import GroundedExample, Score, ScorerCard
 
@@ -100,6 +105,20 @@ def pair_classifier(
     return PairClassifier(engine, PairEncoder(tokenizer, opened.config.vocab_size, limit))
 
 
+def check_numbers(
+    max_length: int | None, dropout_passes: int, seed: int, tokens_per_batch: int | None
+) -> None:
+    """Checks the options of classifiers that are whole numbers.
+
+    Raises:
+      ConfigError: naming the option.
+    """
+    check_whole("max_length", max_length, 8)
+    check_whole("dropout_passes", dropout_passes, 0)
+    check_whole("seed", seed, 0)
+    check_whole("tokens_per_batch", tokens_per_batch, 1)
+
+
 def nli_label_numbers(
     names: Sequence[str], labels: str | Sequence[str] | None = None
 ) -> dict[NliLabel, int]:
@@ -170,6 +189,7 @@ def nli_scorer(
       ConfigError: without a model, and for a wrong option.
     """
     path = require_model(model)
+    check_numbers(max_length, dropout_passes, seed, tokens_per_batch)
     classify = pair_classifier(
         path, vocabulary, dtype, max_length, dropout_passes, seed, dropout_rate, tokens_per_batch
     )
@@ -210,6 +230,7 @@ def faith_critic_scorer(
       ConfigError: without a model, and for a wrong option.
     """
     path = require_model(model)
+    check_numbers(max_length, dropout_passes, seed, tokens_per_batch)
     classify = pair_classifier(
         path, vocabulary, dtype, max_length, dropout_passes, seed, dropout_rate, tokens_per_batch
     )

@@ -20,7 +20,12 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.likelihood import LikelihoodEngine
 from faith_jax.scoring.model_cards import PMI_FAITH
-from faith_jax.scoring.models import open_language_model, open_tokenizer, require_model
+from faith_jax.scoring.models import (
+    check_whole,
+    open_language_model,
+    open_tokenizer,
+    require_model,
+)
 from faith_jax.scoring.prompts import Prompter, PromptFormat, ScoredPrompt
 from faith_jax.types import GroundedExample, Score, WordScore
 
@@ -117,7 +122,7 @@ def word_scores(response: str, pmi: TokenPMI) -> tuple[WordScore, ...]:
     return tuple(
         WordScore(response[start:end], start, end, float(value))
         for (start, end), value, known in zip(spans, sums, seen, strict=True)
-        if known
+        if known and math.isfinite(value)
     )
 
 
@@ -128,6 +133,7 @@ def _shared(
     dtype: str | None,
     max_length: int | None,
     prompt: PromptFormat | None,
+    last_turns: int,
     use_history: bool,
     tokens_per_batch: int | None,
 ) -> PMIFaith:
@@ -141,6 +147,7 @@ def _shared(
         config.is_decoder_only,
         prompt,
         use_history,
+        last_turns or 3,
     )
     return PMIFaith(engine, prompter)
 
@@ -185,7 +192,8 @@ def pmi_faith_scorer(
       turn_prompt: with {turn}.
       cue_prompt: in front of the response.
       response_prompt: with {response}.
-      last_turns: how many utterances of the history are shown at most; 0 = all.
+      last_turns: how many utterances of the history are shown at most; 0 = all, or three in the
+        dialogue format.
       dtype: of activations.
       tokens_per_batch: see `LikelihoodEngine`.
 
@@ -193,6 +201,9 @@ def pmi_faith_scorer(
       ConfigError: without a model, and for a wrong option.
     """
     path = require_model(model)
+    check_whole("last_turns", last_turns, 0)
+    check_whole("max_length", max_length, 8)
+    check_whole("tokens_per_batch", tokens_per_batch, 1)
     given = {
         "document": document_prompt,
         "turn": turn_prompt,
@@ -202,7 +213,9 @@ def pmi_faith_scorer(
     given = {part: text for part, text in given.items() if text is not None}
     prompt: PromptFormat | None = PromptFormat(**given, last_turns=last_turns)  # type: ignore[arg-type]
     if not given and not open_language_model(path, dtype).config.is_decoder_only:
-        prompt = None
+        prompt = None  # the dialogue tasks' own format
     use_history = "unconditional" not in name
-    shared = _shared(path, vocabulary, dtype, max_length, prompt, use_history, tokens_per_batch)
+    shared = _shared(
+        path, vocabulary, dtype, max_length, prompt, last_turns, use_history, tokens_per_batch
+    )
     return PMIFaithScorer(name, shared, name.endswith("_mean"))

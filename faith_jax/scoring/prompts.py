@@ -81,6 +81,7 @@ class Prompter:
       causal: whether the model is decoder-only.
       prompt: the format; None = the dialogue format of an encoder-decoder's tasks.
       use_history: whether the history is shown.
+      last_turns: utterances shown in the dialogue format.
     """
 
     tokenizer: Tokenizer
@@ -89,6 +90,7 @@ class Prompter:
     causal: bool
     prompt: PromptFormat | None = dataclasses.field(default_factory=PromptFormat)
     use_history: bool = True
+    last_turns: int = 3
 
     def __call__(self, example: GroundedExample) -> ScoredPrompt | None:
         """Returns what is scored of an example; None where its response has no tokens."""
@@ -116,7 +118,7 @@ class Prompter:
 
     def _texts(self, document: str, turns: tuple[str, ...]) -> tuple[str, str, str]:
         if self.prompt is None:
-            history = templates.dialogue_inputs("", turns, last=3)
+            history = templates.dialogue_inputs("", turns, last=self.last_turns)
             return templates.dialogue_inputs(document, ()) + " ", history, ""
         form = self.prompt
         return form.document.replace("{document}", document), form.history(turns), form.cue

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from faith_jax.errors import ConfigError
 from faith_jax.labels import NliLabel
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.model_cards import SUMMAC_ZS
 from faith_jax.scoring.models import require_model
-from faith_jax.scoring.nli import PairClassifier, nli_label_numbers, pair_classifier
+from faith_jax.scoring.nli import (
+    PairClassifier,
+    check_numbers,
+    nli_label_numbers,
+    pair_classifier,
+)
 from faith_jax.sentences import split_sentences
 from faith_jax.types import GroundedExample, Score, WordScore
 
@@ -114,9 +120,12 @@ def summac_zs_scorer(
       ConfigError: without a model, and for a wrong option.
     """
     path = require_model(model)
+    check_numbers(max_length, dropout_passes, seed, tokens_per_batch)
     classify = pair_classifier(
         path, vocabulary, dtype, max_length, dropout_passes, seed, dropout_rate, tokens_per_batch
     )
+    if not isinstance(use_contradiction, bool):
+        raise ConfigError(f"use_contradiction: expected True or False, got {use_contradiction!r}.")
     numbers = nli_label_numbers(classify.label_names, labels)
     contradiction = numbers[NliLabel.CONTRADICTION] if use_contradiction else None
     return SummaCScorer(classify, numbers[NliLabel.ENTAILMENT], contradiction)

@@ -22,8 +22,8 @@ class PairRow(NamedTuple):
 class PairEncoder:
     """Makes rows of two texts.
 
-    Where both are too long, the premise loses its end; only where the hypothesis alone is too long
-    does it lose its own.
+    What is too long loses the premise's end. The premise keeps at least a quarter of the room, or
+    all of itself; only a hypothesis that does not fit beside that loses its own end.
 
     Attributes:
       tokenizer: the model's.
@@ -39,7 +39,7 @@ class PairEncoder:
         """Returns the row of a premise and a hypothesis."""
         first, second = self.tokenizer.encode(premise), self.tokenizer.encode(hypothesis)
         room = self.max_length - sum(len(ids) for ids in self.tokenizer.pair_ids)
-        kept = second[:room]
+        kept = second[: room - min(len(first), room // 4)]
         shown = first[: room - len(kept)]
         cut = len(first) + len(second) - len(shown) - len(kept)
         ids = self.tokenizer.add_special_tokens(shown, kept)

@@ -109,6 +109,24 @@ def test_folders_without_tokenizer_or_config(command, models, rows, tmp_path):
         assert message in err
 
 
+def test_runs_need_a_language_model(command, models, tmp_path):
+    model = models["nli_e_minus_c"]
+    arguments = (
+        f"--gin.VOCABULARY={model}",
+        "--gin.MIXTURE_OR_TASK_NAME=faithdial_generate_sample",
+    )
+    for run in (
+        ("train", "--gin_file=npov_generate_prompt_tune.gin", f"--gin.MODEL_DIR={tmp_path / 'a'}",
+         f"--gin.INITIAL_CHECKPOINT_PATH={model}"),
+        ("infer", "--gin_file=runs/infer.gin", f"--gin.INFER_OUTPUT_DIR={tmp_path / 'b'}",
+         f"--gin.CHECKPOINT_PATH={model}"),
+    ):  # fmt: skip
+        status, _, err = command(*run, *arguments)
+        assert status == 2
+        assert "is an encoder-only model (RoBERTa, DeBERTa), which cannot generate" in err
+        assert not list(tmp_path.iterdir())
+
+
 def test_the_list_of_scorers_opens_no_model(command):
     status, out, _ = command("scorers")
     assert status == 0

@@ -112,6 +112,10 @@ def test_only_the_premise_is_cut(models):
     kept = 24 - len(before) - len(between) - len(after)
     assert row.cut_tokens == whole - kept
     assert encode("a", long).ids[: len(before)] == list(before)
+    both = encode(long, long)  # the premise keeps a quarter of the room
+    assert both.ids[len(before) :][: kept // 4] == tokens.encode(long)[: kept // 4]
+    assert both.ids[-len(after) - 1 - (kept - kept // 4) :][:1] == list(between)[-1:]
+    assert len(both.ids) == 24
     assert encode("a", long).cut_tokens == len(tokens.encode("a")) + len(tokens.encode(long)) - kept
     scorer = load_scorer("nli_entailment", model=models["nli"], max_length=24)
     assert scorer.score([long], [short])[0].cut_tokens == row.cut_tokens
@@ -159,8 +163,18 @@ def test_label_names_that_do_not_tell(call, message):
         ("nli_entailment", {"model": "critic"}, "has 2 classes"),
         ("faith_critic", {"model": "nli"}, "has 3 classes"),
         ("nli_entailment", {"model": "encoder"}, "the model has no classification head"),
-        ("nli_entailment", {"model": "nli", "dropout_passes": -1}, "expected 0 or more, got -1"),
-        ("nli_entailment", {"model": "nli", "dropout_passes": 1.5}, "expected a whole number"),
+        (
+            "nli_entailment",
+            {"model": "nli", "dropout_passes": -1},
+            "number of at least 0, got -1",
+        ),
+        (
+            "nli_entailment",
+            {"model": "nli", "dropout_passes": 1.5},
+            "number of at least 0, got 1.5",
+        ),
+        ("nli_entailment", {"model": "nli", "seed": "x"}, "seed: expected a whole number"),
+        ("nli_entailment", {"model": "nli", "tokens_per_batch": 0}, "at least 1, got 0"),
         ("faith_critic", {"model": "critic", "max_length": 63}, "expected 8 to 62 tokens"),
     ],
 )

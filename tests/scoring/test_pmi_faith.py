@@ -69,6 +69,15 @@ def test_an_encoder_decoder_sees_the_dialogue_format(bart):
     assert found == pytest.approx((given - without).sum(), abs=1e-3)
 
 
+def test_fewer_turns_of_the_dialogue_format(bart):
+    given = sum_log_prob(
+        bart, "<knowledge> Tea is a leaf. It grows. <seeker> What is tea?", "A leaf"
+    )
+    without = sum_log_prob(bart, "<seeker> What is tea?", "A leaf")
+    found = load_scorer("pmi_faith_sum", model=bart, last_turns=1).score(EXAMPLES)[0].value
+    assert found == pytest.approx((given - without).sum(), abs=1e-3)
+
+
 def test_prompts_are_configurable(gpt2):
     options = {
         "document_prompt": "[{document}]",
@@ -158,6 +167,9 @@ def test_scorers_of_one_model_share_its_passes(gpt2, monkeypatch):
         ({"model": "no_such"}, "no_such: there is no such checkpoint"),
         ({"document_prompt": "D"}, "document_prompt: expected a text with {document}, got 'D'"),
         ({"max_length": 97}, "max_length: expected 8 to 96 tokens"),
+        ({"last_turns": -1}, "last_turns: expected a whole number of at least 0, got -1"),
+        ({"max_length": "abc"}, "max_length: expected a whole number"),
+        ({"model": 5}, "model: expected the path of a folder, got 5"),
         ({"modle": "x"}, "has no option 'modle'. Did you mean 'model'"),
         ({"vocabulary": "english_4097"}, "Vocabulary 'english_4097'"),
     ],
