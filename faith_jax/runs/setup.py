@@ -165,8 +165,8 @@ def check_generates(config: TransformerConfig) -> None:
     """
     if config.is_encoder_only:
         raise ConfigError(
-            "The checkpoint is an encoder-only model (RoBERTa, DeBERTa), which cannot generate: give "
-            "a language model."
+            "The checkpoint is an encoder-only model (RoBERTa, DeBERTa), which cannot generate: "
+            "give a language model."
         )
 
 
