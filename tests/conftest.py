@@ -12,6 +12,17 @@ MAPS = pathlib.Path("/proc/self/maps")
 MOST_MAPS = 15_000
 
 
+@pytest.fixture(autouse=True)
+def _same_default_vocabulary():
+    """Sets the default vocabulary back behind a test: runs change it for their process."""
+    from faith_jax.data import vocabularies
+
+    before = vocabularies.default_vocabulary_setting()
+    yield
+    if vocabularies.default_vocabulary_setting() != before:
+        vocabularies.set_default_vocabulary(*before)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _few_compiled_programs():
     """Drops JAX's compiled programs behind a module once there are many."""

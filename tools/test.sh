@@ -10,4 +10,5 @@ export TF_CPP_MIN_LOG_LEVEL=3
 "$PYTHON" -m ruff check .
 "$PYTHON" -m ruff format --check .
 "$PYTHON" -m mypy
-"$PYTHON" -m pytest "$@"
+# A file's tests stay in one process: they share its compiled programs. "-n 0" is one process.
+"$PYTHON" -m pytest -n auto --maxprocesses=4 --dist=loadfile "$@"

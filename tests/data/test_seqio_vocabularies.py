@@ -52,7 +52,7 @@ def test_special_ids_agree_with_seqio():
         assert getattr(OURS, name) == getattr(SEQIO, name), name
 
 
-def test_default_vocabulary_is_read_at_use(restore_default):
+def test_default_vocabulary_is_read_at_use():
     registered = seqio.Feature(seqio_vocabularies.DefaultVocabulary(), add_eos=True)
     vocabulary = registered.vocabulary
     assert (vocabulary.vocab_size, vocabulary.extra_ids) == (4196, 100)
@@ -66,7 +66,7 @@ def test_default_vocabulary_is_read_at_use(restore_default):
     assert str(MODEL) in str(vocabulary)
 
 
-def test_copies_follow_the_setting(restore_default):
+def test_copies_follow_the_setting():
     vocabulary = seqio_vocabularies.DefaultVocabulary()
     copies = [copy.deepcopy(vocabulary), pickle.loads(pickle.dumps(vocabulary))]
     vocabularies.set_default_vocabulary("english_4096", extra_ids=3)
@@ -74,14 +74,14 @@ def test_copies_follow_the_setting(restore_default):
     assert all(c == vocabulary for c in copies)
 
 
-def test_a_missing_file_is_reported_before_seqio_meets_it(restore_default, tmp_path):
+def test_a_missing_file_is_reported_before_seqio_meets_it(tmp_path):
     model = tmp_path / "spiece.model"
     with pytest.raises(ConfigError, match="there is no such file"):
         vocabularies.set_default_vocabulary(model)
     assert seqio_vocabularies.DefaultVocabulary().vocab_size == 4196
 
 
-def test_default_vocabulary_for_t5x_sets_what_tasks_use(restore_default):
+def test_default_vocabulary_for_t5x_sets_what_tasks_use():
     registered = seqio_vocabularies.DefaultVocabulary()
     vocabulary = seqio_vocabularies.default_vocabulary(str(MODEL), extra_ids=7)
     assert vocabulary == registered  # T5X compares a task's vocabulary with the model's
@@ -132,7 +132,7 @@ def test_seqio_view_decodes_up_to_the_end_and_beyond_the_vocabulary(folders):
     assert view.decode(rows[0]) == view.decode(tf.constant(rows[0])) == "tea"
 
 
-def test_default_vocabulary_may_be_a_published_tokenizer(restore_default, folders):
+def test_default_vocabulary_may_be_a_published_tokenizer(folders):
     registered = seqio.Feature(seqio_vocabularies.DefaultVocabulary(), add_eos=True)
     vocabulary = registered.vocabulary
     assert vocabulary.sp_model is not None
@@ -158,7 +158,7 @@ def test_default_vocabulary_may_be_a_published_tokenizer(restore_default, folder
     assert vocabulary == SEQIO
 
 
-def test_seqio_pipeline_with_a_published_tokenizer(restore_default, folders):
+def test_seqio_pipeline_with_a_published_tokenizer(folders):
     vocabularies.set_default_vocabulary(folders["bart"])
     plain = vocabularies.default_vocabulary()
     features = {"targets": seqio.Feature(seqio_vocabularies.DefaultVocabulary(), add_eos=True)}

@@ -94,7 +94,7 @@ def test_equality_and_pickling(vocabulary):
     assert len({vocabulary, vocabularies.load_vocabulary(str(MODEL))}) == 1
 
 
-def test_default_vocabulary_follows_the_setting(restore_default, tmp_path):
+def test_default_vocabulary_follows_the_setting(tmp_path):
     assert vocabularies.default_vocabulary() == vocabularies.load_vocabulary("english_4096")
     (tmp_path / "spiece.model").write_bytes(MODEL.read_bytes())
     vocabularies.set_default_vocabulary(tmp_path, extra_ids=7)
@@ -102,7 +102,7 @@ def test_default_vocabulary_follows_the_setting(restore_default, tmp_path):
     assert vocabularies.default_vocabulary_setting().model_file == str(tmp_path / "spiece.model")
 
 
-def test_a_wrong_setting_changes_nothing(restore_default, tmp_path):
+def test_a_wrong_setting_changes_nothing(tmp_path):
     before = vocabularies.default_vocabulary_setting()
     (tmp_path / "bad.model").write_bytes(b"{}")
     with pytest.raises(ConfigError):

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from faith_jax.data.seqio_vocabularies import DefaultVocabulary
-from faith_jax.data.vocabularies import default_vocabulary_setting, set_default_vocabulary
 from faith_jax.models.transformer import Transformer
 from tests.paths import REPOSITORY
 
@@ -81,7 +80,6 @@ def build(monkeypatch):
     for module in (T5X, T5X_MODELS, T5X_ADAFACTOR, T5X_PARTITIONING):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     prefixes = list(gin.config._LOCATION_PREFIXES)
-    before = default_vocabulary_setting()
 
     def parse(file, *bindings):
         gin.clear_config()
@@ -93,7 +91,6 @@ def build(monkeypatch):
     yield parse
     gin.clear_config()
     gin.config._LOCATION_PREFIXES[:] = prefixes
-    set_default_vocabulary(*before)
 
 
 def test_every_size_is_listed():

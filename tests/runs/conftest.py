@@ -13,7 +13,7 @@ from tests.paths import REPOSITORY
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory):
     """The environment of commands: prepared data goes to a folder of this test run."""
-    folder = tmp_path_factory.getbasetemp().parent / "faith_jax_data"
+    folder = tmp_path_factory.getbasetemp() / "faith_jax_data"
     return os.environ | {
         "FAITH_JAX_DATA_DIR": str(folder),
         "PYTHONPATH": str(REPOSITORY),

@@ -23,13 +23,6 @@ TASK = "faithdial_generate_sample"
 LENGTHS = {"inputs": 60, "targets": 90}
 
 
-@pytest.fixture(autouse=True)
-def restore_default():
-    before = vocabularies.default_vocabulary_setting()
-    yield
-    vocabularies.set_default_vocabulary(before.model_file, before.extra_ids)
-
-
 @pytest.fixture
 def bart(tmp_path):
     return tiny_models.write_model(

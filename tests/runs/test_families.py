@@ -27,10 +27,8 @@ def folder(request, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def vocabulary(folder):
-    before = vocabularies.default_vocabulary_setting()
     vocabularies.set_default_vocabulary(folder)
-    yield load_vocabulary(folder)
-    vocabularies.set_default_vocabulary(before.model_file, before.extra_ids)
+    return load_vocabulary(folder)
 
 
 def test_features(folder, vocabulary):

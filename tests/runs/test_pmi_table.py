@@ -35,13 +35,6 @@ def models(tmp_path_factory):
     return made
 
 
-@pytest.fixture(autouse=True)
-def _vocabulary():
-    before = vocabularies.default_vocabulary_setting()
-    yield
-    vocabularies.set_default_vocabulary(before.model_file, before.extra_ids)
-
-
 @pytest.fixture
 def reproduce(capsys):
     def run(output, *arguments):

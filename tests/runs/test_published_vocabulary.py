@@ -4,19 +4,11 @@ import re
 
 import pytest
 
-from faith_jax.data import vocabularies
 from tests.data import published_tokenizers
 from tests.runs.conftest import TINY
 from tests.runs.test_bad_input import assert_mistake
 
 LENGTHS = "--gin.TASK_FEATURE_LENGTHS={'inputs': 1024, 'targets': 512}"
-
-
-@pytest.fixture(autouse=True)
-def restore_default():
-    before = vocabularies.default_vocabulary_setting()
-    yield
-    vocabularies.set_default_vocabulary(before.model_file, before.extra_ids)
 
 
 @pytest.fixture

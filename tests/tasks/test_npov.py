@@ -175,12 +175,9 @@ def test_the_default_vocabulary_can_be_another(tmp_path):
     before = vocabularies.default_vocabulary_setting()
     shutil.copy(before.model_file, tmp_path / "spiece.model")
     task = lookup.get_task(TASK)
-    try:
-        vocabularies.set_default_vocabulary(tmp_path, extra_ids=0)
-        assert task.output_features["inputs"].vocabulary.vocab_size == 4096
-        assert len(list(task.get_dataset(None, "test", shuffle=False))) == len(sample_rows("test"))
-    finally:
-        vocabularies.set_default_vocabulary(before.model_file, before.extra_ids)
+    vocabularies.set_default_vocabulary(tmp_path, extra_ids=0)
+    assert task.output_features["inputs"].vocabulary.vocab_size == 4096
+    assert len(list(task.get_dataset(None, "test", shuffle=False))) == len(sample_rows("test"))
 
 
 # --- Evaluation ---
