@@ -25,7 +25,7 @@ class PMIConfig:
     """PMI-Decode: how much the document's influence on each token counts (see `decoding.pmi`).
 
     Attributes:
-      alpha: weight of the pointwise mutual information of token and document, 0 or more; the
+      alpha: weight of the pointwise mutual information of token and document, in [0, 1]; the
         log-likelihood has weight 1 - alpha.
       p: only the smallest set of tokens whose probability with the document sums to at least
         this may be chosen, in (0, 1]; 1 = all tokens.
@@ -37,8 +37,8 @@ class PMIConfig:
     p: float = 0.6
 
     def __post_init__(self):
-        valid = _is_real(self.alpha) and self.alpha >= 0
-        _require(valid, "pmi.alpha", self.alpha, "0 or a larger number")
+        valid = _is_real(self.alpha) and 0 <= self.alpha <= 1
+        _require(valid, "pmi.alpha", self.alpha, "a weight in [0, 1]")
         _require(_is_real(self.p) and 0 < self.p <= 1, "pmi.p", self.p, "a probability in (0, 1]")
 
 

@@ -62,11 +62,25 @@ def test_settings_that_contradict_each_other_are_errors(field, options):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("alpha", -0.1), ("alpha", NAN), ("alpha", "a"), ("p", 0.0), ("p", 1.01), ("p", None)],
+    [
+        ("alpha", -0.1),
+        ("alpha", 1.01),
+        ("alpha", NAN),
+        ("alpha", "a"),
+        ("alpha", True),
+        ("p", 0.0),
+        ("p", 1.01),
+        ("p", None),
+    ],
 )
 def test_pmi_settings_out_of_range_are_errors_that_name_them(field, value):
     with pytest.raises(ConfigError, match=rf"pmi\.{field} = {value!r}; expected"):
         PMIConfig(**{field: value})
+
+
+def test_alpha_and_p_may_be_the_ends_of_their_ranges():
+    assert dataclasses.astuple(PMIConfig(0, 1)) == (0, 1)
+    assert dataclasses.astuple(PMIConfig(1.0, 1e-3)) == (1.0, 1e-3)
 
 
 def test_the_defaults_of_pmi_are_the_papers():

@@ -245,7 +245,7 @@ def test_rows_without_a_score_do_not_count(reproduce, models, tmp_path):
         (("--model={roberta}",), "expected a language model, got an encoder-only one."),
         (("--model={bart}x",), "bartx: there is no such checkpoint."),
         (("--model={bart}", "--beams=0"), "num_beams = 0; expected a positive number"),
-        (("--model={bart}", "--alpha=-1"), "pmi.alpha = -1.0; expected 0 or a larger number"),
+        (("--model={bart}", "--alpha=-1"), "pmi.alpha = -1.0; expected a weight in [0, 1]"),
         (("--model={bart}", "--limit=-1"), "--limit: expected a positive number, got -1."),
         (("--model={bart}", "--max-input-length=400"), "--max-input-length, --max-length: inputs"),
         (("--model={bart}", "--scorer-model={roberta}"), "expected a language model, got an enc"),
