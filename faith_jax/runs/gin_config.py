@@ -2,10 +2,12 @@
 
 import ast
 import inspect
+import io
 import logging
 import os
 import pathlib
 import re
+import tokenize
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -45,7 +47,7 @@ def parse(
     gin.config._LOCATION_PREFIXES[:] = [""]  # gin keeps search paths for the process's lifetime
     # Gin would also take 'runs/train.gin' for a file of a Python package `runs`, and break where
     # the working folder has a folder of that name.
-    gin.config._FILE_READERS[:] = [(open, os.path.isfile)]
+    gin.config._FILE_READERS[:] = [(_opened, os.path.isfile)]
     paths = [*search_paths, str(config_folder())]
     for path in paths:
         gin.add_config_file_search_path(path)
@@ -53,10 +55,14 @@ def parse(
         _check_file(name, paths)
     # Gin logs an error for each search path that does not hold a file.
     logging.getLogger().addFilter(_is_not_a_missed_search_path)
+    where = ""
     try:
         gin.parse_config_files_and_bindings(list(gin_files), [], finalize_config=False)
         _check_bindings(bindings)
-        gin.parse_config([quoted(binding) for binding in bindings])
+        for binding in bindings:
+            where = f"--gin.{binding}: "
+            _check_closed(quoted(binding), f"--gin.{binding}")
+            gin.parse_config(quoted(binding))
     except ConfigError:
         raise
     except (
@@ -68,12 +74,40 @@ def parse(
         NameError,
         TypeError,
     ) as error:
-        raise ConfigError(_gin_message(error, paths)) from None
+        raise ConfigError(where + _gin_message(error, paths)) from None
     finally:
         logging.getLogger().removeFilter(_is_not_a_missed_search_path)
     _check_macros()
     _check_types()
     gin.finalize()
+
+
+def _opened(path: str) -> typing.TextIO:
+    """Opens a gin file for gin, which says neither which file is not UTF-8 nor which is cut off."""
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"gin: {path}: expected a text in UTF-8, got byte {error.object[error.start]:#04x} at "
+            f"{error.start}."
+        ) from None
+    _check_closed(text, f"gin: {path}")
+    return open(path, encoding="utf-8")
+
+
+def _check_closed(text: str, where: str) -> None:
+    """Checks that what a text opens, it closes.
+
+    Raises:
+      ConfigError: naming where the text is from.
+    """
+    try:
+        for _ in tokenize.generate_tokens(io.StringIO(text).readline):
+            pass
+    except tokenize.TokenError:
+        raise ConfigError(f"{where}: a bracket or a quotation is not closed.") from None
+    except SyntaxError:
+        pass  # gin says it with the line
 
 
 def _is_not_a_missed_search_path(record: logging.LogRecord) -> bool:
@@ -217,7 +251,7 @@ def _is_reference(value: Any) -> bool:
 def _gin_message(error: BaseException, paths: Sequence[str]) -> str:
     """Makes one line of gin's errors, with the nearest names where a name is wrong."""
     text = " ".join(str(error).split())
-    missing = re.search(r"[Uu]nable to (?:open|find) file:? ?'?([^ ',]+)", text)
+    missing = re.search(r"[Uu]nable to (?:open|find) file:? ?'?([^ ',]+?)[.]?(?:[ ',]|$)", text)
     if missing:
         _check_file(missing.group(1), paths)
     return f"gin: {text}"

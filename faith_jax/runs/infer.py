@@ -172,11 +172,8 @@ def read_input_file(
             other = None
             for field in ("inputs_without_document", "knowledge"):
                 if (found := row.get(field)) is not None:
-                    if not isinstance(found, str):
-                        raise InputError(
-                            f"{where}: field {field!r}: expected a text, got {found!r}."
-                        )
-                    other = found if other is None else other
+                    text = _text(where, field, found)
+                    other = text if other is None else other
             yield InputRow(identifier, _text(where, "inputs", row["inputs"]), str(target), other)
             continue
         if "query" not in row:

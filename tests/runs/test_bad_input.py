@@ -93,13 +93,44 @@ def test_no_gin_file_at_all(command):
 
 @pytest.mark.parametrize(
     "text",
-    ["BATCH_SIZE = = 3", "from nowhere import nothing", "undefined.thing.x = 1"],
+    [
+        "BATCH_SIZE = = 3",
+        "syntax error",
+        "BATCH_SIZE = [1, 2",
+        "MODEL_DIR = '''nowhere",
+        "\udcff",
+        "from nowhere import nothing",
+        "undefined.thing.x = 1",
+    ],
 )
 def test_a_broken_gin_file_is_one_line(command, tmp_path, text):
     (tmp_path / "broken.gin").write_text(
-        f"from __gin__ import dynamic_registration\ninclude 'runs/train.gin'\n{text}\n"
+        f"from __gin__ import dynamic_registration\ninclude 'runs/train.gin'\n{text}\n",
+        encoding="utf-8",
+        errors="surrogateescape",
     )
     assert_mistake(command("train", f"--gin_file={tmp_path}/broken.gin"), "broken.gin")
+
+
+def test_a_missing_included_file_is_named(command, tmp_path):
+    (tmp_path / "outer.gin").write_text("include 'runs/trian.gin'\n")
+    result = command("train", f"--gin_file={tmp_path}/outer.gin")
+    assert_mistake(result, "no gin file 'runs/trian.gin'", "'runs/train.gin'")
+
+
+@pytest.mark.parametrize(
+    ("binding", "parts"),
+    [
+        ("KEEP_LAST=%NOPE", ["%NOPE is used but has no value"]),
+        ("syntax error=3", ["--gin.syntax error=3: "]),
+        ("OPTIMIZER=@optimizers.adafactor(", ["--gin.OPTIMIZER=@", "not closed"]),
+        ("OPTIMIZER=@adafactr()", ["--gin.OPTIMIZER=@adafactr()", "No configurable"]),
+    ],
+)
+def test_a_broken_binding_is_one_line(command, tmp_path, binding, parts):
+    given = [f"--gin.MODEL_DIR={tmp_path}", f"--gin.{binding}"]
+    assert_mistake(command(*TINY, *given), *parts)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_checkpoint_of_other_dimensions_names_the_parameter(command, trained, tmp_path):
@@ -139,6 +170,12 @@ def test_a_split_that_is_not_there(command, trained, tmp_path):
         ),
         ('{"query": "Why?", "pro_arguments": ["A."]}', ["rows.jsonl:2", "con_arguments"]),
         ('{"id": "1", "inputs": "x"}', ["rows.jsonl:2", "'1'", "twice"]),
+        ('{"inputs_without_document": ""}', ["rows.jsonl:2", "'inputs'"]),
+        (
+            '{"inputs": "x", "inputs_without_document": ""}',
+            ["rows.jsonl:2", "'inputs_without_document'", "expected a text"],
+        ),
+        ('{"inputs": "x", "knowledge": ["a"]}', ["rows.jsonl:2", "'knowledge'"]),
     ],
 )
 def test_bad_rows_name_file_and_line(command, trained, tmp_path, line, parts):
