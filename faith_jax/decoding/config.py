@@ -52,7 +52,7 @@ class DecodingConfig:
       top_k: sample from the k best tokens only; 0 = from all.
       top_p: sample from the nucleus only: the smallest set of most probable tokens whose
         probability sums to at least this (Holtzman 2020). It follows temperature and top_k.
-      eos_id: the token that ends a response, or several; None = the model's.
+      eos_id: the token that ends a response, or several; None = the model's; -1 = none does.
       pad_id: what fills a row behind its end; None = the model's.
       num_beams: width of the beam search; 1 = none.
       length_penalty: a beam is ranked by its sum of scores / length**length_penalty; the length
@@ -96,7 +96,8 @@ class DecodingConfig:
                 'False, True or "never"',
             ),
             "min_length": (
-                _is_integer(self.min_length, 0) and self.min_length <= self.max_length,
+                _is_integer(self.min_length, 0)
+                and (not _is_integer(self.max_length, 1) or self.min_length <= self.max_length),
                 f"0 to max_length = {self.max_length}",
             ),
             "num_return": (_is_integer(self.num_return, 1), "a positive number of responses"),
@@ -147,6 +148,19 @@ class DecodingConfig:
         if self.pad_id is None:
             raise ConfigError("decoding: pad_id = None; expected a token id: call for_model first.")
         return self.pad_id
+
+    def check_vocabulary(self, vocab_size: int) -> None:
+        """Checks the tokens that are set against a model's vocabulary.
+
+        Raises:
+          ConfigError: naming the first that is not in it.
+        """
+        ids = f"{{}} below the model's vocabulary size of {vocab_size}"
+        ends = () if self.eos_id is None else self.end_ids
+        holds = all(end < vocab_size for end in ends)
+        _require(holds, "eos_id", self.eos_id, ids.format("token ids"))
+        holds = self.pad_id is None or self.pad_id < vocab_size
+        _require(holds, "pad_id", self.pad_id, ids.format("a token id"))
 
     def for_model(self, eos_id: int | tuple[int, ...], pad_id: int) -> "DecodingConfig":
         """Returns a copy whose end and padding tokens are a model's where they were None.

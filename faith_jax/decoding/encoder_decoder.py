@@ -132,7 +132,12 @@ def row_keys(seed: int, rows: Array) -> Array:
 
 
 def for_model(config: DecodingConfig, module: Transformer) -> DecodingConfig:
-    """Fills in the model's end and padding tokens where the config leaves them to it."""
+    """Fills in the model's end and padding tokens where the config leaves them to it.
+
+    Raises:
+      ConfigError: where the config has tokens that are not in the model's vocabulary.
+    """
+    config.check_vocabulary(module.config.vocab_size)
     # -1 never occurs: a model without end tokens decodes to the maximum length.
     return config.for_model(module.config.eos_ids or -1, module.config.pad_id)
 

@@ -39,7 +39,8 @@ class BatchDecoder:
       seed: of the sampling; row number i has the same randomness in any batch.
 
     Raises:
-      ConfigError: on a decoding of several responses, and on PMI-Decode with DoHA.
+      ConfigError: on a decoding of several responses, on tokens outside the model's vocabulary,
+        and on PMI-Decode with DoHA.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class BatchDecoder:
                 f"decoding: num_return = {decoding.num_return}; expected 1: a run writes one "
                 "response for each row."
             )
+        decoding = encoder_decoder.for_model(decoding, module)
         is_doha = module.config.knowledge_attention
         if is_doha and decoding.pmi is not None:
             raise ConfigError(
