@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from faith_jax.decoding import causal
-from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.decoding.encoder_decoder import row_keys
+from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import DecodingResult
 from faith_jax.errors import InputError
-from faith_jax.language_model.base import BaseModel, check_batch
+from faith_jax.language_model.base import check_batch
+from faith_jax.language_model.generation import GenerativeModel, sampling_keys
 from faith_jax.models.likelihood import target_statistics
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.types import Array, PyTree
@@ -41,7 +41,7 @@ _generate = jax.jit(causal.generate, static_argnums=(0, 5))
 _generate_pmi = jax.jit(causal.generate_pmi, static_argnums=(0, 7))
 
 
-class CausalLanguageModel(BaseModel):
+class CausalLanguageModel(GenerativeModel):
     """A decoder-only model with its parameters."""
 
     def logits(self, input_tokens: Any) -> np.ndarray:
@@ -104,11 +104,11 @@ class CausalLanguageModel(BaseModel):
 
         Raises:
           InputError: as `logits`, and on rows without tokens.
-          ConfigError: on an option out of its range.
+          ConfigError: on an unknown option or seed, and on one out of its range.
         """
-        config = DecodingConfig(**options)
-        tokens, lengths = self._prompts(input_tokens, input_lengths, config)
-        keys = row_keys(seed, jnp.arange(tokens.shape[0]))
+        config = self._decoding(options)
+        tokens, lengths = self._prompts("", input_tokens, input_lengths, config)
+        keys = sampling_keys(seed, tokens.shape[0])
         return _generate(self.module, self.params, tokens, lengths, keys, config)
 
     def decode_pmi(
@@ -116,6 +116,8 @@ class CausalLanguageModel(BaseModel):
         input_tokens: Any,
         input_tokens_without_document: Any,
         *,
+        input_lengths: Any = None,
+        input_lengths_without_document: Any = None,
         seed: int = 0,
         **options: Any,
     ) -> DecodingResult:
@@ -124,6 +126,8 @@ class CausalLanguageModel(BaseModel):
         Args:
           input_tokens: int [batch, length], with the document, filled up on the right.
           input_tokens_without_document: int [batch, any length], the same without it.
+          input_lengths: int [batch], as of `decode`.
+          input_lengths_without_document: int [batch], the same of the other inputs.
           seed: of the sampling.
           **options: fields of `DecodingConfig`; `pmi` is by default `PMIConfig()`.
 
@@ -132,13 +136,18 @@ class CausalLanguageModel(BaseModel):
 
         Raises:
           InputError: as `decode`, and on different numbers of rows.
-          ConfigError: on an option out of its range.
+          ConfigError: as `decode`.
         """
-        config = DecodingConfig(**{"pmi": PMIConfig()} | options)
-        tokens, lengths = self._prompts(input_tokens, None, config)
-        others, other_lengths = self._prompts(input_tokens_without_document, None, config)
+        config = self._decoding(options, pmi=True)
+        tokens, lengths = self._prompts("", input_tokens, input_lengths, config)
+        others, other_lengths = self._prompts(
+            "_without_document",
+            input_tokens_without_document,
+            input_lengths_without_document,
+            config,
+        )
         check_batch(("document's input", tokens), ("other one", others))
-        keys = row_keys(seed, jnp.arange(tokens.shape[0]))
+        keys = sampling_keys(seed, tokens.shape[0])
         return _generate_pmi(
             self.module, self.params, tokens, lengths, others, other_lengths, keys, config
         )
@@ -149,24 +158,41 @@ class CausalLanguageModel(BaseModel):
         return tokens
 
     def _prompts(
-        self, input_tokens: Any, input_lengths: Any, config: DecodingConfig
+        self, suffix: str, input_tokens: Any, input_lengths: Any, config: DecodingConfig
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns padded inputs [batch, bucket] and their lengths [batch], checked."""
-        tokens = self._tokens("input_tokens", input_tokens)
+        """Returns padded inputs [batch, bucket] and their lengths [batch], checked.
+
+        Args:
+          suffix: of the arguments' names.
+          input_tokens: as of `decode`.
+          input_lengths: likewise.
+          config: how many tokens follow.
+        """
+        name = f"input_tokens{suffix}"
+        tokens = self._tokens(name, input_tokens)
         if input_lengths is None:
             lengths = causal.input_lengths(tokens, self.pad_id)
         else:
-            lengths = np.asarray(input_lengths)
-            whole = lengths.dtype.kind in "iu"
-            if not whole or lengths.shape != tokens.shape[:1] or (lengths > tokens.shape[1]).any():
-                raise InputError(
-                    f"input_lengths: expected [batch] = {tokens.shape[:1]} whole numbers of at "
-                    f"most {tokens.shape[1]}, got {lengths.dtype} {lengths.shape}."
-                )
-            lengths = lengths.astype(np.int32)
+            lengths = _checked_lengths(f"input_lengths{suffix}", input_lengths, tokens)
         if (lengths < 1).any():
             row = int(np.argmax(lengths < 1))
-            raise InputError(f"input_tokens: row {row} has no tokens; begin it with at least one.")
+            raise InputError(f"{name}: row {row} has no tokens; begin it with at least one.")
         longest = int(lengths.max()) + config.max_length
-        self._check_positions("input_tokens", longest - 1, self.config.decoder_prompt_length)
+        self._check_positions(name, longest - 1, self.config.decoder_prompt_length)
         return self._padded(tokens), lengths
+
+
+def _checked_lengths(name: str, input_lengths: Any, tokens: np.ndarray) -> np.ndarray:
+    """Returns int32 [batch]: how many of each row's tokens count.
+
+    Raises:
+      InputError: on other shapes and dtypes, and on more tokens than a row has.
+    """
+    lengths = np.asarray(input_lengths)
+    whole = lengths.dtype.kind in "iu"
+    if not whole or lengths.shape != tokens.shape[:1] or (lengths > tokens.shape[1]).any():
+        raise InputError(
+            f"{name}: expected [batch] = {tokens.shape[:1]} whole numbers of at most "
+            f"{tokens.shape[1]}, got {lengths.dtype} {lengths.shape}."
+        )
+    return lengths.astype(np.int32)

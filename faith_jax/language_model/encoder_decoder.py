@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from faith_jax.decoding import encoder_decoder
-from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.steps import DecodingResult
 from faith_jax.errors import InputError
-from faith_jax.language_model.base import BaseModel, check_batch
+from faith_jax.language_model.base import check_batch
+from faith_jax.language_model.generation import GenerativeModel, sampling_keys
 from faith_jax.models.likelihood import target_statistics
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
 from faith_jax.types import Array, PyTree
@@ -48,11 +48,12 @@ _generate = jax.jit(encoder_decoder.generate, static_argnums=(0, 4))
 _generate_pmi = jax.jit(encoder_decoder.generate_pmi, static_argnums=(0, 5))
 
 
-class LanguageModel(BaseModel):
+class LanguageModel(GenerativeModel):
     """An encoder-decoder model with its parameters.
 
     DoHA's encoder inputs are a pair: what the cross-attention and what the knowledge attention
-    sees, such as the context and the context with its knowledge.
+    sees, such as the context and the context with its knowledge. Where an input ends is told by its
+    padding, which these models mask out, so that no lengths are asked for.
     """
 
     def logits(self, encoder_input_tokens: Any, decoder_input_tokens: Any) -> np.ndarray:
@@ -118,12 +119,12 @@ class LanguageModel(BaseModel):
 
         Raises:
           InputError: as `logits`.
-          ConfigError: on an option out of its range.
+          ConfigError: on an unknown option or seed, and on one out of its range.
         """
-        config = DecodingConfig(**options)
+        config = self._decoding(options)
         inputs, first = self._encoder_inputs(encoder_input_tokens)
         self._check_decoder_length("max_length", config.max_length)
-        keys = encoder_decoder.row_keys(seed, jnp.arange(first.shape[0]))
+        keys = sampling_keys(seed, first.shape[0])
         return _generate(self.module, self.params, inputs, keys, config)
 
     def decode_pmi(
@@ -146,17 +147,18 @@ class LanguageModel(BaseModel):
           As `decode`; log-probabilities are those with the document.
 
         Raises:
-          InputError: as `decode`.
-          ConfigError: on an option out of its range, and for DoHA, which PMI-Decode does not know.
+          InputError: as `decode`, on different numbers of rows, and for DoHA, which PMI-Decode does
+            not know.
+          ConfigError: as `decode`.
         """
         if self.config.knowledge_attention:
             raise InputError("PMI-Decode needs one encoder input; DoHA has two.")
-        config = DecodingConfig(**{"pmi": PMIConfig()} | options)
+        config = self._decoding(options, pmi=True)
         inputs, first = self._encoder_inputs(encoder_input_tokens)
         others, other = self._encoder_inputs(encoder_input_tokens_without_document)
         check_batch(("document's input", first), ("other one", other))
         self._check_decoder_length("max_length", config.max_length)
-        keys = encoder_decoder.row_keys(seed, jnp.arange(first.shape[0]))
+        keys = sampling_keys(seed, first.shape[0])
         return _generate_pmi(self.module, self.params, inputs, others, keys, config)
 
     def _encoder_inputs(self, tokens: Any) -> tuple[Inputs, np.ndarray]:

@@ -1,5 +1,8 @@
 """Opens a checkpoint of any family as a model."""
 
+import os
+
+from faith_jax.errors import CheckpointError
 from faith_jax.language_model.causal import CausalLanguageModel
 from faith_jax.language_model.encoder import EncoderModel
 from faith_jax.language_model.encoder_decoder import LanguageModel
@@ -8,7 +11,9 @@ from faith_jax.models.importers.formats import open_checkpoint
 Model = LanguageModel | CausalLanguageModel | EncoderModel
 
 
-def load_model(path: str, *, dtype: str | None = None, base: str | None = None) -> Model:
+def load_model(
+    path: str | os.PathLike[str], *, dtype: str | None = None, base: str | None = None
+) -> Model:
     """Opens a checkpoint of any known form.
 
     Args:
@@ -24,9 +29,14 @@ def load_model(path: str, *, dtype: str | None = None, base: str | None = None) 
 
     Raises:
       CheckpointError: on a checkpoint that is missing, foreign, truncated or mis-shaped, naming
-        the parameter.
+        the parameter; and on what is no path.
+      ConfigError: on another dtype.
     """
-    checkpoint = open_checkpoint(path, base=base)
+    if not path or not isinstance(path, str | os.PathLike):
+        raise CheckpointError(
+            f"load_model: expected the path of a checkpoint, or the name of a model, got {path!r}."
+        )
+    checkpoint = open_checkpoint(os.fspath(path), base=base)
     config = checkpoint.config if dtype is None else checkpoint.config.replace(dtype=dtype)
     if config.is_decoder_only:
         return CausalLanguageModel(config, checkpoint.params)

@@ -92,6 +92,28 @@ def test_input_lengths_decide_where_there_is_no_padding_token(model):
     assert first.tokens[0, 0] == logits[2].argmax()
 
 
+def test_both_inputs_of_pmi_decode_may_have_lengths(prompted, model):
+    lengths, others = [13, 2, 7], np.array([4, 1, 5])
+    short = np.where(np.arange(5) < others[:, None], TOKENS[:, :5], 0)
+    expected = prompted.decode_pmi(TOKENS, short, max_length=5)
+    # What stands behind a length is not read.
+    found = prompted.decode_pmi(
+        np.where(TOKENS == 0, 9, TOKENS),
+        np.where(short == 0, 9, short),
+        input_lengths=lengths,
+        input_lengths_without_document=others,
+        max_length=5,
+    )
+    np.testing.assert_array_equal(found.tokens, expected.tokens)
+    np.testing.assert_allclose(found.log_prob, expected.log_prob, rtol=1e-5)
+    whole = prompted.decode_pmi(TOKENS, np.where(short == 0, 9, short), max_length=5)
+    assert np.abs(np.asarray(whole.score) - found.score).max() > 1e-3
+    with pytest.raises(InputError, match=r"^input_lengths_without_document: expected \[batch\]"):
+        model.decode_pmi([[5, 6]], [[5]], input_lengths_without_document=[2], max_length=2)
+    with pytest.raises(InputError, match=r"^input_tokens_without_document: row 0 has no tokens"):
+        model.decode_pmi([[5, 6]], [[5]], input_lengths_without_document=[0], max_length=2)
+
+
 def test_pmi_decode_without_a_document_is_greedy_search(prompted):
     options = {"max_length": 5}
     plain = prompted.generate(TOKENS, **options)
@@ -151,8 +173,6 @@ def test_wrong_input_lengths_are_named(model, lengths):
         model.decode([[5, 6]], input_lengths=lengths, max_length=2)
 
 
-def test_an_unknown_option_is_refused(model):
+def test_an_option_out_of_range_is_refused(model):
     with pytest.raises(ConfigError, match="max_length"):
         model.generate([[5, 6]], max_length=0)
-    with pytest.raises(ConfigError, match="pmi is set"):
-        model.generate([[5, 6]], max_length=2, pmi=PMIConfig())
