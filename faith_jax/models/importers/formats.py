@@ -49,11 +49,21 @@ def open_checkpoint(
     return checkpoint
 
 
+def _accepted() -> str:
+    """Returns what can be opened, for people."""
+    names = embedded_models()
+    named = f", or one of the package's models: {', '.join(names)}" if names else ""
+    return (
+        "Give the path of a Hugging Face folder, a T5X checkpoint, an imported checkpoint or a "
+        f"run's MODEL_DIR{named}; nothing is fetched from a network."
+    )
+
+
 def _nothing_known(path: pathlib.Path) -> str:
     if not path.exists():
         beside = path.parent.iterdir() if path.parent.is_dir() else []
         names = [*embedded_models(), *(p.name for p in beside)]
-        return f"{path}: there is no such checkpoint.{did_you_mean(path.name, names)}"
+        return f"{path}: there is no such checkpoint.{did_you_mean(path.name, names)} {_accepted()}"
     if path.is_file():
         return f"{path}: is a file; give the folder of a checkpoint."
     return (

@@ -67,6 +67,16 @@ def test_a_missing_path_gets_the_nearest_names(folders):
     assert "there is no such checkpoint" in error_of(folders / "no" / "such" / "folder")
 
 
+def test_an_unknown_name_is_told_what_is_accepted(tmp_path, monkeypatch, folders):
+    monkeypatch.chdir(tmp_path)
+    message = error_of("mini")
+    for expected in ("mini: there is no such checkpoint", "Hugging Face", "T5X", "MODEL_DIR"):
+        assert expected in message
+    shutil.copytree(folders / "huggingface", tmp_path / "embedded" / "t5_mini")
+    monkeypatch.setattr(formats, "_EMBEDDED", tmp_path / "embedded")
+    assert "the package's models: t5_mini" in error_of("mini")
+
+
 def test_a_folder_of_other_things_and_a_file(tmp_path, folders):
     message = error_of(tmp_path)
     for expected in ("config.json", "a file named checkpoint", "model.json"):
