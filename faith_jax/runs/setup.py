@@ -49,15 +49,17 @@ def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
 
 @dataclasses.dataclass(frozen=True)
 class BaseModel:
-    """The model that a prompt belongs to.
+    """The model that a run began with, or that a prompt belongs to.
 
     Attributes:
       path: where it was read from.
       content_hash: of its parameters, whatever they are stored in.
+      family: as its checkpoint says, "" where it does not.
     """
 
     path: str
     content_hash: str
+    family: str = ""
 
 
 def random_params(module: Transformer, partitioner: Partitioner, seed: int) -> PyTree:
@@ -106,7 +108,7 @@ def initial_params(
     # An embedded model's name stays a name; a path is found again from any folder.
     path = pathlib.Path(checkpoint_path).expanduser()
     where = str(path.absolute()) if path.exists() else str(checkpoint_path)
-    base = BaseModel(where, content_hash(checkpoint.params))
+    base = BaseModel(where, content_hash(checkpoint.params), checkpoint.family)
     if config.knowledge_attention and not checkpoint.config.knowledge_attention:
         checkpoint = doha_from_bart(checkpoint)
     params = matching_params(checkpoint, config)

@@ -109,7 +109,9 @@ def train(
         raise ConfigError(
             "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
         )
-    run.describe(model, base if jax.tree.leaves(frozen) else None)
+    run.describe(
+        model, base if jax.tree.leaves(frozen) else None, "" if base is None else base.family
+    )
     trainer = Trainer(
         model, objective or CrossEntropy(), optimizer, run.partitioner, seed, num_microbatches
     )
@@ -209,8 +211,14 @@ class _Run:
             )
         self.folder = setup.make_folder(model_dir)
 
-    def describe(self, model: Transformer, base: setup.BaseModel | None) -> None:
-        """Writes model.json and the operative config, or checks a former run's model.json."""
+    def describe(self, model: Transformer, base: setup.BaseModel | None, family: str) -> None:
+        """Writes model.json and the operative config, or checks a former run's model.json.
+
+        Args:
+          model: the module.
+          base: the frozen model, if there is one.
+          family: of the checkpoint that the run began with; "" = none.
+        """
         if (self.folder / "model.json").exists():
             found = read_model_json(self.folder)
             setup.check_same_base(found.get("base"), base, str(self.folder))
@@ -225,7 +233,7 @@ class _Run:
                     "content_hash": base.content_hash,
                 }
             )
-            write_model_json(self.folder, model.config, base=described)
+            write_model_json(self.folder, model.config, base=described, family=family)
             setup.write_operative_config(self.folder / "config.gin")
 
 

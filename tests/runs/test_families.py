@@ -1,6 +1,7 @@
 """Runs with models of other families than T5: features, training, inference, PMI-Decode."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest

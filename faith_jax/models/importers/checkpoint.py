@@ -30,11 +30,13 @@ class Checkpoint:
       config: the model's dimensions.
       params: nested dict of NumPy arrays, `layers_0` … unless `config.scan_layers`.
       metadata: where it came from: "source" and what a writer needs to give it back as it was.
+      family: config.json's `model_type`, or model.json's `family`; "" = its form does not say it.
     """
 
     config: TransformerConfig
     params: PyTree
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    family: str = ""
 
 
 def flatten(params: PyTree) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     family = family_of_type(fields.get("model_type"))
     if family is not None:
         _check_weight_files(folder)
-        return _described(read_family(family, folder, fields), folder, text)
+        return _described(read_family(family, folder, fields), folder, text, fields["model_type"])
     config = read_config(fields, folder / CONFIG, model_types())
     _check_weight_files(folder)
     stored, layout = tensor_files.find_tensors(folder)
@@ -105,14 +105,17 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         "embeddings": [n for n in (*EMBEDDINGS, HEAD) if n in stored],
         "unused": {n: _to_json(stored[n].read()) for n in _UNUSED if n in stored},
     }
-    return _described(Checkpoint(config, unflatten(params), {"huggingface": kept}), folder, text)
+    checkpoint = Checkpoint(config, unflatten(params), {"huggingface": kept})
+    return _described(checkpoint, folder, text, fields["model_type"])
 
 
-def _described(checkpoint: Checkpoint, folder: pathlib.Path, text: str) -> Checkpoint:
+def _described(
+    checkpoint: Checkpoint, folder: pathlib.Path, text: str, model_type: str
+) -> Checkpoint:
     """Adds where a checkpoint was read from, and the text of its config.json."""
     kept = {"config_json": text} | checkpoint.metadata["huggingface"]
     metadata = {"source": str(folder), "format": "huggingface", "huggingface": kept}
-    return dataclasses.replace(checkpoint, metadata=metadata)
+    return dataclasses.replace(checkpoint, metadata=metadata, family=model_type)
 
 
 def _read_config_text(folder: pathlib.Path) -> tuple[str, dict[str, Any]]:
@@ -271,7 +274,7 @@ def _exported(
                 f"{source}: its soft prompt ({field} = {getattr(config, field)}) has no place in "
                 "a Hugging Face folder; export its base model instead."
             )
-    family = family_of_config(config, _former_type(checkpoint))
+    family = family_of_config(config, checkpoint.family)
     if family is not None:
         return _family_exported(checkpoint, family, source)
     _check_is_t5(config, source)
@@ -311,14 +314,6 @@ def _family_exported(
         raise
     except (KeyError, TypeError, ValueError, AttributeError):
         raise CheckpointError(_DAMAGED.format(source)) from None
-
-
-def _former_type(checkpoint: Checkpoint) -> Any:
-    """Returns the `model_type` of the folder that a checkpoint was read from, None without one."""
-    try:
-        return json.loads(checkpoint.metadata["huggingface"]["config_json"]).get("model_type")
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
 
 
 def _as_it_was(

@@ -60,6 +60,29 @@ def family_of_config(config: TransformerConfig, model_type: Any = None) -> Famil
     return former if former in found else next(iter(found), None)
 
 
+def family_name(config: TransformerConfig, model_type: str = "") -> str:
+    """Returns the family of a model of ours: config.json's `model_type` of such models.
+
+    Args:
+      config: the model's.
+      model_type: of the checkpoint that it began with, "" = none: a Mistral without a window is a
+        Llama too.
+
+    Returns:
+      Also "doha" for a BART with knowledge attention, and "other" for a mixture that no published
+      family is.
+    """
+    if config.knowledge_attention:
+        return "doha"
+    family = family_of_config(config, model_type)
+    if family is not None:
+        return model_type if model_type in family.model_types else family.model_types[0]
+    has_both = not config.is_decoder_only and not config.is_encoder_only
+    if not has_both or config.positions != "relative_bias" or config.norm != "rms":
+        return "other"
+    return "mt5" if model_type == "mt5" else "t5"
+
+
 def tensor_maps(family: Family, config: TransformerConfig) -> list[TensorMap]:
     """Returns the maps of all tensors of a model."""
     maps = family.tensors(config)

@@ -27,6 +27,7 @@ from faith_jax.models.importers.checkpoint import (
     unstack_layers,
     written_whole,
 )
+from faith_jax.models.importers.huggingface_families import family_name
 from faith_jax.models.importers.orbax_arrays import read_arrays
 
 MODEL_JSON = "model.json"
@@ -39,6 +40,7 @@ def write_model_json(
     content_hash: str | None = None,
     base: Mapping[str, str] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    family: str = "",
 ) -> None:
     """Writes the description of a model.
 
@@ -48,12 +50,13 @@ def write_model_json(
       content_hash: of whole parameters that do not change.
       base: {"path", "content_hash"} of the model that a soft prompt belongs to.
       metadata: where the parameters came from.
+      family: of the checkpoint that the model began with; "" = none.
     """
     path = pathlib.Path(folder) / MODEL_JSON
     described = {
         "format": FORMAT,
         "version": VERSION,
-        "family": "t5",
+        "family": family_name(config, family),
         "config": config.to_dict(),
         "content_hash": content_hash,
         "base": None if base is None else dict(base),
@@ -104,6 +107,7 @@ def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
             checkpoint.config,
             content_hash(checkpoint.params),
             metadata=checkpoint.metadata,
+            family=checkpoint.family,
         )
 
 
@@ -142,7 +146,7 @@ def _read(path: str | pathlib.Path, base: str | None, above: frozenset[pathlib.P
         opened = _open_base(described["base"], base, path, above | {folder})
         params = _with_base(params, opened, config)
     check_params(config, params, str(path))
-    return Checkpoint(config, params, metadata)
+    return Checkpoint(config, params, metadata, str(described.get("family") or ""))
 
 
 def _model_folder(path: pathlib.Path) -> pathlib.Path | None:

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import shutil
 
@@ -24,6 +25,7 @@ from faith_jax.models.importers.native import (
     write_model_json,
     write_native,
 )
+from tests.models import families
 from tests.models.importers.synthetic import tiny_params
 from tests.models.tiny import TINY
 
@@ -292,3 +294,33 @@ def test_a_step_that_is_not_there_names_those_that_are(tmp_path):
         ):
             read_native(run / "checkpoints" / step)
     same(read_native(run / "checkpoints" / "3").params["encoder_prompt"], {"embedding": PROMPT})
+
+
+@pytest.mark.parametrize(
+    ("config", "began_with", "expected"),
+    [
+        (families.GPT2, "", "gpt2"),
+        (families.BLOOM, "", "bloom"),
+        (families.GEMMA2, "", "gemma2"),
+        (families.LLAMA, "", "llama"),
+        (families.LLAMA, "mistral", "mistral"),
+        (families.LLAMA, "t5", "llama"),
+        (families.BART, "", "bart"),
+        (families.BART.replace(knowledge_attention=True), "bart", "doha"),
+        (families.ROBERTA, "", "roberta"),
+        (families.ROBERTA, "xlm-roberta", "xlm-roberta"),
+        (families.DEBERTA, "", "deberta-v2"),
+        (TINY, "", "t5"),
+        (PROMPTED, "mt5", "mt5"),
+        (TINY.replace(num_encoder_layers=0), "", "other"),
+    ],
+)
+def test_the_family_is_the_models(tmp_path, config, began_with, expected):
+    write_model_json(tmp_path, config, family=began_with)
+    assert read_model_json(tmp_path)["family"] == expected
+
+
+def test_the_family_goes_from_a_folder_to_ours_and_on(tmp_path):
+    config = dataclasses.replace(BASE, family="mt5")
+    write_native(config, tmp_path / "ours")
+    assert read_native(tmp_path / "ours").family == "mt5"
