@@ -78,6 +78,9 @@ def test_a_prompt_is_trained_and_decoded_with(command, folder, tmp_path):
         LIMITS,
     )
     assert status == 0, err
+    described = json.loads((run / "model.json").read_text())
+    config = json.loads((pathlib.Path(folder) / "config.json").read_text())
+    assert described["family"] == config["model_type"]
     model = load_model(str(run))
     prompts = (model.config.encoder_prompt_length, model.config.decoder_prompt_length)
     assert prompts == ((0, 5) if model.config.is_decoder_only else (5, 0))
