@@ -212,7 +212,10 @@ class TransformerConfig:
             self._require(name, _is_number(value) and value >= 0, "0 or a positive number")
         for name, choices in _CHOICES.items():
             self._require(name, getattr(self, name) in choices, f"one of {choices}")
-        self._require("pad_id", _is_whole(self.pad_id, -1), "a token, or -1")
+        known = f"a token of the vocabulary of {self.vocab_size}"
+        pad_id = _is_whole(self.pad_id, -1) and self.pad_id < self.vocab_size
+        self._require("pad_id", pad_id, f"{known}, or -1")
+        self._require("decoder_start_id", self.decoder_start_id < self.vocab_size, known)
         self._check_dropout()
         self._check_parts()
 

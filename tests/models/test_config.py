@@ -45,6 +45,9 @@ def test_names_of_the_input_kernels_are_t5s():
         ("mlp_activations", (), "expected one or two of"),
         ("relative_attention_num_buckets", 5, "expected an even number >= 4, got 5"),
         ("relative_attention_max_distance", 16, "expected more than half of the 32 buckets"),
+        ("pad_id", 100, "expected a token of the vocabulary of 100, or -1, got 100"),
+        ("pad_id", -2, "expected a token of the vocabulary of 100, or -1, got -2"),
+        ("decoder_start_id", 100, "expected a token of the vocabulary of 100, got 100"),
         ("layer_norm_epsilon", 0.0, "expected a positive number, got 0.0"),
     ],
 )
