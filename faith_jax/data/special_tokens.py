@@ -12,6 +12,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from faith_jax.data.tokenizer_folders import read_model_json
 from faith_jax.errors import ConfigError
 
 # In the order in which Transformers adds those that the vocabulary lacks.
@@ -132,7 +133,7 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
 
     Args:
       folder: with any of tokenizer_config.json, special_tokens_map.json, added_tokens.json,
-        config.json, or none.
+        config.json (or the model.json of an imported checkpoint, which keeps it), or none.
 
     Raises:
       ConfigError: one of them is broken.
@@ -141,7 +142,7 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
     def read(name: str) -> dict[str, Any]:
         return read_json(folder / name) if (folder / name).is_file() else {}
 
-    options, model = read("tokenizer_config.json"), read("config.json")
+    options, model = read("tokenizer_config.json"), read("config.json") or _kept_config(folder)
     where = folder / "tokenizer_config.json"
     tokens = _named_tokens(options, where)
     extra = _extra_tokens(options, where)
@@ -158,6 +159,15 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
     return TokenizerConfig(
         _tokenizer_class(options, model), tokens, tuple(extra), added, _model_ids(model), options
     )
+
+
+def _kept_config(folder: pathlib.Path) -> dict[str, Any]:
+    """Returns the config.json of the folder that a checkpoint of ours was imported from."""
+    try:
+        found = json.loads(read_model_json(folder)["metadata"]["huggingface"]["config_json"])
+    except (KeyError, TypeError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _tokenizer_class(options: Mapping[str, Any], model: Mapping[str, Any]) -> str:

@@ -27,6 +27,12 @@ from faith_jax.data.sentencepiece_vocabulary import (
     SentencePieceVocabulary,
     read_model,
 )
+from faith_jax.data.special_tokens import read_tokenizer_config
+from faith_jax.data.tokenizer_folders import (
+    TOKENIZER_FILES,
+    find_tokenizer_file,
+    tokenizer_folder,
+)
 from faith_jax.errors import ConfigError, did_you_mean
 
 __all__ = [
@@ -48,15 +54,6 @@ __all__ = [
 EMBEDDED = "english_4096"
 
 _FOLDER = pathlib.Path(__file__).parent / "vocabulary"
-# In the order of preference. T5's comes first, for the extra ids that SeqIO adds to it.
-_NAMES_IN_A_FOLDER = (
-    "spiece.model",
-    "sentencepiece.model",
-    "tokenizer.json",
-    "vocab.json",
-    "spm.model",
-    "tokenizer.model",
-)
 
 
 class VocabularySetting(NamedTuple):
@@ -72,7 +69,7 @@ def embedded_vocabularies() -> list[str]:
 
 
 def load_vocabulary(
-    path_or_name: str | pathlib.Path = EMBEDDED, extra_ids: int = DEFAULT_EXTRA_IDS
+    path_or_name: str | pathlib.Path = EMBEDDED, extra_ids: int | None = None
 ) -> SentencePieceVocabulary | HuggingFaceVocabulary:
     """Returns a vocabulary; needs neither TensorFlow nor SeqIO nor Transformers.
 
@@ -80,11 +77,13 @@ def load_vocabulary(
     extra ids), tokenizer.json, vocab.json with merges.txt (GPT-2's, RoBERTa's), spm.model
     (DeBERTa's), tokenizer.model (Llama's or Gemma's). A SentencePiece model's kind is told by its
     pieces: [CLS] and [SEP] = DeBERTa's, BPE with a begin token = Llama's or Gemma's, else T5's.
+    A folder may be a checkpoint's: for a step of a run, its MODEL_DIR is looked at too, and for a
+    prompt-tuned run the base model.
 
     Args:
       path_or_name: an embedded name, a tokenizer's file, or a folder that holds one.
-      extra_ids: number of extra ids to add, >= 0 (published T5 vocabularies: 100); only T5's
-        SentencePiece models have any.
+      extra_ids: number of extra ids to add, >= 0; only T5's SentencePiece models have any. None =
+        as tokenizer_config.json says beside them, and 100 where it does not, as in T5's.
 
     Returns:
       The vocabulary, a `faith_jax.types.Tokenizer`; its file is loaded once.
@@ -115,29 +114,44 @@ def _is_t5(model_file: str) -> bool:
 
 
 def vocabulary_setting(
-    path_or_name: str | pathlib.Path, extra_ids: int = DEFAULT_EXTRA_IDS
+    path_or_name: str | pathlib.Path, extra_ids: int | None = None
 ) -> VocabularySetting:
     """Returns the file that `path_or_name` stands for; see `load_vocabulary`."""
-    if isinstance(extra_ids, bool) or not isinstance(extra_ids, int) or extra_ids < 0:
+    if extra_ids is not None and (
+        isinstance(extra_ids, bool) or not isinstance(extra_ids, int) or extra_ids < 0
+    ):
         raise ConfigError(
             f"Vocabulary {str(path_or_name)!r}: extra_ids must be an integer >= 0, "
             f"got {extra_ids!r}; published T5 vocabularies have {DEFAULT_EXTRA_IDS}."
         )
+    file = _file(path_or_name)
+    return VocabularySetting(str(file), _extra_ids(file) if extra_ids is None else extra_ids)
+
+
+def _extra_ids(file: pathlib.Path) -> int:
+    """Returns the number of extra ids that a folder says of T5's SentencePiece model in it."""
+    if file.parent == _FOLDER or file.name not in TOKENIZER_FILES[:2]:
+        return DEFAULT_EXTRA_IDS
+    found = read_tokenizer_config(file.parent).options.get("extra_ids")
+    if isinstance(found, int) and not isinstance(found, bool) and found >= 0:
+        return found
+    return DEFAULT_EXTRA_IDS
+
+
+def _file(path_or_name: str | pathlib.Path) -> pathlib.Path:
     name = str(path_or_name)
     if name in embedded_vocabularies():
-        return VocabularySetting(str(_FOLDER / f"{name}.model"), extra_ids)
+        return _FOLDER / f"{name}.model"
     path = pathlib.Path(name).expanduser()
     if path.is_dir():
-        return VocabularySetting(str(_file_in_folder(path)), extra_ids)
+        return _file_in_folder(path)
     if not path.is_file():
         raise ConfigError(
             f"Vocabulary {name!r}: {_why_no_file(name)}.{_nearest(path)} Give the path of a "
             f"SentencePiece model or a tokenizer.json, of a folder with one, or one of: "
             f"{', '.join(embedded_vocabularies())}."
         )
-    if path.name == "merges.txt":
-        path = _vocab_of(path)
-    return VocabularySetting(str(path), extra_ids)
+    return _vocab_of(path) if path.name == "merges.txt" else path
 
 
 def _why_no_file(name: str) -> str:
@@ -153,14 +167,11 @@ def _nearest(path: pathlib.Path) -> str:
 
 
 def _file_in_folder(folder: pathlib.Path) -> pathlib.Path:
-    present = [name for name in _NAMES_IN_A_FOLDER if (folder / name).is_file()]
-    has_merges = (folder / "merges.txt").is_file()
-    # A vocab.json without merges is another kind's, if there is another.
-    for name in sorted(present, key=lambda name: name == "vocab.json" and not has_merges):
-        return folder / name
-    if has_merges:
-        return _vocab_of(folder / "merges.txt")
-    names = ", ".join(_NAMES_IN_A_FOLDER).replace("vocab.json", "vocab.json with merges.txt")
+    there = tokenizer_folder(folder)
+    found = None if there is None else find_tokenizer_file(there)
+    if found is not None:
+        return _vocab_of(found) if found.name == "merges.txt" else found
+    names = ", ".join(TOKENIZER_FILES).replace("vocab.json", "vocab.json with merges.txt")
     raise ConfigError(
         f"Vocabulary {str(folder)!r}: the folder has none of {names}; give the path of the "
         "tokenizer's file itself."
@@ -195,7 +206,7 @@ _default = VocabularySetting(str(_FOLDER / f"{EMBEDDED}.model"), DEFAULT_EXTRA_I
 
 
 def set_default_vocabulary(
-    path_or_name: str | pathlib.Path = EMBEDDED, extra_ids: int = DEFAULT_EXTRA_IDS
+    path_or_name: str | pathlib.Path = EMBEDDED, extra_ids: int | None = None
 ) -> None:
     """Sets the vocabulary that SeqIO tasks use from now on, in this process.
 
@@ -203,7 +214,7 @@ def set_default_vocabulary(
 
     Args:
       path_or_name: as for `load_vocabulary`.
-      extra_ids: number of extra ids to add, >= 0.
+      extra_ids: as for `load_vocabulary`.
 
     Raises:
       ConfigError: there is no such vocabulary, or the file cannot be read; the setting stays
