@@ -16,6 +16,7 @@ from faith_jax.errors import ConfigError
 from faith_jax.language_model.encoder import EncoderModel
 from faith_jax.models.transformer import Transformer
 from faith_jax.scoring.likelihood import rung
+from faith_jax.scoring.models import check_whole, expect_whole
 from faith_jax.types import Array, PyTree
 
 _LENGTHS = (32, 64, 128, 256, 384, 512)
@@ -46,26 +47,51 @@ def _mean_with_dropout(
     return jnp.mean(jax.lax.map(one_pass, jnp.arange(passes)), axis=0)
 
 
+def check_dropout(passes: Any, seed: Any, rate: Any) -> None:
+    """Checks the options of Monte-Carlo dropout.
+
+    Args:
+      passes: how many; 0 = none.
+      seed: None = not given.
+      rate: None = not given.
+
+    Raises:
+      ConfigError: on a wrong value, and on a seed or rate that nothing would be done with.
+    """
+    expect_whole("dropout_passes", passes, 0)
+    for name, value in (("seed", seed), ("dropout_rate", rate)):
+        if value is not None and not passes:
+            raise ConfigError(
+                f"{name}: is of Monte-Carlo dropout; give dropout_passes too, such as "
+                "dropout_passes=15."
+            )
+    check_whole("seed", seed, 0)
+    number = isinstance(rate, int | float) and not isinstance(rate, bool)
+    if rate is not None and not (number and 0 < rate < 1):
+        raise ConfigError(f"dropout_rate: expected a share in (0, 1), got {rate!r}.")
+
+
 class ClassificationEngine:
     """Classifies rows with one model.
 
     Args:
       model: with a classification head.
       dropout_passes: k of Monte-Carlo dropout; 0 = one pass without dropout.
-      seed: of the dropout. A row's masks are a function of the seed and of its tokens, so that
-        neither order nor batch changes its score.
-      dropout_rate: of Monte-Carlo dropout; None = as the model was trained.
+      seed: of the dropout, None = 0. A row's masks are a function of the seed and of its tokens,
+        so that neither order nor batch changes its score.
+      dropout_rate: of Monte-Carlo dropout, in (0, 1); None = as the model was trained.
       tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU, else 32,768.
 
     Raises:
-      ConfigError: for a model without a head, and for dropout passes in a model without dropout.
+      ConfigError: for a model without a head, for dropout passes in a model without dropout, and as
+        `check_dropout`.
     """
 
     def __init__(
         self,
         model: EncoderModel,
         dropout_passes: int = 0,
-        seed: int = 0,
+        seed: int | None = None,
         dropout_rate: float | None = None,
         tokens_per_batch: int | None = None,
     ):
@@ -74,12 +100,9 @@ class ClassificationEngine:
                 "the model has no classification head; give a checkpoint that was fine-tuned for "
                 "sequence classification."
             )
-        self.model, self.dropout_passes, self._seed = model, dropout_passes, seed
+        check_dropout(dropout_passes, seed, dropout_rate)
+        self.model, self.dropout_passes, self._seed = model, dropout_passes, seed or 0
         self._module = model.module
-        if isinstance(dropout_passes, bool) or not isinstance(dropout_passes, int):
-            raise ConfigError(f"dropout_passes: expected a whole number, got {dropout_passes!r}.")
-        if dropout_passes < 0:
-            raise ConfigError(f"dropout_passes: expected 0 or more, got {dropout_passes}.")
         if dropout_passes:
             self._module = Transformer(_with_dropout(model, dropout_rate))
         if tokens_per_batch is None:

@@ -1,6 +1,7 @@
 """Opening the checkpoints that scorers work with: a model, its tokenizer, and how they fit."""
 
 import functools
+import os
 import pathlib
 from typing import Any
 
@@ -43,17 +44,34 @@ def check_whole(name: str, value: Any, least: int) -> None:
     Raises:
       ConfigError: on anything else, and on a smaller number than `least`.
     """
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= least):
-        return
-    raise ConfigError(f"{name}: expected a whole number of at least {least}, got {value!r}.")
+    if value is not None:
+        expect_whole(name, value, least)
 
 
-def require_model(model: str | None) -> str:
+def expect_whole(name: str, value: Any, least: int) -> None:
+    """Checks an option that is a whole number; as `check_whole`, but None is refused too."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigError(f"{name}: expected a whole number of at least {least}, got {value!r}.")
+
+
+def check_text(name: str, value: Any) -> None:
+    """Checks an option that is a text, or None.
+
+    Raises:
+      ConfigError: on anything else.
+    """
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"{name}: expected a text, got {value!r}.")
+
+
+def require_model(model: str | os.PathLike[str] | None) -> str:
     """Returns the model's path.
 
     Raises:
       ConfigError: where none is given.
     """
+    if isinstance(model, os.PathLike):
+        model = os.fspath(model)
     if model is not None and not isinstance(model, str):
         raise ConfigError(f"model: expected the path of a folder, got {model!r}.")
     if not model:

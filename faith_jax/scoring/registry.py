@@ -7,6 +7,7 @@
 import functools
 import importlib
 import inspect
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,8 @@ def register_scorer(
 
     Args:
       name: new among the names.
-      make: returns the scorer; its keyword arguments are the scorer's options.
+      make: returns the scorer; its keyword arguments are the scorer's options, also those of
+        `**options: Unpack[SomeTypedDict]`.
       card: what the scorer declares; default: that of the scorer without options.
 
     Raises:
@@ -68,7 +70,11 @@ def scorer_options(name: str) -> list[str]:
       ConfigError: for an unknown scorer.
     """
     _check_name(name)
-    return list(inspect.signature(_FACTORIES[name]()).parameters)
+    options: list[str] = []
+    for parameter in inspect.signature(_FACTORIES[name]()).parameters.values():
+        shared = parameter.kind is parameter.VAR_KEYWORD and typing.get_args(parameter.annotation)
+        options += shared[0].__annotations__ if shared else [parameter.name]
+    return options
 
 
 def _check_name(name: str) -> None:

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Unpack
 
 import numpy as np
 
@@ -10,13 +11,8 @@ from faith_jax.errors import ConfigError
 from faith_jax.labels import NliLabel
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.model_cards import SUMMAC_ZS
-from faith_jax.scoring.models import require_model
-from faith_jax.scoring.nli import (
-    PairClassifier,
-    check_numbers,
-    nli_label_numbers,
-    pair_classifier,
-)
+from faith_jax.scoring.nli import nli_label_numbers
+from faith_jax.scoring.pair_classifier import ClassifierOptions, PairClassifier, pair_classifier
 from faith_jax.sentences import split_sentences
 from faith_jax.types import GroundedExample, Score, WordScore
 
@@ -91,41 +87,25 @@ def _words(response: str, sentences: Sequence[str], scores: np.ndarray) -> tuple
 
 def summac_zs_scorer(
     model: str | None = None,
-    vocabulary: str | None = None,
-    labels: str | None = None,
+    labels: str | Sequence[str] | None = None,
     use_contradiction: bool = False,
-    max_length: int | None = None,
-    dropout_passes: int = 0,
-    seed: int = 0,
-    dropout_rate: float | None = None,
-    dtype: str | None = None,
-    tokens_per_batch: int | None = None,
+    **options: Unpack[ClassifierOptions],
 ) -> SummaCScorer:
     """Returns SummaC-ZS.
 
     Args:
       model: a folder of an NLI classifier.
-      vocabulary: where the tokenizer is, if not with the model.
       labels: see `nli_label_numbers`.
       use_contradiction: subtract the largest contradiction too, the default of the authors' code;
         the paper and TRUE have entailment alone.
-      max_length: see `nli_scorer`, as for the others.
-      dropout_passes: see there.
-      seed: see there.
-      dropout_rate: see there.
-      dtype: see there.
-      tokens_per_batch: see there.
+      **options: see `ClassifierOptions`.
 
     Raises:
       ConfigError: without a model, and for a wrong option.
     """
-    path = require_model(model)
-    check_numbers(max_length, dropout_passes, seed, tokens_per_batch)
-    classify = pair_classifier(
-        path, vocabulary, dtype, max_length, dropout_passes, seed, dropout_rate, tokens_per_batch
-    )
     if not isinstance(use_contradiction, bool):
         raise ConfigError(f"use_contradiction: expected True or False, got {use_contradiction!r}.")
+    classify = pair_classifier(model, **options)
     numbers = nli_label_numbers(classify.label_names, labels)
     contradiction = numbers[NliLabel.CONTRADICTION] if use_contradiction else None
     return SummaCScorer(classify, numbers[NliLabel.ENTAILMENT], contradiction)

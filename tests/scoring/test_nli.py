@@ -8,6 +8,7 @@ import pytest
 
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError
+from faith_jax.labels import NliLabel
 from faith_jax.language_model import load_model
 from faith_jax.scoring import classification
 from faith_jax.scoring.classification import ClassificationEngine
@@ -138,6 +139,18 @@ def test_label_names():
     }
     assert faithful_class(["LABEL_0", "LABEL_1"]) == 0
     assert faithful_class(["Unfaithful", "Other"]) == 1
+    assert nli_label_numbers("abc", ["entailment", "Neutral ", "contradiction"]) == {
+        NliLabel.ENTAILMENT: 0,
+        NliLabel.NEUTRAL: 1,
+        NliLabel.CONTRADICTION: 2,
+    }
+
+
+def test_the_faithful_class_has_a_name_or_a_number():
+    names = ["Entailment", "Hallucination"]
+    assert [faithful_class(names, given) for given in (0, 1, "1", "hallucination ")] == [0, 1, 1, 1]
+    assert [faithful_class(["same", "same"], given) for given in (0, 1)] == [0, 1]
+    assert faithful_class(["1", "0"], 0) == 1  # a name counts before a number
 
 
 @pytest.mark.parametrize(
@@ -145,9 +158,32 @@ def test_label_names():
     [
         (lambda: nli_label_numbers(["a", "b"]), r"has 2 classes \(a, b\); expected the three"),
         (lambda: nli_label_numbers(["a", "b", "c"]), "named a, b, c; say their order with labels="),
-        (lambda: nli_label_numbers(["a", "b", "c"], "entailment"), "labels: expected 3, one for"),
+        (
+            lambda: nli_label_numbers(["neutral", "Entailment", "entailment"]),
+            "named neutral, Entailment, entailment, two of them entailment; say their order with",
+        ),
+        (
+            lambda: nli_label_numbers(["a", "b", "c"], "entailment"),
+            "labels: expected the model's 3 classes in its order, each once, .*; got 'entailment'",
+        ),
+        (
+            lambda: nli_label_numbers(["a", "b", "c"], "entailment,neutral, Neutral"),
+            "labels: expected .* each once, such as entailment,.*; got neutral twice",
+        ),
+        (lambda: nli_label_numbers(["a", "b", "c"], 5), "labels: expected names, .*; got 5"),
+        (lambda: nli_label_numbers(["a", "b", "c"], [0, 1, 2]), r"got \[0, 1, 2\]"),
         (lambda: faithful_class(["a", "b"]), "named a, b; say which one means faithful"),
-        (lambda: faithful_class(["a", "b"], "c"), "faithful_label: 'c' is none of a, b"),
+        (
+            lambda: faithful_class(["a", "b"], "c"),
+            "faithful_label: 'c' is none of a, b; give the name of a class, or its number, 0 or 1",
+        ),
+        (lambda: faithful_class(["a", "b"], 2), "faithful_label: 2 is none of a, b"),
+        (lambda: faithful_class(["a", "b"], True), "faithful_label: True is none of a, b"),
+        (
+            lambda: faithful_class(["Faithful", "faithful"]),
+            "both of the model's classes are named Faithful; say the number of the one that means",
+        ),
+        (lambda: faithful_class(["a", "A"], "a"), "faithful_label: 'a' is none of a, A; give"),
         (lambda: faithful_class(["a", "b", "c"]), r"has 3 classes .*; expected a critic's two"),
     ],
 )
@@ -173,7 +209,39 @@ def test_label_names_that_do_not_tell(call, message):
             {"model": "nli", "dropout_passes": 1.5},
             "number of at least 0, got 1.5",
         ),
-        ("nli_entailment", {"model": "nli", "seed": "x"}, "seed: expected a whole number"),
+        (
+            "nli_entailment",
+            {"model": "nli", "dropout_passes": True},
+            "dropout_passes: expected a whole number of at least 0, got True",
+        ),
+        ("nli_entailment", {"model": "nli", "dropout_passes": None}, "at least 0, got None"),
+        (
+            "nli_entailment",
+            {"model": "nli", "dropout_passes": 2, "seed": "x"},
+            "seed: expected a whole number",
+        ),
+        (
+            "nli_entailment",
+            {"model": "nli", "seed": 0},
+            "^nli_entailment: seed: is of Monte-Carlo dropout; give dropout_passes too",
+        ),
+        (
+            "summac_zs",
+            {"model": "nli", "dropout_rate": 0.1, "dropout_passes": 0},
+            "^summac_zs: dropout_rate: is of Monte-Carlo dropout; give dropout_passes too",
+        ),
+        *(
+            (
+                "faith_critic",
+                {"model": "critic", "dropout_passes": 2, "dropout_rate": rate},
+                rf"dropout_rate: expected a share in \(0, 1\), got {rate!r}",
+            )
+            for rate in (0, 1.0, -0.1, "x", True)
+        ),
+        ("nli_entailment", {"model": "nli", "vocabulary": ["a"]}, r"vocabulary: .* got \['a'\]"),
+        ("nli_entailment", {"model": "nli", "dtype": ["a"]}, r"dtype: expected a text, got"),
+        ("nli_entailment", {"model": "nli", "labels": 5}, "labels: expected names"),
+        ("nli_entailment", {"model": "nli", "passes": 5}, "no option 'passes'.* 'dropout_passes'"),
         ("nli_entailment", {"model": "nli", "tokens_per_batch": 0}, "at least 1, got 0"),
         ("faith_critic", {"model": "critic", "max_length": 63}, "expected 8 to 62 tokens"),
     ],

@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 import faith_jax
 from faith_jax.errors import ConfigError
 from faith_jax.scoring.base import BaseScorer
-from faith_jax.scoring.registry import load_scorer, register_scorer, scorer_card, scorer_names
+from faith_jax.scoring.registry import (
+    load_scorer,
+    register_scorer,
+    scorer_card,
+    scorer_names,
+    scorer_options,
+)
 from faith_jax.types import GroundedExample, Grounding
 
 NAMES = [
@@ -111,6 +117,15 @@ def test_unknown_names_and_options(name, options, message):
     with pytest.raises(ConfigError) as caught:
         load_scorer(name, **options)
     assert message in str(caught.value)
+
+
+def test_options_that_scorers_share_are_listed_after_their_own():
+    shared = ["vocabulary", "max_length", "dropout_passes", "seed", "dropout_rate", "dtype"]
+    shared.append("tokens_per_batch")
+    assert scorer_options("nli_entailment") == ["model", "labels", *shared]
+    assert scorer_options("faith_critic") == ["model", "faithful_label", *shared]
+    assert scorer_options("summac_zs") == ["model", "labels", "use_contradiction", *shared]
+    assert scorer_options("bleu") == []
 
 
 def test_what_rouge_cannot_read_is_said():
