@@ -5,19 +5,39 @@ import os
 import pathlib
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from faith_jax.data.vocabularies import load_vocabulary
-from faith_jax.errors import ConfigError
+from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.language_model import CausalLanguageModel, EncoderModel, LanguageModel
 from faith_jax.language_model.loading import Model, load_model
-from faith_jax.types import Tokenizer
+from faith_jax.types import Array, Tokenizer
 
 
 @functools.lru_cache(maxsize=4)
 def open_model(model: str, dtype: str | None = None) -> Model:
-    """Opens a checkpoint, once for all scorers of a process that name it."""
-    return load_model(model, dtype=dtype)
+    """Opens a checkpoint, once for all scorers of a process that name it.
+
+    Raises:
+      CheckpointError: where it cannot be opened, and on weights that are NaN or infinite, by which
+        every score would be undefined.
+    """
+    opened = load_model(model, dtype=dtype)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(opened.params):
+        if jnp.issubdtype(leaf.dtype, jnp.floating) and not _all_finite(leaf):
+            name = jax.tree_util.keystr(path, simple=True, separator="/")
+            raise CheckpointError(
+                f"{model}: parameter {name}: expected finite numbers, got NaN or infinity; no "
+                "response can be scored with it. Give another checkpoint."
+            )
+    return opened
+
+
+@jax.jit
+def _all_finite(values: Array) -> Array:
+    return jnp.isfinite(values).all()
 
 
 def open_tokenizer(model: str, vocabulary: str | None) -> Tokenizer:
