@@ -3,6 +3,7 @@
 import argparse
 import ast
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ _EXAMPLES = """examples:
   %(prog)s --scorers=npov_rouge1_hallucination,npov_rouge1_coverage \\
       --tfds=npov_errors/sample --split=test --label-column=has_hallucination \\
       --labels-are-errors --output=npov_scores.jsonl
+  %(prog)s --scorers=pmi_faith_mean --scorer-option=pmi_faith_mean.model=checkpoints/gpt2 \\
+      --scorer-option='pmi_faith_mean.document_prompt=Text: {document}\\n' \\
+      --input=rows.jsonl --output=pmi.jsonl
 """
 
 
@@ -41,7 +45,8 @@ def add_score_commands(commands: argparse._SubParsersAction) -> None:
         action="append",
         default=[],
         metavar="SCORER.NAME=VALUE",
-        help="an option of a scorer; VALUE is a Python literal, or a text",
+        help=r"an option of a scorer; VALUE is a Python literal, or a text, which in prompts may "
+        r"hold \n (a line break), \t and \\ (repeatable)",
     )
     source = command.add_argument_group("input")
     source.add_argument("--input", default="", metavar="FILE", help=".jsonl, .csv, .tsv, .parquet")
@@ -171,11 +176,12 @@ def _score(options: argparse.Namespace, given: "ScoreInput") -> int:
 
 
 def scorer_options(names: Sequence[str], given: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Returns the options of each scorer.
+    r"""Returns the options of each scorer.
 
     Args:
       names: of the scorers.
-      given: as "scorer.name=value".
+      given: as "scorer.name=value". In the text of a prompt (`…_prompt`), the two characters
+        `\n` are a line break, `\t` a tab and `\\` a backslash.
 
     Raises:
       ConfigError: for another form, and for an option of a scorer that is not among the names.
@@ -191,8 +197,15 @@ def scorer_options(names: Sequence[str], given: Sequence[str]) -> dict[str, dict
         try:
             options[scorer][name] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
-            options[scorer][name] = value
+            is_prompt = name.endswith("_prompt")
+            options[scorer][name] = _unescaped(value) if is_prompt else value
     return options
+
+
+def _unescaped(text: str) -> str:
+    """Returns a prompt with line breaks and tabs for what stands for them on a command line."""
+    characters = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}
+    return re.sub(r"\\[nt\\]", lambda found: characters[found.group()], text)
 
 
 def _run_scorers(options: argparse.Namespace) -> int:

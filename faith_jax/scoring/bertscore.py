@@ -20,6 +20,7 @@ from faith_jax.scoring.likelihood import rung
 from faith_jax.scoring.model_cards import BERTSCORE
 from faith_jax.scoring.models import (
     check_ids,
+    check_text,
     check_whole,
     open_classifier,
     open_tokenizer,
@@ -231,6 +232,10 @@ def _read_texts(path: str) -> list[str]:
     return texts
 
 
+def _are_texts(given: Any) -> bool:
+    return isinstance(given, Sequence) and all(isinstance(text, str) for text in given)
+
+
 def bertscore_scorer(
     model: str | None = None,
     vocabulary: str | None = None,
@@ -266,6 +271,10 @@ def bertscore_scorer(
     path = require_model(model)
     check_whole("max_length", max_length, 8)
     check_whole("tokens_per_batch", tokens_per_batch, 1)
+    for name, value in (("vocabulary", vocabulary), ("dtype", dtype), ("baseline", baseline)):
+        check_text(name, value)
+    if not isinstance(prefix_space, bool):
+        raise ConfigError(f"prefix_space: expected True or False, got {prefix_space!r}.")
     if part not in PARTS:
         raise ConfigError(f"part: expected one of {', '.join(PARTS)}, got {part!r}.")
     opened = open_classifier(path, dtype)
@@ -278,6 +287,8 @@ def bertscore_scorer(
         raise ConfigError(f"layer: expected 1 to {count}, the model's layers, got {layer!r}.")
     tokenizer = open_tokenizer(path, vocabulary)
     texts = _read_texts(idf) if isinstance(idf, str) else idf
+    if texts is not None and not _are_texts(texts):
+        raise ConfigError(f"idf: expected a file of texts, one a line, or a list, got {idf!r}.")
     return BERTScorer(
         opened,
         tokenizer,

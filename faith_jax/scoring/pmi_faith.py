@@ -21,6 +21,7 @@ from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.likelihood import LikelihoodEngine
 from faith_jax.scoring.model_cards import PMI_FAITH
 from faith_jax.scoring.models import (
+    check_text,
     check_whole,
     open_language_model,
     open_tokenizer,
@@ -204,6 +205,8 @@ def pmi_faith_scorer(
     check_whole("last_turns", last_turns, 0)
     check_whole("max_length", max_length, 8)
     check_whole("tokens_per_batch", tokens_per_batch, 1)
+    check_text("vocabulary", vocabulary)
+    check_text("dtype", dtype)
     given = {
         "document": document_prompt,
         "turn": turn_prompt,

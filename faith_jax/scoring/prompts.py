@@ -11,7 +11,7 @@ from faith_jax import templates
 from faith_jax.errors import ConfigError
 from faith_jax.scoring.base import joined
 from faith_jax.scoring.likelihood import LikelihoodRow
-from faith_jax.scoring.models import check_ids
+from faith_jax.scoring.models import check_ids, check_text
 from faith_jax.types import GroundedExample, Tokenizer
 
 
@@ -36,8 +36,9 @@ class PromptFormat:
     last_turns: int = 0
 
     def __post_init__(self):
-        for name in ("document", "turn", "response"):
-            if f"{{{name}}}" not in getattr(self, name):
+        for name in ("document", "turn", "cue", "response"):
+            check_text(f"{name}_prompt", getattr(self, name))
+            if name != "cue" and f"{{{name}}}" not in getattr(self, name):
                 raise ConfigError(
                     f"{name}_prompt: expected a text with {{{name}}}, got {getattr(self, name)!r}."
                 )

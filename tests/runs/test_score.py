@@ -264,6 +264,21 @@ def test_options_are_literals_or_texts():
         scorer_options(["a"], ["c.x=1"])
 
 
+def test_prompts_may_hold_line_breaks():
+    given = [
+        r"a.cue_prompt=\n\tA\\n: \x",
+        r'a.turn_prompt="{turn}\n"',
+        "a.document_prompt={document}\n",
+        r"a.vocabulary=C:\new",
+    ]
+    assert scorer_options(["a"], given)["a"] == {
+        "cue_prompt": "\n\tA\\n: \\x",
+        "turn_prompt": "{turn}\n",
+        "document_prompt": "{document}\n",
+        "vocabulary": r"C:\new",
+    }
+
+
 def test_the_scorers_are_listed(capsys):
     assert main(["scorers"]) == 0
     lines = capsys.readouterr().out.splitlines()

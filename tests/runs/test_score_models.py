@@ -61,6 +61,30 @@ def test_scores_and_cuts(command, models, rows, tmp_path):
                 assert value == pytest.approx(score.value, abs=1e-4)
 
 
+def test_line_breaks_in_prompts(command, models, rows, tmp_path):
+    """Two characters on the command line, as a shell's single quotes leave them."""
+    model = models["pmi_faith_mean"]
+    scorer = load_scorer("pmi_faith_mean", model=model, document_prompt="Text: {document}\n\n")
+    row = ([ROWS[0]["grounding"]], [ROWS[0]["generated_text"]], [ROWS[0]["history"]])
+    expected = scorer.score(*row)[0].value
+    literal = load_scorer("pmi_faith_mean", model=model, document_prompt=r"Text: {document}\n\n")
+    assert abs(literal.score(*row)[0].value - expected) > 1e-3
+    for number, prompt in enumerate((r"Text: {document}\n\n", r'"Text: {document}\n\n"')):
+        output = tmp_path / f"{number}.jsonl"
+        status, _, err = command(
+            "score",
+            "--scorers=pmi_faith_mean",
+            f"--input={rows}",
+            f"--output={output}",
+            f"--scorer-option=pmi_faith_mean.model={model}",
+            f"--scorer-option=pmi_faith_mean.document_prompt={prompt}",
+            "--history-column=history",
+        )
+        assert status == 0, err
+        found = json.loads(output.read_text().splitlines()[0])["scores"]["pmi_faith_mean"]
+        assert found == pytest.approx(expected, abs=1e-4)
+
+
 @pytest.mark.parametrize(
     ("scorers", "options", "message"),
     [
@@ -68,7 +92,7 @@ def test_scores_and_cuts(command, models, rows, tmp_path):
         ("bertscore", ["bertscore.model={gpt2}"], "expected an encoder-only model"),
         ("pmi_faith_sum", ["pmi_faith_sum.model={nli}"], "expected a language model, got an enc"),
         ("pmi_faith_sum", ["pmi_faith_sum.model=nowhere"], "nowhere: there is no such checkpoint"),
-        ("summac_zs", ["summac_zs.model={nli}", "summac_zs.labels=a,b"], "labels: expected 3"),
+        ("summac_zs", ["summac_zs.model={nli}", "summac_zs.labels=a,b"], "got 'a,b'"),
     ],
 )
 def test_wrong_options(command, models, rows, tmp_path, scorers, options, message):
