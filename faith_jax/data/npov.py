@@ -5,32 +5,23 @@ A data set is a folder of two JSON lines files (`docs/data_formats.md` has the f
 - `topics.jsonl`: for each topic a leading question, its split, its pro and con arguments;
 - `responses.jsonl` (optional): texts that retell chosen arguments of a topic, the same number
   on both sides.
-
-Retrieval is deterministic (Chang 2024, section 2.1): a query leads to one topic or to an error.
 """
 
 import dataclasses
 import hashlib
 import pathlib
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from faith_jax.data import fields
 from faith_jax.data.jsonl import read_jsonl
 from faith_jax.data.rows import BadRows, parsed
-from faith_jax.errors import InputError, did_you_mean, nearest_names
+from faith_jax.errors import InputError, did_you_mean
 
 SPLITS = ("train", "validation", "test")
 TOPICS_FILE = "topics.jsonl"
 RESPONSES_FILE = "responses.jsonl"
 
-# Words that say nothing about which topic a query asks about.
-_COMMON_WORDS = frozenset(
-    ["a", "an", "and", "are", "be", "by", "can", "do", "does", "for", "from", "have", "in", "is"]
-    + ["it", "of", "on", "or", "should", "that", "the", "their", "to", "what", "which", "with"]
-)
 _SPLIT_SYNONYMS = {
     "training": "train", "dev": "validation", "valid": "validation", "val": "validation",
     "development": "validation", "testing": "test", "eval": "test",
@@ -353,49 +344,3 @@ def choose_arguments(
     """Returns the arguments that `choose_indices` chooses, pro and con."""
     pro, con = choose_indices(topic, count, seed)
     return tuple(topic.pro[i] for i in pro), tuple(topic.con[i] for i in con)
-
-
-def retrieve(topics: Iterable[Topic], query: str) -> Topic:
-    """Returns the topic that a query asks about.
-
-    Args:
-      topics: where to look.
-      query: a leading question; else a question, title or id in other case or punctuation.
-
-    Raises:
-      InputError: for an empty query; for one that matches no topic, naming the nearest
-        questions; for one that matches several topics.
-    """
-    topics = list(topics)
-    if not query.strip():
-        raise InputError("The query is empty: ask one of the topics' leading questions.")
-    for topic in topics:
-        if topic.question == query:
-            return topic
-    wanted = _normalised(query)
-    for name_of in (lambda t: t.question, lambda t: t.title, lambda t: t.id):
-        found = [topic for topic in topics if wanted and _normalised(name_of(topic)) == wanted]
-        if len(found) > 1:
-            ids = ", ".join(topic.id for topic in found)
-            raise InputError(f"The query {query!r} matches several topics ({ids}): ask by id.")
-        if found:
-            return found[0]
-    raise InputError(f"No topic matches the query {query!r}.{_nearest_questions(topics, query)}")
-
-
-def _normalised(text: str) -> str:
-    text = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(re.sub(r"[\W_]+", " ", text).split())
-
-
-def _nearest_questions(topics: list[Topic], query: str) -> str:
-    """Returns the questions nearest to a query by shared words, then by spelling."""
-    words = set(_normalised(query).split()) - _COMMON_WORDS
-
-    def shared(topic: Topic) -> int:
-        return len(words & set(_normalised(f"{topic.question} {topic.title}").split()))
-
-    best = sorted((t for t in topics if shared(t)), key=shared, reverse=True)[:3]
-    questions = [t.question for t in best] or nearest_names(query, [t.question for t in topics])
-    questions = questions or [t.question for t in topics[:3]]
-    return " Nearest questions: " + " ".join(questions) if questions else ""

@@ -158,7 +158,7 @@ def read_input_file(
     Raises:
       InputError: naming file, line and field.
     """
-    from faith_jax.data import jsonl, npov, samples
+    from faith_jax.data import jsonl, npov, npov_retrieval, samples
 
     topics = None
     seen: set[str] = set()
@@ -185,7 +185,7 @@ def read_input_file(
             if topics is None:
                 topics = npov.load_topics(_knowledge_folder(knowledge, samples))
             try:
-                topic = npov.retrieve(topics, query)
+                topic = npov_retrieval.retrieve(topics, query)
             except InputError as error:
                 raise InputError(f"{where}: field 'query': {error}") from None
             pro_chosen, con_chosen = npov.choose_arguments(topic, arguments_per_side, seed)

@@ -4,6 +4,7 @@ import json
 import re
 
 from faith_jax.data import npov, procon
+from faith_jax.data.npov_retrieval import retrieve
 from tests.paths import REPOSITORY
 
 
@@ -15,6 +16,6 @@ def test_the_documents_examples_are_valid(tmp_path):
     topics = npov.load_topics(tmp_path)
     (row,) = npov.generation_examples(topics, npov.load_responses(tmp_path, topics), "train")
     assert row["pro_arguments"] == ["Tea costs less than coffee."]
-    assert npov.retrieve(topics, "Should offices serve tea instead of coffee?") == topics[0]
+    assert retrieve(topics, "Should offices serve tea instead of coffee?") == topics[0]
     (tmp_path / "tea.json").write_text(json.dumps(page), encoding="utf-8")
     assert procon.read_page(tmp_path / "tea.json").pro[0].text == "Tea is easy on the stomach."

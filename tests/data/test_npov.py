@@ -192,35 +192,3 @@ def test_too_large_a_count_is_an_error():
         npov.choose_arguments(topic_of(5, 2), 3)
     with pytest.raises(InputError, match=r"has 1 pro argument: .* got 0"):
         npov.choose_arguments(topic_of(1, 2), 0)
-
-
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("Should tea be served cold?", "tea"),
-        ("  should TEA be served cold ", "tea"),
-        ("Cats", "cats"),
-        ("cats", "cats"),
-        ("ARE CATS GOOD PETS", "cats"),
-    ],
-)
-def test_retrieval(tmp_path, query, found):
-    topics, _ = load(tmp_path, [TEA, CATS])
-    assert npov.retrieve(topics, query).id == found
-
-
-def test_retrieval_errors(tmp_path):
-    topics, _ = load(tmp_path, [TEA, CATS])
-    for query in ("", " \n"):
-        with pytest.raises(InputError, match="The query is empty"):
-            npov.retrieve(topics, query)
-    with pytest.raises(InputError) as caught:
-        npov.retrieve(topics, "Is tea any good when it is cold?")
-    assert str(caught.value).endswith(
-        "Nearest questions: Should tea be served cold? Are cats good pets?"
-    )
-    with pytest.raises(InputError, match="No topic matches the query '\\?!'"):
-        npov.retrieve(topics, "?!")
-    twins, _ = load(tmp_path, [TEA, CATS | {"title": "Tea"}])
-    with pytest.raises(InputError, match=r"matches several topics \(tea, cats\): ask by id"):
-        npov.retrieve(twins, "Tea!")
