@@ -10,6 +10,8 @@ A data set is a folder of two JSON lines files (`docs/data_formats.md` has the f
 import dataclasses
 import hashlib
 import pathlib
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -107,7 +109,7 @@ def load_topics(folder: str | pathlib.Path, bad_rows: BadRows | None = None) -> 
     def parse(row: Mapping[str, Any], place: str) -> Topic:
         topic = _topic(row, place)
         _check_new(ids, topic.id, place, "id", topic.id)
-        _check_new(questions, _normalised(topic.question), place, "question", topic.question)
+        _check_new(questions, normalised(topic.question), place, "question", topic.question)
         return topic
 
     bad_rows = bad_rows or BadRows()
@@ -153,6 +155,12 @@ def read_responses(
 
     bad_rows = bad_rows or BadRows()
     return tuple(parsed(read_jsonl(path, bad_rows), parse, bad_rows))
+
+
+def normalised(text: str) -> str:
+    """Returns a question or title in one case, without punctuation: what makes it the same."""
+    text = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(re.sub(r"[\W_]+", " ", text).split())
 
 
 def _file_in(folder: str | pathlib.Path, name: str) -> pathlib.Path:

@@ -3,11 +3,9 @@
 Retrieval is deterministic (Chang 2024, section 2.1): a query leads to one topic or to an error.
 """
 
-import re
-import unicodedata
 from collections.abc import Iterable
 
-from faith_jax.data.npov import Topic
+from faith_jax.data.npov import Topic, normalised
 from faith_jax.errors import InputError, nearest_names
 
 # Words that say nothing about which topic a query asks about.
@@ -34,9 +32,9 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     for topic in topics:
         if topic.question == query:
             return topic
-    wanted = _normalised(query)
+    wanted = normalised(query)
     for name_of in (lambda t: t.question, lambda t: t.title, lambda t: t.id):
-        found = [topic for topic in topics if wanted and _normalised(name_of(topic)) == wanted]
+        found = [topic for topic in topics if wanted and normalised(name_of(topic)) == wanted]
         if len(found) > 1:
             ids = ", ".join(topic.id for topic in found)
             raise InputError(f"The query {query!r} matches several topics ({ids}): ask by id.")
@@ -45,17 +43,12 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     raise InputError(f"No topic matches the query {query!r}.{_nearest_questions(topics, query)}")
 
 
-def _normalised(text: str) -> str:
-    text = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(re.sub(r"[\W_]+", " ", text).split())
-
-
 def _nearest_questions(topics: list[Topic], query: str) -> str:
     """Returns the questions nearest to a query by shared words, then by spelling."""
-    words = set(_normalised(query).split()) - _COMMON_WORDS
+    words = set(normalised(query).split()) - _COMMON_WORDS
 
     def shared(topic: Topic) -> int:
-        return len(words & set(_normalised(f"{topic.question} {topic.title}").split()))
+        return len(words & set(normalised(f"{topic.question} {topic.title}").split()))
 
     best = sorted((t for t in topics if shared(t)), key=shared, reverse=True)[:3]
     questions = [t.question for t in best] or nearest_names(query, [t.question for t in topics])
