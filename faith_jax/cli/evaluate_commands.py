@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from faith_jax.cli.shared import quiet_tensorflow, resumable
@@ -43,7 +43,6 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
         help="ROC AUC by corpus (default); Nandwani 2023, table 1; Gupta 2022, section 5.3; Chang "
         "2024, table 1 and table 3; Steen 2023, table 3",
     )
-    command.add_argument("--scorers", metavar="NAMES", help="only these; default: all of the files")
     command.add_argument("--slice-field", metavar="NAME", help="for npov: names a row's slice")
     command.add_argument("--dataset", metavar="NAME", help="for dialfact: NAME[/CONFIG]")
     command.add_argument("--split", help="for dialfact (default: test)")
@@ -51,21 +50,7 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
     command.add_argument(
         "--group-field", metavar="NAME", help="for begin: F1 by this field too (default: source)"
     )
-    command.add_argument("--baseline", metavar="SCORER", help="for auc: what others must beat")
-    command.add_argument(
-        "--test",
-        choices=("approximate_randomization", "delong", "hanley_mcneil"),
-        help="of significance, with a baseline (default: approximate_randomization)",
-    )
-    command.add_argument(
-        "--cluster-field",
-        metavar="NAME",
-        help="for auc: rows with the same value of this field, such as a document's id, are not "
-        "independent",
-    )
-    command.add_argument("--resamples", type=int, metavar="N", help="default 1000")
-    command.add_argument("--confidence", type=float, help="default 0.95")
-    command.add_argument("--seed", type=int, help="default 0")
+    _add_comparison(command, "for auc: ")
     for name, what in (
         ("json", "all figures"),
         ("markdown", "the table"),
@@ -76,6 +61,55 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
     ):
         command.add_argument(f"--{name}", default="", metavar="PATH", help=f"write {what}")
     command.set_defaults(run=_run_evaluate)
+
+
+def _add_comparison(command: argparse.ArgumentParser, goes_with: str = "") -> None:
+    """Adds what scorers are chosen and compared by; what is not given is None.
+
+    Args:
+      command: what gets the options.
+      goes_with: said first of those that do not always go.
+    """
+    command.add_argument("--scorers", metavar="NAMES", help="only these; default: all of the files")
+    command.add_argument("--baseline", metavar="SCORER", help=f"{goes_with}what others must beat")
+    command.add_argument(
+        "--test",
+        choices=("approximate_randomization", "delong", "hanley_mcneil"),
+        help="of significance, with a baseline (default: approximate_randomization)",
+    )
+    command.add_argument(
+        "--cluster-field",
+        metavar="NAME",
+        help=f"{goes_with}rows with the same value of this field, such as a document's id, are not "
+        "independent",
+    )
+    command.add_argument("--resamples", type=int, metavar="N", help="default 1000")
+    command.add_argument("--confidence", type=float, help="default 0.95")
+    command.add_argument("--seed", type=int, help="default 0")
+
+
+_COMPARISON = (
+    "scorers", "baseline", "test", "cluster_field", "resamples", "confidence", "seed",
+)  # fmt: skip
+
+
+def _given(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """Returns those of the named options that were given."""
+    found = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _check_comparison(given: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options, with the scorers' names as a tuple."""
+    if "test" in given and not given.get("baseline"):
+        raise ConfigError(
+            "--test: goes with --baseline, the scorer that others are tested with; give "
+            "--baseline=SCORER."
+        )
+    check_numbers(given)
+    if "scorers" in given:
+        given = given | {"scorers": tuple(_names(given["scorers"]))}
+    return given
 
 
 # The options that say something to some protocols only; one that says nothing is refused.
@@ -98,20 +132,14 @@ LEAST_RESAMPLES = 100
 
 def _check_evaluate(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the options that were given, which go with the protocol."""
-    given = {name: getattr(options, name) for name in _GOES_WITH}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = _given(options, _GOES_WITH)
     for name in given:
         if options.protocol not in _GOES_WITH[name]:
             raise ConfigError(
                 f"--{name.replace('_', '-')}: goes with --protocol={' or '.join(_GOES_WITH[name])},"
                 f" not with {options.protocol}."
             )
-    if "test" in given and not given.get("baseline"):
-        raise ConfigError("--test: goes with --baseline, the scorer that others are tested with.")
-    check_numbers(given)
-    if "scorers" in given:
-        given["scorers"] = tuple(_names(given["scorers"]))
-    return given
+    return _check_comparison(given)
 
 
 def _names(listed: str) -> list[str]:
@@ -232,8 +260,7 @@ _PMI_OPTIONS = (
 
 
 def _run_reproduce(options: argparse.Namespace) -> int:
-    given = {name: getattr(options, name) for name in _PMI_OPTIONS}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = _given(options, _PMI_OPTIONS)
     check_numbers(given)
     names = _names(options.scorers)
     of_responses = options.table == "pmi_decode"
@@ -296,25 +323,8 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
         "files", nargs="+", metavar="FILE", help="scored .jsonl or .parquet files, or TFDS folders"
     )
     command.add_argument("--output", required=True, metavar="HTML", help="the page")
-    command.add_argument(
-        "--scorers", default="", metavar="NAMES", help="only these; default: all of the files"
-    )
     command.add_argument("--title", default="", help="of the page (default: the files' names)")
-    command.add_argument("--baseline", default="", metavar="SCORER", help="what others must beat")
-    command.add_argument(
-        "--test",
-        choices=("approximate_randomization", "delong", "hanley_mcneil"),
-        help="of significance, with a baseline (default: approximate_randomization)",
-    )
-    command.add_argument(
-        "--cluster-field",
-        default="",
-        metavar="NAME",
-        help="rows with the same value belong together",
-    )
-    command.add_argument("--confidence", type=float, default=0.95, help="default 0.95")
-    command.add_argument("--resamples", type=int, default=1000, metavar="N", help="default 1000")
-    command.add_argument("--seed", type=int, default=0)
+    _add_comparison(command)
     command.add_argument(
         "--most-examples",
         type=int,
@@ -328,9 +338,7 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
 def _run_report(options: argparse.Namespace) -> int:
     if options.most_examples < 1:
         raise ConfigError("--most-examples: expected a positive number.")
-    if options.test and not options.baseline:
-        raise ConfigError("--test: compares with a baseline; give --baseline=SCORER.")
-    check_numbers(vars(options))
+    given = _check_comparison(_given(options, _COMPARISON))
     if any(map(os.path.isdir, options.files)):
         quiet_tensorflow()
     from faith_jax.runs import report
@@ -338,15 +346,9 @@ def _run_report(options: argparse.Namespace) -> int:
     page = report.report(
         options.files,
         options.output,
-        options.title,
-        options.baseline,
-        options.resamples,
-        options.seed,
-        options.most_examples,
-        _names(options.scorers),
-        options.confidence,
-        options.test or "approximate_randomization",
-        options.cluster_field,
+        title=options.title,
+        most_examples=options.most_examples,
+        **given,
     )
     print(page)
     return 0
