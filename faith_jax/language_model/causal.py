@@ -188,7 +188,10 @@ def _checked_lengths(name: str, input_lengths: Any, tokens: np.ndarray) -> np.nd
     Raises:
       InputError: on other shapes and dtypes, and on more tokens than a row has.
     """
-    lengths = np.asarray(input_lengths)
+    try:
+        lengths = np.asarray(input_lengths)
+    except ValueError:  # rows of different lengths
+        lengths = np.asarray(None)
     whole = lengths.dtype.kind in "iu"
     if not whole or lengths.shape != tokens.shape[:1] or (lengths > tokens.shape[1]).any():
         raise InputError(

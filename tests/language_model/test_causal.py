@@ -167,7 +167,7 @@ def test_rows_without_tokens_are_named(prompted, model):
         model.decode([[5, 6]], input_lengths=[0], max_length=2)
 
 
-@pytest.mark.parametrize("lengths", [[3], [1, 1], [[1]], [2.5], ["a"], [-1]])
+@pytest.mark.parametrize("lengths", [[3], [1, 1], [[1]], [2.5], ["a"], [-1], [[1], [1, 2]]])
 def test_wrong_input_lengths_are_named(model, lengths):
     with pytest.raises(InputError, match=r"input_lengths|no tokens"):
         model.decode([[5, 6]], input_lengths=lengths, max_length=2)
