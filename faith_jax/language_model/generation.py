@@ -47,6 +47,8 @@ def _advice(name: str, known: list[str]) -> str:
     """Returns what to give in place of an unknown option."""
     if name in [field.name for field in dataclasses.fields(PMIConfig)]:
         return f" It is one of PMI-Decode: decode_pmi(…, pmi=PMIConfig({name}=…))."
+    if name.startswith("input_lengths"):
+        return " An encoder-decoder's inputs end where their padding begins."
     known = ["seed", *known]
     return f"{did_you_mean(name, known)} The options: {', '.join(known)}."
 

@@ -65,6 +65,14 @@ def test_wrong_options_are_named(model, options, message):
         assert "\n" not in str(caught.value)
 
 
+def test_an_encoder_decoder_has_no_lengths():
+    model = LanguageModel(tiny.TINY, {})
+    with pytest.raises(
+        ConfigError, match=r"'input_lengths'\. An encoder-decoder's inputs end where"
+    ):
+        model.decode(TOKENS, input_lengths=[2])
+
+
 def test_pmi_belongs_to_decode_pmi_alone(model):
     with pytest.raises(ConfigError, match=r"pmi = PMIConfig\(.*\); expected None: .* decode_pmi"):
         model.decode(TOKENS, pmi=PMIConfig())
