@@ -103,7 +103,8 @@ def write_vocabulary(setting: VocabularySetting, folder: pathlib.Path) -> None:
     file = pathlib.Path(setting.model_file)
     names = _carried_names(setting)
     is_whole = file.name in TOKENIZER_FILES and find_tokenizer_file(file.parent) == file
-    beside = (*TOKENIZER_FILES, "merges.txt", *TOKENIZER_SETTINGS) if is_whole else ()
+    everything = (*TOKENIZER_FILES, "merges.txt", *TOKENIZER_SETTINGS)
+    beside: tuple[str, ...] = everything if is_whole else ()
     if not beside and not _is_t5(setting):
         beside = TOKENIZER_SETTINGS
     for theirs, ours in dict([*((name, name) for name in beside), *names]).items():

@@ -142,7 +142,7 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
     def read(name: str) -> dict[str, Any]:
         return read_json(folder / name) if (folder / name).is_file() else {}
 
-    options, model = read("tokenizer_config.json"), read("config.json") or _kept_config(folder)
+    options, model = read("tokenizer_config.json"), read("config.json") or read_kept_config(folder)
     where = folder / "tokenizer_config.json"
     tokens = _named_tokens(options, where)
     extra = _extra_tokens(options, where)
@@ -161,7 +161,7 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
     )
 
 
-def _kept_config(folder: pathlib.Path) -> dict[str, Any]:
+def read_kept_config(folder: pathlib.Path) -> dict[str, Any]:
     """Returns the config.json of the folder that a checkpoint of ours was imported from."""
     try:
         found = json.loads(read_model_json(folder)["metadata"]["huggingface"]["config_json"])

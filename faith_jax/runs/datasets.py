@@ -14,6 +14,7 @@ import numpy as np
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.runs.model_inputs import InputLayout, converted
+from faith_jax.runs.run_vocabulary import check_ids
 
 TOO_LONG = "faith_jax: target too long: "
 
@@ -98,7 +99,7 @@ def training_batches(
     found = False
     for batch in _readable(dataset, config):
         found = True
-        yield _model_features(batch)
+        yield _model_features(batch, config, model)
     if not found:
         raise InputError(f"{_name(config)} has no examples.")
 
@@ -109,7 +110,8 @@ def evaluation_batches(
     """Yields the split once, in order; the last batch is filled up with rows of no weight."""
     dataset = _features(dataclasses.replace(config, shuffle=False), model, num_epochs=1)
     for batch in _readable(dataset.batch(config.batch_size), config):
-        yield {k: fill_rows(v, config.batch_size) for k, v in _model_features(batch).items()}
+        features = _model_features(batch, config, model)
+        yield {name: fill_rows(array, config.batch_size) for name, array in features.items()}
 
 
 def fill_rows(array: np.ndarray, rows: int) -> np.ndarray:
@@ -260,8 +262,14 @@ def _too_long(config: DatasetConfig, identifier: str, length: int) -> InputError
     )
 
 
-def _model_features(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Keeps what the objective takes, as int32."""
+def _model_features(
+    batch: Mapping[str, Any], config: DatasetConfig, model: TransformerConfig | None
+) -> dict[str, np.ndarray]:
+    """Keeps what the objective takes, as int32.
+
+    Raises:
+      InputError: on a token that the model has no embedding for.
+    """
     names = (
         "encoder_input_tokens",
         "knowledge_input_tokens",
@@ -273,6 +281,9 @@ def _model_features(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
     )
     # SeqIO's weights say no more than its padding.
     is_ours = batch.get("decoder_loss_weights", np.zeros(0)).dtype == np.int32
+    for name in names[:4]:
+        if model is not None and name in batch:
+            check_ids([int(np.max(batch[name], initial=0))], model, f"{_name(config)}: a text")
     return {
         n: np.asarray(batch[n], np.int32)
         for n in names

@@ -9,12 +9,12 @@ from collections.abc import Callable
 import jax
 import optax
 
-from faith_jax.data.vocabularies import EMBEDDED, set_default_vocabulary
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
 from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
+from faith_jax.runs.run_vocabulary import RunVocabulary
 from faith_jax.training.objectives import CrossEntropy, Objective
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 from faith_jax.training.trainer import Trainer
@@ -31,7 +31,7 @@ def evaluate(
     decoding: DecodingConfig | None = None,
     objective: Objective | None = None,
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
-    vocabulary: str = EMBEDDED,
+    vocabulary: str | None = None,
 ) -> dict[str, float]:
     """Measures a checkpoint on a split.
 
@@ -43,16 +43,17 @@ def evaluate(
       decoding: how responses are decoded for the task's metrics; None = loss only.
       objective: default: cross-entropy.
       partitioner_for: makes the mesh for the model's config.
-      vocabulary: of our tasks: "english_4096", or a published tokenizer's folder or file.
+      vocabulary: of our tasks; None = what the checkpoint carries, or else "english_4096". Given,
+        it must be what the checkpoint carries, if it carries one.
 
     Returns:
       `loss` and `negative_log_likelihood` (nats a target token), `weight` (target tokens) and,
       where decoded, the task's metrics.
     """
-    set_default_vocabulary(vocabulary)
+    chosen = RunVocabulary.choose(vocabulary, checkpoint_path)
     module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
     targets = eval_dataset.task().output_features["targets"]
-    setup.check_vocabulary(module.config, targets.vocabulary.vocab_size)
+    chosen.check(module.config, targets.vocabulary)
     folder = None if output_dir is None else setup.make_folder(output_dir)
     trainer = Trainer(module, objective or CrossEntropy(), optax.identity(), partitioner)
     metrics = dataset_loss(trainer, params, {}, eval_dataset)

@@ -17,11 +17,7 @@ from typing import Any
 import jax
 
 from faith_jax import templates
-from faith_jax.data.vocabularies import (
-    EMBEDDED,
-    default_vocabulary,
-    set_default_vocabulary,
-)
+from faith_jax.data.vocabularies import default_vocabulary
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.export.jsonl import append_rows, complete_rows
@@ -30,6 +26,7 @@ from faith_jax.runs import setup
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.decoded_evaluation import BatchDecoder
 from faith_jax.runs.model_inputs import InputLayout
+from faith_jax.runs.run_vocabulary import RunVocabulary, check_ids
 from faith_jax.training.metrics import Progress
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 
@@ -68,7 +65,7 @@ def infer(
     seed: int = 0,
     formats: Sequence[str] = ("jsonl", "tfds"),
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
-    vocabulary: str = EMBEDDED,
+    vocabulary: str | None = None,
 ) -> pathlib.Path:
     """Generates responses and writes them.
 
@@ -93,8 +90,8 @@ def infer(
       seed: of the sampling, and of the choice of arguments.
       formats: "jsonl", "tfds" or both.
       partitioner_for: makes the mesh for the model's config.
-      vocabulary: of JSONL rows and our tasks: "english_4096", or a published tokenizer's
-        folder or file.
+      vocabulary: of JSONL rows and our tasks; None = what the checkpoint carries, or else
+        "english_4096". Given, it must be what the checkpoint carries, if it carries one.
 
     Returns:
       The output folder.
@@ -102,7 +99,7 @@ def infer(
     Raises:
       FaithJaxError: on wrong settings, input or checkpoint; nothing is left half-written.
     """
-    set_default_vocabulary(vocabulary)
+    chosen = RunVocabulary.choose(vocabulary, checkpoint_path)
     unknown = set(formats) - {"jsonl", "tfds"}
     if unknown or not formats:
         raise ConfigError(f"FORMATS: expected 'jsonl', 'tfds' or both, got {list(formats)!r}.")
@@ -121,7 +118,7 @@ def infer(
     if not rows:
         raise InputError(f"{source}: no rows to respond to.")
     module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
-    setup.check_vocabulary(module.config, tokens.vocab_size)
+    missing = chosen.check(module.config, tokens)
     decoding = decoding or DecodingConfig()
     decoder = BatchDecoder(module, partitioner, decoding, batch_size, seed)
     layout = InputLayout.of(module.config, tokens)
@@ -130,6 +127,9 @@ def infer(
         rows = [_with_second(row, templates.without_document) for row in rows]
     elif module.config.knowledge_attention:
         rows = [_with_second(row, templates.knowledge_of) for row in rows]
+    for row in rows if missing else ():  # before hours of decoding
+        for text in (row.inputs, row.second_inputs):
+            _tokens(row, text, tokens, layout, max_input_length)
     fingerprint = _fingerprint(
         rows, str(checkpoint_path), decoding, max_input_length, seed, batch_size, module.config
     )
@@ -285,9 +285,8 @@ def _generate(
     max_input_length: int,
     batch_size: int,
 ) -> None:
-    def tokens_of(texts: Sequence[str | None]) -> list[tuple[list[int], int]]:
-        encoded = (vocabulary.encode(text or "") for text in texts)
-        return [layout.inputs(list(ids), max_input_length) for ids in encoded]
+    def tokens_of(row: InputRow, text: str | None) -> tuple[list[int], int]:
+        return _tokens(row, text, vocabulary, layout, max_input_length)
 
     path = partial / "predictions.jsonl"
     # Whole batches only, so that every batch holds the rows it would in an unbroken run.
@@ -299,8 +298,8 @@ def _generate(
     progress = Progress("row", len(rows), done)
     for start in range(done, len(rows), batch_size):
         piece = rows[start : start + batch_size]
-        inputs = tokens_of([row.inputs for row in piece])
-        others = tokens_of([row.second_inputs for row in piece])
+        inputs = [tokens_of(row, row.inputs) for row in piece]
+        others = [tokens_of(row, row.second_inputs) for row in piece]
         decoded = decoder(params, [ids for ids, _ in inputs], start, [ids for ids, _ in others])
         if jax.process_index() == 0:
             append_rows(
@@ -321,6 +320,15 @@ def _generate(
                 ],
             )
         progress.update(start + len(piece), force=start + len(piece) == len(rows))
+
+
+def _tokens(
+    row: InputRow, text: str | None, vocabulary: Any, layout: InputLayout, limit: int
+) -> tuple[list[int], int]:
+    """Returns a row's input as the model reads it, and how many of its tokens did not fit."""
+    ids, cut = layout.inputs(list(vocabulary.encode(text or "")), limit)
+    check_ids(ids, layout.config, f"Row {row.id}")
+    return ids, cut
 
 
 def _finish(

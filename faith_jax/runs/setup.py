@@ -172,21 +172,6 @@ def check_generates(config: TransformerConfig) -> None:
         )
 
 
-def check_vocabulary(config: TransformerConfig, vocab_size: int) -> None:
-    """Checks that a vocabulary can be the model's.
-
-    Models round the vocabulary up, by less than 256 ids; anything else is another vocabulary.
-
-    Raises:
-      ConfigError: where the sizes do not go together.
-    """
-    if not vocab_size <= config.vocab_size < vocab_size + 256:
-        raise ConfigError(
-            f"The vocabulary has {vocab_size} ids but the model {config.vocab_size}: they do not "
-            "belong together. Set VOCABULARY to the folder or file of the model's own tokenizer."
-        )
-
-
 def check_same_base(found: dict[str, Any] | None, base: BaseModel | None, path: str) -> None:
     """Checks that a run goes on from the base model it began with.
 

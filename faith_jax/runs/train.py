@@ -14,7 +14,6 @@ import jax
 import numpy as np
 import optax
 
-from faith_jax.data.vocabularies import EMBEDDED, set_default_vocabulary
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError
 from faith_jax.models.importers.native import read_model_json, write_model_json
@@ -24,6 +23,7 @@ from faith_jax.runs import setup
 from faith_jax.runs.datasets import DatasetConfig, count_cut, training_batches
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.evaluate import dataset_loss
+from faith_jax.runs.run_vocabulary import RunVocabulary, keep_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.metrics import MetricsWriter, Progress
 from faith_jax.training.objectives import CrossEntropy, Objective
@@ -59,7 +59,7 @@ def train(
     checkpoint_period: int = 100,
     keep_last: int = 2,
     keep_best: int = 1,
-    vocabulary: str = EMBEDDED,
+    vocabulary: str | None = None,
 ) -> dict[str, float]:
     """Trains a model, or only its soft prompt.
 
@@ -85,7 +85,9 @@ def train(
       checkpoint_period: steps between checkpoints.
       keep_last: newest checkpoints to keep.
       keep_best: checkpoints with the lowest validation loss to keep besides.
-      vocabulary: of our tasks: "english_4096", or a published tokenizer's folder or file.
+      vocabulary: of our tasks: "english_4096", or a published tokenizer's folder or file; None =
+        what `initial_checkpoint_path` carries, or else "english_4096". Its files are written into
+        `model_dir`.
 
     Returns:
       The last evaluation's metrics.
@@ -94,13 +96,13 @@ def train(
       Stopped: after a SIGTERM, when the state is saved.
       FaithJaxError: on a wrong setting, input or checkpoint.
     """
-    set_default_vocabulary(vocabulary)
+    chosen = RunVocabulary.choose(vocabulary, initial_checkpoint_path, "INITIAL_CHECKPOINT_PATH")
     if num_microbatches > 0 and train_dataset.batch_size % num_microbatches:
         raise ConfigError(
             f"BATCH_SIZE = {train_dataset.batch_size} does not divide into NUM_MICROBATCHES = "
             f"{num_microbatches}."
         )
-    run = _Run(model, model_dir, partitioner_for, train_dataset, eval_dataset)
+    run = _Run(model, model_dir, partitioner_for, train_dataset, eval_dataset, chosen)
     params, base = setup.initial_params(
         model, run.partitioner, initial_checkpoint_path, seed, prompt_initializer
     )
@@ -185,16 +187,15 @@ class _Run:
         partitioner_for: Callable[..., Partitioner],
         train_dataset: DatasetConfig,
         eval_dataset: DatasetConfig | None,
+        vocabulary: RunVocabulary,
     ):
         setup.check_generates(model.config)
         self.partitioner = partitioner_for(model.config)
         for dataset in (train_dataset, eval_dataset):
-            if dataset is None:
-                continue
-            task = dataset.task()
-            setup.check_vocabulary(
-                model.config, task.output_features["targets"].vocabulary.vocab_size
-            )
+            if dataset is not None:
+                targets = dataset.task().output_features["targets"]
+                vocabulary.check(model.config, targets.vocabulary)
+        self._vocabulary = train_dataset.task().output_features["targets"].vocabulary
         prompts = model.config.encoder_prompt_length or model.config.decoder_prompt_length
         if train_dataset.pack and prompts:
             raise ConfigError(
@@ -225,6 +226,7 @@ class _Run:
             for line in setup.changed_settings(self.folder / "config.gin"):
                 logger.warning("%s began with another value than %s", self.folder, line)
         if jax.process_index() == 0:
+            keep_vocabulary(self._vocabulary, self.folder)
             described = (
                 None
                 if base is None
