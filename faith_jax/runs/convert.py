@@ -1,16 +1,20 @@
 """The runs `import-checkpoint` and `export-checkpoint`."""
 
+import json
 import os
 import pathlib
 import shutil
 from collections.abc import Callable
 
-from faith_jax.errors import ConfigError
+import numpy as np
+
+from faith_jax.data.tokenizer_folders import tokenizer_folder
+from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.models.importers import huggingface
-from faith_jax.models.importers.checkpoint import Checkpoint
+from faith_jax.models.importers.checkpoint import PROMPTS, Checkpoint
 from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.models.importers.huggingface import is_huggingface, write_huggingface
-from faith_jax.models.importers.native import is_native, write_native
+from faith_jax.models.importers.native import is_native, read_native_params, write_native
 from faith_jax.models.importers.t5x import is_t5x
 
 
@@ -35,9 +39,79 @@ def export_checkpoint(source: str, target: str, overwrite: bool = False) -> None
     """Writes any checkpoint that can be read as a Hugging Face folder.
 
     Arguments and errors are those of `import_checkpoint`; a checkpoint with a soft prompt cannot
-    be written.
+    be written. What was read from such a folder keeps its files; else generation_config.json says
+    the model's special tokens.
     """
-    _convert(source, target, overwrite, write_huggingface)
+    _convert(source, target, overwrite, _write_huggingface)
+
+
+def export_prompt(
+    source: str, target: str, overwrite: bool = False, which: str | None = None
+) -> None:
+    """Writes the soft prompt of a checkpoint as a .npy file of float32 [length, embed].
+
+    `prompts/from_npy.gin` starts another run's prompt from it. The base model need not be there.
+
+    Args:
+      source: a prompt-tuned MODEL_DIR (its newest step) or one of its steps, or any other
+        checkpoint with a soft prompt.
+      target: the file to write; it appears whole or not at all.
+      overwrite: replace it.
+      which: "encoder" or "decoder", needed where the checkpoint has both.
+
+    Raises:
+      CheckpointError: on a source that cannot be read, or that has no such prompt.
+      ConfigError: on a target that exists or cannot be written.
+    """
+    place = pathlib.Path(target).expanduser().absolute()
+    if place.is_dir() or (place.exists() and not overwrite):
+        raise ConfigError(f"{place}: exists already; give another TARGET, or --overwrite.")
+    prompts = _prompts(source)
+    names = sorted(prompts)
+    if not names:
+        raise CheckpointError(
+            f"{source}: has no soft prompt; give a prompt-tuned MODEL_DIR or one of its steps."
+        )
+    if which is None and len(names) > 1:
+        raise ConfigError(f"{source}: has several soft prompts: give --prompt={'|'.join(names)}.")
+    if which is not None and which not in prompts:
+        raise ConfigError(
+            f"--prompt={which}: {source} has none of this name; it has: {', '.join(names)}."
+        )
+    beside = place.with_name(f".{place.name}.partial")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("wb") as file:
+            np.save(file, np.asarray(prompts[which or names[0]], np.float32), allow_pickle=False)
+        os.replace(beside, place)
+    except OSError as error:
+        raise ConfigError(f"{target}: cannot be written ({error.strerror or error}).") from None
+    finally:
+        if beside.exists():
+            beside.unlink()
+
+
+def _prompts(source: str) -> dict[str, np.ndarray]:
+    """Returns a checkpoint's prompts by "encoder" and "decoder"."""
+    params = read_native_params(source) if is_native(source) else {}
+    if not any(name in params for name in PROMPTS):
+        params = open_checkpoint(source).params
+    return {
+        name.removesuffix("_prompt"): params[name]["embedding"]
+        for name in PROMPTS
+        if name in params
+    }
+
+
+def _write_huggingface(checkpoint: Checkpoint, folder: pathlib.Path) -> None:
+    write_huggingface(checkpoint, folder)
+    if "huggingface" not in checkpoint.metadata and not checkpoint.config.is_encoder_only:
+        config = json.loads((folder / huggingface.CONFIG).read_text(encoding="utf-8"))
+        names = ("bos", "decoder_start", "eos", "pad")
+        tokens = {f"{name}_token_id": config.get(f"{name}_token_id") for name in names}
+        said = {name: token for name, token in tokens.items() if token is not None}
+        text = json.dumps(said, indent=2) + "\n"
+        (folder / "generation_config.json").write_text(text, encoding="utf-8")
 
 
 def _convert(
@@ -53,7 +127,9 @@ def _convert(
     try:
         shutil.rmtree(beside, ignore_errors=True)
         write(checkpoint, beside)
-        huggingface.copy_companions(checkpoint.metadata["source"], beside)
+        for folder in (tokenizer_folder(source), checkpoint.metadata["source"]):
+            if folder is not None:
+                huggingface.copy_companions(folder, beside)
         _move(beside, place)
     except OSError as error:
         raise ConfigError(f"{target}: cannot be written ({error.strerror or error}).") from None

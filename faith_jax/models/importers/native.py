@@ -129,6 +129,22 @@ def read_native(path: str | pathlib.Path, base: str | None = None) -> Checkpoint
     return _read(path, base, frozenset())
 
 
+def read_native_params(path: str | pathlib.Path) -> dict[str, Any]:
+    """Reads the parameters that a checkpoint of ours holds itself, without those of its base.
+
+    Args:
+      path: as for `read_native`.
+
+    Raises:
+      CheckpointError: on a checkpoint that is not whole.
+    """
+    path = pathlib.Path(path).expanduser().absolute()
+    folder = _model_folder(path)
+    if folder is None:
+        raise CheckpointError(f"{path}: there is no {MODEL_JSON} here.")
+    return read_arrays(_params_folder(path, folder))
+
+
 def _read(path: str | pathlib.Path, base: str | None, above: frozenset[pathlib.Path]) -> Checkpoint:
     """`read_native`; `above` are the checkpoints whose base this one is."""
     path = pathlib.Path(path).absolute()

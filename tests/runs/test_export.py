@@ -1,0 +1,145 @@
+"""What a run leaves stands alone: exported, opened by Transformers, its prompt as a file."""
+
+import json
+
+import numpy as np
+import pytest
+
+from faith_jax import cli
+from faith_jax.data.vocabularies import load_vocabulary
+from faith_jax.language_model import load_model
+from faith_jax.models.importers.checkpoint import Checkpoint
+from faith_jax.models.importers.native import write_native
+from faith_jax.models.prompts import from_npy
+from tests.models.importers.synthetic import tiny_params
+from tests.models.importers.test_native import prompt_run
+from tests.models.tiny import TINY as TINY_CONFIG
+from tests.runs.conftest import TINY
+from tests.runs.test_bad_input import assert_mistake
+from tests.scoring import tiny_models
+
+TEXTS = [
+    "Is tea better than coffee?",
+    "{query: Should cars be banned?} {pro: Cleaner air.} {con: Less freedom.}",
+]
+SHORT = ("--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0", "--gin.BATCH_SIZE=2")
+
+
+def train(command, family, run, tmp_path):
+    """Trains a tiny model for a step, from nothing (T5) or from a published folder."""
+    if family == "t5":
+        arguments = TINY
+    else:
+        base = tiny_models.write_model(tmp_path / "base", family, max_positions=256)
+        arguments = (
+            "train",
+            "--gin_file=faithdial_generate_finetune.gin",
+            "--gin.MIXTURE_OR_TASK_NAME=faithdial_generate_sample",
+            f"--gin.INITIAL_CHECKPOINT_PATH={base}",
+            "--gin.TASK_FEATURE_LENGTHS={'inputs': 160, 'targets': 90}",
+            "--gin.DECODE_LENGTH=4",
+        )
+    status, _, err = command(*arguments, f"--gin.MODEL_DIR={run}", *SHORT)
+    assert status == 0, err
+
+
+@pytest.mark.parametrize("family", ["t5", "gpt2", "bart"])
+def test_transformers_opens_what_a_run_exports(command, family, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
+    run, folder = tmp_path / "run", tmp_path / "exported"
+    train(command, family, run, tmp_path)
+    step = run / "checkpoints" / "1"
+    status, _, err = command("export-checkpoint", step, folder)
+    assert status == 0, err
+    ours, vocabulary = load_model(folder), load_vocabulary(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    texts = [vocabulary.encode_with_special_tokens(text) for text in TEXTS]
+    assert tokenizer(TEXTS).input_ids == texts
+    assert (tokenizer.eos_token_id, tokenizer.pad_token_id) == (
+        vocabulary.eos_id,
+        vocabulary.pad_id,
+    )
+    ids = np.array([texts[1]])
+    said = {"eos_token_id": vocabulary.eos_id}
+    if family == "gpt2":
+        opened = transformers.AutoModelForCausalLM
+        inputs = {"input_ids": ids}
+        said["bos_token_id"] = vocabulary.bos_id
+    else:
+        opened = transformers.AutoModelForSeq2SeqLM
+        start = ours.config.decoder_start_id
+        inputs = {"input_ids": ids, "decoder_input_ids": np.array([[start, *texts[0][:5]]])}
+        said |= {"pad_token_id": vocabulary.pad_id, "decoder_start_token_id": start}
+        said |= {"bos_token_id": 0} if family == "bart" else {}
+    theirs = opened.from_pretrained(folder)
+    with torch.no_grad():
+        logits = theirs(**{name: torch.tensor(array) for name, array in inputs.items()}).logits
+    expected = ours.logits(*inputs.values())
+    np.testing.assert_allclose(logits.numpy(), expected, atol=1e-4)
+    np.testing.assert_array_equal(load_model(run).logits(*inputs.values()), expected)
+    assert json.loads((folder / "generation_config.json").read_text()) == said
+    generated = theirs.generate(torch.tensor(ids), max_new_tokens=6, do_sample=False)[0]
+    behind = generated[ids.shape[1] :] if family == "gpt2" else generated[1:]
+    found = ours.decode(ids, max_length=6)
+    assert behind.tolist() == np.asarray(found.tokens)[0, : int(found.length[0])].tolist()
+
+
+PROMPT = np.linspace(-1, 1, 5 * 8, dtype=np.float32).reshape(5, 8)
+
+
+@pytest.fixture
+def prompted(tmp_path):
+    """A prompt-tuned MODEL_DIR whose base is gone."""
+    prompt_run(tmp_path / "run", tmp_path / "gone", vectors=PROMPT)
+    return tmp_path / "run"
+
+
+def test_a_prompt_becomes_a_file_that_starts_another(command, prompted, tmp_path):
+    file = tmp_path / "prompts" / "prompt.npy"
+    for number, source in enumerate((prompted, prompted / "checkpoints" / "3")):
+        more = ("--overwrite",) if number else ()
+        status, printed, err = command("export-checkpoint", source, file, *more)
+        assert (status, printed) == (0, f"{file}\n"), err
+        stored = np.load(file, allow_pickle=False)
+        assert stored.dtype == np.float32
+        np.testing.assert_array_equal(stored, PROMPT)
+    started = from_npy(str(file))(None, 5, np.zeros((50, 8)))
+    np.testing.assert_array_equal(started, PROMPT)
+    assert [path.name for path in file.parent.iterdir()] == ["prompt.npy"]
+
+
+def test_prompts_that_cannot_be_exported_are_one_line(command, prompted, tmp_path):
+    file = tmp_path / "prompt.npy"
+    write_native(Checkpoint(TINY_CONFIG, tiny_params(TINY_CONFIG)), tmp_path / "plain")
+    both = TINY_CONFIG.replace(encoder_prompt_length=2, decoder_prompt_length=2)
+    prompts = {
+        f"{name}_prompt": {"embedding": np.full((2, 8), value, np.float32)}
+        for name, value in (("encoder", 1), ("decoder", 2))
+    }
+    write_native(Checkpoint(both, tiny_params(TINY_CONFIG) | prompts), tmp_path / "both")
+    export = "export-checkpoint"
+    assert_mistake(command(export, tmp_path / "plain", file), "plain: has no soft prompt")
+    assert_mistake(command(export, tmp_path / "nothing", file), "no such checkpoint")
+    assert_mistake(command(export, tmp_path / "both", file), "--prompt=decoder|encoder")
+    assert_mistake(
+        command(export, prompted, file, "--prompt=decoder"), "--prompt=decoder", "has: encoder"
+    )
+    assert_mistake(command(export, prompted, tmp_path / "folder", "--prompt=encoder"), ".npy")
+    (tmp_path / "file").write_text("")
+    assert_mistake(command(export, prompted, tmp_path / "file" / "p.npy"), "cannot be written")
+    assert not file.exists()
+    status, _, err = command(export, tmp_path / "both", file, "--prompt=decoder")
+    assert status == 0, err
+    assert np.load(file).tolist() == [[2.0] * 8] * 2
+    assert_mistake(command(export, tmp_path / "both", file, "--prompt=encoder"), "--overwrite")
+    assert np.load(file)[0, 0] == 2
+    assert_mistake(command(export, tmp_path / "both", tmp_path / "hf"), "soft prompt", ".npy")
+
+
+def test_help_names_prompts(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["export-checkpoint", "--help"])
+    printed = capsys.readouterr().out
+    for part in ("MODEL_DIR/checkpoints/<step>", ".npy", "npov_generate_prompt_tune.gin"):
+        assert part in printed
