@@ -27,7 +27,7 @@ def write_tfds(
       folder: the data set lies in folder/name/version.
       name: of the data set, lower case with underscores.
       split: name of the split.
-      rows: str, int and float fields; every row has the same ones.
+      rows: str, int and float fields, or lists of objects of these; every row has the same ones.
       description: what the rows are, stored with them.
       version: of the data set.
 
@@ -38,13 +38,15 @@ def write_tfds(
     import tensorflow_datasets as tfds
 
     kinds = {str: tfds.features.Text, int: lambda: tf.int64, float: lambda: tf.float32}
-    first = rows[0]
-    features = tfds.features.FeaturesDict({k: kinds[type(v)]() for k, v in first.items()})
-    types = {str: tf.string, int: tf.int64, float: tf.float32}
-    dataset = tf.data.Dataset.from_tensor_slices(
-        {k: tf.constant([row[k] for row in rows], types[type(v)]) for k, v in first.items()}
-    )
-    return _stored(folder, name, split, dataset, features, description, version)
+
+    def feature(value: Any) -> Any:
+        if not isinstance(value, list):
+            return kinds[type(value)]()
+        return tfds.features.Sequence({name: feature(part) for name, part in value[0].items()})
+
+    features = tfds.features.FeaturesDict({k: feature(v) for k, v in rows[0].items()})
+    examples = ((str(number), row) for number, row in enumerate(rows))
+    return _stored(folder, name, split, examples, features, description, version)
 
 
 def write_scored_tfds(

@@ -9,6 +9,7 @@ import numpy as np
 from faith_jax import templates
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.steps import DecodingResult
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.language_model.base import bucket_length
 from faith_jax.models.transformer import Transformer
@@ -22,10 +23,17 @@ logger = logging.getLogger("faith_jax")
 
 
 class DecodedRow(NamedTuple):
-    """One decoded row: token ids without padding, and their log-probability (natural, sum)."""
+    """One response: token ids without padding, their log-probability and score.
+
+    Attributes:
+      tokens: int [length].
+      log_prob: natural, their sum under the model at temperature 1.
+      score: what the search ranks by, such as a beam's sum of scores by its length penalty.
+    """
 
     tokens: np.ndarray
     log_prob: float
+    score: float
 
 
 class BatchDecoder:
@@ -34,13 +42,12 @@ class BatchDecoder:
     Args:
       module: the model.
       partitioner: the mesh.
-      decoding: how tokens are picked: one response a row.
+      decoding: how tokens are picked, and how many responses a row gets.
       batch_size: rows of a batch.
       seed: of the sampling; row number i has the same randomness in any batch.
 
     Raises:
-      ConfigError: on a decoding of several responses, on tokens outside the model's vocabulary,
-        and on PMI-Decode with DoHA.
+      ConfigError: on tokens outside the model's vocabulary, and on PMI-Decode with DoHA.
     """
 
     def __init__(
@@ -51,11 +58,7 @@ class BatchDecoder:
         batch_size: int,
         seed: int = 0,
     ):
-        if decoding.num_return > 1:
-            raise ConfigError(
-                f"decoding: num_return = {decoding.num_return}; expected 1: a run writes one "
-                "response for each row."
-            )
+
         decoding = encoder_decoder.for_model(decoding, module)
         is_doha = module.config.knowledge_attention
         if is_doha and decoding.pmi is not None:
@@ -90,7 +93,7 @@ class BatchDecoder:
         inputs: Sequence[Any],
         first_row: int = 0,
         second_inputs: Sequence[Any] | None = None,
-    ) -> list[DecodedRow]:
+    ) -> list[list[DecodedRow]]:
         """Decodes rows.
 
         Args:
@@ -99,6 +102,10 @@ class BatchDecoder:
           first_row: the number of the first.
           second_inputs: the same of PMI-Decode's branch without the document, or of DoHA's
             knowledge; others do not look at them.
+
+        Returns:
+          The responses to each row, `num_return` or, where so many do not exist, fewer, but at
+          least one: the best beam first, samples in the order of their random keys.
 
         Raises:
           ConfigError: on PMI-Decode or DoHA without the latter.
@@ -109,7 +116,7 @@ class BatchDecoder:
                 what = "inputs without the document" if self._uses_pmi else "knowledge"
                 raise ConfigError(f"The rows have no {what}, which this decoding needs.")
             branches.append(second_inputs)
-        decoded: list[DecodedRow] = []
+        decoded: list[list[DecodedRow]] = []
         for start in range(0, len(inputs), self._batch_size):
             pieces = [rows[start : start + self._batch_size] for rows in branches]
             arrays = {}
@@ -118,12 +125,7 @@ class BatchDecoder:
             arrays["rows"] = first_row + start + np.arange(self._batch_size)
             batch = self._partitioner.put_batch(arrays)
             result = self._decode(params, *(batch[name] for name in arrays))
-            found, lengths = np.asarray(result.tokens), np.asarray(result.length)
-            log_probs = np.asarray(result.log_prob)
-            decoded.extend(
-                DecodedRow(found[i, : lengths[i]], float(log_probs[i]))
-                for i in range(len(pieces[0]))
-            )
+            decoded.extend(_responses(result)[: len(pieces[0])])
         return decoded
 
     def _padded(self, rows: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -139,6 +141,26 @@ class BatchDecoder:
         return tokens, lengths
 
 
+def _responses(result: DecodingResult) -> list[list[DecodedRow]]:
+    """Returns the responses to each row of a batch."""
+    tokens, lengths, log_probs, scores = (
+        np.asarray(array) for array in (result.tokens, result.length, result.log_prob, result.score)
+    )
+    if lengths.ndim == 1:
+        tokens, lengths, log_probs, scores = (
+            array[:, None] for array in (tokens, lengths, log_probs, scores)
+        )
+    rows = [
+        [
+            DecodedRow(tokens[i, j, : lengths[i, j]], float(log_probs[i, j]), float(scores[i, j]))
+            for j in range(lengths.shape[1])
+        ]
+        for i in range(lengths.shape[0])
+    ]
+    # What a search has not found has a score of -inf.
+    return [row[:1] + [found for found in row[1:] if found.score > -np.inf] for row in rows]
+
+
 class DecodedEvaluation:
     """A task's metric functions on decoded responses, through SeqIO's Evaluator.
 
@@ -146,7 +168,11 @@ class DecodedEvaluation:
       module: the model.
       partitioner: the mesh.
       dataset: the split to decode; targets are not cut.
-      decoding: how responses are decoded.
+      decoding: how responses are decoded, one for each row.
+
+    Raises:
+      ConfigError: on a decoding of several responses, or of more tokens than the model has
+        positions.
     """
 
     def __init__(
@@ -158,10 +184,17 @@ class DecodedEvaluation:
     ):
         import seqio
 
+        if decoding.num_return > 1:
+            raise ConfigError(
+                f"NUM_RETURN = {decoding.num_return}: expected 1, because metrics are of one "
+                "response to each row; infer writes several."
+            )
         task = dataset.task()  # its errors are better than SeqIO's
         self._limit = dataset.task_feature_lengths["inputs"]
         self._vocabulary = task.output_features["targets"].vocabulary
         self._layout = InputLayout.of(module.config, self._vocabulary)
+        settings = ("TASK_FEATURE_LENGTHS['inputs']", "DECODE_LENGTH")
+        self._layout.check_positions(self._limit, decoding.max_length, settings)
         self._is_doha = module.config.knowledge_attention
         self._decoder = BatchDecoder(module, partitioner, decoding, dataset.batch_size)
         self._evaluator = seqio.Evaluator(
@@ -185,7 +218,7 @@ class DecodedEvaluation:
             progress = Progress("decoding", len(rows))
             inputs = [tokens for _, tokens in rows]
             second = [self._knowledge(tokens) for tokens in inputs] if self._is_doha else None
-            decoded = self._decoder(params, inputs, 0, second)
+            decoded = [best for best, *_ in self._decoder(params, inputs, 0, second)]
             progress.update(len(rows))
             # SeqIO makes one array of all predictions, so they are padded to one length.
             longest = max(len(row.tokens) for row in decoded)

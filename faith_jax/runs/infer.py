@@ -24,7 +24,7 @@ from faith_jax.export.jsonl import append_rows, complete_rows
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
 from faith_jax.runs.datasets import DatasetConfig
-from faith_jax.runs.decoded_evaluation import BatchDecoder
+from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedRow
 from faith_jax.runs.model_inputs import InputLayout
 from faith_jax.runs.run_vocabulary import RunVocabulary, check_ids
 from faith_jax.training.metrics import Progress
@@ -72,7 +72,10 @@ def infer(
     Each output row has `id`, `inputs` (as the model saw them before cutting), `prediction`,
     `log_prob` (natural, sum over the prediction's tokens, the end token included, under the
     model at temperature 1), `num_tokens` (of the prediction), `inputs_cut_tokens` (how many
-    tokens of the input did not fit) and `target` (the gold response, or "").
+    tokens of the input did not fit) and `target` (the gold response, or ""). With
+    `decoding.num_return` above 1, `prediction`, `log_prob` and `num_tokens` are those of the best
+    beam or the first sample, and `predictions` is the list of all responses, each with these three
+    and its `score`: what a search ranks by, such as a beam's log-probability by its length.
 
     Args:
       checkpoint_path: any known form; a prompt-tuned MODEL_DIR brings its base with it.
@@ -103,6 +106,8 @@ def infer(
     unknown = set(formats) - {"jsonl", "tfds"}
     if unknown or not formats:
         raise ConfigError(f"FORMATS: expected 'jsonl', 'tfds' or both, got {list(formats)!r}.")
+    if batch_size < 1:
+        raise ConfigError(f"BATCH_SIZE: expected a positive number, got {batch_size}.")
     if (dataset is None) == (input_file is None):
         raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
     output = _fresh_output(output_dir)
@@ -122,7 +127,14 @@ def infer(
     decoding = decoding or DecodingConfig()
     decoder = BatchDecoder(module, partitioner, decoding, batch_size, seed)
     layout = InputLayout.of(module.config, tokens)
-    layout.check_positions(max_input_length, decoding.max_length)
+    inputs_macro = "MAX_INPUT_LENGTH" if dataset is None else "TASK_FEATURE_LENGTHS['inputs']"
+    least = len(layout.prefix) + (not module.config.is_decoder_only) + 1
+    if max_input_length < least:
+        raise ConfigError(
+            f"{inputs_macro}: expected at least {least} tokens, special ones included, got "
+            f"{max_input_length}."
+        )
+    layout.check_positions(max_input_length, decoding.max_length, (inputs_macro, "DECODE_LENGTH"))
     if decoding.pmi is not None:
         rows = [_with_second(row, templates.without_document) for row in rows]
     elif module.config.knowledge_attention:
@@ -134,7 +146,8 @@ def infer(
         rows, str(checkpoint_path), decoding, max_input_length, seed, batch_size, module.config
     )
     partial = _partial_folder(output, fingerprint)
-    _generate(partial, rows, decoder, params, tokens, layout, max_input_length, batch_size)
+    settings = (max_input_length, batch_size, decoding.num_return)
+    _generate(partial, rows, decoder, params, tokens, layout, *settings)
     logger.info("%d shapes compiled", decoder.num_compilations)
     if jax.process_index() == 0:
         _finish(partial, output, formats, source, split)
@@ -284,6 +297,7 @@ def _generate(
     layout: InputLayout,
     max_input_length: int,
     batch_size: int,
+    num_return: int,
 ) -> None:
     def tokens_of(row: InputRow, text: str | None) -> tuple[list[int], int]:
         return _tokens(row, text, vocabulary, layout, max_input_length)
@@ -305,21 +319,31 @@ def _generate(
             append_rows(
                 path,
                 [
-                    {
-                        "id": row.id,
-                        "inputs": row.inputs,
-                        "prediction": templates.npov_response(
-                            vocabulary.decode([int(t) for t in found.tokens])
-                        ),
-                        "log_prob": found.log_prob,
-                        "num_tokens": len(found.tokens),
-                        "inputs_cut_tokens": cut,
-                        "target": row.target,
-                    }
+                    _output_row(row, cut, found, vocabulary, num_return)
                     for row, (_, cut), found in zip(piece, inputs, decoded, strict=True)
                 ],
             )
         progress.update(start + len(piece), force=start + len(piece) == len(rows))
+
+
+def _output_row(
+    row: InputRow, cut: int, found: Sequence[DecodedRow], vocabulary: Any, num_return: int
+) -> dict[str, Any]:
+    """Returns what is written of a row; with several responses, all of them in `predictions`."""
+    responses = [
+        {
+            "prediction": templates.npov_response(vocabulary.decode([int(t) for t in one.tokens])),
+            "log_prob": one.log_prob,
+            "num_tokens": len(one.tokens),
+        }
+        for one in found
+    ]
+    written = {"id": row.id, "inputs": row.inputs} | responses[0]
+    written |= {"inputs_cut_tokens": cut, "target": row.target}
+    if num_return > 1:
+        scored = zip(responses, found, strict=True)
+        written["predictions"] = [response | {"score": one.score} for response, one in scored]
+    return written
 
 
 def _tokens(

@@ -59,26 +59,35 @@ class InputLayout:
         # A decoder-only model must read something before it can go on.
         return [*self.prefix, *kept, *end] or [self.eos_id], len(ids) - len(kept)
 
-    def check_positions(self, inputs: int, targets: int) -> None:
-        """Checks that TASK_FEATURE_LENGTHS fit a table of learned positions.
+    def check_positions(
+        self, inputs: int, targets: int, settings: tuple[str, ...] = ("TASK_FEATURE_LENGTHS",)
+    ) -> None:
+        """Checks that lengths fit a table of learned positions.
+
+        Args:
+          inputs: tokens of an input at most.
+          targets: tokens of a target or a response at most.
+          settings: what says both, or the one and the other, for the message.
 
         Raises:
-          ConfigError: naming the lengths.
+          ConfigError: naming the lengths and what says them.
         """
         config = self.config
         if config.positions != "learned":
             return
+        second = "targets" if len(settings) == 1 else "responses"
         lengths = {
-            "inputs": inputs + config.encoder_prompt_length,
-            "targets": targets + config.decoder_prompt_length,
+            "inputs": (settings[0], inputs + config.encoder_prompt_length),
+            second: (settings[-1], targets + config.decoder_prompt_length),
         }
         if config.is_decoder_only:
-            lengths = {"inputs and targets": inputs + targets + config.decoder_prompt_length}
-        for name, length in lengths.items():
+            both = inputs + targets + config.decoder_prompt_length
+            lengths = {f"inputs and {second}": (" + ".join(settings), both)}
+        for name, (setting, length) in lengths.items():
             if length > config.max_positions:
                 raise ConfigError(
-                    f"TASK_FEATURE_LENGTHS: {name} take {length} positions (soft prompts "
-                    f"included), but the model has {config.max_positions}; lower the limits."
+                    f"{setting}: {name} take {length} positions (soft prompts included), but the "
+                    f"model has {config.max_positions}; lower the limits."
                 )
 
 

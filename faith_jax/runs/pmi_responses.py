@@ -36,6 +36,13 @@ COLUMNS = {
     "BLEU-4": ("", "gold"),
     "ROUGE-L": ("rougeL_f1", "gold"),
 }
+# What `infer` calls its settings, and what this command does.
+_OPTIONS = {
+    "MAX_INPUT_LENGTH": "--max-input-length",
+    "DECODE_LENGTH": "--max-length",
+    "VOCABULARY": "--vocabulary",
+    "CHECKPOINT_PATH": "--model",
+}
 MODEL_SCORERS = ("pmi_faith_mean", "bertscore")
 SETTINGS = "settings.json"
 
@@ -210,8 +217,10 @@ def respond(
                 vocabulary=options.tokenizer,
             )
         except ConfigError as error:
-            told = str(error).replace("TASK_FEATURE_LENGTHS", "--max-input-length, --max-length")
-            raise ConfigError(told.replace("VOCABULARY", "--vocabulary")) from None
+            told = str(error)
+            for macro, option in _OPTIONS.items():
+                told = told.replace(macro, option)
+            raise ConfigError(told) from None
     lines = []
     for _, made in read_jsonl(str(folder / "predictions.jsonl")):
         row = rows[made["id"]]

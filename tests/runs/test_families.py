@@ -166,3 +166,103 @@ def test_lengths_beyond_the_table_and_packing_are_refused(folder):
     packed = DatasetConfig(TASK, LENGTHS, batch_size=2, pack=True)
     with pytest.raises(ConfigError, match="only T5's examples can be packed"):
         next(evaluation_batches(packed, config))
+
+
+def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabulary, tmp_path):
+    rows, text = tmp_path / "rows.jsonl", "Is tea better than coffee?"
+    rows.write_text(json.dumps({"inputs": text}) + "\n")
+    common = (
+        "infer",
+        "--gin_file=runs/infer_file.gin",
+        "--gin_file=decoding/beam.gin",
+        f"--gin.CHECKPOINT_PATH={folder}",
+        f"--gin.INPUT_FILE={rows}",
+        "--gin.MAX_INPUT_LENGTH=32",
+        "--gin.DECODE_LENGTH=5",
+    )
+    one, several = tmp_path / "one", tmp_path / "several"
+    status, _, err = command(*common, f"--gin.INFER_OUTPUT_DIR={one}")
+    assert status == 0, err
+    status, _, err = command(*common, f"--gin.INFER_OUTPUT_DIR={several}", "--gin.NUM_RETURN=3")
+    assert status == 0, err
+    (single,), (row,) = rows_of(one), rows_of(several)
+    assert list(single) == [
+        "id",
+        "inputs",
+        "prediction",
+        "log_prob",
+        "num_tokens",
+        "inputs_cut_tokens",
+        "target",
+    ]
+    # The best one is what is written alone.
+    assert {name: row[name] for name in single} == single
+    model = load_model(folder)
+    layout = InputLayout.of(model.config, vocabulary)
+    inputs = np.array([layout.inputs(vocabulary.encode(text), 32)[0]])
+    found = model.decode(inputs, max_length=5, num_beams=4, num_return=3)
+    assert len(row["predictions"]) == 3
+    for i, response in enumerate(row["predictions"]):
+        tokens = np.asarray(found.tokens)[0, i, : int(found.length[0, i])]
+        assert response["num_tokens"] == len(tokens)
+        assert (
+            response["prediction"] == vocabulary.decode(tokens.tolist()).partition("}")[0].strip()
+        )
+        assert response["log_prob"] == pytest.approx(float(found.log_prob[0, i]), abs=1e-3)
+        assert response["score"] == pytest.approx(float(found.score[0, i]), abs=1e-3)
+    scores = [response["score"] for response in row["predictions"]]
+    assert scores == sorted(scores, reverse=True)
+    first = row["predictions"][0]
+    assert {name: first[name] for name in ("prediction", "log_prob", "num_tokens")} == {
+        name: row[name] for name in ("prediction", "log_prob", "num_tokens")
+    }
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(str(several / "tfds" / "predictions" / "1.0.0"))
+    (stored,) = tfds.as_numpy(builder.as_dataset(split="rows"))
+    texts = [text.decode() for text in stored["predictions"]["prediction"]]
+    assert texts == [response["prediction"] for response in row["predictions"]]
+    np.testing.assert_allclose(stored["predictions"]["score"], scores, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("bindings", "parts"),
+    [
+        (("--gin.MAX_INPUT_LENGTH=300",), ["MAX_INPUT_LENGTH", "take 30"]),
+        (("--gin.DECODE_LENGTH=300",), ["DECODE_LENGTH: ", "responses take 3"]),
+        (("--gin.MAX_INPUT_LENGTH=0",), ["MAX_INPUT_LENGTH: expected at least"]),
+        (("--gin.BATCH_SIZE=0",), ["BATCH_SIZE: expected a positive number"]),
+    ],
+)
+def test_limits_are_named_by_the_runs_own_macros(command, folder, tmp_path, bindings, parts):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"inputs": "Is tea better?"}\n')
+    status, _, err = command(
+        "infer",
+        "--gin_file=runs/infer_file.gin",
+        f"--gin.CHECKPOINT_PATH={folder}",
+        f"--gin.INPUT_FILE={rows}",
+        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+        "--gin.MAX_INPUT_LENGTH=32",
+        "--gin.DECODE_LENGTH=5",
+        *bindings,
+    )
+    assert status == 2
+    assert "TASK_FEATURE_LENGTHS" not in err
+    for part in parts:
+        assert part in err
+
+
+def test_metrics_are_of_one_response_within_the_positions(command, folder):
+    arguments = (
+        "eval",
+        "--gin_file=runs/eval.gin",
+        "--gin_file=decoding/beam.gin",
+        f"--gin.CHECKPOINT_PATH={folder}",
+        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
+        LIMITS,
+    )
+    status, _, err = command(*arguments, "--gin.DECODE_LENGTH=4", "--gin.NUM_RETURN=2")
+    assert (status, "NUM_RETURN = 2: expected 1" in err) == (2, True)
+    status, _, err = command(*arguments, "--gin.DECODE_LENGTH=300")
+    assert (status, "DECODE_LENGTH: " in err) == (2, True)

@@ -247,14 +247,14 @@ def test_rows_without_a_score_do_not_count(reproduce, models, tmp_path):
         (("--model={bart}", "--beams=0"), "num_beams = 0; expected a positive number"),
         (("--model={bart}", "--alpha=-1"), "pmi.alpha = -1.0; expected a weight in [0, 1]"),
         (("--model={bart}", "--limit=-1"), "--limit: expected a positive number, got -1."),
-        (("--model={bart}", "--max-input-length=400"), "--max-input-length, --max-length: inputs"),
+        (("--model={bart}", "--max-input-length=400"), "--max-input-length: inputs take"),
         (("--model={bart}", "--scorer-model={roberta}"), "expected a language model, got an enc"),
         (("--model={bart}", "--scorers=bleu"), "--scorers: pmi_decode has the table's own"),
         (
             ("--model={bart}", "--scorer-option=bertscore.layer=1"),
             "--scorer-option: bertscore is not scored without a model of its own.",
         ),
-        (("--model={bart}", "--vocabulary=english_4096"), "Set --vocabulary to the folder or"),
+        (("--model={bart}", "--vocabulary=english_4096"), "'english_4096' is not what --model = "),
     ],
 )
 def test_mistakes(reproduce, models, tmp_path, arguments, message):
@@ -268,7 +268,7 @@ def test_mistakes(reproduce, models, tmp_path, arguments, message):
 def test_a_run_that_came_to_nothing_is_not_in_the_way(reproduce, models, tmp_path):
     model = f"--model={models['gpt2']}"
     status, _, errors = reproduce(tmp_path, model, "--limit=1", "--max-input-length=400")
-    assert (status, "inputs and targets take 404 positions" in errors[-1]) == (2, True)
+    assert (status, "inputs and responses take 404 positions" in errors[-1]) == (2, True)
     status, _, errors = reproduce(tmp_path, model, "--decodings=pmi", "--beams=1")
     assert status == 0, errors
     assert len(rows_of(tmp_path / "faithdial" / "pmi.jsonl")) == 2

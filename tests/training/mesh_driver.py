@@ -163,7 +163,7 @@ def decoded(case, module, partitioner, params) -> dict[str, np.ndarray]:
     """Returns the tokens and log-probabilities of every row."""
     decoder = BatchDecoder(module, partitioner, case.decoding, ROWS, seed=1)
     inputs = batch_of(case.config.vocab_size, packed=False)["encoder_input_tokens"]
-    rows = decoder(params, [row[row > 0] for row in inputs])
+    rows = [best for best, *_ in decoder(params, [row[row > 0] for row in inputs])]
     length = case.decoding.max_length
     return {
         "tokens": np.stack([np.pad(r.tokens, (0, length - len(r.tokens))) for r in rows]),
