@@ -123,27 +123,39 @@ def vocabulary_setting_of(vocabulary: Any) -> VocabularySetting | None:
     return VocabularySetting(str(file), int(getattr(found, "extra_ids", 0) or 0))
 
 
+def check_kept_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
+    """Checks that a run goes on with the vocabulary that it began with, where that was kept.
+
+    Raises:
+      ConfigError: it is another one.
+    """
+    setting = vocabulary_setting_of(vocabulary)
+    if setting is None or find_tokenizer_file(model_dir) is None:
+        return
+    carried = carried_vocabulary(model_dir)
+    if carried is not None and not is_same_vocabulary(setting, carried):
+        raise ConfigError(
+            f"{model_dir}: this run began with another vocabulary, {carried.model_file}, than "
+            f"{setting.model_file}. Give what it began with, or another MODEL_DIR."
+        )
+
+
 def keep_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
-    """Writes a run's vocabulary into MODEL_DIR, or checks that a former run's is the same.
+    """Writes a run's vocabulary into MODEL_DIR, where it is not there yet.
 
     Args:
       vocabulary: ours, or a task's; one that is of no file on this machine is not written.
       model_dir: of the run.
 
     Raises:
-      ConfigError: the run there began with another vocabulary.
+      ConfigError: it cannot be written.
     """
     setting = vocabulary_setting_of(vocabulary)
     if setting is None:
         logger.warning("The vocabulary %s is of no local file: it is not kept", vocabulary)
         return
     if find_tokenizer_file(model_dir) is not None:
-        carried = carried_vocabulary(model_dir)
-        if carried is not None and not is_same_vocabulary(setting, carried):
-            raise ConfigError(
-                f"{model_dir}: this run began with another vocabulary, {carried.model_file}, than "
-                f"{setting.model_file}. Give what it began with, or another MODEL_DIR."
-            )
+        check_kept_vocabulary(vocabulary, model_dir)
         return
     try:
         write_vocabulary(setting, model_dir)

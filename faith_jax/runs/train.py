@@ -23,7 +23,7 @@ from faith_jax.runs import setup
 from faith_jax.runs.datasets import DatasetConfig, count_cut, training_batches
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.evaluate import dataset_loss
-from faith_jax.runs.run_vocabulary import RunVocabulary, keep_vocabulary
+from faith_jax.runs.run_vocabulary import RunVocabulary, check_kept_vocabulary, keep_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.metrics import MetricsWriter, Progress
 from faith_jax.training.objectives import CrossEntropy, Objective
@@ -221,6 +221,7 @@ class _Run:
           family: of the checkpoint that the run began with; "" = none.
         """
         if (self.folder / "model.json").exists():
+            check_kept_vocabulary(self._vocabulary, self.folder)
             found = read_model_json(self.folder)
             setup.check_same_base(found.get("base"), base, str(self.folder))
             for line in setup.changed_settings(self.folder / "config.gin"):
