@@ -18,6 +18,7 @@ from faith_jax.decoding.steps import (
     model_scores,
     reorder_rows,
     repeat_rows,
+    stack_rows,
 )
 from faith_jax.errors import ConfigError
 from faith_jax.models.transformer import Transformer
@@ -52,18 +53,30 @@ def prefill(
     Returns:
       The model with batch * copies rows.
     """
-    variables = {"params": params}
-    input_lengths = jnp.asarray(input_lengths)
-    last = jnp.take_along_axis(input_tokens, input_lengths[:, None] - 1, axis=1)[:, 0]
+    last, caches = _read(module, params, input_tokens, jnp.asarray(input_lengths), max_length)
+    return _started(module, params, last, caches, copies)
+
+
+def _read(
+    module: Transformer, params: PyTree, tokens: Array, lengths: Array, max_length: int
+) -> tuple[Array, PyTree]:
+    """Returns each row's last token, and the caches of a model that has read those before it."""
+    last = jnp.take_along_axis(tokens, lengths[:, None] - 1, axis=1)[:, 0]
     _, caches = module.apply(
-        variables,
-        input_tokens,
-        input_lengths - 1,
+        {"params": params},
+        tokens,
+        lengths - 1,
         max_length,
         method="prefill",
         mutable=["cache", "prefix_cache"],
     )
-    fixed = variables | {"prefix_cache": caches["prefix_cache"]}
+    return last, caches
+
+
+def _started(
+    module: Transformer, params: PyTree, last: Array, caches: PyTree, copies: int
+) -> Prefilled:
+    fixed = {"params": params, "prefix_cache": caches["prefix_cache"]}
 
     def step(tokens: Array, cache: PyTree) -> tuple[StepScores, PyTree]:
         logits, updated = module.apply(
@@ -71,7 +84,7 @@ def prefill(
         )
         return model_scores(logits), updated["cache"]
 
-    cache = repeat_rows(caches["cache"], input_tokens.shape[0], copies)
+    cache = repeat_rows(caches["cache"], len(last), copies)
     first_tokens = jnp.repeat(last, copies).astype(jnp.int32)
     return Prefilled(step, cache, first_tokens, jax.tree_util.Partial(reorder_rows))
 
@@ -111,7 +124,10 @@ def generate_pmi(
     row_keys: Array,
     config: DecodingConfig,
 ) -> DecodingResult:
-    """Decodes by PMI-Decode; jit with static config. Both inputs of an example are one batch.
+    """Decodes by PMI-Decode; jit with static config.
+
+    Both inputs of an example are read apart, since those without the document are shorter, and
+    decoded in one batch.
 
     Args:
       module: the model.
@@ -133,11 +149,13 @@ def generate_pmi(
     if pmi is None:
         raise ConfigError("decoding: pmi = None; expected a PMIConfig for generate_pmi.")
     config = for_model(config, module)
-    both = (input_tokens, input_tokens_without_document)
-    length = max(tokens.shape[1] for tokens in both)
-    inputs = jnp.concatenate([jnp.pad(t, ((0, 0), (0, length - t.shape[1]))) for t in both])
-    lengths = jnp.concatenate(
-        [jnp.asarray(input_lengths), jnp.asarray(input_lengths_without_document)]
+    (first, caches), (second, caches_without_document) = (
+        _read(module, params, tokens, jnp.asarray(lengths), config.max_length)
+        for tokens, lengths in (
+            (input_tokens, input_lengths),
+            (input_tokens_without_document, input_lengths_without_document),
+        )
     )
-    base = prefill(module, params, inputs, lengths, config.max_length, config.copies)
+    last, both = jnp.concatenate([first, second]), stack_rows(caches, caches_without_document)
+    base = _started(module, params, last, both, config.copies)
     return decode(pmi_decode(base, pmi), row_keys, config)

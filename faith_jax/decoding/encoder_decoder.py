@@ -12,6 +12,7 @@ from faith_jax.decoding.steps import (
     model_scores,
     reorder_rows,
     repeat_rows,
+    stack_rows,
 )
 from faith_jax.errors import ConfigError
 from faith_jax.models.transformer import Inputs, Transformer
@@ -38,24 +39,36 @@ def prefill(
     Returns:
       The model with batch * copies rows.
     """
+    caches = _read(module, params, encoder_input_tokens, max_length)
+    return _started(module, params, encoder_input_tokens, caches, copies)
+
+
+def _read(module: Transformer, params: PyTree, inputs: Inputs, max_length: int) -> PyTree:
+    """Returns the collections `cache` and `encoder_cache` of a model that has read its inputs."""
     variables = {"params": params}
-    batch = jax.tree.leaves(encoder_input_tokens)[0].shape[0]
-    encoded = module.apply(variables, encoder_input_tokens, None, False, method="encode")
+    encoded = module.apply(variables, inputs, None, False, method="encode")
     _, caches = module.apply(
         variables,
         encoded,
-        encoder_input_tokens,
+        inputs,
         max_length,
         method="start_decoding",
         mutable=["cache", "encoder_cache"],
     )
+    return caches
+
+
+def _started(
+    module: Transformer, params: PyTree, inputs: Inputs, caches: PyTree, copies: int
+) -> Prefilled:
     # Constant through the loop, so it is closed over rather than carried.
-    fixed = variables | {"encoder_cache": caches["encoder_cache"]}
+    fixed = {"params": params, "encoder_cache": caches["encoder_cache"]}
+    batch = jax.tree.leaves(inputs)[0].shape[0]
 
     def step(tokens: Array, cache: PyTree) -> tuple[StepScores, PyTree]:
         logits, updated = module.apply(
             fixed | {"cache": cache},
-            encoder_input_tokens,
+            inputs,
             tokens,
             method="decode_step",
             mutable=["cache"],
@@ -99,7 +112,8 @@ def generate_pmi(
 ) -> DecodingResult:
     """Decodes responses by PMI-Decode; jit with static config.
 
-    Both inputs of an example go through the model in one batch, in the encoder and in each step.
+    Both inputs of an example go through the decoder in one batch, in each step. The encoder reads
+    them apart: those without the document are shorter.
 
     Args:
       module: the model.
@@ -119,10 +133,10 @@ def generate_pmi(
     if pmi is None:
         raise ConfigError("decoding: pmi = None; expected a PMIConfig for generate_pmi.")
     config = for_model(config, module)
-    inputs = _stack_padded(
-        encoder_input_tokens, encoder_input_tokens_without_document, module.config.pad_id
-    )
-    base = prefill(module, params, inputs, config.max_length, config.copies)
+    both = (encoder_input_tokens, encoder_input_tokens_without_document)
+    caches = stack_rows(*(_read(module, params, tokens, config.max_length) for tokens in both))
+    inputs = _stack_padded(*both, module.config.pad_id)
+    base = _started(module, params, inputs, caches, config.copies)
     return decode(pmi_decode(base, pmi), row_keys, config)
 
 

@@ -82,6 +82,30 @@ def repeat_rows(cache: PyTree, batch: int, copies: int) -> PyTree:
     return reorder_rows(cache, jnp.repeat(jnp.arange(batch), copies))
 
 
+def stack_rows(first: PyTree, second: PyTree) -> PyTree:
+    """Returns the caches of two batches as those of one, the first one's rows in front.
+
+    Args:
+      first: what a model keeps of its inputs: keys and values [..., rows, heads, length, head_dim],
+        with the layers in front where they are stacked, `valid` [rows, length], and scalars,
+        which are equal in both.
+      second: likewise, of any length; the shorter one is filled up with zeros at the end.
+    """
+
+    def stack(path, a, b):
+        if jnp.ndim(a) == 0:
+            return a
+        rows, length = (0, 1) if path[-1].key == "valid" else (a.ndim - 4, a.ndim - 2)
+        longest = max(a.shape[length], b.shape[length])
+        filled = [
+            jnp.pad(x, [(0, (longest - n) * (i == length)) for i, n in enumerate(x.shape)])
+            for x in (a, b)
+        ]
+        return jnp.concatenate(filled, axis=rows)
+
+    return jax.tree_util.tree_map_with_path(stack, first, second)
+
+
 def is_end(tokens: Array, config: DecodingConfig) -> Array:
     """Returns where tokens are an end token: boolean, of their shape."""
     found = jnp.zeros(jnp.shape(tokens), bool)

@@ -65,6 +65,35 @@ def test_ties_at_the_edge_of_the_nucleus_go_by_id():
     assert kept_tokens(np.zeros(7, np.float32), 0, 0.5) == {0, 1, 2, 3}
 
 
+@pytest.mark.parametrize(("equal", "p", "expected"), [(500, 0.25, 125), (500, 0.75, 375)])
+def test_ties_of_many_tokens_go_by_id(equal, p, expected):
+    # The vocabulary has 2 * equal tokens, every second one impossible.
+    logits = np.where(np.arange(2 * equal) % 2, 0.0, -np.inf).astype(np.float32)
+    assert kept_tokens(logits, 0, p - 1e-4) == set(range(1, 2 * expected, 2))
+
+
+def test_ties_of_many_tokens_in_front_of_the_last_one():
+    # One token of 0.15, a hundred of 0.008, and ten of 0.005 between them.
+    logits = np.log(np.float32([0.008] * 100 + [0.005] * 10 + [0.15]))
+    assert kept_tokens(logits, 0, 0.9) == {110, *range(94)}
+    assert kept_tokens(logits, 0, 0.957) == {110, *range(102)}
+
+
+def test_logits_of_few_bits():
+    logits = np.random.default_rng(5).normal(size=(3, 4000)).astype(jnp.bfloat16)
+    kept = np.isfinite(np.asarray(keep_most_probable(jnp.asarray(logits, jnp.float32), 0, 0.7)))
+    for row, inside in zip(logits.astype(np.float64), kept, strict=True):
+        probabilities = np.exp(row) / np.exp(row).sum()
+        expected = brute_force_nucleus(probabilities, 0.7)
+        assert abs(len(expected) - inside.sum()) <= 1  # the sums are of float32
+        order = np.argsort(-row, kind="stable")
+        assert inside[order[: inside.sum()]].all()
+
+
+def test_logits_that_are_no_numbers_end_the_search():
+    assert keep_most_probable(jnp.full((2, 100), jnp.nan), 0, 0.5).shape == (2, 100)
+
+
 def test_the_nucleus_follows_top_k():
     # Of the three best 0.5, 0.3, 0.1 have 5/9, 3/9 and 1/9.
     logits = np.log(np.float32([0.06, 0.1, 0.3, 0.5, 0.04]))
