@@ -1,9 +1,9 @@
 """The parts of tools/benchmark.py about decoding and likelihoods.
 
 Shapes: T5 1.1 small's as there (batch 4 in beam search), and GPT-2 small's: 768 wide, 12 heads of
-64, 12 layers, vocabulary 50,257; batch 4, 64 input and 32 new tokens. PMI-Decode reads documents as long as the rest of the input. The likelihood part scores 48
-rows of 2 to 512 tokens with GPT-2: Hugging Face in batches of 8 as they come, padded to their
-longest.
+64, 12 layers, vocabulary 50,257; batch 4, 64 input and 32 new tokens. In PMI-Decode half of the
+input is the document. The likelihood part scores 48 rows of 2 to 512 tokens with GPT-2: Hugging
+Face in batches of 8 as they come, padded to their longest.
 """
 
 import os
