@@ -11,7 +11,7 @@ from faith_jax.models.config import TransformerConfig
 
 # A tokenizer may have a few ids more than its model has embeddings: BART-large-CNN's has one.
 _MORE_IDS = 256
-_REMEDY = "Set VOCABULARY to the folder or file of the model's own tokenizer"
+_REMEDY = "Set {} to the folder or file of the model's own tokenizer"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +55,7 @@ def check_vocabulary(
     name: str,
     is_own: bool = False,
     said: SaidTokens | None = None,
+    option: str = "VOCABULARY",
 ) -> int:
     """Checks that a vocabulary can be the model's.
 
@@ -67,6 +68,7 @@ def check_vocabulary(
       name: of the vocabulary, for messages.
       is_own: whether the checkpoint carries it.
       said: what the checkpoint's files say besides.
+      option: what the user sets to give another vocabulary, for messages.
 
     Returns:
       How many ids the model has no embedding for, 0 but for few published models.
@@ -75,27 +77,40 @@ def check_vocabulary(
       ConfigError: naming what differs, and both ids or numbers.
     """
     size, rows = vocabulary.vocab_size, config.vocab_size
+    remedy = _REMEDY.format(option)
     missing = max(0, size - rows)
     fits = missing < _MORE_IDS if is_own else missing == 0
     if not fits or rows >= size + max(_MORE_IDS, size // 32):
         raise ConfigError(
             f"The vocabulary has {size} ids ({name}) but the model {rows}: they do not belong "
-            f"together. {_REMEDY}."
+            f"together. {remedy}."
         )
-    _check_end(config, vocabulary, name, said or SaidTokens())
-    _check_padding(config, vocabulary, name, is_own)
-    _check_beginning(config, vocabulary, name, is_own, said or SaidTokens())
+    try:
+        _check_end(config, vocabulary, name, said or SaidTokens())
+        _check_padding(config, vocabulary, name, is_own)
+        _check_beginning(config, vocabulary, name, is_own, said or SaidTokens())
+    except _Mismatch as error:
+        raise ConfigError(f"{error} {remedy}{error.setting}.") from None
     return missing
 
 
-def _differs(what: str, name: str, theirs: int | None, ours: str, setting: str = "") -> ConfigError:
+class _Mismatch(Exception):
+    """What differs, and how a new model's config is set to the vocabulary."""
+
+    def __init__(self, message: str, setting: str = ""):
+        super().__init__(message)
+        self.setting = setting
+
+
+def _differs(what: str, name: str, theirs: int | None, ours: str, setting: str = "") -> _Mismatch:
     there = "no such token" if theirs is None else f"id {theirs}"
     new = ""
     if setting and theirs is not None:
         new = f"; for a new model, --gin.config.TransformerConfig.{setting.format(theirs)}"
-    return ConfigError(
+    return _Mismatch(
         f"The vocabulary's {what} is {there} ({name}) but the model's is {ours}: they do not "
-        f"belong together. {_REMEDY}{new}."
+        "belong together.",
+        new,
     )
 
 
@@ -128,10 +143,9 @@ def _check_beginning(
     if not config.is_decoder_only:
         start = config.decoder_start_id
         if not is_own and start not in (*_special(vocabulary), config.pad_id):
-            raise ConfigError(
+            raise _Mismatch(
                 f"The model's decoder starts with id {start}, which is no special token of the "
-                f"vocabulary ({name}: {_named(vocabulary)}): they do not belong together. "
-                f"{_REMEDY}."
+                f"vocabulary ({name}: {_named(vocabulary)}): they do not belong together."
             )
         return
     begin = getattr(vocabulary, "bos_id", None)

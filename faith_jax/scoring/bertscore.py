@@ -285,7 +285,7 @@ def bertscore_scorer(
         layer = _BEST_LAYERS[count]
     if isinstance(layer, bool) or not isinstance(layer, int) or not 1 <= layer <= count:
         raise ConfigError(f"layer: expected 1 to {count}, the model's layers, got {layer!r}.")
-    tokenizer = open_tokenizer(path, vocabulary)
+    tokenizer = open_tokenizer(path, vocabulary, opened.config)
     texts = _read_texts(idf) if isinstance(idf, str) else idf
     if texts is not None and not _are_texts(texts):
         raise ConfigError(f"idf: expected a file of texts, one a line, or a list, got {idf!r}.")

@@ -7,7 +7,7 @@ a run is the number of shapes it meets (at most 6 for rows of up to 512 tokens).
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -71,6 +71,31 @@ def encoder_decoder_shape(row: LikelihoodRow) -> Shape:
     short = decoder == _TARGET_LENGTHS[0]
     ladder = _INPUT_LENGTHS if short else _INPUT_LENGTHS[-1:]
     return Shape(rung(len(row.inputs), ladder), decoder)
+
+
+def fill_batches(
+    rows: dict[Shape, list[int]], batch_size: Callable[[Shape], int]
+) -> dict[Shape, list[int]]:
+    """Moves rows of a batch that is not full to where a longer shape's last batch has room.
+
+    Args:
+      rows: numbers of rows by shape.
+      batch_size: how many rows a batch of a shape has.
+
+    Returns:
+      The same numbers, in as many batches or fewer.
+    """
+    filled = {shape: list(rows[shape]) for shape in sorted(rows)}
+    for shape, numbers in filled.items():
+        left = len(numbers) % batch_size(shape)
+        for longer, others in filled.items():
+            fits = longer > shape and longer.encoder >= shape.encoder
+            room = -len(others) % batch_size(longer)
+            if left and fits and longer.decoder >= shape.decoder and left <= room:
+                others += numbers[-left:]
+                del numbers[-left:]
+                break
+    return {shape: numbers for shape, numbers in filled.items() if numbers}
 
 
 def token_log_probs(
@@ -169,7 +194,7 @@ class LikelihoodEngine:
 
     Args:
       model: an encoder-decoder or a decoder-only model.
-      tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU, else 32,768.
+      tokens_per_batch: tokens of a batch, padding included; default: 1,024 on a CPU, else 32,768.
       max_logits_bytes: see `token_log_probs`.
     """
 
@@ -181,7 +206,7 @@ class LikelihoodEngine:
     ):
         self.model = model
         if tokens_per_batch is None:
-            tokens_per_batch = 2048 if jax.default_backend() == "cpu" else 32768
+            tokens_per_batch = 1024 if jax.default_backend() == "cpu" else 32768
         self._tokens_per_batch, self._max_logits_bytes = tokens_per_batch, max_logits_bytes
         self._is_causal = model.config.is_decoder_only
         self._compiled: set[tuple[Any, ...]] = set()
@@ -266,7 +291,7 @@ class LikelihoodEngine:
         for number, row in enumerate(rows):
             if len(row.targets):
                 found.setdefault(shape_of(row), []).append(number)
-        return found
+        return fill_batches(found, self._batch_size)
 
     def _batch_size(self, shape: Shape) -> int:
         return max(1, self._tokens_per_batch // (shape.encoder + shape.decoder))

@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from faith_jax.data.vocabularies import load_vocabulary
+from faith_jax.data.vocabulary_match import SaidTokens, check_vocabulary
 from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.language_model import CausalLanguageModel, EncoderModel, LanguageModel
 from faith_jax.language_model.loading import Model, load_model
+from faith_jax.models.config import TransformerConfig
 from faith_jax.types import Array, Tokenizer
 
 
@@ -40,21 +42,25 @@ def _all_finite(values: Array) -> Array:
     return jnp.isfinite(values).all()
 
 
-def open_tokenizer(model: str, vocabulary: str | None) -> Tokenizer:
+def open_tokenizer(model: str, vocabulary: str | None, config: TransformerConfig) -> Tokenizer:
     """Returns the tokenizer of a checkpoint.
 
     Args:
       model: the checkpoint's folder.
       vocabulary: where the tokenizer is, if not there: a folder, a file or an embedded name.
+      config: the model's.
 
     Raises:
-      ConfigError: where there is none, naming the option.
+      ConfigError: where there is none, naming the option, or it is another model's.
     """
     if vocabulary is None and not pathlib.Path(model).expanduser().is_dir():
         raise ConfigError(
             f"model {model!r} is no folder with a tokenizer; say where that is with vocabulary=…."
         )
-    found: Any = load_vocabulary(vocabulary or str(pathlib.Path(model).expanduser()))
+    name = vocabulary or str(pathlib.Path(model).expanduser())
+    found: Any = load_vocabulary(name)
+    is_own, said = vocabulary is None, SaidTokens.read(model)
+    check_vocabulary(config, found, name, is_own, said, option="vocabulary=")
     return found
 
 

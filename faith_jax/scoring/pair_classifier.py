@@ -97,5 +97,5 @@ def _opened(
     opened = open_classifier(model, dtype)
     limit = row_length(opened.config, max_length)
     classification = ClassificationEngine(opened, **engine)
-    tokenizer = open_tokenizer(model, vocabulary)
+    tokenizer = open_tokenizer(model, vocabulary, opened.config)
     return PairClassifier(classification, PairEncoder(tokenizer, opened.config.vocab_size, limit))

@@ -142,7 +142,7 @@ def _shared(
     config = opened.config
     engine = LikelihoodEngine(opened, tokens_per_batch)
     prompter = Prompter(
-        open_tokenizer(model, vocabulary),
+        open_tokenizer(model, vocabulary, config),
         config.vocab_size,
         _max_length(config, max_length),
         config.is_decoder_only,

@@ -1,11 +1,13 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from faith_jax.language_model import load_model
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.scoring import likelihood
-from faith_jax.scoring.likelihood import LikelihoodEngine, LikelihoodRow, rung
+from faith_jax.scoring.likelihood import LikelihoodEngine, LikelihoodRow, Shape, rung
 from tests.scoring import tiny_models
 
 RNG = np.random.default_rng(0)
@@ -66,6 +68,38 @@ def test_rows_of_all_lengths_take_at_most_six_shapes():
     assert [rung(n, (4, 8)) for n in (1, 4, 5, 8, 9, 12, 13, 17, 25)] == [
         4, 4, 8, 8, 12, 12, 16, 24, 32,
     ]  # fmt: skip
+
+
+_SHAPES = [Shape(0, 32), Shape(0, 64), Shape(64, 64), Shape(128, 64), Shape(64, 512)]
+
+
+@given(st.dictionaries(st.sampled_from(_SHAPES), st.integers(1, 40)), st.integers(1, 2000))
+def test_rows_fill_up_the_batches_of_longer_shapes(counts, tokens):
+    def size(shape):
+        return max(1, tokens // sum(shape))
+
+    def batches(rows):
+        return sum(-(-len(numbers) // size(shape)) for shape, numbers in rows.items())
+
+    shape_of, rows = [], {}
+    for shape, count in counts.items():
+        rows[shape] = list(range(len(shape_of), len(shape_of) + count))
+        shape_of += [shape] * count
+    filled = likelihood.fill_batches(rows, size)
+    assert sorted(n for numbers in filled.values() for n in numbers) == list(range(len(shape_of)))
+    assert set(filled) <= set(rows)
+    assert batches(filled) <= batches(rows)
+    for shape, numbers in filled.items():
+        for number in numbers:
+            assert shape_of[number].encoder <= shape.encoder
+            assert shape_of[number].decoder <= shape.decoder
+
+
+def test_three_rows_find_room_in_the_next_batch():
+    rows = {Shape(0, 32): [0, 1, 2], Shape(0, 64): [3, 4, 5, 6, 7]}
+    assert likelihood.fill_batches(rows, lambda shape: 256 // shape.decoder) == {
+        Shape(0, 64): [3, 4, 5, 6, 7, 0, 1, 2]
+    }
 
 
 def test_compilations_are_counted(model):

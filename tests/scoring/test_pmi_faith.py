@@ -1,4 +1,6 @@
+import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -184,9 +186,17 @@ def test_wrong_options(gpt2, options, message):
 
 
 def test_the_tokenizer_of_another_model(gpt2):
-    scorer = load_scorer("pmi_faith_sum", model=gpt2, vocabulary="english_4096")
-    with pytest.raises(ConfigError, match="the model's vocabulary has 420; use the tokenizer"):
-        scorer.score(EXAMPLES)
+    with pytest.raises(ConfigError, match="has 4196 ids .* but the model 420: .* vocabulary= to"):
+        load_scorer("pmi_faith_sum", model=gpt2, vocabulary="english_4096")
+
+
+def test_a_tokenizer_whose_end_is_another_token(gpt2, tmp_path):
+    folder = tmp_path / "m"
+    shutil.copytree(gpt2, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": 7}))
+    with pytest.raises(ConfigError, match="end token is id .* but the model's is id 7"):
+        load_scorer("pmi_faith_sum", model=str(folder))
 
 
 def test_models_are_opened_once(gpt2):
