@@ -186,7 +186,7 @@ def test_wrong_options(gpt2, options, message):
 
 
 def test_the_tokenizer_of_another_model(gpt2):
-    with pytest.raises(ConfigError, match="has 4196 ids .* but the model 420: .* vocabulary= to"):
+    with pytest.raises(ConfigError, match=r"has 4196 ids .* but the model 420: .* vocabulary= to"):
         load_scorer("pmi_faith_sum", model=gpt2, vocabulary="english_4096")
 
 
@@ -195,7 +195,7 @@ def test_a_tokenizer_whose_end_is_another_token(gpt2, tmp_path):
     shutil.copytree(gpt2, folder)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": 7}))
-    with pytest.raises(ConfigError, match="end token is id .* but the model's is id 7"):
+    with pytest.raises(ConfigError, match=r"end token is id .* but the model's is id 7"):
         load_scorer("pmi_faith_sum", model=str(folder))
 
 
