@@ -1,0 +1,105 @@
+import importlib.util
+import json
+import random
+import re
+
+import pytest
+
+from tests.paths import REPOSITORY
+
+_SPEC = importlib.util.spec_from_file_location(
+    "make_mini_corpus", REPOSITORY / "tools" / "make_mini_corpus.py"
+)
+corpus = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(corpus)
+
+SENTENCES = [
+    "The lake freezes in winter.",
+    "Boats stay on the shore until spring.",
+    "Ice fishing is popular with visitors.",
+    "Each hut has a small stove.",
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_targets_fill_the_gaps(seed):
+    text = " ".join(SENTENCES)
+    example = corpus.corrupt_spans(text, random.Random(seed))
+    parts = re.split(r"(<extra_id_\d+>)", example.targets)[1:]
+    filled = example.inputs
+    for mark, words in zip(parts[::2], parts[1::2], strict=True):
+        filled = filled.replace(mark, words.strip(), 1)
+    assert filled == text
+    marks = re.findall(r"<extra_id_\d+>", example.targets)
+    assert marks == [f"<extra_id_{n}>" for n in range(len(marks))]
+    assert re.findall(r"<extra_id_\d+>", example.inputs) == marks[:-1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_copies_and_orders_have_the_inputs_sentences(seed):
+    copied = corpus.copy(SENTENCES, random.Random(seed))
+    assert copied.targets in [" ".join(SENTENCES), *SENTENCES]
+    assert copied.inputs.endswith(" ".join(SENTENCES))
+    ordered = corpus.reorder(SENTENCES, random.Random(seed))
+    order = [int(n) - 1 for n in ordered.inputs.partition(":")[0].split()[1:]]
+    assert ordered.targets == " ".join(SENTENCES[n] for n in order)
+    assert "(4) Each hut has a small stove." in ordered.inputs
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_merged_text_has_the_words_of_what_is_told(seed):
+    example = corpus.merge(SENTENCES, random.Random(seed))
+    told = [s for s in SENTENCES if s.partition(" ")[2] in example.targets]
+    if "tell: " in example.inputs:
+        assert example.targets == " ".join(told)
+    else:
+        assert told == SENTENCES
+        places = [example.targets.index(s.partition(" ")[2]) for s in SENTENCES]
+        assert places == sorted(places)
+    for sentence in SENTENCES:
+        assert sentence in example.inputs
+
+
+def test_sentences_that_stand_alone():
+    text = 'It rains. "Stay here!" Some people did. They waited for the ferry until noon.'
+    parts = ["It rains.", '"Stay here!"', "Some people did.", SENTENCES[1]]
+    assert corpus.sentences_of(text)[:3] == parts[:3]
+    assert [corpus.is_plain(s) for s in parts] == [False, False, False, True]
+    assert not corpus.is_plain("lower case starts do not count here.")
+    assert not corpus.is_plain("A brace {here} would end a field.")
+
+
+def test_the_command_writes_the_same_bytes_again(tmp_path, capsys):
+    source = tmp_path / "text.txt"
+    lines = [" ".join([*SENTENCES, f"Here number {n} is told."]) for n in range(250)]
+    source.write_text("\n".join(lines))
+    written = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        assert corpus.main([str(source), "--examples=300", f"--output={folder}"]) == 0
+        written.append([(folder / f"{s}.jsonl").read_bytes() for s in ("train", "validation")])
+    assert "300 examples of 247 paragraphs" in capsys.readouterr().out
+    assert written[0] == written[1]
+    rows = [json.loads(line) for line in written[0][0].splitlines()]
+    assert len({row["id"] for row in rows}) == 300
+    assert all(row["inputs"] and row["targets"] for row in rows)
+    # What is kept for validation is in no training example.
+    assert not any("number 0 is" in row["inputs"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"Too short.", "validation part has 0 sentences of 5 to 32 words, expected 6 or more"),
+        (b"\xff\xfe", "cannot be read as UTF-8"),
+        (None, "cannot be read as UTF-8 text: .*No such file"),
+    ],
+)
+def test_bad_texts_are_one_line(tmp_path, capsys, content, message):
+    source = tmp_path / "text.txt"
+    if content is not None:
+        source.write_bytes(content)
+    assert corpus.main([str(source), f"--output={tmp_path / 'out'}"]) == 2
+    error = capsys.readouterr().err
+    assert re.search(message, error)
+    assert error.count("\n") == 1
+    assert not list(tmp_path.glob("out/*"))
