@@ -90,7 +90,8 @@ def check_vocabulary(
         _check_padding(config, vocabulary, name, is_own)
         _check_beginning(config, vocabulary, name, is_own, said or SaidTokens())
     except _Mismatch as error:
-        raise ConfigError(f"{error} {remedy}{error.setting}.") from None
+        setting = error.setting if option == "VOCABULARY" else ""
+        raise ConfigError(f"{error} {remedy}{setting}.") from None
     return missing
 
 

@@ -153,8 +153,20 @@ class CausalLanguageModel(GenerativeModel):
         )
 
     def _checked(self, input_tokens: Any) -> np.ndarray:
-        tokens = self._tokens("input_tokens", input_tokens)
+        tokens = self._right_padded("input_tokens", input_tokens)
         self._check_positions("input_tokens", tokens.shape[1], self.config.decoder_prompt_length)
+        return tokens
+
+    def _right_padded(self, name: str, input_tokens: Any) -> np.ndarray:
+        tokens = self._tokens(name, input_tokens)
+        # Padding that is a token of the vocabulary may be meant.
+        holes = (tokens[:, :-1] < 0) & (tokens[:, 1:] >= 0)
+        if holes.any():
+            row, position = np.argwhere(holes)[0]
+            raise InputError(
+                f"{name}: row {row} has a token behind the padding at position {position}; fill "
+                "rows up on the right."
+            )
         return tokens
 
     def _prompts(
@@ -169,7 +181,7 @@ class CausalLanguageModel(GenerativeModel):
           config: how many tokens follow.
         """
         name = f"input_tokens{suffix}"
-        tokens = self._tokens(name, input_tokens)
+        tokens = self._right_padded(name, input_tokens)
         if input_lengths is None:
             lengths = causal.input_lengths(tokens, self.pad_id)
         else:

@@ -148,6 +148,25 @@ def count_cut(config: DatasetConfig, sample: int = 1000) -> dict[str, float]:
     return totals
 
 
+def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout:
+    """Checks that a model can read what the config asks for.
+
+    Returns:
+      How the model's examples are laid out.
+
+    Raises:
+      ConfigError: on packed examples that are not T5's, and lengths beyond the model's positions.
+    """
+    vocabulary = config.task().output_features["targets"].vocabulary
+    layout = InputLayout.of(model, vocabulary)
+    if not layout.is_t5s:
+        if config.pack:
+            raise ConfigError("PACK = True: only T5's examples can be packed; set PACK = False.")
+        limits = config.task_feature_lengths
+        layout.check_positions(limits["inputs"], limits["targets"])
+    return layout
+
+
 def _name(config: DatasetConfig) -> str:
     return f"{config.mixture_or_task_name}, split {config.split!r}"
 
@@ -156,17 +175,13 @@ def _features(
     config: DatasetConfig, model: TransformerConfig | None, num_epochs: int | None
 ) -> Any:
     """Returns the features of a model's batches, not yet batched."""
-    task, limits = config.task(), config.task_feature_lengths
-    vocabulary = task.output_features["targets"].vocabulary
-    layout = None if model is None else InputLayout.of(model, vocabulary)
+    limits = config.task_feature_lengths
+    layout = None if model is None else check_layout(config, model)
     if layout is None or layout.is_t5s:
         import seqio
 
         dataset = _examples(config, dict(limits), num_epochs)
         return seqio.EncDecFeatureConverter(pack=config.pack)(dataset, dict(limits))
-    if config.pack:
-        raise ConfigError("PACK = True: only T5's examples can be packed; set PACK = False.")
-    layout.check_positions(limits["inputs"], limits["targets"])
     is_decoder_only, prefix = layout.config.is_decoder_only, len(layout.prefix)
     rooms = {"inputs": limits["inputs"] - prefix, "targets": limits["targets"]}
     if not is_decoder_only:

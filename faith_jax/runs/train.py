@@ -20,7 +20,7 @@ from faith_jax.models.importers.native import read_model_json, write_model_json
 from faith_jax.models.prompts import PromptInitializer
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
-from faith_jax.runs.datasets import DatasetConfig, count_cut, training_batches
+from faith_jax.runs.datasets import DatasetConfig, check_layout, count_cut, training_batches
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.evaluate import dataset_loss
 from faith_jax.runs.run_vocabulary import RunVocabulary, check_kept_vocabulary, keep_vocabulary
@@ -111,11 +111,17 @@ def train(
         raise ConfigError(
             "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
         )
-    run.describe(
-        model, base if jax.tree.leaves(frozen) else None, "" if base is None else base.family
-    )
     trainer = Trainer(
         model, objective or CrossEntropy(), optimizer, run.partitioner, seed, num_microbatches
+    )
+    evaluation = None
+    if eval_dataset is not None:
+        evaluation = _Evaluation(
+            trainer, frozen, eval_dataset, decoding, eval_period, decoded_eval_period
+        )
+    # Nothing is written before all settings are checked.
+    run.describe(
+        model, base if jax.tree.leaves(frozen) else None, "" if base is None else base.family
     )
     prompt_starts = {n: np.asarray(_get(trained, n)) for n in setup.prompt_names(trained)}
     state = trainer.init_state(trained)
@@ -133,11 +139,6 @@ def train(
         jax.device_count(),
         train_dataset.batch_size,
     )
-    evaluation = None
-    if eval_dataset is not None:
-        evaluation = _Evaluation(
-            trainer, frozen, eval_dataset, decoding, eval_period, decoded_eval_period
-        )
     writer = MetricsWriter(run.folder if jax.process_index() == 0 else None, start)
     last: dict[str, float] = {}
     try:
@@ -195,6 +196,7 @@ class _Run:
             if dataset is not None:
                 targets = dataset.task().output_features["targets"]
                 vocabulary.check(model.config, targets.vocabulary)
+                check_layout(dataset, model.config)
         self._vocabulary = train_dataset.task().output_features["targets"].vocabulary
         prompts = model.config.encoder_prompt_length or model.config.decoder_prompt_length
         if train_dataset.pack and prompts:

@@ -176,3 +176,13 @@ def test_wrong_input_lengths_are_named(model, lengths):
 def test_an_option_out_of_range_is_refused(model):
     with pytest.raises(ConfigError, match="max_length"):
         model.generate([[5, 6]], max_length=0)
+
+
+@pytest.mark.parametrize("row", [[-1, 3, 4], [3, -1, 4]])
+@pytest.mark.parametrize("method", ["logits", "next_log_probs", "decode"])
+def test_padding_in_front_of_a_token_is_refused(model, method, row):
+    assert model.pad_id == -1
+    options = {"max_length": 2} if method == "decode" else {}
+    with pytest.raises(InputError, match=r"row 1 has a token behind the padding at position [01]"):
+        getattr(model, method)([[5, 6, 7], row], **options)
+    getattr(model, method)([[5, 6, 7], [3, 4, -1]], **options)

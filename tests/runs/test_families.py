@@ -168,6 +168,30 @@ def test_lengths_beyond_the_table_and_packing_are_refused(folder):
         next(evaluation_batches(packed, config))
 
 
+def test_a_run_that_is_refused_writes_nothing(command, folder, tmp_path):
+    for number, (setting, message) in enumerate(
+        (
+            ("TASK_FEATURE_LENGTHS={'inputs': 300, 'targets': 64}", "but the model has 256"),
+            ("PACK=True", "only T5's examples can be packed"),
+            ("DECODE_LENGTH=400", "but the model has 256"),
+        )
+    ):
+        status, _, err = command(
+            "train",
+            "--gin_file=faithdial_generate_finetune.gin",
+            f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
+            f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}",
+            "--gin.DECODE_LENGTH=4",
+            f"--gin.INITIAL_CHECKPOINT_PATH={folder}",
+            f"--gin.MODEL_DIR={tmp_path / str(number)}",
+            f"--gin.{setting}",
+        )
+        assert status == 2
+        assert message in err
+        assert "Training" not in err
+        assert not list(tmp_path.glob("*/*"))
+
+
 def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabulary, tmp_path):
     rows, text = tmp_path / "rows.jsonl", "Is tea better than coffee?"
     rows.write_text(json.dumps({"inputs": text}) + "\n")
