@@ -128,13 +128,14 @@ def _look(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Ran
     masses = jnp.take_along_axis(probabilities, ids, axis=-1)
     enough = before + jnp.cumsum(jnp.where(values > -jnp.inf, masses, 0.0), axis=-1) >= p
     reached = jnp.any(enough, axis=-1, keepdims=True)
-    # Where the range has no more tokens, only rounding keeps the sum below p.
+    # Where the range has no more tokens, only rounding keeps the sum below p: then its last token
+    # is the nucleus's, or, in an empty range, the one that it ends at.
     real = jnp.sum(values > -jnp.inf, axis=-1, keepdims=True)
     place = jnp.where(reached, jnp.argmax(enough, axis=-1, keepdims=True), real - 1)
-    place = jnp.maximum(place, 0)
+    value, token = (jnp.take_along_axis(x, jnp.maximum(place, 0), axis=-1) for x in (values, ids))
     seen = bounds._replace(
-        last=jnp.take_along_axis(values, place, axis=-1),
-        last_id=jnp.take_along_axis(ids, place, axis=-1),
+        last=jnp.where(real == 0, bounds.high, value),
+        last_id=jnp.where(real == 0, logits.shape[-1], token),
         found=reached | (real < values.shape[-1]),
     )
     tied = ~bounds.found & ~seen.found & (values[:, :1] == values[:, -1:])

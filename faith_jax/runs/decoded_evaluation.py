@@ -58,7 +58,6 @@ class BatchDecoder:
         batch_size: int,
         seed: int = 0,
     ):
-
         decoding = encoder_decoder.for_model(decoding, module)
         is_doha = module.config.knowledge_attention
         if is_doha and decoding.pmi is not None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax.decoding.nucleus import keep_most_probable
+from faith_jax.decoding.nucleus import _look, _Range, keep_most_probable
 
 VOCAB = 7
 
@@ -92,6 +92,17 @@ def test_logits_of_few_bits():
 
 def test_logits_that_are_no_numbers_end_the_search():
     assert keep_most_probable(jnp.full((2, 100), jnp.nan), 0, 0.5).shape == (2, 100)
+
+
+def test_an_empty_range_ends_at_its_upper_end():
+    # Sums that rounding keeps below p leave no token to look at: none may be added for it.
+    logits = jnp.pad(jnp.log(jnp.float32([[0.5, 0.3, 0.2]])), ((0, 0), (0, 61)), mode="minimum")
+    high = logits[:, 1:2]
+    bounds = _Range(high, high, high, jnp.zeros((1, 1), jnp.int32), jnp.zeros((1, 1), bool))
+    seen = _look(bounds, logits, jax.nn.softmax(logits), 0.999)
+    assert bool(seen.found[0, 0])
+    np.testing.assert_array_equal(seen.last, high)
+    assert int(seen.last_id[0, 0]) >= 1
 
 
 def test_the_nucleus_follows_top_k():
