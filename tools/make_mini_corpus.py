@@ -4,17 +4,19 @@
 
 Each TEXT is a UTF-8 file with one paragraph a line. The output is `train.jsonl` and
 `validation.jsonl` in FOLDER, of rows {"id", "inputs", "targets"}: what the SeqIO task
-`mini_pretrain` reads. Every hundredth paragraph is kept for validation, before any example is made.
+`text_to_text` reads. Every hundredth paragraph is kept for validation, before any example is made.
 
 The examples teach a model to fill gaps (span corruption, Raffel 2020, section 3.1.4) and to
-restate what it reads: to copy it, to copy a part that is named, to put sentences into an order, and
-to merge the groups of a list into running text, with link phrases, whole or as "that" clauses. No
-example is about a debate, and none has a phrase of the NPOV sample's responses by intent.
+restate what it reads: to copy it, to copy a part that is named, to put sentences into an order, to
+merge the groups of a list into running text, with link phrases, whole or as "that" clauses, and to
+tell what one text has and its merged form lacks, or has too much. No example is about a debate, and
+none has a phrase of the NPOV sample's responses by intent.
 
 The same texts, options and seed give the same bytes.
 """
 
 import argparse
+import collections
 import json
 import pathlib
 import random
@@ -23,6 +25,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import InputError
 from faith_jax.templates import curly_braces
 
@@ -31,16 +34,8 @@ MOST_SENTENCES = 6  # of an example
 MAX_WORDS = 110  # of an input's text: about 160 tokens
 NOISE_DENSITY, MEAN_SPAN = 0.15, 3
 _SENTENCE_END = re.compile(r'(?<=[.!?]["”)])\s+(?=[A-Z"“(])|(?<=[.!?])\s+(?=[A-Z"“(])')
-# A sentence that starts with one of these words can follow "that" in lower case.
-_LOWER_FIRST = frozenset(
-    (
-        "a", "all", "an", "and", "any", "as", "at", "because", "both", "but", "by", "each", "even",
-        "every", "for", "from", "he", "if", "in", "it", "its", "many", "more", "most", "much", "no",
-        "of", "on", "one", "our", "people", "several", "she", "so", "some", "such", "that", "the",
-        "their", "there", "these", "they", "this", "those", "though", "to", "under", "we", "what",
-        "when", "where", "which", "while", "with", "you", "your",
-    )
-)  # fmt: skip
+# A word can stand in lower case where it does so this many times as often as it does not.
+LOWER_CASE_RATIO = 5
 _KEYS = (
     ("first", "second"), ("left", "right"), ("one", "other"), ("before", "after"),
     ("a", "b"), ("pro", "con"), ("for", "against"), ("here", "there"), ("old", "new"),
@@ -54,9 +49,15 @@ _WHO = (
 )  # fmt: skip
 _VERBS = ("say", "write", "note", "explain", "state", "add", "believe", "argue", "point out")
 _MORE = ("They also {verb}", "They {verb} too", "In addition, they {verb}", "Besides, they {verb}")
+_TITLES = ("query", "question", "title", "topic", "about")
+_ANSWERS = ("response", "answer", "text", "story", "summary", "output")
 _OPENINGS = (
     "There are two views here.", "There is more than one answer.", "Here is what is said.",
-    "Opinions are not the same.", "This can be seen in two ways.", "The question is open.", "",
+    "Opinions are not the same.", "This can be seen in two ways.", "The question is open.", "", "",
+)  # fmt: skip
+_TITLED_OPENINGS = (
+    "{title} There is more than one view.", 'On the question "{title}" there are two views.',
+    "{title} This is open.", 'Not all see "{title}" in the same way.',
 )  # fmt: skip
 
 
@@ -104,17 +105,55 @@ def corrupt_spans(text: str, rng: random.Random) -> Example:
     )
 
 
-def copy(sentences: Sequence[str], rng: random.Random) -> Example:
+class Text(NamedTuple):
+    """What examples are made of.
+
+    Attributes:
+      paragraphs: of 8 words or more.
+      sentences: that can stand alone.
+      questions: those of the sentences that ask.
+      lower_case: words that need no capital but at a sentence's start.
+    """
+
+    paragraphs: Sequence[str]
+    sentences: Sequence[str]
+    questions: Sequence[str]
+    lower_case: frozenset[str]
+
+    @classmethod
+    def of(cls, paragraphs: Sequence[str]) -> "Text":
+        """Finds them in paragraphs."""
+        whole = [s for paragraph in paragraphs for s in sentences_of(paragraph)]
+        plain = [s for s in whole if is_plain(s)]
+        return cls(
+            [paragraph for paragraph in paragraphs if len(paragraph.split()) >= 8],
+            plain,
+            [s for s in plain if s.endswith("?")],
+            lower_case_words(whole),
+        )
+
+
+def lower_case_words(sentences: Sequence[str]) -> frozenset[str]:
+    """Returns the words that stand in lower case inside sentences, nearly always."""
+    counts = collections.Counter(w for s in sentences for w in s.split()[1:] if w.isalpha())
+    return frozenset(
+        word
+        for word, count in counts.items()
+        if word.islower() and count > LOWER_CASE_RATIO * counts[word.capitalize()]
+    )
+
+
+def copy(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
     """All of the text, or one sentence that is named by its place."""
-    text = " ".join(sentences)
+    whole = " ".join(sentences)
     if len(sentences) == 1 or rng.random() < 0.5:
-        return Example(rng.choice(("copy: ", "repeat: ", "text: ")) + text, text)
+        return Example(rng.choice(("copy: ", "repeat: ", "text: ")) + whole, whole)
     place = rng.randrange(len(sentences))
     name = ("first", "second", "third", "fourth", "fifth", "sixth")[place]
-    return Example(f"{name} sentence: {text}", sentences[place])
+    return Example(f"{name} sentence: {whole}", sentences[place])
 
 
-def reorder(sentences: Sequence[str], rng: random.Random) -> Example:
+def reorder(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
     """Numbered sentences, and the order in which they are told."""
     order = rng.sample(range(len(sentences)), len(sentences))
     numbered = " ".join(f"({i + 1}) {s}" for i, s in enumerate(sentences))
@@ -122,88 +161,150 @@ def reorder(sentences: Sequence[str], rng: random.Random) -> Example:
     return Example(f"order {wanted}: {numbered}", " ".join(sentences[i] for i in order))
 
 
-def merge(sentences: Sequence[str], rng: random.Random) -> Example:
-    """Two groups of sentences, told as running text with link phrases; a key may pick one."""
-    middle = rng.randint(1, len(sentences) - 1)
-    groups = (sentences[:middle], sentences[middle:])
-    keys = rng.choice(_KEYS)
+def merge(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
+    """Two groups of sentences, told as running text with link phrases; a key may pick one.
+
+    The list may have a title, a question, that the told text takes up or not.
+    """
+    groups, keys = _two_groups(sentences, rng)
     fields = [(key, " ".join(group)) for key, group in zip(keys, groups, strict=True)]
     kind = rng.random()
     if kind < 0.15:
         chosen = rng.randrange(2)
         fields.insert(0, ("tell", keys[chosen]))
-        return Example(_listed(fields, rng), " ".join(groups[chosen]))
+        return _answered(_listed(fields, rng), " ".join(groups[chosen]), rng)
     if kind < 0.3:
-        return Example(_listed(fields, rng), " ".join(sentences))
+        return _answered(_listed(fields, rng), " ".join(sentences), rng)
     opening = rng.choice(_OPENINGS)
-    told = [_told(group, who, rng) for group, who in zip(groups, rng.choice(_WHO), strict=True)]
-    return Example(_listed(fields, rng), " ".join(filter(None, [opening, *told])))
+    if text.questions and rng.random() < 0.5:
+        title = rng.choice(text.questions)
+        fields.insert(0, (rng.choice(_TITLES), title))
+        if rng.random() < 0.5:
+            opening = rng.choice(_TITLED_OPENINGS).format(title=title)
+    return _answered(_listed(fields, rng), _told_groups(opening, groups, text, rng), rng)
+
+
+def compare(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
+    """A list, and a telling of it that may lack a sentence or have one too much: which one."""
+    given, told = list(sentences), list(sentences)
+    kind = rng.choice(("same", "missing", "added"))
+    odd = rng.randrange(len(sentences))
+    if kind == "missing":
+        del told[odd]
+    elif kind == "added":
+        del given[odd]
+    if not given or not told:
+        return copy(sentences, text, rng)
+    telling = _told_groups("", _split(told, rng), text, rng)
+    if len(given) > 1:
+        groups, keys = _two_groups(given, rng)
+        fields = [(key, " ".join(group)) for key, group in zip(keys, groups, strict=True)]
+    else:
+        fields = [("list", given[0])]
+    place = rng.choice((0, len(fields)))
+    fields.insert(place, (rng.choice(("told", "retold", "version")), telling))
+    if rng.random() < 0.5 and text.questions:
+        fields.insert(0, (rng.choice(_TITLES), rng.choice(text.questions)))
+    answer = "same" if kind == "same" else f"{kind}: {sentences[odd]}"
+    return Example("compare " + _listed(fields, rng), answer)
+
+
+def _two_groups(
+    sentences: Sequence[str], rng: random.Random
+) -> tuple[tuple[Sequence[str], Sequence[str]], tuple[str, str]]:
+    middle = rng.randint(1, len(sentences) - 1)
+    return (sentences[:middle], sentences[middle:]), rng.choice(_KEYS)
+
+
+def _split(sentences: Sequence[str], rng: random.Random) -> Sequence[Sequence[str]]:
+    return [sentences] if len(sentences) == 1 else _two_groups(sentences, rng)[0]
 
 
 def _listed(fields: Sequence[tuple[str, str]], rng: random.Random) -> str:
-    if rng.random() < 0.6:
+    if rng.random() < 0.7:
         return curly_braces(fields)
     mark = rng.choice((" | ", " ; ", " "))
     return mark.join(f"{key}: {value}" for key, value in fields)
 
 
-def _told(sentences: Sequence[str], who: str, rng: random.Random) -> str:
+def _answered(inputs: str, told: str, rng: random.Random) -> Example:
+    """Puts the target between curly braces where the input has them, or leaves it bare."""
+    if inputs.startswith("{") and rng.random() < 0.6:
+        return Example(inputs, curly_braces([(rng.choice(_ANSWERS), told)]))
+    return Example(inputs, told)
+
+
+def _told_groups(
+    opening: str, groups: Sequence[Sequence[str]], text: Text, rng: random.Random
+) -> str:
+    who = rng.choice(_WHO)
+    told = [_told(group, name, text, rng) for group, name in zip(groups, who, strict=False)]
+    return " ".join(filter(None, [opening, *told]))
+
+
+def _told(sentences: Sequence[str], who: str, text: Text, rng: random.Random) -> str:
     """Tells a group's sentences in their order, each behind a link phrase or as it is."""
     told = []
     for number, sentence in enumerate(sentences):
         verb = rng.choice(_VERBS)
         link = f"{who} {verb}" if number == 0 else rng.choice(_MORE).format(verb=verb)
         first, _, rest = sentence.partition(" ")
-        if first.lower() in _LOWER_FIRST and not sentence.endswith(("?", "!")):
-            told.append(f"{link} that {first.lower()} {rest}")
-        elif number and rng.random() < 0.5:
+        if number and rng.random() < 0.3:
             told.append(sentence)
+        elif first.lower() in text.lower_case and not sentence.endswith(("?", "!")):
+            told.append(f"{link} that {first.lower()} {rest}")
         else:
             told.append(f"{link}: {sentence}")
     return " ".join(told)
 
 
-_KINDS: tuple[tuple[float, str], ...] = (
-    (0.25, "corrupt"), (0.15, "copy"), (0.1, "reorder"), (0.5, "merge"),
+_KINDS: tuple[tuple[float, Callable[[Sequence[str], Text, random.Random], Example] | None], ...] = (
+    (0.15, None), (0.1, copy), (0.1, reorder), (0.5, merge), (0.15, compare),
 )  # fmt: skip
 
 
-def make_example(
-    paragraphs: Sequence[str], sentences: Sequence[str], rng: random.Random
-) -> Example:
+def make_example(text: Text, rng: random.Random) -> Example:
     """Draws one example, from a paragraph or from sentences of anywhere."""
-    kind = rng.choices([name for _, name in _KINDS], [weight for weight, _ in _KINDS])[0]
-    if kind == "corrupt":
-        words = rng.choice(paragraphs).split()
+    make = rng.choices([make for _, make in _KINDS], [weight for weight, _ in _KINDS])[0]
+    if make is None:
+        words = rng.choice(text.paragraphs).split()
         start = rng.randrange(max(1, len(words) - MAX_WORDS + 1))
         return corrupt_spans(" ".join(words[start : start + MAX_WORDS]), rng)
-    drawn = rng.sample(range(len(sentences)), rng.randint(2, MOST_SENTENCES))
     chosen: list[str] = []
-    for index in drawn:
+    for index in rng.sample(range(len(text.sentences)), rng.randint(2, MOST_SENTENCES)):
         if len(chosen) < 2 or sum(len(s.split()) for s in chosen) < MAX_WORDS - 20:
-            chosen.append(sentences[index])
-    make: dict[str, Callable[[Sequence[str], random.Random], Example]] = {
-        "copy": copy, "reorder": reorder, "merge": merge,
-    }  # fmt: skip
-    return make[kind](chosen, rng)
+            chosen.append(text.sentences[index])
+    return make(chosen, text, rng)
 
 
-def examples(paragraphs: Sequence[str], count: int, seed: str) -> Iterator[Example]:
+def examples(
+    paragraphs: Sequence[str], count: int, seed: str, max_tokens: int
+) -> Iterator[Example]:
     """Yields `count` examples made of the paragraphs.
+
+    Args:
+      paragraphs: the texts.
+      count: how many.
+      seed: another seed draws other examples; its last word names the part, for errors.
+      max_tokens: longest inputs and targets, in tokens of english_4096, end token included;
+        longer examples are drawn anew.
 
     Raises:
       InputError: where they hold too few sentences that can stand alone.
     """
     rng = random.Random(seed)
-    plain = [s for paragraph in paragraphs for s in sentences_of(paragraph) if is_plain(s)]
-    long_enough = [paragraph for paragraph in paragraphs if len(paragraph.split()) >= 8]
-    if len(plain) < MOST_SENTENCES:
+    text = Text.of(paragraphs)
+    vocabulary = load_vocabulary()
+    if len(text.sentences) < MOST_SENTENCES:
         raise InputError(
-            f"The texts' {seed.split()[1]} part has {len(plain)} sentences of 5 to 32 words, "
-            f"expected {MOST_SENTENCES} or more. Give more text, one paragraph a line."
+            f"The texts' {seed.split()[1]} part has {len(text.sentences)} sentences of 5 to 32 "
+            f"words, expected {MOST_SENTENCES} or more. Give more text, one paragraph a line."
         )
-    for _ in range(count):
-        yield make_example(long_enough, plain, rng)
+    while count:
+        example = make_example(text, rng)
+        if all(len(vocabulary.encode(part)) < max_tokens for part in example):
+            count -= 1
+            yield example
 
 
 def read_paragraphs(paths: Sequence[pathlib.Path]) -> list[str]:
@@ -243,6 +344,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("texts", nargs="+", type=pathlib.Path, metavar="TEXT")
     parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FOLDER")
     parser.add_argument("--examples", type=int, default=300_000, help="of the training part")
+    parser.add_argument("--max_tokens", type=int, default=192, help="of inputs, and of targets")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(argv)
     try:
@@ -254,7 +356,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.output.mkdir(parents=True, exist_ok=True)
         for split, (paragraphs, count) in parts.items():
             path = args.output / f"{split}.jsonl"
-            write(path, examples(paragraphs, count, f"{args.seed} {split}"), split)
+            write(path, examples(paragraphs, count, f"{args.seed} {split}", args.max_tokens), split)
             print(f"{path}: {count} examples of {len(paragraphs)} paragraphs")
     except InputError as error:
         print(f"make_mini_corpus: {error}", file=sys.stderr)

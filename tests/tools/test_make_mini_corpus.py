@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from faith_jax.data.vocabularies import load_vocabulary
 from tests.paths import REPOSITORY
 
 _SPEC = importlib.util.spec_from_file_location(
@@ -19,6 +20,9 @@ SENTENCES = [
     "Ice fishing is popular with visitors.",
     "Each hut has a small stove.",
 ]
+
+
+TEXT = corpus.Text(SENTENCES, SENTENCES, ["Who keeps the keys of the huts?"], frozenset({"boats"}))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -37,10 +41,10 @@ def test_targets_fill_the_gaps(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_copies_and_orders_have_the_inputs_sentences(seed):
-    copied = corpus.copy(SENTENCES, random.Random(seed))
+    copied = corpus.copy(SENTENCES, TEXT, random.Random(seed))
     assert copied.targets in [" ".join(SENTENCES), *SENTENCES]
     assert copied.inputs.endswith(" ".join(SENTENCES))
-    ordered = corpus.reorder(SENTENCES, random.Random(seed))
+    ordered = corpus.reorder(SENTENCES, TEXT, random.Random(seed))
     order = [int(n) - 1 for n in ordered.inputs.partition(":")[0].split()[1:]]
     assert ordered.targets == " ".join(SENTENCES[n] for n in order)
     assert "(4) Each hut has a small stove." in ordered.inputs
@@ -48,16 +52,35 @@ def test_copies_and_orders_have_the_inputs_sentences(seed):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_merged_text_has_the_words_of_what_is_told(seed):
-    example = corpus.merge(SENTENCES, random.Random(seed))
+    example = corpus.merge(SENTENCES, TEXT, random.Random(seed))
     told = [s for s in SENTENCES if s.partition(" ")[2] in example.targets]
     if "tell: " in example.inputs:
-        assert example.targets == " ".join(told)
+        assert example.targets.endswith((" ".join(told), " ".join(told) + "}"))
     else:
         assert told == SENTENCES
         places = [example.targets.index(s.partition(" ")[2]) for s in SENTENCES]
         assert places == sorted(places)
     for sentence in SENTENCES:
         assert sentence in example.inputs
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_comparisons_name_the_sentence(seed):
+    example = corpus.compare(SENTENCES, TEXT, random.Random(seed))
+    kind, _, named = example.targets.partition(": ")
+    counts = [example.inputs.count(s.partition(" ")[2]) for s in SENTENCES]
+    assert counts == [1 if s == named else 2 for s in SENTENCES]
+    assert (kind == "same") == (named == "")
+    if named:
+        telling = re.search(r"(?:told|retold|version): (.*?)(?:}| \||;|$)", example.inputs).group(1)
+        if example.inputs.startswith("compare {"):
+            assert (named.partition(" ")[2] in telling) == (kind == "added")
+
+
+def test_words_that_need_no_capital():
+    told = ["Now the boats in May lie on the shore.", "Here may be boats.", "In May it rains."]
+    assert corpus.lower_case_words(told) >= {"the", "boats", "be", "on"}
+    assert not corpus.lower_case_words(told) & {"may", "May", "Now", "now", "Here"}
 
 
 def test_sentences_that_stand_alone():
@@ -82,6 +105,8 @@ def test_the_command_writes_the_same_bytes_again(tmp_path, capsys):
     rows = [json.loads(line) for line in written[0][0].splitlines()]
     assert len({row["id"] for row in rows}) == 300
     assert all(row["inputs"] and row["targets"] for row in rows)
+    encode = load_vocabulary().encode
+    assert all(len(encode(row[part])) < 192 for row in rows for part in ("inputs", "targets"))
     # What is kept for validation is in no training example.
     assert not any("number 0 is" in row["inputs"] for row in rows)
 
