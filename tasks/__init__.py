@@ -7,5 +7,6 @@ from faith_jax.tasks import (  # noqa: F401
     faithdial,
     nli,
     npov,
+    text_to_text,
     true_benchmark,
 )

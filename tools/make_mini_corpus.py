@@ -29,7 +29,8 @@ from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import InputError
 from faith_jax.templates import curly_braces
 
-VALIDATION_EVERY = 100
+VALIDATION_EVERY = 100  # paragraphs
+VALIDATION_SHARE = 500  # an example for so many of training
 MOST_SENTENCES = 6  # of an example
 MAX_WORDS = 110  # of an input's text: about 160 tokens
 NOISE_DENSITY, MEAN_SPAN = 0.15, 3
@@ -350,7 +351,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         lines = read_paragraphs(args.texts)
         parts = {
-            "validation": (lines[::VALIDATION_EVERY], max(1, args.examples // 100)),
+            "validation": (lines[::VALIDATION_EVERY], max(1, args.examples // VALIDATION_SHARE)),
             "train": ([s for i, s in enumerate(lines) if i % VALIDATION_EVERY], args.examples),
         }
         args.output.mkdir(parents=True, exist_ok=True)

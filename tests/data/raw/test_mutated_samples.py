@@ -16,6 +16,7 @@ from faith_jax.data.raw import (
     faithdial_audit,
     multidoc2dial,
     nli,
+    text_to_text,
     topical_chat,
     wizard_of_wikipedia,
 )
@@ -38,6 +39,7 @@ DATASETS = {
     "faithdial_audit": faithdial_audit.FAITHDIAL_AUDIT,
     "multidoc2dial": multidoc2dial.MULTIDOC2DIAL,
     "nli": nli.NLI,
+    "text_to_text": text_to_text.TEXT_TO_TEXT,
     "topical_chat": topical_chat.TOPICAL_CHAT,
     "topical_chat post-build": topical_chat.TOPICAL_CHAT_POST_BUILD,
     "wizard_of_wikipedia": wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA,
