@@ -14,6 +14,7 @@ from faith_jax.cli.checkpoint_commands import add_checkpoint_commands
 from faith_jax.cli.data_commands import add_data_commands
 from faith_jax.cli.evaluate_commands import add_evaluate_commands
 from faith_jax.cli.gin_commands import add_gin_commands
+from faith_jax.cli.prompt_commands import add_prompt_commands
 from faith_jax.cli.score_commands import add_score_commands
 from faith_jax.cli.shared import first_line
 from faith_jax.errors import FaithJaxError
@@ -28,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = add_gin_commands(parser)
     add_checkpoint_commands(commands)
+    add_prompt_commands(commands)
     add_data_commands(commands)
     add_score_commands(commands)
     add_evaluate_commands(commands)

@@ -13,9 +13,7 @@ a T5X checkpoint, or a Hugging Face folder.
 TARGET, a folder: config.json, model.safetensors, generation_config.json and the files of the
 tokenizer, as Transformers reads them. SOURCE must have no soft prompt.
 
-TARGET that ends in .npy: the soft prompt alone, float32 [PROMPT_LENGTH, embed]. SOURCE must have
-one: a run of npov_generate_prompt_tune.gin or of another recipe with prompts/*.gin. Its base model
-need not be there. Another run starts from the file by prompts/from_npy.gin and PROMPT_FILE."""
+TARGET that ends in .npy: the soft prompt alone, as export-prompt writes it."""
 
 
 def add_checkpoint_commands(commands: argparse._SubParsersAction) -> None:
@@ -57,12 +55,14 @@ def add_checkpoint_commands(commands: argparse._SubParsersAction) -> None:
 
 def _run_conversion(options: argparse.Namespace) -> int:
     from faith_jax.errors import ConfigError
-    from faith_jax.runs import convert
+    from faith_jax.runs import convert, prompt_files
 
     if options.command == "import-checkpoint":
         convert.import_checkpoint(options.source, options.target, overwrite=options.overwrite)
     elif options.target.endswith(".npy"):
-        convert.export_prompt(options.source, options.target, options.overwrite, options.prompt)
+        prompt_files.export_prompt(
+            options.source, options.target, options.overwrite, options.prompt
+        )
     elif options.prompt is not None:
         raise ConfigError("--prompt: expected a TARGET that ends in .npy.")
     else:

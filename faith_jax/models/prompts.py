@@ -4,6 +4,7 @@ Reference: Lester 2021; Chang 2024, appendix B (5 vectors, started from a random
 5,000 most frequent vocabulary embeddings).
 """
 
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.errors import ConfigError, InputError, did_you_mean
 from faith_jax.models.layers import param_with_axes
 from faith_jax.types import Array
 
@@ -137,26 +138,49 @@ def from_npy(path: str) -> PromptInitializer:
 
     def initialize(key: Array, length: int, embedding: Array) -> Array:
         del key
-        vectors = _load_npy(path)
+        vectors = read_npy(path)
         expected = (length, embedding.shape[1])
-        if vectors.shape != expected or vectors.dtype.kind != "f":
+        if vectors.shape != expected:
             raise InputError(
                 f"{path}: expected a prompt of floats [length, embed] = {expected}, got "
-                f"{vectors.dtype} {vectors.shape}; set PROMPT_LENGTH to the file's length and "
-                "use the base model it was made for."
+                f"{vectors.shape}; set PROMPT_LENGTH to the file's length and use the base model "
+                "it was made for."
             )
-        if not np.isfinite(vectors).all():
-            row = int(np.argwhere(~np.isfinite(vectors))[0][0])
-            raise InputError(f"{path}: expected finite numbers, but vector {row} has others.")
-        return jnp.asarray(vectors, jnp.float32)
+        return jnp.asarray(vectors)
 
     return initialize
 
 
-def _load_npy(path: str) -> np.ndarray:
+def read_npy(path: str | pathlib.Path) -> np.ndarray:
+    """Reads a prompt, float32 [length, embed], from a .npy file of floats; never unpickles.
+
+    Raises:
+      InputError: on a file that is absent, no .npy file, of another dtype or rank, or that holds
+        NaN or infinity.
+    """
     try:
-        with open(path, "rb") as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        with open(pathlib.Path(path).expanduser(), "rb") as file:
+            vectors = np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise InputError(f"{path}: not a readable .npy file of a prompt ({reason}).") from None
+        near = _nearest(pathlib.Path(path)) if isinstance(error, FileNotFoundError) else ""
+        raise InputError(
+            f"{path}: not a readable .npy file of a prompt ({reason.rstrip('.')}).{near}"
+        ) from None
+    if vectors.dtype.kind != "f" or vectors.ndim != 2 or not vectors.size:
+        raise InputError(
+            f"{path}: expected a prompt of floats [length, embed], got {vectors.dtype} "
+            f"{vectors.shape}."
+        )
+    with np.errstate(over="ignore"):
+        vectors = vectors.astype(np.float32)
+    if not np.isfinite(vectors).all():
+        row = int(np.argwhere(~np.isfinite(vectors))[0][0])
+        raise InputError(f"{path}: expected finite numbers, but vector {row} has others.")
+    return vectors
+
+
+def _nearest(path: pathlib.Path) -> str:
+    folder = path.expanduser().parent
+    beside = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+    return did_you_mean(path.name, beside)

@@ -6,15 +6,14 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
-import numpy as np
-
 from faith_jax.data.tokenizer_folders import tokenizer_folder
-from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.errors import ConfigError
 from faith_jax.models.importers import huggingface
-from faith_jax.models.importers.checkpoint import PROMPTS, Checkpoint
+from faith_jax.models.importers.checkpoint import Checkpoint
 from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.models.importers.huggingface import is_huggingface, write_huggingface
-from faith_jax.models.importers.native import is_native, read_native_params, write_native
+from faith_jax.models.importers.native import is_native, write_native
+from faith_jax.models.importers.peft import is_peft
 from faith_jax.models.importers.t5x import is_t5x
 
 
@@ -45,64 +44,6 @@ def export_checkpoint(source: str, target: str, overwrite: bool = False) -> None
     _convert(source, target, overwrite, _write_huggingface)
 
 
-def export_prompt(
-    source: str, target: str, overwrite: bool = False, which: str | None = None
-) -> None:
-    """Writes the soft prompt of a checkpoint as a .npy file of float32 [length, embed].
-
-    `prompts/from_npy.gin` starts another run's prompt from it. The base model need not be there.
-
-    Args:
-      source: a prompt-tuned MODEL_DIR (its newest step) or one of its steps, or any other
-        checkpoint with a soft prompt.
-      target: the file to write; it appears whole or not at all.
-      overwrite: replace it.
-      which: "encoder" or "decoder", needed where the checkpoint has both.
-
-    Raises:
-      CheckpointError: on a source that cannot be read, or that has no such prompt.
-      ConfigError: on a target that exists or cannot be written.
-    """
-    place = pathlib.Path(target).expanduser().absolute()
-    if place.is_dir() or (place.exists() and not overwrite):
-        raise ConfigError(f"{place}: exists already; give another TARGET, or --overwrite.")
-    prompts = _prompts(source)
-    names = sorted(prompts)
-    if not names:
-        raise CheckpointError(
-            f"{source}: has no soft prompt; give a prompt-tuned MODEL_DIR or one of its steps."
-        )
-    if which is None and len(names) > 1:
-        raise ConfigError(f"{source}: has several soft prompts: give --prompt={'|'.join(names)}.")
-    if which is not None and which not in prompts:
-        raise ConfigError(
-            f"--prompt={which}: {source} has none of this name; it has: {', '.join(names)}."
-        )
-    beside = place.with_name(f".{place.name}.partial")
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as file:
-            np.save(file, np.asarray(prompts[which or names[0]], np.float32), allow_pickle=False)
-        os.replace(beside, place)
-    except OSError as error:
-        raise ConfigError(f"{target}: cannot be written ({error.strerror or error}).") from None
-    finally:
-        if beside.exists():
-            beside.unlink()
-
-
-def _prompts(source: str) -> dict[str, np.ndarray]:
-    """Returns a checkpoint's prompts by "encoder" and "decoder"."""
-    params = read_native_params(source) if is_native(source) else {}
-    if not any(name in params for name in PROMPTS):
-        params = open_checkpoint(source).params
-    return {
-        name.removesuffix("_prompt"): params[name]["embedding"]
-        for name in PROMPTS
-        if name in params
-    }
-
-
 def _write_huggingface(checkpoint: Checkpoint, folder: pathlib.Path) -> None:
     write_huggingface(checkpoint, folder)
     if "huggingface" not in checkpoint.metadata and not checkpoint.config.is_encoder_only:
@@ -121,7 +62,7 @@ def _convert(
     write: Callable[[Checkpoint, pathlib.Path], None],
 ) -> None:
     place = pathlib.Path(target).expanduser().absolute()
-    _check_target(source, place, overwrite)
+    check_target(source, place, overwrite)
     checkpoint = open_checkpoint(source)
     beside = place.with_name(f".{place.name}.partial")
     try:
@@ -130,7 +71,7 @@ def _convert(
         for folder in (tokenizer_folder(source), checkpoint.metadata["source"]):
             if folder is not None:
                 huggingface.copy_companions(folder, beside)
-        _move(beside, place)
+        move_folder(beside, place)
     except OSError as error:
         raise ConfigError(f"{target}: cannot be written ({error.strerror or error}).") from None
     finally:
@@ -139,8 +80,12 @@ def _convert(
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _check_target(source: str, place: pathlib.Path, overwrite: bool) -> None:
-    """Refuses what `_move` must not replace."""
+def check_target(source: str, place: pathlib.Path, overwrite: bool) -> None:
+    """Refuses a target that `move_folder` must not replace.
+
+    Raises:
+      ConfigError: it exists and `overwrite` is false, it holds the source, or it is no checkpoint.
+    """
     if not place.exists():
         return
     if not overwrite:
@@ -150,14 +95,15 @@ def _check_target(source: str, place: pathlib.Path, overwrite: bool) -> None:
         raise ConfigError(f"{place}: holds SOURCE, which would be lost; give another TARGET.")
     if not place.is_dir():
         raise ConfigError(f"{place}: is a file, which --overwrite does not replace.")
-    known = is_native(place) or is_huggingface(place) or is_t5x(place)
+    known = is_native(place) or is_huggingface(place) or is_t5x(place) or is_peft(place)
     if not known and any(place.iterdir()):
         raise ConfigError(
             f"{place}: is no checkpoint but has files in it, which --overwrite does not replace."
         )
 
 
-def _move(beside: pathlib.Path, place: pathlib.Path) -> None:
+def move_folder(beside: pathlib.Path, place: pathlib.Path) -> None:
+    """Puts a folder in the place of another, which stays where that fails."""
     if not place.exists():
         os.replace(beside, place)
         return

@@ -105,10 +105,7 @@ def initial_params(
             )
         return params, None
     checkpoint = open_checkpoint(checkpoint_path)
-    # An embedded model's name stays a name; a path is found again from any folder.
-    path = pathlib.Path(checkpoint_path).expanduser()
-    where = str(path.absolute()) if path.exists() else str(checkpoint_path)
-    base = BaseModel(where, content_hash(checkpoint.params), checkpoint.family)
+    base = base_model(checkpoint_path, checkpoint)
     if config.knowledge_attention and not checkpoint.config.knowledge_attention:
         checkpoint = doha_from_bart(checkpoint)
     params = matching_params(checkpoint, config)
@@ -122,6 +119,19 @@ def initial_params(
             params[name] = {"embedding": np.asarray(prompt, np.float32)}
     check_params(config, params)
     return partitioner.put(params, param_shardings(module, partitioner)), base
+
+
+def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:
+    """Returns how a checkpoint is named by those that build on it.
+
+    Args:
+      path_or_name: as it was given to `open_checkpoint`.
+      checkpoint: what was opened.
+    """
+    # An embedded model's name stays a name; a path is found again from any folder.
+    path = pathlib.Path(path_or_name).expanduser()
+    where = str(path.absolute()) if path.exists() else str(path_or_name)
+    return BaseModel(where, content_hash(checkpoint.params), checkpoint.family)
 
 
 def matching_params(checkpoint: Checkpoint, config: TransformerConfig) -> PyTree:

@@ -134,12 +134,14 @@ def test_prompts_that_cannot_be_exported_are_one_line(command, prompted, tmp_pat
     assert np.load(file).tolist() == [[2.0] * 8] * 2
     assert_mistake(command(export, tmp_path / "both", file, "--prompt=encoder"), "--overwrite")
     assert np.load(file)[0, 0] == 2
-    assert_mistake(command(export, tmp_path / "both", tmp_path / "hf"), "soft prompt", ".npy")
+    assert_mistake(
+        command(export, tmp_path / "both", tmp_path / "hf"), "soft prompt", "export-prompt"
+    )
 
 
 def test_help_names_prompts(capsys):
     with pytest.raises(SystemExit):
         cli.main(["export-checkpoint", "--help"])
     printed = capsys.readouterr().out
-    for part in ("MODEL_DIR/checkpoints/<step>", ".npy", "npov_generate_prompt_tune.gin"):
+    for part in ("MODEL_DIR/checkpoints/<step>", ".npy", "export-prompt"):
         assert part in printed

@@ -7,6 +7,7 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.models.importers.checkpoint import Checkpoint, check_params
 from faith_jax.models.importers.huggingface import is_huggingface, read_huggingface
 from faith_jax.models.importers.native import is_native, read_native
+from faith_jax.models.importers.peft import is_peft
 from faith_jax.models.importers.t5x import is_t5x, read_t5x
 
 _EMBEDDED = pathlib.Path(__file__).parent.parent / "embedded"
@@ -66,6 +67,11 @@ def _nothing_known(path: pathlib.Path) -> str:
         return f"{path}: there is no such checkpoint.{did_you_mean(path.name, names)} {_accepted()}"
     if path.is_file():
         return f"{path}: is a file; give the folder of a checkpoint."
+    if is_peft(path):
+        return (
+            f"{path}: an adapter of PEFT's, no whole model; `faith-jax import-prompt` joins a "
+            "prompt to its base model."
+        )
     return (
         f"{path}: no checkpoint here: expected config.json and model.safetensors (Hugging Face), "
         "a file named checkpoint (T5X), or model.json (faith_jax)."

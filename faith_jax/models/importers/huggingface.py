@@ -272,8 +272,8 @@ def _exported(
         if getattr(config, field):
             raise CheckpointError(
                 f"{source}: its soft prompt ({field} = {getattr(config, field)}) has no place in "
-                "a Hugging Face folder; export its base model instead, or the prompt alone, by a "
-                "TARGET that ends in .npy."
+                "a Hugging Face folder; export its base model instead, and the prompt alone by "
+                "`faith-jax export-prompt`."
             )
     family = family_of_config(config, checkpoint.family)
     if family is not None:

@@ -6,12 +6,14 @@
   content hash.
 """
 
+import contextlib
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import orbax.checkpoint as ocp
 
 from faith_jax.errors import CheckpointError, ConfigError
@@ -29,6 +31,7 @@ from faith_jax.models.importers.checkpoint import (
 )
 from faith_jax.models.importers.huggingface_families import family_name
 from faith_jax.models.importers.orbax_arrays import read_arrays
+from faith_jax.types import PyTree
 
 MODEL_JSON = "model.json"
 FORMAT, VERSION = "faith_jax", 1
@@ -87,21 +90,25 @@ def read_model_json(folder: str | pathlib.Path) -> dict[str, Any]:
     return described
 
 
+def described_config(described: Mapping[str, Any], folder: pathlib.Path) -> TransformerConfig:
+    """Returns the config that `read_model_json` found in a folder.
+
+    Raises:
+      CheckpointError: where it is none of a model.
+    """
+    try:
+        return TransformerConfig.from_dict(described["config"])
+    except (ConfigError, TypeError, KeyError) as error:
+        raise CheckpointError(f"{folder / MODEL_JSON}: field 'config': {error}") from None
+
+
 def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
     """Writes a checkpoint beside `folder` and renames it.
 
     Raises:
       CheckpointError: where `folder` exists, or Orbax cannot write to its path.
     """
-    folder = pathlib.Path(folder).absolute()
-    with written_whole(folder) as beside:
-        if "[" in str(folder):
-            # Orbax takes it for a pattern, and leaves out what it then does not find.
-            raise CheckpointError(
-                f"{folder}: Orbax cannot write to a path with '['; choose another folder."
-            )
-        with ocp.StandardCheckpointer() as checkpointer:
-            checkpointer.save(beside / "params", checkpoint.params)
+    with _written_params(folder, checkpoint.params) as beside:
         write_model_json(
             beside,
             checkpoint.config,
@@ -111,9 +118,63 @@ def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
         )
 
 
+def write_native_prompt(
+    folder: str | pathlib.Path,
+    config: TransformerConfig,
+    prompts: Mapping[str, np.ndarray],
+    base: Mapping[str, str],
+    metadata: Mapping[str, Any] | None = None,
+    family: str = "",
+) -> None:
+    """Writes soft prompts of a base model, which stays where it is, beside `folder`; renames it.
+
+    Args:
+      folder: to be made.
+      config: of the model with its prompts.
+      prompts: float32 [length, embed] by their names among `PROMPTS`.
+      base: as for `write_model_json`.
+      metadata: where the prompts came from.
+      family: of the base model's checkpoint.
+
+    Raises:
+      CheckpointError: where `folder` exists, or Orbax cannot write to its path.
+    """
+    params = {name: {"embedding": vectors} for name, vectors in prompts.items()}
+    with _written_params(folder, params) as beside:
+        write_model_json(beside, config, base=base, metadata=metadata, family=family)
+
+
+@contextlib.contextmanager
+def _written_params(folder: str | pathlib.Path, params: PyTree) -> Iterator[pathlib.Path]:
+    """`written_whole` of a folder that has params/."""
+    folder = pathlib.Path(folder).absolute()
+    with written_whole(folder) as beside:
+        if "[" in str(folder):
+            # Orbax takes it for a pattern, and leaves out what it then does not find.
+            raise CheckpointError(
+                f"{folder}: Orbax cannot write to a path with '['; choose another folder."
+            )
+        with ocp.StandardCheckpointer() as checkpointer:
+            checkpointer.save(beside / "params", params)
+        yield beside
+
+
 def is_native(path: str | pathlib.Path) -> bool:
     """Whether `path` is a checkpoint of ours."""
     return _model_folder(pathlib.Path(path)) is not None
+
+
+def run_folder(path: str | pathlib.Path) -> pathlib.Path:
+    """Returns the folder with the model.json of a checkpoint of ours: of a step, its MODEL_DIR.
+
+    Raises:
+      CheckpointError: on what is no checkpoint of ours.
+    """
+    path = pathlib.Path(path).expanduser().absolute()
+    folder = _model_folder(path)
+    if folder is None:
+        raise CheckpointError(f"{path}: there is no {MODEL_JSON} here.")
+    return folder
 
 
 def read_native(path: str | pathlib.Path, base: str | None = None) -> Checkpoint:
@@ -138,24 +199,25 @@ def read_native_params(path: str | pathlib.Path) -> dict[str, Any]:
     Raises:
       CheckpointError: on a checkpoint that is not whole.
     """
-    path = pathlib.Path(path).expanduser().absolute()
-    folder = _model_folder(path)
-    if folder is None:
-        raise CheckpointError(f"{path}: there is no {MODEL_JSON} here.")
-    return read_arrays(_params_folder(path, folder))
+    return read_arrays(params_folder(path))
+
+
+def params_folder(path: str | pathlib.Path) -> pathlib.Path:
+    """Returns where a checkpoint of ours holds its own parameters: of a MODEL_DIR, the newest step.
+
+    Raises:
+      CheckpointError: on what is no checkpoint of ours, or has none yet.
+    """
+    folder = run_folder(path)
+    return _params_folder(pathlib.Path(path).expanduser().absolute(), folder)
 
 
 def _read(path: str | pathlib.Path, base: str | None, above: frozenset[pathlib.Path]) -> Checkpoint:
     """`read_native`; `above` are the checkpoints whose base this one is."""
     path = pathlib.Path(path).absolute()
-    folder = _model_folder(path)
-    if folder is None:
-        raise CheckpointError(f"{path}: there is no {MODEL_JSON} here.")
+    folder = run_folder(path)
     described = read_model_json(folder)
-    try:
-        config = TransformerConfig.from_dict(described["config"])
-    except (ConfigError, TypeError, KeyError) as error:
-        raise CheckpointError(f"{folder / MODEL_JSON}: field 'config': {error}") from None
+    config = described_config(described, folder)
     params = read_arrays(_params_folder(path, folder))
     metadata = dict(described.get("metadata") or {}) | {"source": str(path)}
     if described.get("base"):

@@ -1,0 +1,310 @@
+"""The runs `export-prompt` and `import-prompt`: soft prompts as .npy files and PEFT's folders."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from faith_jax.data.tokenizer_folders import tokenizer_folder
+from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.importers.checkpoint import PROMPTS, Checkpoint
+from faith_jax.models.importers.formats import open_checkpoint
+from faith_jax.models.importers.huggingface import copy_companions, is_huggingface
+from faith_jax.models.importers.native import (
+    described_config,
+    is_native,
+    read_model_json,
+    read_native_params,
+    run_folder,
+    write_native_prompt,
+)
+from faith_jax.models.importers.peft import (
+    DECODER_ONLY,
+    ENCODER_DECODER,
+    PeftPrompt,
+    embedding_scale,
+    read_peft_prompt,
+    write_peft_prompt,
+)
+from faith_jax.models.prompts import read_npy
+from faith_jax.runs import setup
+from faith_jax.runs.convert import check_target, move_folder
+
+
+class Prompts(NamedTuple):
+    """The soft prompts of a checkpoint.
+
+    Attributes:
+      vectors: float32 [length, embed] by their names among `PROMPTS`.
+      config: of the model with them.
+      base: {"path", "content_hash"} of the model they were trained for, None = the checkpoint
+        holds a whole model.
+    """
+
+    vectors: dict[str, np.ndarray]
+    config: TransformerConfig
+    base: dict[str, Any] | None
+
+
+def read_prompts(source: str) -> Prompts:
+    """Reads the soft prompts of a checkpoint, without its base model where they stand alone.
+
+    Args:
+      source: a prompt-tuned MODEL_DIR (its newest step) or one of its steps, or any other
+        checkpoint with a soft prompt.
+
+    Raises:
+      CheckpointError: on a source that cannot be read, that has no prompt, or whose prompt is not
+        what its config says or not finite.
+    """
+    base = None
+    path = pathlib.Path(source).expanduser()
+    params = read_native_params(path) if is_native(path) else {}
+    if any(name in params for name in PROMPTS):
+        described = read_model_json(run_folder(path))
+        config = described_config(described, run_folder(path))
+        base = described.get("base")
+    else:
+        checkpoint = open_checkpoint(source)
+        params, config = checkpoint.params, checkpoint.config
+    found = {n: np.asarray(params[n]["embedding"], np.float32) for n in PROMPTS if n in params}
+    if not found:
+        raise CheckpointError(
+            f"{source}: has no soft prompt; give a prompt-tuned MODEL_DIR or one of its steps."
+        )
+    for name, vectors in found.items():
+        expected = (getattr(config, f"{name}_length"), config.emb_dim)
+        if vectors.shape != expected:
+            raise CheckpointError(
+                f"{source}: {name} has the shape {vectors.shape}, but model.json says {expected}."
+            )
+        if not np.isfinite(vectors).all():
+            row = int(np.argwhere(~np.isfinite(vectors))[0][0])
+            raise CheckpointError(
+                f"{source}: {name}: expected finite numbers, but vector {row} has others; take an "
+                "earlier step."
+            )
+    return Prompts(found, config, base)
+
+
+def export_prompt(
+    source: str,
+    target: str,
+    overwrite: bool = False,
+    which: str | None = None,
+    base_name: str = "",
+) -> None:
+    """Writes the soft prompt of a checkpoint as a .npy file, or as a folder that PEFT reads.
+
+    The base model need not be there. `prompts/from_npy.gin` starts another run from the file.
+
+    Args:
+      source: as for `read_prompts`.
+      target: a file that ends in .npy, of float32 [length, embed], or PEFT's folder; it appears
+        whole or not at all.
+      overwrite: replace it.
+      which: "encoder" or "decoder", needed where the checkpoint has both.
+      base_name: what PEFT's folder calls the base model; "" = the path of the checkpoint's, where
+        that is a Hugging Face folder.
+
+    Raises:
+      CheckpointError: on a source that cannot be read, or whose prompt has no such form.
+      ConfigError: on a target that exists or cannot be written.
+    """
+    place = pathlib.Path(target).expanduser().absolute()
+    _check_place(place, overwrite, source)
+    prompts = read_prompts(source)
+    name = _chosen(prompts, which, source)
+    if _is_file(target):
+        _write_npy(place, target, prompts.vectors[name])
+        return
+    _check_peft_form(prompts.config, name, source)
+    vectors = prompts.vectors[name] * np.float32(embedding_scale(prompts.config))
+    where = base_name or _transformers_path(prompts)
+    with _new_folder(place, target) as beside:
+        beside.mkdir(parents=True)
+        write_peft_prompt(beside, vectors, prompts.config, where)
+
+
+def import_prompt(
+    source: str,
+    target: str,
+    base: str = "",
+    overwrite: bool = False,
+    which: str | None = None,
+) -> None:
+    """Makes a checkpoint of ours, or a .npy file, of a prompt in another form.
+
+    Args:
+      source: a folder that PEFT wrote, or a .npy file of floats [length, embed].
+      target: the folder to write, which has the prompt and names its base model; or, for PEFT's, a
+        file that ends in .npy. It appears whole or not at all.
+      base: the checkpoint of the base model; "" = what PEFT's folder names, if that is a path.
+      overwrite: replace the target.
+      which: "encoder" or "decoder": where the prompt of a .npy file stands; None = in front of the
+        input.
+
+    Raises:
+      InputError: on a .npy file that cannot be read.
+      CheckpointError: on a folder that cannot be read, and a prompt that is not the base model's.
+      ConfigError: on a target that exists or cannot be written.
+    """
+    place = pathlib.Path(target).expanduser().absolute()
+    _check_place(place, overwrite, source, base)
+    if _is_file(source):
+        if _is_file(target):
+            raise ConfigError(f"{target}: SOURCE is a .npy file already; name a folder.")
+        found = PeftPrompt(read_npy(source), "", "")
+    else:
+        found = read_peft_prompt(source)
+    where = base or found.base
+    if not where:
+        raise ConfigError(f"{source}: names no base model; say where it is with --base.")
+    checkpoint = _open_base(where, source, given=bool(base))
+    name = _place_of(checkpoint.config, which, found.task_type, source, where)
+    vectors = found.vectors
+    if vectors.shape[1] != checkpoint.config.emb_dim:
+        raise CheckpointError(
+            f"{source}: its vectors are {vectors.shape[1]} wide, but the model {where} expects "
+            f"{checkpoint.config.emb_dim}; give the base model that the prompt was made for."
+        )
+    if not _is_file(source):
+        vectors = vectors / np.float32(embedding_scale(checkpoint.config))
+    if _is_file(target):
+        _write_npy(place, target, vectors)
+        return
+    metadata = {"source": str(source), "format": "npy" if _is_file(source) else "peft"}
+    with _new_folder(place, target) as beside:
+        _write_checkpoint(beside, checkpoint, where, name, vectors, metadata)
+
+
+def _write_checkpoint(
+    folder: pathlib.Path,
+    base: Checkpoint,
+    where: str,
+    name: str,
+    vectors: np.ndarray,
+    metadata: Mapping[str, Any],
+) -> None:
+    """Writes a prompt of ours, and the tokenizer of its base model, which is at `where`."""
+    lengths = {f"{prompt}_length": len(vectors) if prompt == name else 0 for prompt in PROMPTS}
+    described = setup.base_model(where, base)
+    write_native_prompt(
+        folder,
+        base.config.replace(**lengths),
+        {name: vectors},
+        {"path": described.path, "content_hash": described.content_hash},
+        metadata,
+        base.family,
+    )
+    tokenizer = tokenizer_folder(base.metadata["source"])
+    if tokenizer is not None:
+        copy_companions(tokenizer, folder)
+
+
+def _open_base(where: str, source: str, given: bool) -> Checkpoint:
+    try:
+        checkpoint = open_checkpoint(where)
+    except CheckpointError as error:
+        if given:
+            raise
+        raise CheckpointError(
+            f"{source}: its base model cannot be opened ({error}) Say where it is with --base."
+        ) from None
+    setup.check_generates(checkpoint.config)
+    return checkpoint
+
+
+def _place_of(
+    config: TransformerConfig, which: str | None, task_type: str, source: str, where: str
+) -> str:
+    """Returns the name among `PROMPTS` of a prompt in front of the input, or as it is asked for."""
+    kind = DECODER_ONLY if config.is_decoder_only else ENCODER_DECODER
+    if task_type and task_type != kind:
+        raise CheckpointError(
+            f"{source}: made for a model of the kind {task_type}, but {where} is {kind}."
+        )
+    in_front = "decoder" if config.is_decoder_only else "encoder"
+    if which == "encoder" and config.is_decoder_only:
+        raise ConfigError(f"--prompt=encoder: {where} has no encoder.")
+    if which == "decoder" and task_type == ENCODER_DECODER:
+        raise ConfigError("--prompt=decoder: PEFT's prompts stand in front of the encoder's input.")
+    return f"{which or in_front}_prompt"
+
+
+def _is_file(path: str) -> bool:
+    return str(path).endswith(".npy")
+
+
+def _check_place(place: pathlib.Path, overwrite: bool, *sources: str) -> None:
+    """Refuses a target that must not be replaced, before any work."""
+    if not _is_file(str(place)):
+        for source in sources:
+            check_target(source, place, overwrite)
+    elif place.is_dir() or (place.exists() and not overwrite):
+        raise ConfigError(f"{place}: exists already; give another TARGET, or --overwrite.")
+
+
+def _chosen(prompts: Prompts, which: str | None, source: str) -> str:
+    """Returns the name among `PROMPTS` that is asked for."""
+    names = sorted(name.removesuffix("_prompt") for name in prompts.vectors)
+    if which is None and len(names) > 1:
+        raise ConfigError(f"{source}: has several soft prompts: give --prompt={'|'.join(names)}.")
+    if which is not None and which not in names:
+        raise ConfigError(
+            f"--prompt={which}: {source} has none of this name; it has: {', '.join(names)}."
+        )
+    return f"{which or names[0]}_prompt"
+
+
+def _check_peft_form(config: TransformerConfig, name: str, source: str) -> None:
+    """Refuses prompts that PEFT has no place for."""
+    if config.is_encoder_only or config.knowledge_attention:
+        raise CheckpointError(
+            f"{source}: PEFT knows no prompts of such a model; write a .npy file."
+        )
+    if name == "decoder_prompt" and not config.is_decoder_only:
+        raise CheckpointError(
+            f"{source}: PEFT knows no prompts in front of a decoder's input beside an encoder; "
+            "write a .npy file."
+        )
+
+
+def _transformers_path(prompts: Prompts) -> str:
+    """Returns the path of the base model where Transformers can open it, else ""."""
+    path = str((prompts.base or {}).get("path") or "")
+    return path if path and is_huggingface(path) else ""
+
+
+def _write_npy(place: pathlib.Path, target: str, vectors: np.ndarray) -> None:
+    beside = place.with_name(f".{place.name}.partial")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("wb") as file:
+            np.save(file, np.asarray(vectors, np.float32), allow_pickle=False)
+        os.replace(beside, place)
+    except OSError as error:
+        raise ConfigError(f"{target}: cannot be written ({error.strerror or error}).") from None
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+
+
+@contextlib.contextmanager
+def _new_folder(place: pathlib.Path, target: str) -> Iterator[pathlib.Path]:
+    """Gives the path of a folder to make, which then takes its place, or vanishes on an error."""
+    beside = place.with_name(f".{place.name}.partial")
+    try:
+        shutil.rmtree(beside, ignore_errors=True)
+        yield beside
+        move_folder(beside, place)
+    except OSError as error:
+        raise ConfigError(f"{target}: cannot be written ({error.strerror or error}).") from None
+    finally:
+        for left in (beside, beside.with_name(beside.name + ".partial")):
+            shutil.rmtree(left, ignore_errors=True)
