@@ -16,7 +16,8 @@ from faith_jax.errors import InputError, did_you_mean
 # A cell of csv's is at most 128 KiB by default; documents are longer.
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
-_CSV_REMEDY = "quote cells that hold a comma or a line break, a quote mark in them twice"
+_CSV_REMEDY = "quote cells that hold a {} or a line break, a quote mark in them twice"
+_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 _TSV_REMEDY = "a cell holds no tab and no line break"
 
 # (line of the record's start, its cells or what is wrong with it)
@@ -24,7 +25,10 @@ _Record = tuple[int, list[str] | InputError]
 
 
 def read_csv(
-    path: str | pathlib.Path, columns: Sequence[str], bad_rows: BadRows | None = None
+    path: str | pathlib.Path,
+    columns: Sequence[str],
+    bad_rows: BadRows | None = None,
+    delimiter: str = ",",
 ) -> Iterator[Row]:
     """Yields the rows of a comma-separated file, cells quoted as RFC 4180 has it.
 
@@ -33,13 +37,14 @@ def read_csv(
       columns: those that must be there.
       bad_rows: what to do with a row of too few or too many cells, with wrong quotes, or that
         is not UTF-8; by default reading stops.
+      delimiter: "," or, as spreadsheet programs of many languages write it, ";" or a tab.
 
     Raises:
       InputError: for a file that is missing, empty or without one of the columns, for a quote
         that is never closed, and for a bad row.
     """
-    records = _quoted_records(path)
-    return _named(path, records, columns, bad_rows or BadRows(), _CSV_REMEDY)
+    records = _quoted_records(path, delimiter)
+    return _named(path, records, columns, bad_rows or BadRows(), _csv_remedy(delimiter))
 
 
 def read_tsv(
@@ -47,7 +52,7 @@ def read_tsv(
 ) -> Iterator[Row]:
     """Yields the rows of a tab-separated file without quoting: a quote mark is text.
 
-    Arguments and errors are those of `read_csv`.
+    Arguments and errors are those of `read_csv`, without the delimiter.
     """
     records = _unquoted_records(path)
     return _named(path, records, columns, bad_rows or BadRows(), _TSV_REMEDY)
@@ -110,11 +115,11 @@ def _unquoted_records(path: str | pathlib.Path) -> Iterator[_Record]:
             yield number, text.rstrip("\r\n").split("\t")
 
 
-def _quoted_records(path: str | pathlib.Path) -> Iterator[_Record]:
+def _quoted_records(path: str | pathlib.Path, delimiter: str) -> Iterator[_Record]:
     # Bytes that are not UTF-8 must not break a record whose lines belong together, so they pass
     # csv as surrogates and are found in the cells.
     lines = (line.decode("utf-8", "surrogateescape") for line in read_lines(path))
-    reader = csv.reader(lines, strict=True)
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
     while True:
         start = reader.line_num + 1
         try:
@@ -124,7 +129,7 @@ def _quoted_records(path: str | pathlib.Path) -> Iterator[_Record]:
                 raise InputError(
                     f"{path}:{start}: a quote that is opened here is never closed."
                 ) from None
-            yield start, _csv_error(error, f"{path}:{start}", reader.line_num)
+            yield start, _csv_error(error, f"{path}:{start}", reader.line_num, delimiter)
             continue
         if cells is None:
             return
@@ -132,13 +137,17 @@ def _quoted_records(path: str | pathlib.Path) -> Iterator[_Record]:
             yield start, _checked(cells, f"{path}:{start}")
 
 
-def _csv_error(error: csv.Error, place: str, end: int) -> InputError:
+def _csv_remedy(delimiter: str) -> str:
+    return _CSV_REMEDY.format(_DELIMITERS.get(delimiter, delimiter))
+
+
+def _csv_error(error: csv.Error, place: str, end: int, delimiter: str) -> InputError:
     """Returns the error of a record that begins at `place` and ends in the line `end`."""
     problem = str(error)
     if "new-line character" in problem:  # csv's own remedy is one for programmers
         problem = "a carriage return outside quotes"
     where = "" if place.endswith(f":{end}") else f" in the lines up to {end}, read as one record"
-    return InputError(f"{place}: not valid CSV{where}: {problem}; {_CSV_REMEDY}.")
+    return InputError(f"{place}: not valid CSV{where}: {problem}; {_csv_remedy(delimiter)}.")
 
 
 def _checked(cells: list[str], place: str) -> list[str] | InputError:
