@@ -1,0 +1,133 @@
+import json
+
+import pytest
+
+from faith_jax import templates
+from faith_jax.data import npov, samples
+from faith_jax.data.annotation_responses import read_annotation_responses, told_apart
+from faith_jax.errors import InputError
+
+TOPIC = npov.load_topics(samples.sample_folder("procon_npov"))[0]
+
+
+def read(folder, *rows, **options):
+    path = folder / "responses.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return read_annotation_responses(path, **options)
+
+
+def infer_row(query, pro, con, **fields):
+    return {"id": "1", "inputs": templates.npov_generate_inputs(query, pro, con)} | fields
+
+
+def test_rows_of_infer_get_their_arguments_back(tmp_path):
+    pro, con = [TOPIC.pro[2].text, TOPIC.pro[0].text], [TOPIC.con[1].text]
+    row = infer_row(TOPIC.question, pro, con, prediction="So.", target="Gold.", log_prob=-1.5)
+    (found,) = read(tmp_path, row)
+    assert found.item.arguments == (("pro 1", pro[0]), ("pro 2", pro[1]), ("con 1", con[0]))
+    assert (found.item.query, found.item.response) == (TOPIC.question, "So.")
+    assert found.fields == {"target": "Gold.", "log_prob": -1.5}
+    assert not found.by_sentence
+
+
+def test_arguments_of_unknown_topics_are_sentences(tmp_path):
+    row = infer_row("Tea?", ["It calms. It warms."], ["It stains."], prediction="So.")
+    (found,) = read(tmp_path, row)
+    labels = ("pro 1", "pro 2", "con 1")
+    texts = ("It calms.", "It warms.", "It stains.")
+    assert found.item.arguments == tuple(zip(labels, texts, strict=True))
+    assert found.by_sentence
+
+
+def test_topics_of_ones_own_tell_arguments_apart(tmp_path):
+    topic = {"id": "tea", "title": "Tea", "question": "Tea?", "split": "test"}
+    topic |= {"pro": ["It calms.", "It calms. It {warms}."], "con": ["It stains."]}
+    (tmp_path / "topics.jsonl").write_text(json.dumps(topic))
+    row = infer_row("Tea?", topic["pro"][::-1], topic["con"], prediction="So.")
+    (found,) = read(tmp_path, row, knowledge=str(tmp_path))
+    assert found.item.sides() == {"pro": topic["pro"][::-1], "con": topic["con"]}
+
+
+def test_told_apart_goes_back_where_the_first_choice_leads_nowhere():
+    assert told_apart("A. B. C.", ["A.", "A. B.", "C."]) == ["A. B.", "C."]
+    assert told_apart("A. A.", ["A."]) is None
+    assert told_apart("AB.", ["A"]) is None
+
+
+@pytest.mark.parametrize("name", ["response", "generated_text", "prediction"])
+def test_rows_with_arguments(tmp_path, name):
+    row = {"id": 7, "query": "Tea?", "pro_arguments": ["a", "b"], "con_arguments": "c", name: " r "}
+    (found,) = read(tmp_path, row | {"topic": "t", "label": "odd"})
+    assert found.item.labels == ("pro 1", "pro 2", "con 1")
+    assert (found.item.id, found.item.query, found.item.response) == ("7", "Tea?", "r")
+    assert found.fields == {"topic": "t"}
+
+
+def test_rows_of_score(tmp_path):
+    row = {"id": "1", "corpus": "c", "grounding": ["a", "b"], "perspectives": ["pro", "con"]}
+    row |= {"history": ["Tea?"], "generated_text": "r", "label": None, "fields": {"topic": "t"}}
+    row |= {"scores": {"s": 0.5}, "words": {}, "cut_tokens": {"s": 0}}
+    (found,) = read(tmp_path, row)
+    assert found.item.arguments == (("pro 1", "a"), ("con 1", "b"))
+    assert found.item.query == "Tea?"
+    assert found.fields == {"topic": "t", "corpus": "c"}
+
+
+def test_a_grounding_without_sides(tmp_path):
+    first, second = read(
+        tmp_path, {"knowledge": "k", "response": "r"}, {"grounding": ["a", "b"], "response": ""}
+    )
+    assert (first.item.id, first.item.arguments) == ("1", (("text 1", "k"),))
+    assert (second.item.id, second.item.labels) == ("2", ("text 1", "text 2"))
+
+
+GOOD = {"query": "q", "pro_arguments": ["a"], "con_arguments": ["b"], "response": "r"}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (GOOD | {"con_arguments": []}, "field 'con_arguments': .*as on the other side.*both sides"),
+        ({"pro_arguments": ["a"], "response": "r"}, "field 'con_arguments': .*got null; give"),
+        (
+            {"query": "q", "text": "r"},
+            "no field holds the response: expected prediction or .*rename",
+        ),
+        ({"query": "q", "response": "r"}, "no field holds the grounding: .* or inputs, got query"),
+        (
+            {"inputs": "<knowledge> k", "prediction": "r"},
+            "field 'inputs': expected a text as '{que",
+        ),
+        (
+            {"inputs": "{query: q} {pro: } {con: b.}", "prediction": "r"},
+            "field 'inputs': expected at least one argument",
+        ),
+        (GOOD | {"response": None}, "field 'response': expected a text, got null"),
+        (
+            {"grounding": ["a", "b"], "perspectives": ["pro"], "response": "r"},
+            "field 'perspectives': expected the side of each of the 2 texts",
+        ),
+        (
+            {"grounding": ["a", "b"], "perspectives": ["pro", "pro"], "response": "r"},
+            "field 'perspectives': expected arguments on both sides, pro and con",
+        ),
+        (
+            {"grounding": ["a", "b"], "perspectives": ["pro", "not so"], "response": "r"},
+            "field 'perspectives': expected single words, such as 'pro', got \"not so\"",
+        ),
+    ],
+)
+def test_bad_rows_are_named(tmp_path, row, message):
+    with pytest.raises(InputError, match=f"responses.jsonl:2: {message}"):
+        read(tmp_path, GOOD | {"id": "first"}, row)
+
+
+def test_an_id_that_occurs_twice_and_an_empty_file(tmp_path):
+    with pytest.raises(
+        InputError, match=r"jsonl:2: field 'id': .*jsonl:1 does not have, got \"x\""
+    ):
+        read(tmp_path, GOOD | {"id": "x"}, GOOD | {"id": "x"})
+    with pytest.raises(InputError, match="holds no responses"):
+        read(tmp_path)
+    with pytest.raises(InputError, match=r"No embedded sample is named 'procon_npv'.*mean"):
+        read(tmp_path, infer_row("q", ["a"], ["b"], prediction="r"), knowledge="procon_npv")
