@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from faith_jax.cli.annotate_commands import add_annotate_commands
 from faith_jax.cli.checkpoint_commands import add_checkpoint_commands
 from faith_jax.cli.data_commands import add_data_commands
 from faith_jax.cli.evaluate_commands import add_evaluate_commands
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_data_commands(commands)
     add_score_commands(commands)
     add_evaluate_commands(commands)
+    add_annotate_commands(commands)
     return _dispatch(parser, arguments)
 
 
