@@ -206,7 +206,7 @@ def test_odd_column_names_stay_in_one_line(tmp_path):
 
 @pytest.mark.parametrize(("delimiter", "name"), [(";", "semicolon"), ("\t", "tab")])
 def test_other_delimiters_than_commas(tmp_path, delimiter, name):
-    path = write(tmp_path, f'a{delimiter}b\n"1{delimiter}",2,3\n1\n'.encode())
+    path = write(tmp_path, f'a{delimiter}b\n"1{delimiter}"{delimiter}2,3\n1\n'.encode())
     rows = read_csv(path, ("a", "b"), delimiter=delimiter)
     assert next(rows).fields == {"a": f"1{delimiter}", "b": "2,3"}
     with pytest.raises(InputError, match=f"got 1; quote cells that hold a {name} or a line break"):
