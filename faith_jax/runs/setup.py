@@ -18,7 +18,6 @@ from faith_jax.models.importers.checkpoint import (
     Checkpoint,
     check_params,
     content_hash,
-    flatten,
     stack_layers,
     unstack_layers,
 )
@@ -220,11 +219,6 @@ def encode_default(text: str) -> list[int]:
 def count_params(params: PyTree) -> int:
     """Returns the number of parameters."""
     return sum(int(np.prod(x.shape)) for x in jax.tree.leaves(params))
-
-
-def prompt_names(params: PyTree) -> list[str]:
-    """Returns the names of the prompts among parameters."""
-    return [n for n in flatten(params) if n.split("/")[0] in PROMPTS]
 
 
 def make_folder(path: str) -> pathlib.Path:

@@ -23,11 +23,13 @@ from faith_jax.runs import setup
 from faith_jax.runs.datasets import DatasetConfig, check_layout, count_cut, training_batches
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.evaluate import dataset_loss
+from faith_jax.runs.prompt_start import Starts, prompt_starts
 from faith_jax.runs.run_vocabulary import RunVocabulary, check_kept_vocabulary, keep_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.metrics import MetricsWriter, Progress
 from faith_jax.training.objectives import CrossEntropy, Objective
 from faith_jax.training.partitioning import Partitioner, make_partitioner
+from faith_jax.training.prompt_metrics import MOVED, prompt_movement, trained_prompts
 from faith_jax.training.trainer import Trainer, merge_params, split_params
 from faith_jax.types import PyTree
 
@@ -123,9 +125,10 @@ def train(
     run.describe(
         model, base if jax.tree.leaves(frozen) else None, "" if base is None else base.family
     )
-    prompt_starts = {n: np.asarray(_get(trained, n)) for n in setup.prompt_names(trained)}
+    prompts = trained_prompts(trained)
     state = trainer.init_state(trained)
     checkpoints = TrainCheckpoints(run.folder / "checkpoints", keep_last, keep_best)
+    starts = prompt_starts(run.folder, prompts, resumed=checkpoints.latest_step() is not None)
     if checkpoints.latest_step() is not None:
         state = checkpoints.restore(state)
         logger.info("Going on from step %d of %s", int(state.step), run.folder)
@@ -150,11 +153,12 @@ def train(
                 state, metrics = trainer.train_step(state, frozen, batch)
                 final = step == total_steps
                 if final or step % log_period == 0:
-                    values = {k: float(v) for k, v in metrics.items()}
-                    values |= _prompt_movement(state.params, prompt_starts, step)
-                    writer.write(step, train_dataset.split, values)
-                    progress.update(step, f"loss {values['loss']:.4f}", force=final)
-                    _require_finite(values["loss"], step)
+                    loss = float(metrics["loss"])
+                    logged = {k: np.asarray(v).tolist() for k, v in metrics.items()}
+                    logged |= _prompt_movement(state.params, starts, step)
+                    writer.write(step, train_dataset.split, logged)
+                    progress.update(step, f"loss {loss:.4f}", force=final)
+                    _require_finite(loss, step)
                 measured = evaluation.measure(step, final, state.params) if evaluation else {}
                 for part, values in measured.items():
                     writer.write(step, part, values)
@@ -279,20 +283,11 @@ class _Evaluation:
         return measured
 
 
-def _get(tree: PyTree, name: str) -> Any:
-    for key in name.split("/"):
-        tree = tree[key]
-    return tree
-
-
-def _prompt_movement(params: PyTree, starts: dict[str, np.ndarray], step: int) -> dict[str, float]:
-    """Returns how far each prompt is from its start, relative to the start's norm if it has one."""
-    movement = {}
-    for name, start in starts.items():
-        moved = float(np.linalg.norm(np.asarray(_get(params, name)) - start))
-        length = float(np.linalg.norm(start))
-        movement[f"{name.split('/')[0]}_moved"] = moved / length if length else moved
-        if moved == 0.0:
+def _prompt_movement(params: PyTree, starts: Starts, step: int) -> dict[str, Any]:
+    """`prompt_movement`, with a warning where there is none."""
+    movement = prompt_movement(params, starts)
+    for name in starts:
+        if movement[name + MOVED] == 0.0:
             logger.warning(
                 "step %d: %s has not moved from its start: is the learning rate 0?", step, name
             )

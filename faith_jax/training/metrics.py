@@ -6,17 +6,17 @@ import math
 import os
 import pathlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 logger = logging.getLogger("faith_jax")
 
 
 class MetricsWriter:
-    """Writes scalar metrics by step.
+    """Writes metrics by step.
 
     Each line of MODEL_DIR/metrics.jsonl is {"step": 100, "part": "train", "loss": 1.5, …}.
-    TensorBoard events go to MODEL_DIR/tensorboard/<part>.
+    TensorBoard events go to MODEL_DIR/tensorboard/<part>, but for metrics of several numbers.
 
     Args:
       folder: MODEL_DIR; None = console only (processes other than the first).
@@ -33,16 +33,23 @@ class MetricsWriter:
             _drop_later_steps(path, start_step)
             self._file = path.open("a", encoding="utf-8")
 
-    def write(self, step: int, part: str, metrics: Mapping[str, float]) -> None:
-        """Writes one line of a part ("train", "validation", "validation_decoded" …)."""
+    def write(self, step: int, part: str, metrics: Mapping[str, float | Sequence[float]]) -> None:
+        """Writes one line of a part ("train", "validation", "validation_decoded" …).
+
+        Args:
+          step: that was taken.
+          part: of the data.
+          metrics: numbers by name, or several for each vector of a prompt, with six digits.
+        """
         if self._file is None or self._folder is None:
             return
-        row = {"step": step, "part": part, **{k: float(v) for k, v in metrics.items()}}
-        self._file.write(json.dumps(row) + "\n")
+        scalars = {k: float(v) for k, v in metrics.items() if not isinstance(v, Sequence)}
+        several = {
+            k: [float(f"{x:.6g}") for x in v] for k, v in metrics.items() if isinstance(v, Sequence)
+        }
+        self._file.write(json.dumps({"step": step, "part": part, **scalars, **several}) + "\n")
         self._file.flush()
-        self._tensorboard(self._folder, part).write_scalars(
-            step, {k: float(v) for k, v in metrics.items()}
-        )
+        self._tensorboard(self._folder, part).write_scalars(step, scalars)
 
     def _tensorboard(self, folder: pathlib.Path, part: str) -> Any:
         if part not in self._writers:

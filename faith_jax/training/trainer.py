@@ -17,6 +17,7 @@ from faith_jax.errors import ConfigError
 from faith_jax.models.transformer import Transformer
 from faith_jax.training.objectives import Batch, Objective
 from faith_jax.training.partitioning import Partitioner
+from faith_jax.training.prompt_metrics import prompt_gradient_norms
 from faith_jax.types import Array, PyTree
 
 
@@ -149,8 +150,8 @@ class Trainer:
 
         Returns:
           The state after it, and metrics: `loss` (mean over target tokens, nats),
-          `negative_log_likelihood` (mean), `z_loss`, `weight` (target tokens) and
-          `gradient_norm`.
+          `negative_log_likelihood` (mean), `z_loss`, `weight` (target tokens),
+          `gradient_norm`, and where prompts are trained `prompt_gradient_norms`'.
         """
         if self._train_step is None:
             shardings = jax.tree.map(lambda x: x.sharding, state)
@@ -187,6 +188,7 @@ class Trainer:
         params = optax.apply_updates(state.params, updates)
         metrics = {n: v if n == "weight" else v / weight for n, v in sums.items()}
         metrics["gradient_norm"] = optax.global_norm(gradient)
+        metrics |= prompt_gradient_norms(gradient)
         return TrainState(state.step + 1, params, opt_state), metrics
 
     def _gradient(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array):

@@ -8,6 +8,7 @@ import pytest
 
 import faith_jax
 from faith_jax.models.importers.checkpoint import flatten
+from faith_jax.runs.prompt_start import read_prompt_starts
 from tests.runs.conftest import TINY, read_item
 
 STEPS = ("--gin.TRAIN_STEPS=4", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=2")
@@ -60,6 +61,37 @@ def test_the_log_says_how_far_the_prompt_moved(tuned):
     moved = [row["encoder_prompt_moved"] for row in rows if row["part"] == "train"]
     assert len(moved) == 4
     assert 0 < moved[0] < moved[-1]
+
+
+def test_the_start_is_kept_and_each_vector_is_watched(base, tuned):
+    start = read_prompt_starts(tuned)["encoder_prompt"]
+    table = np.asarray(faith_jax.load_model(str(base)).params["token_embedder"]["embedding"])
+    # The recipe starts from rows of the vocabulary's embeddings.
+    assert all((vector == table).all(axis=1).any() for vector in start)
+    rows = [json.loads(line) for line in (tuned / "metrics.jsonl").read_text().splitlines()]
+    train = [row for row in rows if row["part"] == "train"]
+    found = faith_jax.load_model(str(tuned)).params["encoder_prompt"]["embedding"]
+    way = np.linalg.norm(np.asarray(found) - start, axis=1)
+    np.testing.assert_allclose(train[-1]["encoder_prompt_movements"], way, rtol=1e-5)
+    for row in train:
+        norms = np.array(row["encoder_prompt_gradient_norms"])
+        assert norms.shape == (5,)
+        # Nothing else is trained.
+        np.testing.assert_allclose(np.linalg.norm(norms), row["gradient_norm"], rtol=1e-4)
+
+
+def test_a_run_that_goes_on_knows_its_first_start(command, base, tmp_path):
+    run = (*PROMPT, f"--gin.MODEL_DIR={tmp_path}", f"--gin.INITIAL_CHECKPOINT_PATH={base}")
+    assert command(*run, "--gin.TRAIN_STEPS=2")[0] == 0
+    start = read_prompt_starts(tmp_path)["encoder_prompt"]
+    status, _, err = command(*run, "--gin.TRAIN_STEPS=3", "--gin.RANDOM_SEED=5")
+    assert status == 0, err
+    np.testing.assert_array_equal(read_prompt_starts(tmp_path)["encoder_prompt"], start)
+    found = read_item(tmp_path / "checkpoints" / "3" / "params")["encoder_prompt"]["embedding"]
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    (last,) = [row for row in rows if row["part"] == "train" and row["step"] == 3]
+    way = np.linalg.norm(found - start, axis=1)
+    np.testing.assert_allclose(last["encoder_prompt_movements"], way, rtol=1e-5)
 
 
 def test_the_prompt_changes_what_the_model_says(base, tuned):

@@ -29,6 +29,15 @@ def test_each_line_has_step_part_and_values(tmp_path):
     assert lines(tmp_path)[1] == {"step": 2, "part": "validation", "loss": 0.25}
 
 
+def test_several_numbers_of_a_metric_are_a_list_of_six_digits(tmp_path):
+    writer = MetricsWriter(tmp_path)
+    writer.write(1, "train", {"norms": [0.123456789, 2.0], "loss": 1.0})
+    writer.close()
+    assert lines(tmp_path) == [{"step": 1, "part": "train", "loss": 1.0, "norms": [0.123457, 2.0]}]
+    events = EventAccumulator(str(tmp_path / "tensorboard" / "train")).Reload()
+    assert events.Tags()["tensors"] == ["loss"]
+
+
 def test_a_resumed_run_drops_the_steps_it_takes_again(tmp_path):
     write(tmp_path, 0, range(1, 8))
     write(tmp_path, 4, range(5, 7), loss=2.0)
