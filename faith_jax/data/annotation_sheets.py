@@ -260,6 +260,11 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 
 def _check_columns(names: Sequence[str], place: str, what: str) -> None:
+    if not set(names) & set(MARKS):
+        raise InputError(
+            f"{place}: expected an annotation sheet with the {what}s {', '.join(COLUMNS)}, got "
+            f"{', '.join(names) or 'none'}; write one with: faith-jax annotate write"
+        )
     for name in names:
         if name not in COLUMNS:
             missing = [column for column in COLUMNS if column not in names]

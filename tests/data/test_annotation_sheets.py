@@ -61,6 +61,12 @@ def test_guards_are_taken_off_again_and_no_cell_is_a_formula(text):
     assert not re.match(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]", cell)
 
 
+@pytest.mark.parametrize("start", [*"=+-@\t\r\n\uff1d\uff0b\uff0d\uff20", " =", "\u3000@"])
+def test_each_start_of_a_formula_is_guarded(start):
+    assert guarded(f"{start}1") == f"'{start}1"
+    assert guarded(f"'{start}1") == f"''{start}1"
+
+
 @settings(deadline=None)
 @given(st.tuples(TEXT, TEXT, TEXT))
 def test_arguments_are_told_apart_whatever_they_hold(texts):
@@ -108,11 +114,16 @@ BAD = [
     (HEADER.replace(",note", ""), "the column 'note' is missing; .*add it"),
     (HEADER + ",remarks", "unknown column 'remarks'; .*Put remarks into the column 'note'"),
     (HEADER.replace(",note", ",coverage"), "column 'note' is missing"),
+    (
+        "id,response\n1,x",
+        "sheet.csv:1: expected an annotation sheet with the columns id, .*write one",
+    ),
     (HEADER, "sheet.csv: has no rows; .*annotate write"),
     ("", "empty; its first line should name the columns"),
     (HEADER + "\na,b", "sheet.csv:2: expected 14 columns .*got 2; quote cells that hold a comma"),
     (HEADER.replace(",", ";") + "\na;b", "got 2; quote cells that hold a semicolon"),
     (HEADER + "\n" + "x," * 13 + "x", "sheet.csv:2: field 'arguments': expected a line such as"),
+    (HEADER + '\n1,a,q,"pro 1: x\npro 1: y",r' + "," * 9, "sheet.csv:2: field 'arguments'"),
     (HEADER + "\n,a,q,pro 1: x,r" + "," * 9, "sheet.csv:2: field 'id': expected the response's id"),
     (HEADER.encode() + b"\n\xe4" + b"," * 13, "got byte 0xe4; save the file as UTF-8 .Excel: Save"),
     (b"\xff\xfei\0d\0", "expected UTF-8, got UTF-16; save the file as UTF-8 .Excel"),

@@ -107,6 +107,8 @@ def test_words_that_meet_a_span():
         [False, True, True, False],
         [False] * 4,
     ]
+    beside = marked_words(text, [[(3, 4), (7, 8)]])  # the spaces around "tea"
+    assert not np.any(beside.ratings)
     assert marked_words("", [[], []]).ratings.shape == (2, 0)
 
 
