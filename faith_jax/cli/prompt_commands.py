@@ -1,4 +1,4 @@
-"""The commands of soft prompts: export-prompt and import-prompt."""
+"""The commands of soft prompts: prompt-report, export-prompt and import-prompt."""
 
 import argparse
 
@@ -22,8 +22,17 @@ opened wherever a MODEL_DIR is. TARGET that ends in .npy (of PEFT's): the vector
 prompts/from_npy.gin."""
 
 
+_REPORT = """Say how prompt-tuned runs are: how far each vector moved from its start, its norm
+beside those of the vocabulary's embeddings, the nearest vocabulary pieces, gradient norms and
+losses over the training, and of several runs the spread over seeds and starts. Warnings say what
+is off.
+
+RUN is a prompt-tuned MODEL_DIR (its newest step) or MODEL_DIR/checkpoints/<step>."""
+
+
 def add_prompt_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds `export-prompt` and `import-prompt`."""
+    """Adds `prompt-report`, `export-prompt` and `import-prompt`."""
+    _add_report(commands)
     command = _command(
         commands,
         "export-prompt",
@@ -64,6 +73,25 @@ def add_prompt_commands(commands: argparse._SubParsersAction) -> None:
     command.set_defaults(run=_run_import)
 
 
+def _add_report(commands: argparse._SubParsersAction) -> None:
+    command = _command(
+        commands,
+        "prompt-report",
+        "say how healthy prompt-tuned runs are, and how they compare",
+        _REPORT,
+        "examples:\n  %(prog)s runs/npov\n"
+        "  %(prog)s runs/seed0 runs/seed1 runs/uniform0 --html=prompts.html --png=prompts.png",
+    )
+    command.add_argument("runs", nargs="+", metavar="RUN", help="a prompt-tuned run")
+    command.add_argument(
+        "--nearest", type=int, default=3, metavar="N", help="pieces beside each vector (default: 3)"
+    )
+    command.add_argument("--html", default="", metavar="OUT.html", help="write a page, with curves")
+    command.add_argument("--png", default="", metavar="OUT.png", help="draw the curves")
+    command.add_argument("--json", default="", metavar="OUT.json", help="write all figures")
+    command.set_defaults(run=_run_report)
+
+
 def _command(
     commands: argparse._SubParsersAction, name: str, what: str, description: str, examples: str
 ) -> argparse.ArgumentParser:
@@ -79,6 +107,13 @@ def _command(
 def _add_common(command: argparse.ArgumentParser, which: str) -> None:
     command.add_argument("--overwrite", action="store_true", help="replace TARGET")
     command.add_argument("--prompt", choices=("encoder", "decoder"), help=which)
+
+
+def _run_report(options: argparse.Namespace) -> int:
+    from faith_jax.runs.prompt_report import prompt_report
+
+    print(prompt_report(options.runs, options.nearest, options.html, options.png, options.json))
+    return 0
 
 
 def _run_export(options: argparse.Namespace) -> int:

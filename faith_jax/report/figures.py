@@ -1,7 +1,9 @@
 """Pictures of scores: histograms and ROC curves, as PNG files."""
 
+import contextlib
 import itertools
 import logging
+import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -44,7 +46,7 @@ def save_histograms(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[p
         for scorer in scorers_of(corpora)
         if scorer in corpus.scores
     ]
-    return _save_pages(panels, _draw_histogram, path, columns=4, lines=4, size=(4.2, 3.6))
+    return save_pages(panels, _draw_histogram, path, columns=4, lines=4, size=(4.2, 3.6))
 
 
 def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[pathlib.Path]:
@@ -64,7 +66,7 @@ def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[p
     def draw(axes: Any, panel: RocPanel) -> None:
         _draw_curves(axes, panel, lines)
 
-    return _save_pages(panels, draw, path, columns=2, lines=3, size=(8.2, 4.4))
+    return save_pages(panels, draw, path, columns=2, lines=3, size=(8.2, 4.4))
 
 
 def _draw_curves(axes: Any, panel: RocPanel, lines: Mapping[str, Line]) -> None:
@@ -106,7 +108,7 @@ def _draw_histogram(axes: Any, panel: HistogramPanel) -> None:
     axes.legend(loc="upper center", ncols=2, fontsize="small", columnspacing=1)
 
 
-def _save_pages(
+def save_pages(
     panels: Sequence[Any],
     draw: Callable[[Any, Any], None],
     path: pathlib.Path,
@@ -114,7 +116,22 @@ def _save_pages(
     lines: int,
     size: tuple[float, float],
 ) -> list[pathlib.Path]:
-    """Draws panels of a size in inches on a grid, as many files as they need."""
+    """Draws panels of a size in inches on a grid, as many files as they need.
+
+    Args:
+      panels: what is drawn.
+      draw: draws a panel on axes of Matplotlib's.
+      path: of the first file.
+      columns: of panels in a file, at most.
+      lines: of panels in a file, at most.
+      size: of a panel, inches.
+
+    Returns:
+      The files.
+
+    Raises:
+      ConfigError: where a file cannot be written.
+    """
     written = []
     for number, page in enumerate(_batches(panels, columns * lines), 1):
         target = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
@@ -149,7 +166,7 @@ def _grid(lines: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any
 
 
 def save_figure(figure: Any, path: pathlib.Path) -> None:
-    """Writes a figure of Matplotlib's as PNG and closes it.
+    """Writes a figure of Matplotlib's as PNG, whole or not at all, and closes it.
 
     Raises:
       ConfigError: where the file cannot be written.
@@ -157,9 +174,13 @@ def save_figure(figure: Any, path: pathlib.Path) -> None:
     from matplotlib import pyplot
 
     figure.tight_layout()
+    beside = path.with_name(f".{path.name}.partial")
     try:
-        figure.savefig(path, format="png", dpi=150)
+        figure.savefig(beside, format="png", dpi=150)
+        os.replace(beside, path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            beside.unlink()
         raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None
     finally:
         pyplot.close(figure)

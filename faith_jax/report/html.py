@@ -45,18 +45,9 @@ def report_page(
       rows: the examples, in the form of `faith_jax.export.scored_rows`.
       left_out: how many examples there are beside these.
     """
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("faith_jax.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     scorers, lines = scorers_of(corpora), lines_of(scorers_of(corpora))
     with_words = {name for row in rows for name, words in row["words"].items() if words}
-    return environment.get_template("report.html").render(
+    return page_template("report.html").render(
         title=title,
         table=table,
         cells=[[cell_text(value) for value in row] for row in table.rows],
@@ -70,6 +61,20 @@ def report_page(
         left_out=left_out,
         examples=embedded_json(_example(row, scorers) for row in rows),
     )
+
+
+def page_template(name: str) -> Any:
+    """Returns one of the templates, which escapes all text that it is given."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("faith_jax.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    return environment.get_template(name)
 
 
 def embedded_json(values: Iterable[Any]) -> str:

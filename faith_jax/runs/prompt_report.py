@@ -1,0 +1,83 @@
+"""The run `prompt-report`: the health of prompt-tuned runs as text, JSON, a page and a picture."""
+
+import json
+import pathlib
+from collections.abc import Sequence
+
+from faith_jax.errors import ConfigError
+from faith_jax.evaluation.prompt_spread import by_initializer, pairs
+from faith_jax.evaluation.prompt_warnings import run_warnings, spread_warnings
+from faith_jax.report.curve_panels import prompt_panels
+from faith_jax.report.prompt_figures import save_curves
+from faith_jax.report.prompt_page import prompt_page
+from faith_jax.report.prompt_tables import (
+    PromptReport,
+    all_tables,
+    all_warnings,
+    report_figures,
+)
+from faith_jax.report.tables import rendered
+from faith_jax.runs.outputs import check_outputs, write_text
+from faith_jax.runs.prompt_runs import RunReader
+
+
+def prompt_report(
+    sources: Sequence[str],
+    nearest: int = 3,
+    html: str = "",
+    png: str = "",
+    json_path: str = "",
+) -> str:
+    """Returns the report as text, and writes it in other forms.
+
+    Args:
+      sources: prompt-tuned runs: a MODEL_DIR (its newest step), one of its steps, or another
+        checkpoint with a soft prompt.
+      nearest: how many vocabulary pieces are named beside each vector.
+      html: a page to write; "" = none.
+      png: a picture of the curves to write; "" = none.
+      json_path: a file of all figures to write; "" = none.
+
+    Raises:
+      CheckpointError: on a run that cannot be read, or has no prompt.
+      ConfigError: on wrong options, and outputs that cannot be written.
+    """
+    if nearest < 1:
+        raise ConfigError(f"--nearest: expected 1 or more, got {nearest}.")
+    doubles = {source for source in sources if list(sources).count(source) > 1}
+    if doubles:
+        raise ConfigError(f"{min(doubles)}: is given twice.")
+    check_outputs(sources, {"--html": html, "--png": png, "--json": json_path})
+    report = make_report(sources, nearest)
+    panels = prompt_panels(report.runs)
+    if png and not panels:
+        raise ConfigError(f"--png: {', '.join(sources)}: there are no metrics to draw.")
+    if html:
+        names = ", ".join(pathlib.Path(source).name for source in sources)
+        write_text(html, prompt_page(f"Prompts of {names}", report, panels))
+    if png:
+        save_curves(panels, pathlib.Path(png))
+    if json_path:
+        text = json.dumps(report_figures(report), indent=1, ensure_ascii=False, allow_nan=False)
+        write_text(json_path, text + "\n")
+    return _text(report)
+
+
+def make_report(sources: Sequence[str], nearest: int = 3) -> PromptReport:
+    """Reads runs and says what is to be said of them; arguments are those of `prompt_report`."""
+    reader = RunReader(nearest)
+    runs = [reader.read(source) for source in sources]
+    compared = pairs(runs)
+    return PromptReport(
+        runs=runs,
+        warnings={run.name: run_warnings(run) for run in runs},
+        groups=by_initializer(runs),
+        pairs=compared,
+        spread_warnings=spread_warnings(runs, compared),
+    )
+
+
+def _text(report: PromptReport) -> str:
+    parts = [rendered(table) for table in all_tables(report)]
+    warnings = "".join(f"! {line}\n" for line in all_warnings(report))
+    return "\n".join([*parts, f"Warnings\n{warnings or 'None.'}\n"]).rstrip("\n")

@@ -1,0 +1,41 @@
+import pytest
+
+from faith_jax.data.pieces import escaped, piece_text
+from faith_jax.data.vocabularies import load_vocabulary
+from tests.data import published_tokenizers
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (" the", "\u2581the"),
+        ("a\tb\n", "a\\tb\\n"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("\u202eevil", "\\u202eevil"),
+        ("<script>", "<script>"),  # who writes HTML escapes it
+        ("x" * 24, "x" * 24),
+        ("x" * 25, "x" * 23 + "\u2026"),
+    ],
+)
+def test_nothing_is_shown_that_a_terminal_obeys(text, shown):
+    assert escaped(text) == shown
+
+
+def test_pieces_of_the_embedded_vocabulary():
+    vocabulary = load_vocabulary("english_4096")
+    (the,) = vocabulary.encode("the")
+    assert piece_text(vocabulary, the) == "\u2581the"
+    assert piece_text(vocabulary, 1) == "</s>"
+    assert piece_text(vocabulary, vocabulary.vocab_size) == f"#{vocabulary.vocab_size}"
+    assert piece_text(vocabulary, -1) == "#-1"
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gemma"])
+def test_pieces_of_published_tokenizers(tmp_path, family):
+    getattr(published_tokenizers, family)(tmp_path)
+    vocabulary = load_vocabulary(tmp_path)
+    texts = [piece_text(vocabulary, i) for i in range(vocabulary.vocab_size)]
+    assert all(text.isprintable() and text for text in texts)
+    # Pieces with a space in front show it, and bytes that stand for letters do not appear.
+    assert any(text.startswith("\u2581") and text[1:].isalpha() for text in texts)
+    assert not any("\u0120" in text[:1] for text in texts)

@@ -1,0 +1,169 @@
+"""The report of prompt-tuned runs, through the command line."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from faith_jax.models.importers.checkpoint import Checkpoint
+from faith_jax.models.importers.native import write_native
+from faith_jax.runs.prompt_report import make_report
+from faith_jax.runs.prompt_start import PROMPT_START, write_prompt_starts
+from tests.models.importers.synthetic import tiny_params
+from tests.models.importers.test_native import prompt_run
+from tests.models.tiny import TINY as TINY_CONFIG
+from tests.runs.conftest import TINY
+from tests.runs.test_bad_input import assert_mistake
+
+PROMPT = (
+    *TINY,
+    "--gin_file=prompts/sampled_vocabulary.gin",
+    "--gin.PROMPT_LENGTH=3",
+    "--gin.OPTIMIZER=@optimizers.adamw()",
+    "--gin.LEARNING_RATE=0.1",
+    "--gin.TRAIN_STEPS=4",
+    "--gin.EVAL_PERIOD=2",
+    "--gin.WARMUP_STEPS=0",
+    "--gin.CHECKPOINT_PERIOD=2",
+)
+
+
+@pytest.fixture(scope="module")
+def runs(start, tmp_path_factory):
+    """A base model, and prompt-tuned runs of two seeds and another start."""
+    folder = tmp_path_factory.mktemp("runs")
+    more = {
+        "base": (*TINY, "--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0"),
+        "seed0": PROMPT,
+        "seed1": (*PROMPT, "--gin.RANDOM_SEED=1"),
+        "uniform": (*PROMPT, "--gin_file=prompts/uniform.gin"),
+    }
+    for name, arguments in more.items():
+        given = () if name == "base" else (f"--gin.INITIAL_CHECKPOINT_PATH={folder / 'base'}",)
+        process = start(*arguments, f"--gin.MODEL_DIR={folder / name}", *given)
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+    return folder
+
+
+def test_one_run(command, runs):
+    status, out, err = command("prompt-report", runs / "seed0", "--nearest=2")
+    assert status == 0, err
+    lines = out.splitlines()
+    assert lines[0] == (
+        f"{runs / 'seed0'}: encoder_prompt, 3 x 16, step 4; start: sampled_vocabulary, seed 0"
+    )
+    assert lines[3].split()[0] == "0"
+    assert len(lines[3].split()) == 7 + 2 * 2 * 2
+    assert "Gradient norm of all vectors" in out
+    assert "Validation loss" in out
+    assert "unknown" not in out
+
+
+def test_figures_are_those_of_the_vectors(command, runs, tmp_path):
+    file = tmp_path / "report.json"
+    status, _, err = command("prompt-report", runs / "seed0", f"--json={file}")
+    assert status == 0, err
+    (run,) = json.loads(file.read_text())["runs"]
+    prompt = run["prompts"]["encoder_prompt"]
+    rows = [json.loads(x) for x in (runs / "seed0" / "metrics.jsonl").read_text().splitlines()]
+    train = [row for row in rows if row["part"] == "train"]
+    np.testing.assert_allclose(
+        prompt["movement"]["distance"], train[-1]["encoder_prompt_movements"], rtol=1e-5
+    )
+    assert prompt["gradient_norms"]["values"][2] == train[2]["encoder_prompt_gradient_norms"]
+    assert prompt["gradient_norms"]["steps"] == [1, 2, 3, 4]
+    losses = [row["loss"] for row in rows if row["part"] == "validation"]
+    assert run["curves"]["validation_loss"]["values"] == losses
+    assert run["validation_loss"] == losses[-1]
+    # All vectors began as pieces, and moved little from them in four steps.
+    assert all(prompt["started_as"])
+    assert prompt["nearest_by_l2"][0][0]["text"] == prompt["started_as"][0]
+    assert run["settings"]["seed"] == "0"
+    assert run["start"] == "sampled_vocabulary"
+
+
+def test_a_step_is_reported_as_it_was(runs):
+    step = runs / "seed0" / "checkpoints" / "2"
+    (whole,), (early,) = (make_report([str(p)]).runs for p in (runs / "seed0", step))
+    assert (early.step, whole.step) == (2, 4)
+    assert early.validation_loss.steps.tolist() == [2]
+    moved = [run.prompts["encoder_prompt"].movement.distance for run in (early, whole)]
+    logged = whole.prompts["encoder_prompt"].movements
+    np.testing.assert_allclose(moved[0], logged.values[1], rtol=1e-5)
+    assert np.all(moved[1] > moved[0])
+
+
+def test_several_runs_page_and_picture(command, runs, tmp_path):
+    given = [runs / name for name in ("seed0", "seed1", "uniform")]
+    html, png = tmp_path / "a.html", tmp_path / "a.png"
+    status, out, err = command("prompt-report", *given, f"--html={html}", f"--png={png}")
+    assert status == 0, err
+    assert "Final validation loss by start" in out
+    spread = next(line for line in out.splitlines() if line.startswith("sampled_vocabulary"))
+    assert spread.split()[1] == "2"
+    assert out.count("encoder_prompt ") >= 3  # each two runs
+    page = html.read_text()
+    assert page.count("<polyline") > 10
+    assert png.read_bytes()[:4] == b"\x89PNG"
+    assert {path.name for path in tmp_path.iterdir()} == {"a.html", "a.png"}
+    report = make_report([str(path) for path in given])
+    assert report.groups["sampled_vocabulary"].runs == 2
+    assert report.groups["uniform"].runs == 1
+    assert len(report.pairs) == 3
+    assert report.runs[2].prompts["encoder_prompt"].start_pieces == ["", "", ""]
+
+
+def test_what_is_not_there_is_said(command, runs, tmp_path):
+    run = shutil.copytree(runs / "seed0", tmp_path / "run")
+    for name in (PROMPT_START, "metrics.jsonl", "config.gin"):
+        (run / name).unlink()
+    described = json.loads((run / "model.json").read_text())
+    described["base"]["path"] = str(tmp_path / "gone")
+    (run / "model.json").write_text(json.dumps(described))
+    status, out, err = command("prompt-report", run)
+    assert status == 0, err
+    assert "start: unknown" in out
+    assert "Its start is unknown: it was not kept with the prompt." in out
+    assert "Its base model is not compared with" in out
+    assert "No validation loss was logged." in out
+    described["base"]["path"] = str(runs / "seed1")  # a model, but with another content
+    described["base"]["content_hash"] = "0" * 64
+    (run / "model.json").write_text(json.dumps(described))
+    assert "another model than the one" in command("prompt-report", run)[1]
+
+
+def test_prompts_without_a_tokenizer_or_a_run(command, tmp_path):
+    write_native(Checkpoint(TINY_CONFIG, tiny_params(TINY_CONFIG)), tmp_path / "base")
+    run = prompt_run(tmp_path / "run", tmp_path / "base", tiny_params(TINY_CONFIG))
+    write_prompt_starts(run, {"encoder_prompt": np.ones((4, 8), np.float32)})
+    status, out, err = command("prompt-report", run, "--nearest=60")
+    assert status == 0, err
+    assert "#49 " in out
+    assert "the one that was kept is (4, 8)" in out
+    assert "Pieces are shown by their ids" in out
+
+
+def test_mistakes_are_one_line(command, runs, tmp_path):
+    report = "prompt-report"
+    assert_mistake(command(report, runs / "base"), "base: has no soft prompt")
+    assert_mistake(command(report, runs / "sead0"), "no such checkpoint", "'seed0'")
+    step = runs / "seed0" / "checkpoints" / "3"
+    assert_mistake(command(report, step), "no checkpoint of this step; there are 2, 4")
+    assert_mistake(command(report, runs / "seed0", runs / "seed0"), "given twice")
+    assert_mistake(command(report, runs / "seed0", "--nearest=0"), "--nearest")
+    html = tmp_path / "out.html"
+    before = (f"--html={html}", f"--png={tmp_path / 'nowhere' / 'a.png'}")
+    assert_mistake(command(report, runs / "seed0", *before), "--png", "no such folder")
+    over = f"--json={runs / 'seed0' / 'metrics.jsonl'}"
+    assert_mistake(command(report, runs / "seed0", over), "would overwrite the input")
+    assert_mistake(command(report, runs / "seed0", f"--json={html}", f"--html={html}"), "too")
+    broken = shutil.copytree(runs / "seed0", tmp_path / "broken")
+    start = broken / PROMPT_START
+    start.write_bytes(start.read_bytes()[:-5])
+    assert_mistake(command(report, broken, f"--html={html}"), PROMPT_START, "cut short")
+    assert {path.name for path in tmp_path.iterdir()} == {"broken"}
+    (broken / "metrics.jsonl").unlink()
+    start.unlink()
+    assert_mistake(command(report, broken, f"--png={tmp_path / 'a.png'}"), "no metrics to draw")
