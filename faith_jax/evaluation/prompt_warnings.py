@@ -129,6 +129,11 @@ def _loss_warnings(run: RunHealth) -> list[str]:
             f"the validation loss rose from {lowest:.4f} at step {step} to {run.final_loss:.4f}: "
             f"take checkpoints/{step} if it was kept."
         )
+    elif len(run.validation_loss.steps) > 2 and step == run.validation_loss.steps[0]:
+        found.append(
+            f"the validation loss never fell below its first value, {lowest:.4f} at step {step}: "
+            "the prompt does not steer the model on what it was not trained on."
+        )
     return found
 
 

@@ -68,11 +68,14 @@ def read_prompts(source: str) -> Prompts:
     if any(name in params for name in PROMPTS):
         described = read_model_json(run_folder(path))
         config = described_config(described, run_folder(path))
-        base = described.get("base")
+        base = described.get("base") if isinstance(described.get("base"), dict) else None
     else:
         checkpoint = open_checkpoint(source)
         params, config = checkpoint.params, checkpoint.config
-    found = {n: np.asarray(params[n]["embedding"], np.float32) for n in PROMPTS if n in params}
+    flat = {name: params[name] for name in PROMPTS if name in params}
+    if any(set(part) != {"embedding"} for part in flat.values()):
+        raise CheckpointError(f"{source}: a prompt is not the one array 'embedding'.")
+    found = {name: np.asarray(part["embedding"], np.float32) for name, part in flat.items()}
     if not found:
         raise CheckpointError(
             f"{source}: has no soft prompt; give a prompt-tuned MODEL_DIR or one of its steps."

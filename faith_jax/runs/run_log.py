@@ -13,6 +13,7 @@ from faith_jax.evaluation.prompt_health import Curve
 
 CONFIG, METRICS = "config.gin", "metrics.jsonl"
 _TRAIN = "train.train"
+_LARGEST = 2**53
 
 
 class Reference(NamedTuple):
@@ -107,7 +108,8 @@ def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
             row = json.loads(line)
         except ValueError:
             continue  # a line that was cut when the run was killed
-        if isinstance(row, dict) and _is_number(row.get("step")):
+        step = row.get("step") if isinstance(row, dict) else None
+        if isinstance(step, int) and _is_number(step):
             yield row
 
 
@@ -117,7 +119,9 @@ def _curve(points: Iterable[tuple[int, Any]]) -> Curve:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < _LARGEST
+    return isinstance(value, float)
 
 
 def _is_numbers(value: Any) -> bool:

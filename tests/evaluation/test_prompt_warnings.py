@@ -65,6 +65,7 @@ def test_what_is_off_in_a_prompt_is_said(prompt, words):
         ({"training_loss": curve([1, 1, 1, 1, 2, 2, 2, 2])}, "higher in the second half"),
         ({"training_loss": curve([1, 1, np.inf, 1, 1, 1, 1, 1])}, "training loss is not finite"),
         ({"losses": (3.0, 2.0, 2.2)}, "rose from 2.0000 at step 20 to 2.2000"),
+        ({"losses": (2.0, 2.05, 2.01)}, "never fell below its first value, 2.0000 at step 10"),
         ({"losses": (3.0, np.nan, 2.0)}, "validation loss is not finite at step 20"),
     ],
 )

@@ -78,7 +78,16 @@ def test_a_step_sees_nothing_later(tmp_path):
 
 
 def test_what_is_broken_is_passed_over(tmp_path):
-    broken = ['{"step": 4, "par', "[1]", '{"step": "x"}', '{"step": true}', '{"loss": 1}']
+    broken = [
+        '{"step": 4, "par',
+        "[1]",
+        '{"step": "x"}',
+        '{"step": true}',
+        '{"loss": 1}',
+        '{"step": NaN}',
+    ]
+    broken += ['{"step": 1.5}', '{"step": 1e400}', f'{{"step": {10**40}}}', "[" * 9]
+    broken += [f'{{"step": 5, "gradient_norm": 1, "loss": {10**400}}}', "nul", "\ufffd"]
     assert RunLog(write(tmp_path, *broken)).training("loss").steps.tolist() == [1, 2, 3]
     nothing = RunLog(tmp_path / "nowhere")
     assert len(nothing.training("loss").steps) == 0
