@@ -78,3 +78,32 @@ BERTSCORE = ScorerCard(
     source="Zhang 2020, section 3",
     needs_model=True,
 )
+SALIENCE = {
+    card.name: card
+    for card in (
+        ScorerCard(
+            name="salience_hallucination",
+            description=(
+                "Mean over the response's content words of the largest share of their gradients "
+                "that a word of the grounding has."
+            ),
+            low=0.0,
+            high=1.0,
+            source="Chang 2024, section 3.2 and appendix C",
+            needs_model=True,
+            word_level=True,
+        ),
+        ScorerCard(
+            name="salience_coverage",
+            description=(
+                "Mean over the grounding's content words of the largest share that they have in a "
+                "word of the response, of the perspective that has the smallest."
+            ),
+            low=0.0,
+            high=1.0,
+            source="Chang 2024, section 3.2 and appendix C",
+            needs_model=True,
+            word_level=True,
+        ),
+    )
+}

@@ -134,6 +134,8 @@ def _register_models() -> None:
         _register_model(card, "faith_jax.scoring.pmi_faith", "pmi_faith_scorer", name)
     for name, card in model_cards.NLI.items():
         _register_model(card, "faith_jax.scoring.nli", "nli_scorer", name)
+    for name, card in model_cards.SALIENCE.items():
+        _register_model(card, "faith_jax.scoring.salience", "salience_scorer", name)
     _register_model(model_cards.FAITH_CRITIC, "faith_jax.scoring.nli", "faith_critic_scorer")
     _register_model(model_cards.SUMMAC_ZS, "faith_jax.scoring.summac", "summac_zs_scorer")
     _register_model(model_cards.BERTSCORE, "faith_jax.scoring.bertscore", "bertscore_scorer")

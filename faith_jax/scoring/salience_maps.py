@@ -6,26 +6,28 @@ or the gradient's L2 norm. Earlier tokens are the encoder's inputs and the respo
 y_t, or, in a decoder-only model, all tokens before it. Soft prompts have no rows.
 
 One forward pass serves all response tokens; their backward passes, one for each token of the
-longest response, run several at a time, for all rows of a batch at once. Only the columns of the
-response tokens go through the output layer.
+longest response, run several at a time, for all rows of a batch at once, on as many copies of the
+rows. Only the columns of the response tokens go through the output layer.
 
 Reference: Chang 2024, section 3.3 and appendix C.
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from faith_jax.errors import ConfigError
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
 from faith_jax.types import Array, PyTree
 
 METHODS = ("gradient_x_input", "gradient_l2")
-# Backward passes that run together hold up to this many bytes of activations, by estimate.
-MAX_BYTES = 512 * 2**20
+# Backward passes that run together keep up to this many bytes of activations, by estimate.
+MAX_BYTES_ON_CPU, MAX_BYTES = 2**28, 2**32
 
 
 class SalienceMaps(NamedTuple):
@@ -49,7 +51,8 @@ def salience_maps(
     decoder_input_tokens: Array,
     decoder_target_tokens: Array,
     method: str = "gradient_x_input",
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
+    positions: Array | None = None,
 ) -> SalienceMaps:
     """Computes the maps of a batch; compiled once for each shape.
 
@@ -63,40 +66,69 @@ def salience_maps(
       decoder_target_tokens: int [batch, length], the token that each position predicts; columns of
         padding mean nothing.
       method: one of METHODS.
-      max_bytes: bound of the memory for backward passes, by an estimate of what one takes.
+      max_bytes: bound of the memory for activations, by an estimate; where it holds fewer passes
+        than all, they run in turns, one at a time at the least. Default: 256 MiB on a CPU, else
+        4 GiB.
+      positions: int [batch, columns], the places in the decoder whose targets get a column; None =
+        all. A decoder-only model's response starts behind its inputs, at another place in each
+        row.
+
+    Returns:
+      The maps, with `columns` in place of `response_length`.
 
     Raises:
       ConfigError: there is no such method.
     """
     if method not in METHODS:
         raise ConfigError(f"method: expected one of {', '.join(METHODS)}, got {method!r}.")
-    together = _passes_together(
-        module, encoder_input_tokens, jnp.asarray(decoder_input_tokens), max_bytes
-    )
+    targets = jnp.asarray(decoder_target_tokens)
+    if positions is None:
+        positions = jnp.broadcast_to(jnp.arange(targets.shape[1]), targets.shape)
+    inputs = tuple(tokens.shape[1] for tokens in jax.tree.leaves(encoder_input_tokens))
+    batch, length = targets.shape
+    together = max(1, rows_in_bound(module.config, inputs, length, max_bytes) // batch)
     return _maps(
         module,
         method,
-        together,
+        min(together, positions.shape[1]),
         params,
         encoder_input_tokens,
         decoder_input_tokens,
-        decoder_target_tokens,
+        targets,
+        positions,
     )
 
 
-def _passes_together(
-    module: Transformer, encoder_tokens: Inputs | None, decoder_tokens: Array, max_bytes: int
+def rows_in_bound(
+    config: TransformerConfig, inputs: Sequence[int], length: int, max_bytes: int | None = None
 ) -> int:
-    """Returns how many backward passes fit the bound.
+    """Returns how many rows' activations fit the bound, by an estimate; 0 = not even one's.
 
-    A pass holds a few gradients of a layer's widest activations and attention weights at a time.
+    Args:
+      config: the model's.
+      inputs: tokens of the encoder's input; two in DoHA, none in a decoder-only model.
+      length: tokens of the decoder's input.
+      max_bytes: see `salience_maps`.
     """
-    cfg = module.config
-    batch, length = decoder_tokens.shape
-    longest = max(tokens.shape[1] for tokens in (decoder_tokens, *jax.tree.leaves(encoder_tokens)))
-    widest = max(cfg.mlp_dim * len(cfg.mlp_activations), cfg.num_heads * longest, cfg.emb_dim)
-    one = 4 * 4 * batch * longest * widest
-    return int(max(1, min(length, max_bytes // one)))
+    if max_bytes is None:
+        max_bytes = MAX_BYTES_ON_CPU if jax.default_backend() == "cpu" else MAX_BYTES
+    one = config.num_decoder_layers * _layer_floats(config, length, (length, *inputs))
+    one += sum(config.num_encoder_layers * _layer_floats(config, n, (n,)) for n in inputs)
+    return max_bytes // (4 * one)
+
+
+def _layer_floats(config: TransformerConfig, length: int, keys: Sequence[int]) -> int:
+    """Returns how many numbers a layer keeps of one row for its backward pass.
+
+    Args:
+      config: the model's.
+      length: tokens of the row.
+      keys: how many tokens each of the layer's attentions looks at.
+    """
+    mlp = (2 * len(config.mlp_activations) + 1) * config.mlp_dim
+    inner = config.num_heads * config.head_dim
+    attention = sum(4 * inner + 3 * config.emb_dim + 3 * config.num_heads * n for n in keys)
+    return length * (mlp + 3 * config.emb_dim + attention)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
@@ -108,6 +140,7 @@ def _maps(
     encoder_tokens: Inputs | None,
     decoder_tokens: Array,
     targets: Array,
+    positions: Array,
 ) -> SalienceMaps:
     variables = {"params": params}
 
@@ -128,21 +161,30 @@ def _maps(
             enable_dropout=False,
             method="decode_embeddings",
         )
-        return target_logits(output_layer(module, params), hidden, targets)
+        hidden = jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
+        return target_logits(output_layer(module, params), hidden, wanted)
 
+    def repeated(x: Array) -> Array:
+        return jnp.repeat(x, together, axis=0)
+
+    # Each row stands there once for each pass that runs at the same time. (The backward pass under
+    # jax.vmap would do without the copies, but jaxlib 0.10.2 gets norms wrong there on CPUs.)
+    encoder_tokens, decoder_tokens, targets, positions = jax.tree.map(
+        repeated, (encoder_tokens, decoder_tokens, targets, positions)
+    )
+    wanted = jnp.take_along_axis(targets, positions, axis=1)
     embeddings = jax.tree.map(embed, (encoder_tokens, decoder_tokens))
     values, pull_back = jax.vjp(logits, embeddings)
+    rows, count = values.shape
 
-    def columns(position: Array) -> Any:
-        # Rows of a batch do not see each other: one pass serves the same position of all.
-        chosen = jnp.zeros_like(values).at[:, position].set(1.0, mode="drop")
+    def columns(first: Array) -> Any:
+        # Rows do not see each other: one pass serves another column of each copy.
+        chosen = jax.nn.one_hot(first + jnp.arange(rows) % together, count)
         (gradients,) = pull_back(chosen)
         return jax.tree.map(functools.partial(_salience, method), gradients, embeddings)
 
-    length = targets.shape[1]
-    positions = jnp.arange(length + -length % together).reshape(-1, together)
-    found = jax.lax.map(jax.vmap(columns), positions)
-    return SalienceMaps(*jax.tree.map(lambda x: _columns_last(x, length), found))
+    found = jax.lax.map(columns, jnp.arange(0, count, together))
+    return SalienceMaps(*jax.tree.map(lambda x: _columns_last(x, together, count), found))
 
 
 def target_logits(layer: OutputLayer, hidden: Array, targets: Array) -> Array:
@@ -173,7 +215,9 @@ def _salience(method: str, gradient: Array, embedding: Array) -> Array:
     return jnp.sum(gradient * embedding.astype(jnp.float32), axis=-1)
 
 
-def _columns_last(found: Array, length: int) -> Array:
-    """[passes, together, batch, inputs] -> [batch, inputs, length]."""
-    columns = found.reshape(-1, *found.shape[2:])[:length]
-    return jnp.moveaxis(columns, 0, -1)
+def _columns_last(found: Array, together: int, count: int) -> Array:
+    """[turns, batch * together, inputs] -> [batch, inputs, columns]."""
+    turns, rows, inputs = found.shape
+    columns = found.reshape(turns, rows // together, together, inputs)
+    columns = jnp.moveaxis(columns, (0, 2), (-2, -1))
+    return columns.reshape(rows // together, inputs, -1)[..., :count]

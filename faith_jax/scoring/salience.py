@@ -1,0 +1,236 @@
+"""Salience of words: where a response's words come from, and which given words went into it.
+
+Reference: Chang 2024, section 3.2 and appendix C. Its hallucination score is 1 less the value of
+`salience_hallucination`, its coverage error score 1 less that of `salience_coverage`.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+
+from faith_jax.errors import ConfigError
+from faith_jax.evaluation import salience_scores as scores
+from faith_jax.models.config import TransformerConfig
+from faith_jax.scoring.base import BaseScorer
+from faith_jax.scoring.model_cards import SALIENCE
+from faith_jax.scoring.models import (
+    check_text,
+    check_whole,
+    open_language_model,
+    open_tokenizer,
+    require_model,
+)
+from faith_jax.scoring.salience_engine import SalienceEngine
+from faith_jax.scoring.salience_inputs import SalienceEncoder, SalienceInput, Word
+from faith_jax.scoring.salience_maps import METHODS
+from faith_jax.types import GroundedExample, Score, WordScore
+
+_LONGEST = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class WordSalience:
+    """The word-to-word map of an example.
+
+    Attributes:
+      argument_words: its rows: content words of the grounding.
+      response_words: its columns: content words of the response.
+      values: float64 [argument words, response words] in [0, 1].
+      cut_tokens: tokens that did not fit, whose words are missing.
+    """
+
+    argument_words: tuple[Word, ...]
+    response_words: tuple[Word, ...]
+    values: np.ndarray
+    cut_tokens: int
+
+    def contributions(self, aggregation: str = "max") -> np.ndarray:
+        """Returns alpha [argument words]."""
+        return scores.contributions(self.values, aggregation)
+
+    def attributions(self, aggregation: str = "max") -> np.ndarray:
+        """Returns beta [response words]."""
+        return scores.attributions(self.values, aggregation)
+
+
+class Salience:
+    """Computes word-to-word maps, and remembers the last examples'.
+
+    Several scorers of one run share it, so that the model runs once for all of them.
+
+    Args:
+      engine: of the model.
+      encode: of the same model.
+    """
+
+    def __init__(self, engine: SalienceEngine, encode: SalienceEncoder):
+        self.engine, self._encode = engine, encode
+        self._last: tuple[tuple[GroundedExample, ...], list[WordSalience | None]] = ((), [])
+
+    def __call__(self, examples: Sequence[GroundedExample]) -> list[WordSalience | None]:
+        """Returns the map of each example, None where the response is empty."""
+        key = tuple(examples)
+        if key != self._last[0]:
+            self._last = (key, self._compute(examples))
+        return self._last[1]
+
+    def _compute(self, examples: Sequence[GroundedExample]) -> list[WordSalience | None]:
+        inputs = [self._encode(example) for example in examples]
+        maps = iter(self.engine.maps([given.row for given in inputs if given is not None]))
+        return [None if given is None else _of_words(given, next(maps)) for given in inputs]
+
+
+def _of_words(given: SalienceInput, token_map: np.ndarray) -> WordSalience:
+    values = scores.word_map(
+        token_map,
+        [word.tokens for word in given.argument_words],
+        [word.tokens for word in given.response_words],
+    )
+    return WordSalience(given.argument_words, given.response_words, values, given.cut_tokens)
+
+
+class SalienceScorer(BaseScorer):
+    """Scores of salience; a word's score is its attribution or its contribution.
+
+    Args:
+      name: "salience_hallucination" or "salience_coverage".
+      compute: shared by the scorers of a model.
+      aggregation: see `salience_scores.contributions`.
+      mean: see `salience_scores.attribution_score`.
+    """
+
+    def __init__(self, name: str, compute: Salience, aggregation: str, mean: str):
+        self.card = SALIENCE[name]
+        if aggregation == "sum":  # shares of several words add up
+            self.card = dataclasses.replace(self.card, high=math.inf)
+        self._compute, self._aggregation, self._mean = compute, aggregation, mean
+
+    @property
+    def num_compilations(self) -> int:
+        """How many shapes the model was compiled for."""
+        return self._compute.engine.num_compilations
+
+    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
+        """Returns one score for each example, NaN where there are no content words to score."""
+        found = self._compute(examples)
+        return [Score(math.nan) if s is None else self._score(s) for s in found]
+
+    def _score(self, salience: WordSalience) -> Score:
+        if self.card.name == "salience_hallucination":
+            words, values = salience.response_words, salience.attributions(self._aggregation)
+            value = scores.attribution_score(values, self._mean)
+        else:
+            words, values = salience.argument_words, salience.contributions(self._aggregation)
+            value = scores.contribution_score(values, [w.perspective for w in words], self._mean)
+        if not salience.argument_words or not salience.response_words:
+            value = math.nan
+        return Score(value, _word_scores(words, values), salience.cut_tokens)
+
+
+def _word_scores(words: Sequence[Word], values: np.ndarray) -> tuple[WordScore, ...]:
+    return tuple(
+        WordScore(w.word.text, w.word.start, w.word.end, float(value), text=w.text)
+        for w, value in zip(words, values, strict=True)
+    )
+
+
+class SalienceOptions(TypedDict, total=False):
+    """How the maps of a model are made.
+
+    Attributes:
+      vocabulary: where the tokenizer is, if not with the model.
+      max_length: tokens that the model reads at most; default: 1,024, or fewer where its positions
+        end before. `SalienceEncoder` says what is cut.
+      method: "gradient_x_input" or "gradient_l2".
+      dtype: of activations.
+      tokens_per_batch: see `SalienceEngine`.
+      max_bytes: see `salience_maps`.
+    """
+
+    vocabulary: str | None
+    max_length: int | None
+    method: str
+    dtype: str | None
+    tokens_per_batch: int | None
+    max_bytes: int | None
+
+
+def open_salience(model: str | None, **options: Unpack[SalienceOptions]) -> Salience:
+    """Opens a model for salience, once for all scorers with the same options.
+
+    Args:
+      model: a checkpoint of any language model, with its tokenizer.
+      **options: see `SalienceOptions`.
+
+    Raises:
+      ConfigError: without a model, and for a wrong option.
+    """
+    path = require_model(model)
+    for name in ("vocabulary", "dtype"):
+        check_text(name, options.get(name))
+    for name, least in (("max_length", 8), ("tokens_per_batch", 1), ("max_bytes", 1)):
+        check_whole(name, options.get(name), least)
+    method = options.get("method", METHODS[0])
+    scores.check_choice("method", method, METHODS)
+    given: dict[str, Any] = {name: options.get(name) for name in SalienceOptions.__annotations__}
+    return _opened(path, **(given | {"method": method}))
+
+
+@functools.lru_cache(maxsize=4)
+def _opened(
+    model: str,
+    *,
+    vocabulary: str | None,
+    max_length: int | None,
+    method: str,
+    dtype: str | None,
+    tokens_per_batch: int | None,
+    max_bytes: int | None,
+) -> Salience:
+    opened = open_language_model(model, dtype)
+    config = opened.config
+    engine = SalienceEngine(opened, method, tokens_per_batch, max_bytes)
+    tokenizer = open_tokenizer(model, vocabulary, config)
+    length = _max_length(config, max_length)
+    encode = SalienceEncoder(tokenizer, config.vocab_size, length, config.is_decoder_only)
+    return Salience(engine, encode)
+
+
+def _max_length(config: TransformerConfig, asked: int | None) -> int:
+    prompts = config.encoder_prompt_length + config.decoder_prompt_length
+    table = config.max_positions - prompts if config.max_positions else 1 << 30
+    if asked is None:
+        return min(_LONGEST, table)
+    if asked > table:
+        raise ConfigError(
+            f"max_length: expected at most {table} tokens, the model's positions, got {asked}."
+        )
+    return asked
+
+
+def salience_scorer(
+    name: str,
+    model: str | None = None,
+    aggregation: str = "max",
+    mean: str = "geometric",
+    **options: Unpack[SalienceOptions],
+) -> SalienceScorer:
+    """Returns a salience scorer.
+
+    Args:
+      name: "salience_hallucination" or "salience_coverage".
+      model: the model that wrote the responses, or another language model.
+      aggregation: of a word's entries: "max", "sum" or "negative_entropy".
+      mean: over words: "geometric" or "arithmetic".
+      **options: see `SalienceOptions`.
+
+    Raises:
+      ConfigError: without a model, and for a wrong option.
+    """
+    scores.check_choice("aggregation", aggregation, scores.AGGREGATIONS)
+    scores.check_choice("mean", mean, scores.MEANS)
+    return SalienceScorer(name, open_salience(model, **options), aggregation, mean)

@@ -1,0 +1,239 @@
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from faith_jax import templates
+from faith_jax.data.vocabularies import load_vocabulary
+from faith_jax.errors import ConfigError
+from faith_jax.evaluation import salience_scores
+from faith_jax.evaluation.text_metrics import content_words
+from faith_jax.language_model import load_model
+from faith_jax.scoring.likelihood import LikelihoodRow
+from faith_jax.scoring.registry import load_scorer, scorer_card
+from faith_jax.scoring.salience import open_salience
+from faith_jax.scoring.salience_engine import SalienceEngine
+from faith_jax.scoring.salience_inputs import SalienceEncoder
+from faith_jax.types import GroundedExample, Grounding
+from tests.paths import REPOSITORY, SHARED
+from tests.scoring import tiny_models
+
+PARITY = SHARED / "data" / "parity"
+NPOV = GroundedExample(
+    "1",
+    # Con stands first and texts have odd spaces and braces: the model sees neither.
+    Grounding(
+        ("It keeps  people\nawake.", "Tea {green} is calming.", "It's cheap"),
+        ("con", "pro", "pro"),
+    ),
+    ("Is tea better?",),
+    "Supporters say tea's calming {and} cheap. Critics fear sleepless people.",
+)  # fmt: skip
+DIALOGUE = GroundedExample(
+    "2", Grounding(("Tea is a leaf.", "It grows <wild>.")), ("Hi!", "What is tea?"), "A wild leaf"
+)
+
+
+@pytest.fixture(scope="module", params=["bart", "gpt2"])
+def model(request, tmp_path_factory):
+    # Long enough positions for all that is shown.
+    return tiny_models.write_model(
+        tmp_path_factory.mktemp(request.param) / "m", request.param, max_positions=512
+    )
+
+
+def token_map(folder, inputs, targets):
+    """The squared, normalised map of texts, from one row of the model alone."""
+    opened, tokens = load_model(folder), load_vocabulary(folder)
+    ids = [*tokens.prefix_ids, *tokens.encode(inputs)]
+    if not opened.config.is_decoder_only:
+        ids += tokens.suffix_ids
+    return SalienceEngine(opened).maps([LikelihoodRow(ids, tokens.encode(targets))])[0]
+
+
+def token_words(folder, text, wanted, first=0, behind=""):
+    """The tokens that overlap each wanted word, found one after the other in the text."""
+    _, spans = load_vocabulary(folder).encode_with_offsets(text)
+    found, place = [], text.index(behind)
+    for word in wanted:
+        place = text.index(word, place)
+        end = place + len(word)
+        found.append(
+            [first + n for n, (a, b) in enumerate(spans) if a < end and b > place]
+        )  # fmt: skip
+        place = end
+    return found
+
+
+def test_words_of_the_npov_format(model):
+    inputs = templates.npov_generate_inputs(
+        "Is tea better?", NPOV.grounding.of("pro"), NPOV.grounding.of("con")
+    )
+    response = NPOV.response.replace("{", "(").replace("}", ")")
+    targets = "{response: " + response + "}"
+    found = open_salience(model)([NPOV])[0]
+    first = len(load_vocabulary(model).prefix_ids)
+    pro_first = ["Tea", "green", "calming", "cheap", "keeps", "people", "awake"]
+    rows = token_words(model, inputs, pro_first, first, "{pro:")
+    spoken = [word.text for word in content_words(response)]
+    columns = token_words(model, targets, spoken)
+    expected = salience_scores.word_map(token_map(model, inputs, targets), rows, columns)
+    # The rows are in the grounding's order.
+    order = [4, 5, 6, 0, 1, 2, 3]
+    assert [w.word.text for w in found.argument_words] == [pro_first[i] for i in order]
+    assert [w.text for w in found.argument_words] == [0, 0, 0, 1, 1, 1, 2]
+    assert [w.perspective for w in found.argument_words] == ["con"] * 3 + ["pro"] * 4
+    for word in found.argument_words:
+        text = NPOV.grounding.texts[word.text]
+        assert text[word.word.start : word.word.end] == word.word.text
+    for word in found.response_words:
+        assert NPOV.response[word.word.start : word.word.end] == word.word.text
+    np.testing.assert_allclose(found.values, expected[order], atol=2e-4)
+
+
+def test_words_of_the_dialogue_format(model):
+    inputs = "<knowledge> Tea is a leaf. It grows (wild). <wizard> Hi! <seeker> What is tea?"
+    found = open_salience(model)([DIALOGUE])[0]
+    first = len(load_vocabulary(model).prefix_ids)
+    rows = token_words(model, inputs, ["Tea", "leaf", "grows", "wild"], first)
+    columns = token_words(model, "A wild leaf", ["wild", "leaf"])
+    expected = salience_scores.word_map(token_map(model, inputs, "A wild leaf"), rows, columns)
+    np.testing.assert_allclose(found.values, expected, atol=2e-4)
+
+
+def test_scores_follow_the_definitions(model):
+    found = open_salience(model)([NPOV, DIALOGUE])
+    for aggregation, mean in (("max", "geometric"), ("sum", "arithmetic")):
+        options = {"model": model, "aggregation": aggregation, "mean": mean}
+        hallucination = load_scorer("salience_hallucination", **options).score([NPOV, DIALOGUE])
+        coverage = load_scorer("salience_coverage", **options).score([NPOV, DIALOGUE])
+        for salience, attributed, contributed in zip(found, hallucination, coverage, strict=True):
+            beta = salience.values.max(0) if aggregation == "max" else salience.values.sum(0)
+            alpha = salience.values.max(1) if aggregation == "max" else salience.values.sum(1)
+
+            def average(x, mean=mean):
+                return np.exp(np.log(x).mean()) if mean == "geometric" else x.mean()
+
+            sides = np.array([w.perspective for w in salience.argument_words])
+            assert attributed.value == pytest.approx(average(beta))
+            expected = min(average(alpha[sides == side]) for side in set(sides))
+            assert contributed.value == pytest.approx(expected)
+            np.testing.assert_allclose([w.score for w in attributed.words], beta)
+            np.testing.assert_allclose([w.score for w in contributed.words], alpha)
+    assert load_scorer("salience_coverage", model=model, aggregation="sum").card.high == math.inf
+    assert scorer_card("salience_coverage").high == 1
+
+
+def test_batches_and_bounds_do_not_matter(model):
+    examples = [NPOV, DIALOGUE] * 3
+    whole = open_salience(model)(examples)
+    parts = open_salience(model, tokens_per_batch=1, max_bytes=1)(examples)
+    for a, b in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(a.values, b.values, atol=2e-4)
+    np.testing.assert_array_equal(whole[0].values, whole[2].values)
+
+
+def test_what_has_no_words_has_no_score(model):
+    empty = GroundedExample("1", NPOV.grounding, NPOV.history, "  ")
+    function_words = GroundedExample("2", NPOV.grounding, NPOV.history, "It is what it is.")
+    bare = GroundedExample("3", Grounding(("It is.", "Is it?"), ("pro", "con")), (), "Tea is hot.")
+    for name in ("salience_hallucination", "salience_coverage"):
+        found = load_scorer(name, model=model).score([empty, function_words, bare])
+        assert all(math.isnan(score.value) for score in found)
+
+
+def test_what_does_not_fit_is_counted(model):
+    whole = open_salience(model)([DIALOGUE])[0]
+    cut = open_salience(model, max_length=16)([DIALOGUE])[0]
+    assert whole.cut_tokens == 0
+    assert cut.cut_tokens > 0
+    assert 0 < len(cut.argument_words) < len(whole.argument_words)
+    scored = load_scorer("salience_hallucination", model=model, max_length=16).score([DIALOGUE])[0]
+    assert scored.cut_tokens == cut.cut_tokens
+
+
+def test_cut_responses_keep_half(model):
+    tokens = load_vocabulary(model)
+    config = load_model(model).config
+    encode = SalienceEncoder(tokens, config.vocab_size, 16, config.is_decoder_only)
+    long = GroundedExample("1", DIALOGUE.grounding, (), "wild leaf " * 20)
+    given = encode(long)
+    assert len(given.row.targets) == 8
+    total = len(given.row.inputs) + (8 if config.is_decoder_only else 0)
+    assert total == 16
+    assert all(max(word.tokens) < 8 for word in given.response_words)
+
+
+def test_the_same_shapes_compile_once(tmp_path):
+    folder = tiny_models.write_model(tmp_path / "m", "bart", max_positions=600)
+    engine = SalienceEngine(load_model(folder))
+    rows = [LikelihoodRow([3] * n, [4] * m) for n, m in ((5, 3), (60, 64), (100, 10), (128, 60))]
+    found = engine.maps(rows)
+    assert [m.shape for m in found] == [(8, 3), (124, 64), (110, 10), (188, 60)]
+    assert engine.num_compilations == 2
+    for token_map in found:
+        np.testing.assert_allclose(token_map.sum(axis=0), 1, atol=1e-6)
+
+
+def stored_map(name):
+    folder = PARITY / name
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is not there")
+    return load_model(str(folder)), np.load(folder / "expected.npz")
+
+
+@pytest.mark.parametrize("name", ["t5_1_1", "t5_1_0"])
+def test_parity_of_normalised_maps_of_encoder_decoders(name):
+    model, stored = stored_map(name)
+    lengths = (stored["encoder_input_tokens"] != 0).sum(1)
+    counts = stored["target_mask"].sum(1).astype(int)
+    rows = [
+        LikelihoodRow(inputs[:n].tolist(), targets[:m].tolist())
+        for inputs, targets, n, m in zip(
+            stored["encoder_input_tokens"], stored["decoder_target_tokens"], lengths, counts,
+            strict=True,
+        )
+    ]  # fmt: skip
+    for i, found in enumerate(SalienceEngine(model).maps(rows)):
+        n, m = lengths[i], counts[i]
+        raw = [stored["salience_encoder"][i, :n, :m], stored["salience_decoder"][i, :m, :m]]
+        expected = salience_scores.normalized_columns(np.concatenate(raw))
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gemma", "gemma2", "llama"])
+def test_parity_of_normalised_maps_of_decoder_only_models(name):
+    model, stored = stored_map(name)
+    tokens = stored["input_tokens"][0].tolist()
+    found = SalienceEngine(model).maps([LikelihoodRow(tokens[:6], tokens[6:])])[0]
+    expected = salience_scores.normalized_columns(stored["salience"][0, :-1, 6:])
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_eight_devices_give_the_same_maps():
+    driver = "tests/scoring/sharded_salience.py"
+    done = subprocess.run(
+        [sys.executable, driver], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["8", "devices"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "salience_coverage: needs a model"),
+        ({"method": "lime"}, "method: expected one of gradient_x_input, gradient_l2, got 'lime'"),
+        ({"aggregation": "median"}, "aggregation: expected one of max, sum, negative_entropy"),
+        ({"mean": "harmonic"}, "mean: expected one of geometric, arithmetic"),
+        ({"max_length": 4096}, "max_length: expected at most 512 tokens, the model's positions"),
+        ({"max_bytes": 0}, "max_bytes: expected a whole number of at least 1"),
+        ({"metod": "x"}, r"no option 'metod'. Did you mean 'method'"),
+    ],
+)
+def test_wrong_options(model, options, message):
+    given = {"model": model} | options if options else {}
+    with pytest.raises(ConfigError, match=message):
+        load_scorer("salience_coverage", **given)
