@@ -226,7 +226,7 @@ class LikelihoodEngine:
           For each row float32 [targets], natural logarithms in (-inf, 0].
         """
         found = [np.zeros(0, np.float32)] * len(rows)
-        for shape, numbers in self._batches(rows).items():
+        for shape, numbers in self._batches(rows, self._shape).items():
             size = self._batch_size(shape)
             for start in range(0, len(numbers), size):
                 batch = numbers[start : start + size]
@@ -237,42 +237,49 @@ class LikelihoodEngine:
         return found
 
     def label_probabilities(
-        self, inputs: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
+        self,
+        inputs: Sequence[Sequence[int]],
+        labels: Sequence[Sequence[int]],
+        prefix: Sequence[int] = (),
     ) -> np.ndarray:
         """Returns the softmax over the labels' log-likelihoods.
 
         Labels of one token each are compared by their logits alone: only their columns of the
         output layer are used, as what normalises them is the same for all. Of longer labels the
         mean log-probability of the tokens is compared (their log perplexity, Chang 2024, section
-        3.2).
+        3.3).
 
         Args:
           inputs: token ids of each row, as `LikelihoodRow.inputs`.
           labels: token ids of each label, at least one each.
+          prefix: token ids of the target in front of every label, which are given.
 
         Returns:
           float32 [rows, labels], each row sums to 1.
         """
         if all(len(label) == 1 for label in labels):
-            logits = self._label_logits(inputs, [label[0] for label in labels])
+            logits = self._label_logits(inputs, [label[0] for label in labels], prefix)
         else:
-            rows = [LikelihoodRow(row, label) for row in inputs for label in labels]
-            means = [scores.mean() for scores in self.log_probs(rows)]
+            rows = [LikelihoodRow(row, [*prefix, *label]) for row in inputs for label in labels]
+            means = [scores[len(prefix) :].mean() for scores in self.log_probs(rows)]
             logits = np.asarray(means, np.float32).reshape(len(inputs), len(labels))
         return np.asarray(jax.nn.softmax(logits, axis=-1))
 
-    def _label_logits(self, inputs: Sequence[Sequence[int]], labels: Sequence[int]) -> np.ndarray:
+    def _label_logits(
+        self, inputs: Sequence[Sequence[int]], labels: Sequence[int], prefix: Sequence[int]
+    ) -> np.ndarray:
         found = np.zeros((len(inputs), len(labels)), np.float32)
-        # With one target, the decoder's input is what stands in front of the label.
-        rows = [LikelihoodRow(row, (0,)) for row in inputs]
-        for shape, numbers in self._batches(rows).items():
+        # The last target is fed to nothing: what the decoder reads stands in front of the label.
+        rows = [LikelihoodRow(row, (*prefix, 0)) for row in inputs]
+        for shape, numbers in self._batches(rows, self._label_shape).items():
             size = self._batch_size(shape)
             for start in range(0, len(numbers), size):
                 batch = numbers[start : start + size]
                 arrays = self._arrays([rows[n] for n in batch], shape, size)
                 positions = np.zeros(size, np.int32)
+                positions[: len(batch)] = len(prefix)
                 if self._is_causal:
-                    positions[: len(batch)] = [len(inputs[n]) - 1 for n in batch]
+                    positions[: len(batch)] += [len(inputs[n]) - 1 for n in batch]
                 self._compiled.add(("labels", shape, size, len(labels)))
                 logits = _label_logits(
                     self.model.module,
@@ -284,9 +291,18 @@ class LikelihoodEngine:
                 found[batch] = np.asarray(logits)[: len(batch)]
         return found
 
-    def _batches(self, rows: Sequence[LikelihoodRow]) -> dict[Shape, list[int]]:
+    def _label_shape(self, row: LikelihoodRow) -> Shape:
+        if self._is_causal:
+            return causal_shape(row)
+        return Shape(rung(len(row.inputs), _LENGTHS), len(row.targets))
+
+    def _shape(self, row: LikelihoodRow) -> Shape:
+        return causal_shape(row) if self._is_causal else encoder_decoder_shape(row)
+
+    def _batches(
+        self, rows: Sequence[LikelihoodRow], shape_of: Callable[[LikelihoodRow], Shape]
+    ) -> dict[Shape, list[int]]:
         """Returns the rows' numbers by shape; rows without targets have no place in it."""
-        shape_of = causal_shape if self._is_causal else encoder_decoder_shape
         found: dict[Shape, list[int]] = {}
         for number, row in enumerate(rows):
             if len(row.targets):

@@ -107,3 +107,31 @@ SALIENCE = {
         ),
     )
 }
+NPOV_LABELS = {
+    card.name: card
+    for card in (
+        ScorerCard(
+            name="npov_hallucination",
+            description=(
+                "Probability that the response tells nothing but the given arguments, by a "
+                "classifier."
+            ),
+            low=0.0,
+            high=1.0,
+            source="Chang 2024, section 3.3",
+            calibrated=True,
+            needs_model=True,
+        ),
+        ScorerCard(
+            name="npov_coverage",
+            description=(
+                "Probability that the response leaves no given argument out, by a classifier."
+            ),
+            low=0.0,
+            high=1.0,
+            source="Chang 2024, section 3.3",
+            calibrated=True,
+            needs_model=True,
+        ),
+    )
+}

@@ -17,6 +17,9 @@ from faith_jax.language_model.loading import Model, load_model
 from faith_jax.models.config import TransformerConfig
 from faith_jax.types import Array, Tokenizer
 
+# Tokens that a model reads, where nobody says and its positions allow it.
+LONGEST_INPUT = 1024
+
 
 @functools.lru_cache(maxsize=4)
 def open_model(model: str, dtype: str | None = None) -> Model:
@@ -150,3 +153,25 @@ def check_ids(ids: list[int], vocab_size: int) -> list[int]:
             "use the tokenizer that the model was trained with (vocabulary=…)."
         )
     return ids
+
+
+def input_limit(config: TransformerConfig, asked: int | None, least: int = 8) -> int:
+    """Returns how many tokens a model reads at most.
+
+    Args:
+      config: the model's.
+      asked: by an option; None = 1,024, or fewer where the positions end before.
+      least: the smallest number that may be asked for.
+
+    Raises:
+      ConfigError: where it is more than the model has positions, or fewer than `least`.
+    """
+    prompts = config.encoder_prompt_length + config.decoder_prompt_length
+    table = config.max_positions - prompts if config.max_positions else 1 << 30
+    if asked is None:
+        return min(LONGEST_INPUT, table)
+    if not least <= asked <= table:
+        raise ConfigError(
+            f"max_length: expected {least} to {table} tokens, the model's positions, got {asked!r}."
+        )
+    return asked

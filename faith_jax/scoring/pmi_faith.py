@@ -15,22 +15,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from faith_jax.errors import ConfigError
-from faith_jax.models.config import TransformerConfig
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.likelihood import LikelihoodEngine
 from faith_jax.scoring.model_cards import PMI_FAITH
 from faith_jax.scoring.models import (
     check_text,
     check_whole,
+    input_limit,
     open_language_model,
     open_tokenizer,
     require_model,
 )
 from faith_jax.scoring.prompts import Prompter, PromptFormat, ScoredPrompt
 from faith_jax.types import GroundedExample, Score, WordScore
-
-_LONGEST = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,26 +141,13 @@ def _shared(
     prompter = Prompter(
         open_tokenizer(model, vocabulary, config),
         config.vocab_size,
-        _max_length(config, max_length),
+        input_limit(config, max_length),
         config.is_decoder_only,
         prompt,
         use_history,
         last_turns or 3,
     )
     return PMIFaith(engine, prompter)
-
-
-def _max_length(config: TransformerConfig, asked: int | None) -> int:
-    table = config.max_positions or (1 << 30)
-    prompt = config.encoder_prompt_length + config.decoder_prompt_length
-    if asked is None:
-        return min(_LONGEST, table - prompt)
-    if not 8 <= asked <= table - prompt:
-        raise ConfigError(
-            f"max_length: expected 8 to {table - prompt} tokens, the model's positions, got "
-            f"{asked!r}."
-        )
-    return asked
 
 
 def pmi_faith_scorer(

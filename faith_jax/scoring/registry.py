@@ -136,6 +136,8 @@ def _register_models() -> None:
         _register_model(card, "faith_jax.scoring.nli", "nli_scorer", name)
     for name, card in model_cards.SALIENCE.items():
         _register_model(card, "faith_jax.scoring.salience", "salience_scorer", name)
+    for name, card in model_cards.NPOV_LABELS.items():
+        _register_model(card, "faith_jax.scoring.npov_labels", "npov_label_scorer", name)
     _register_model(model_cards.FAITH_CRITIC, "faith_jax.scoring.nli", "faith_critic_scorer")
     _register_model(model_cards.SUMMAC_ZS, "faith_jax.scoring.summac", "summac_zs_scorer")
     _register_model(model_cards.BERTSCORE, "faith_jax.scoring.bertscore", "bertscore_scorer")

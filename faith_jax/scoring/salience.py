@@ -12,14 +12,13 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from faith_jax.errors import ConfigError
 from faith_jax.evaluation import salience_scores as scores
-from faith_jax.models.config import TransformerConfig
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.model_cards import SALIENCE
 from faith_jax.scoring.models import (
     check_text,
     check_whole,
+    input_limit,
     open_language_model,
     open_tokenizer,
     require_model,
@@ -28,8 +27,6 @@ from faith_jax.scoring.salience_engine import SalienceEngine
 from faith_jax.scoring.salience_inputs import SalienceEncoder, SalienceInput, Word
 from faith_jax.scoring.salience_maps import METHODS
 from faith_jax.types import GroundedExample, Score, WordScore
-
-_LONGEST = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,21 +192,9 @@ def _opened(
     config = opened.config
     engine = SalienceEngine(opened, method, tokens_per_batch, max_bytes)
     tokenizer = open_tokenizer(model, vocabulary, config)
-    length = _max_length(config, max_length)
+    length = input_limit(config, max_length)
     encode = SalienceEncoder(tokenizer, config.vocab_size, length, config.is_decoder_only)
     return Salience(engine, encode)
-
-
-def _max_length(config: TransformerConfig, asked: int | None) -> int:
-    prompts = config.encoder_prompt_length + config.decoder_prompt_length
-    table = config.max_positions - prompts if config.max_positions else 1 << 30
-    if asked is None:
-        return min(_LONGEST, table)
-    if asked > table:
-        raise ConfigError(
-            f"max_length: expected at most {table} tokens, the model's positions, got {asked}."
-        )
-    return asked
 
 
 def salience_scorer(

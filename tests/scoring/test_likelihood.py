@@ -132,6 +132,18 @@ def test_labels_of_one_token_are_the_softmax_of_their_log_probs(model):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+def test_labels_behind_a_prefix(model):
+    inputs, prefix = [[5, 6, 7], [8], [9, 4] * 9], [12, 5]
+    engine = LikelihoodEngine(model, tokens_per_batch=256)
+    found = engine.label_probabilities(inputs, [[3], [4]], prefix)
+    longer = engine.label_probabilities(inputs, [[3, 9], [4]], prefix)
+    for row, short, long in zip(inputs, found, longer, strict=True):
+        whole = [one_by_one(model, LikelihoodRow(row, [*prefix, *y])) for y in ([3], [4], [3, 9])]
+        yes, no, pair = (scores[len(prefix) :].mean() for scores in whole)
+        np.testing.assert_allclose(short[0], 1 / (1 + np.exp(no - yes)), atol=1e-5)
+        np.testing.assert_allclose(long[0], 1 / (1 + np.exp(no - pair)), atol=1e-5)
+
+
 def test_longer_labels_are_compared_by_their_mean(model):
     inputs, labels = [[5, 6, 7], [8]], [[3], [4, 10]]
     engine = LikelihoodEngine(model, tokens_per_batch=256)

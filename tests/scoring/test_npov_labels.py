@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+
+from faith_jax import templates
+from faith_jax.data.vocabularies import load_vocabulary
+from faith_jax.errors import ConfigError, InputError
+from faith_jax.language_model import load_model
+from faith_jax.scoring.npov_labels import LabelTokens, classifier_input
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.types import GroundedExample, Grounding
+from tests.scoring import tiny_models
+
+EXAMPLES = [
+    GroundedExample(
+        "1",
+        Grounding(("It wakes.", "Tea calms.", "It is cheap."), ("con", "pro", "pro")),
+        ("Is tea better?",),
+        "Tea calms and wakes.",
+    ),
+    # What a synthetic hallucination makes of one argument a side: nothing is left of the one.
+    GroundedExample("2", Grounding(("Tea calms.",), ("pro",)), (), "Tea calms, but it wakes."),
+]
+
+
+@pytest.fixture(scope="module", params=["bart", "gpt2"])
+def model(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param) / "m"
+    return tiny_models.write_model(folder, request.param, max_positions=512)
+
+
+def mean_log_prob(folder, example, label):
+    """Of the label's own tokens, behind those that both targets begin with."""
+    opened, tokens = load_model(folder), load_vocabulary(folder)
+    sides = [list(example.grounding.of(side)) for side in ("pro", "con")]
+    query = example.history[-1] if example.history else ""
+    text = templates.npov_classifier_inputs(query, example.response, *sides)
+    inputs = [*tokens.prefix_ids, *tokens.encode(text)]
+    target = tokens.encode("{label: " + label + "}")
+    others = [tokens.encode("{label: " + other + "}") for other in ("YES", "NO", "FINE")]
+    first = next(i for i in range(99) if len({ids[i] for ids in others}) > 1)
+    last = len(target) - len(tokens.encode("}"))
+    if opened.config.is_decoder_only:
+        scores = opened.next_log_probs(np.array([inputs + target]))[0, len(inputs) - 1 :]
+    else:
+        inputs += tokens.suffix_ids
+        scores = opened.target_log_probs(np.array([inputs]), np.array([target]))[0]
+    return scores[first:last].mean()
+
+
+@pytest.mark.parametrize("labels", [("YES", "NO"), ("NO", "YES"), ("FINE", "NO")])
+def test_the_softmax_of_two_labels(model, labels):
+    options = {"no_error_label": labels[0], "error_label": labels[1]}
+    for name in ("npov_hallucination", "npov_coverage"):
+        found = load_scorer(name, model=model, **options).score(EXAMPLES)
+        for example, score in zip(EXAMPLES, found, strict=True):
+            fine, wrong = (mean_log_prob(model, example, label) for label in labels)
+            assert score.value == pytest.approx(1 / (1 + np.exp(wrong - fine)), abs=1e-5)
+            assert score.cut_tokens == 0
+
+
+def test_flipped_labels_flip_the_score(model):
+    plain = load_scorer("npov_coverage", model=model).score(EXAMPLES)
+    options = {"no_error_label": "NO", "error_label": "YES"}
+    flipped = load_scorer("npov_coverage", model=model, **options).score(EXAMPLES)
+    for a, b in zip(plain, flipped, strict=True):
+        assert a.value == pytest.approx(1 - b.value, abs=1e-6)
+
+
+class Words:
+    """A tokenizer of whole words and signs."""
+
+    ids = {c: i for i, c in enumerate(["{label:", "YES", "NO", "}", "so", "Y"])}
+
+    def encode(self, s):
+        return [self.ids[w] for w in s.replace("}", " }").split()]
+
+
+@pytest.mark.parametrize(
+    ("no_error", "error", "expected"),
+    [
+        ("YES", "NO", ((0,), (1,), (2,))),
+        ("so YES", "so NO", ((0, 4), (1,), (2,))),
+        ("YES so", "NO", ((0,), (1, 4), (2,))),
+        ("YES YES", "YES", ((0, 1), (1,), (3,))),
+        ("so YES", "NO YES", ((0,), (4,), (2,))),
+    ],
+)
+def test_only_what_differs_is_compared(no_error, error, expected):
+    assert LabelTokens.of(Words(), no_error, error) == LabelTokens(*expected)
+
+
+def test_too_long_inputs_lose_their_end(model):
+    found = load_scorer("npov_coverage", model=model, max_length=24).score(EXAMPLES)
+    assert all(score.cut_tokens > 0 for score in found)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"error_label": "YES"}, "expected two different texts, got 'YES' and 'YES'"),
+        ({"error_label": 0}, "error_label: expected a text, got 0"),
+        ({"max_length": 7}, "max_length: expected a whole number of at least 8"),
+        ({"max_length": 9999}, "max_length: expected 8 to 512 tokens"),
+    ],
+)
+def test_wrong_options(model, options, message):
+    with pytest.raises(ConfigError, match=message):
+        load_scorer("npov_coverage", model=model, **options)
+
+
+@pytest.mark.parametrize(
+    ("grounding", "message"),
+    [
+        (Grounding(("Tea.",)), "example 'x' has no perspectives; error classifiers judge pro and"),
+        (Grounding(("Tea.",), ("for",)), "expected the perspectives pro and con, got 'for'"),
+    ],
+)
+def test_examples_without_sides(grounding, message):
+    with pytest.raises(InputError, match=message):
+        classifier_input(GroundedExample("x", grounding, (), "Tea."))
