@@ -57,6 +57,17 @@ class PromptInitializer(Protocol):
         ...
 
 
+def initializer_name(initializer: PromptInitializer | None) -> str:
+    """Returns the name of what makes a start: of the function here that returned it, or its own.
+
+    >>> initializer_name(uniform(0.1)), initializer_name(None)
+    ('uniform', 'sampled_vocabulary')
+    """
+    initializer = initializer or sampled_vocabulary()
+    name = getattr(initializer, "__qualname__", type(initializer).__qualname__)
+    return name.partition(".")[0]
+
+
 def uniform(scale: float = 0.5) -> PromptInitializer:
     """Uniform in [-scale, scale), whatever the vocabulary."""
 

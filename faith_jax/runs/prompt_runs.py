@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from faith_jax.models.importers.native import (
     run_folder,
 )
 from faith_jax.runs.prompt_files import Prompts, read_prompts
-from faith_jax.runs.prompt_start import read_prompt_starts
+from faith_jax.runs.prompt_start import read_prompt_starts, read_start_origin
 from faith_jax.runs.run_log import Reference, RunLog, read_settings
 from faith_jax.training.prompt_metrics import GRADIENT_NORMS, MOVEMENTS
 
@@ -90,7 +90,7 @@ class RunReader:
         notes: list[str] = []
         base = self._base(prompts, source, notes)
         vocabulary = _vocabulary(base, source, notes)
-        settings = read_settings(folder)
+        settings, origin = read_settings(folder), read_start_origin(folder)
         starts = read_prompt_starts(folder)
         if starts is None:
             notes.append("its start is unknown: it was not kept with the prompt.")
@@ -104,8 +104,8 @@ class RunReader:
         return RunHealth(
             name=source,
             step=step,
-            initializer=_initializer(settings, base, list(found)),
-            settings=_shown(settings),
+            initializer=_initializer(origin, settings, base, list(found)),
+            settings=_shown(settings) | {k: origin[k] for k in ("seed",) if k in origin},
             base=str((prompts.base or {}).get("content_hash") or ""),
             prompts=found,
             training_loss=log.training("loss"),
@@ -229,10 +229,17 @@ def _step_of(path: pathlib.Path) -> int | None:
     return int(step.name) if step.name.isdigit() and step.parent.name == "checkpoints" else None
 
 
-def _initializer(settings: dict[str, Any] | None, base: _Base, names: Sequence[str]) -> str:
-    """Returns the start's name: that of the function, which gin's config refers to."""
+def _initializer(
+    origin: Mapping[str, str], settings: dict[str, Any] | None, base: _Base, names: Sequence[str]
+) -> str:
+    """Returns the start's name: as it was kept with it, or else what gin's config refers to.
+
+    A run that was gone on with has the config of its last command.
+    """
     if any(name in base.prompts for name in names):
         return _BASES_START
+    if "initializer" in origin:
+        return origin["initializer"]
     if settings is None or "prompt_initializer" not in settings:
         return UNKNOWN
     found = settings["prompt_initializer"]

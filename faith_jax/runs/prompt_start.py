@@ -4,6 +4,7 @@ A start is a function of config, seed, base model and libraries, which may all c
 kept, and never made up again.
 """
 
+import json
 import logging
 import os
 import pathlib
@@ -24,12 +25,15 @@ PROMPT_START = "prompt_start.safetensors"
 Starts = dict[str, NDArray[np.float32]]
 
 
-def prompt_starts(folder: pathlib.Path, trained: Starts, resumed: bool) -> Starts:
+def prompt_starts(
+    folder: pathlib.Path, trained: Starts, origin: Mapping[str, str], resumed: bool
+) -> Starts:
     """Returns the starts of a run's prompts, and keeps those of a new one.
 
     Args:
       folder: MODEL_DIR.
       trained: the prompts before any training, by name; empty where none is trained.
+      origin: what made them, such as {"initializer": "uniform", "seed": "0"}.
       resumed: the run goes on from a checkpoint, where `trained` may be another start than its.
 
     Returns:
@@ -47,17 +51,21 @@ def prompt_starts(folder: pathlib.Path, trained: Starts, resumed: bool) -> Start
         return kept or {}
     if jax.process_index() == 0:
         if trained:
-            write_prompt_starts(folder, trained)
+            write_prompt_starts(folder, trained, origin)
         else:
             (folder / PROMPT_START).unlink(missing_ok=True)
     return trained
 
 
-def write_prompt_starts(folder: pathlib.Path, starts: Mapping[str, NDArray[np.float32]]) -> None:
-    """Writes the starts, float32 [length, embed] by name, into MODEL_DIR."""
+def write_prompt_starts(
+    folder: pathlib.Path,
+    starts: Mapping[str, NDArray[np.float32]],
+    origin: Mapping[str, str] | None = None,
+) -> None:
+    """Writes the starts, float32 [length, embed] by name, and their origin into MODEL_DIR."""
     beside = folder / f".{PROMPT_START}.partial"
     tensors = {name: np.ascontiguousarray(v, np.float32) for name, v in starts.items()}
-    safetensors.numpy.save_file(tensors, beside)
+    safetensors.numpy.save_file(tensors, beside, metadata=dict(origin or {}) or None)
     os.replace(beside, folder / PROMPT_START)
 
 
@@ -80,3 +88,15 @@ def read_prompt_starts(folder: pathlib.Path) -> Starts | None:
                 f"{list(tensor.shape)}."
             )
     return {name: tensor.read() for name, tensor in stored.items()}
+
+
+def read_start_origin(folder: pathlib.Path) -> dict[str, str]:
+    """Returns what made a run's starts, as far as it was kept with them.
+
+    Raises:
+      CheckpointError: on a file that is broken.
+    """
+    path = folder / PROMPT_START
+    if not path.exists():
+        return {}
+    return json.loads(tensor_files.read_header(path)[1]).get("__metadata__") or {}

@@ -17,7 +17,7 @@ import optax
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError
 from faith_jax.models.importers.native import read_model_json, write_model_json
-from faith_jax.models.prompts import PromptInitializer
+from faith_jax.models.prompts import PromptInitializer, initializer_name
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
 from faith_jax.runs.datasets import DatasetConfig, check_layout, count_cut, training_batches
@@ -128,8 +128,10 @@ def train(
     prompts = trained_prompts(trained)
     state = trainer.init_state(trained)
     checkpoints = TrainCheckpoints(run.folder / "checkpoints", keep_last, keep_best)
-    starts = prompt_starts(run.folder, prompts, resumed=checkpoints.latest_step() is not None)
-    if checkpoints.latest_step() is not None:
+    origin = {"initializer": initializer_name(prompt_initializer), "seed": str(seed)}
+    resumed = checkpoints.latest_step() is not None
+    starts = prompt_starts(run.folder, prompts, origin, resumed)
+    if resumed:
         state = checkpoints.restore(state)
         logger.info("Going on from step %d of %s", int(state.step), run.folder)
     start = int(state.step)
