@@ -14,6 +14,7 @@ from faith_jax.cli.annotate_commands import add_annotate_commands
 from faith_jax.cli.checkpoint_commands import add_checkpoint_commands
 from faith_jax.cli.data_commands import add_data_commands
 from faith_jax.cli.evaluate_commands import add_evaluate_commands
+from faith_jax.cli.explain_commands import add_explain_command
 from faith_jax.cli.gin_commands import add_gin_commands
 from faith_jax.cli.prompt_commands import add_prompt_commands
 from faith_jax.cli.score_commands import add_score_commands
@@ -34,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_data_commands(commands)
     add_score_commands(commands)
     add_evaluate_commands(commands)
+    add_explain_command(commands)
     add_annotate_commands(commands)
     return _dispatch(parser, arguments)
 

@@ -6,7 +6,9 @@ are shares: higher = more faithful. Chang 2024's error scores are 1 less them.
 Reference: Chang 2024, section 3.2 and appendix C.
 """
 
+import dataclasses
 from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,62 @@ AGGREGATIONS = ("max", "sum", "negative_entropy")
 MEANS = ("geometric", "arithmetic")
 
 Floats = NDArray[np.float64]
+
+
+class PlacedWord(NamedTuple):
+    """A content word of an example and where it stands.
+
+    Attributes:
+      text: the word.
+      start: offset of its first character in its text.
+      end: offset behind its last character.
+      number: of the grounding's text that it stands in; None = in the response.
+      perspective: of that text; "" = none.
+    """
+
+    text: str
+    start: int
+    end: int
+    number: int | None = None
+    perspective: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class WordSalience:
+    """The word-to-word map of an example.
+
+    Attributes:
+      argument_words: its rows: content words of the grounding.
+      response_words: its columns: content words of the response.
+      values: float64 [argument words, response words] in [0, 1].
+      cut_tokens: tokens of the example that the model did not see, whose words are missing.
+    """
+
+    argument_words: tuple[PlacedWord, ...]
+    response_words: tuple[PlacedWord, ...]
+    values: Floats
+    cut_tokens: int = 0
+
+    def contributions(self, aggregation: str = "max") -> Floats:
+        """Returns alpha [argument words]."""
+        return contributions(self.values, aggregation)
+
+    def attributions(self, aggregation: str = "max") -> Floats:
+        """Returns beta [response words]."""
+        return attributions(self.values, aggregation)
+
+    def attribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
+        """Returns the example's score; NaN where response or grounding has no content words."""
+        if not self.values.size:
+            return float("nan")
+        return attribution_score(self.attributions(aggregation), mean)
+
+    def contribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
+        """Returns the example's score; NaN where response or grounding has no content words."""
+        if not self.values.size:
+            return float("nan")
+        sides = [word.perspective for word in self.argument_words]
+        return contribution_score(self.contributions(aggregation), sides, mean)
 
 
 def normalized_columns(token_map: NDArray[np.floating]) -> Floats:

@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from faith_jax.evaluation import salience_scores as scores
+from faith_jax.evaluation.salience_scores import WordSalience
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.model_cards import SALIENCE
 from faith_jax.scoring.models import (
@@ -24,34 +25,9 @@ from faith_jax.scoring.models import (
     require_model,
 )
 from faith_jax.scoring.salience_engine import SalienceEngine
-from faith_jax.scoring.salience_inputs import SalienceEncoder, SalienceInput, Word
+from faith_jax.scoring.salience_inputs import SalienceEncoder, SalienceInput
 from faith_jax.scoring.salience_maps import METHODS
 from faith_jax.types import GroundedExample, Score, WordScore
-
-
-@dataclasses.dataclass(frozen=True)
-class WordSalience:
-    """The word-to-word map of an example.
-
-    Attributes:
-      argument_words: its rows: content words of the grounding.
-      response_words: its columns: content words of the response.
-      values: float64 [argument words, response words] in [0, 1].
-      cut_tokens: tokens that did not fit, whose words are missing.
-    """
-
-    argument_words: tuple[Word, ...]
-    response_words: tuple[Word, ...]
-    values: np.ndarray
-    cut_tokens: int
-
-    def contributions(self, aggregation: str = "max") -> np.ndarray:
-        """Returns alpha [argument words]."""
-        return scores.contributions(self.values, aggregation)
-
-    def attributions(self, aggregation: str = "max") -> np.ndarray:
-        """Returns beta [response words]."""
-        return scores.attributions(self.values, aggregation)
 
 
 class Salience:
@@ -65,7 +41,7 @@ class Salience:
     """
 
     def __init__(self, engine: SalienceEngine, encode: SalienceEncoder):
-        self.engine, self._encode = engine, encode
+        self.engine, self.encode = engine, encode
         self._last: tuple[tuple[GroundedExample, ...], list[WordSalience | None]] = ((), [])
 
     def __call__(self, examples: Sequence[GroundedExample]) -> list[WordSalience | None]:
@@ -76,7 +52,7 @@ class Salience:
         return self._last[1]
 
     def _compute(self, examples: Sequence[GroundedExample]) -> list[WordSalience | None]:
-        inputs = [self._encode(example) for example in examples]
+        inputs = [self.encode(example) for example in examples]
         maps = iter(self.engine.maps([given.row for given in inputs if given is not None]))
         return [None if given is None else _of_words(given, next(maps)) for given in inputs]
 
@@ -87,7 +63,12 @@ def _of_words(given: SalienceInput, token_map: np.ndarray) -> WordSalience:
         [word.tokens for word in given.argument_words],
         [word.tokens for word in given.response_words],
     )
-    return WordSalience(given.argument_words, given.response_words, values, given.cut_tokens)
+    return WordSalience(
+        tuple(word.word for word in given.argument_words),
+        tuple(word.word for word in given.response_words),
+        values,
+        given.cut_tokens,
+    )
 
 
 class SalienceScorer(BaseScorer):
@@ -119,20 +100,15 @@ class SalienceScorer(BaseScorer):
     def _score(self, salience: WordSalience) -> Score:
         if self.card.name == "salience_hallucination":
             words, values = salience.response_words, salience.attributions(self._aggregation)
-            value = scores.attribution_score(values, self._mean)
+            value = salience.attribution_score(self._aggregation, self._mean)
         else:
             words, values = salience.argument_words, salience.contributions(self._aggregation)
-            value = scores.contribution_score(values, [w.perspective for w in words], self._mean)
-        if not salience.argument_words or not salience.response_words:
-            value = math.nan
-        return Score(value, _word_scores(words, values), salience.cut_tokens)
-
-
-def _word_scores(words: Sequence[Word], values: np.ndarray) -> tuple[WordScore, ...]:
-    return tuple(
-        WordScore(w.word.text, w.word.start, w.word.end, float(value), text=w.text)
-        for w, value in zip(words, values, strict=True)
-    )
+            value = salience.contribution_score(self._aggregation, self._mean)
+        scored = tuple(
+            WordScore(word.text, word.start, word.end, float(value), text=word.number)
+            for word, value in zip(words, values, strict=True)
+        )
+        return Score(value, scored, salience.cut_tokens)
 
 
 class SalienceOptions(TypedDict, total=False):

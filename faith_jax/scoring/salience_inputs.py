@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from faith_jax import templates
+from faith_jax.evaluation.salience_scores import PlacedWord
 from faith_jax.evaluation.text_metrics import ContentWord, content_words
 from faith_jax.scoring.likelihood import LikelihoodRow
 from faith_jax.scoring.models import check_ids
@@ -22,16 +23,12 @@ class Word(NamedTuple):
     """A content word and its tokens.
 
     Attributes:
-      word: with its offsets in the grounding's text or in the response.
+      word: where it stands in the example.
       tokens: places in the row's inputs or targets, one or more.
-      text: the number of the grounding's text; None = in the response.
-      perspective: of that text; "" = none.
     """
 
-    word: ContentWord
+    word: PlacedWord
     tokens: tuple[int, ...]
-    text: int | None = None
-    perspective: str = ""
 
 
 class SalienceInput(NamedTuple):
@@ -73,21 +70,16 @@ class SalienceEncoder:
         """Returns what is scored of an example; None where its response is empty."""
         if not example.response.strip():
             return None
-        template, texts = _input_template(example)
-        inputs, starts = _filled(template, texts)
+        inputs, texts, starts = _shown_inputs(example)
         before, response, behind = _target(example)
         ids, spans = self.tokenizer.encode_with_offsets(before + response + behind)
         targets = ids[: max(1, self.max_length // 2)]
         cut = len(ids) - len(targets)
         input_ids, input_spans = self.tokenizer.encode_with_offsets(inputs)
-        prefix = list(self.tokenizer.prefix_ids)
-        suffix = [] if self.causal else list(self.tokenizer.suffix_ids)
-        room = self.max_length - len(prefix) - len(suffix) - (len(targets) if self.causal else 0)
-        kept = input_ids[: max(0, room)]
-        cut += len(input_ids) - len(kept)
-        fed = [*prefix, *kept, *suffix]
+        fed, kept = self._with_special(input_ids, len(targets))
+        cut += len(input_ids) - kept
         argument_words = self._argument_words(
-            example, texts, starts, input_spans[: len(kept)], len(prefix)
+            example, texts, starts, input_spans[:kept], len(self.tokenizer.prefix_ids)
         )
         shown = content_words(response)
         named = zip(content_words(example.response), shown, strict=True)
@@ -96,6 +88,24 @@ class SalienceEncoder:
             check_ids(fed, self.vocab_size), check_ids(list(targets), self.vocab_size)
         )
         return SalienceInput(row, argument_words, response_words, cut)
+
+    def input_ids(self, example: GroundedExample, targets: int = 0) -> list[int]:
+        """Returns what the model reads in front of the response, to generate one.
+
+        Args:
+          example: whose response does not matter.
+          targets: tokens of the response at most, which a decoder-only model needs room for.
+        """
+        ids = self.tokenizer.encode(_shown_inputs(example)[0])
+        return check_ids(self._with_special(ids, targets)[0], self.vocab_size)
+
+    def _with_special(self, ids: Sequence[int], targets: int) -> tuple[list[int], int]:
+        """Returns the inputs as the model reads them, and how many of the ids were kept."""
+        prefix = list(self.tokenizer.prefix_ids)
+        suffix = [] if self.causal else list(self.tokenizer.suffix_ids)
+        room = self.max_length - len(prefix) - len(suffix) - (targets if self.causal else 0)
+        kept = list(ids[: max(0, room)])
+        return [*prefix, *kept, *suffix], len(kept)
 
     @staticmethod
     def _argument_words(
@@ -107,15 +117,27 @@ class SalienceEncoder:
     ) -> tuple[Word, ...]:
         numbers = _order(example)
         names = example.grounding.perspectives or ("",) * len(numbers)
-        found: dict[int, tuple[Word, ...]] = {}
+        words: dict[int, tuple[Word, ...]] = {}
         for number, shown, start in zip(numbers, texts, starts, strict=True):
             original = content_words(example.grounding.texts[number])
             pairs = zip(original, content_words(shown), strict=True)
-            found[number] = tuple(
-                word._replace(text=number, perspective=names[number])
-                for word in _with_tokens(pairs, spans, start, first)
+            words[number] = tuple(
+                Word(found._replace(number=number, perspective=names[number]), tokens)
+                for found, tokens in _with_tokens(pairs, spans, start, first)
             )
-        return tuple(word for number in sorted(found) for word in found[number])
+        return tuple(word for number in sorted(words) for word in words[number])
+
+
+def generated_response(example: GroundedExample, text: str) -> str:
+    """Returns the response in a text that the model generated from the inputs of an example."""
+    return templates.npov_response(text) if example.grounding.perspectives else text.strip()
+
+
+def _shown_inputs(example: GroundedExample) -> tuple[str, list[str], list[int]]:
+    """Returns the model's input, the grounding's texts as they stand in it, and where."""
+    template, texts = _input_template(example)
+    inputs, starts = _filled(template, texts)
+    return inputs, texts, starts
 
 
 def _order(example: GroundedExample) -> list[int]:
@@ -193,5 +215,5 @@ def _with_tokens(
             tokens.append(first + last)
             last += 1
         if tokens:
-            found.append(Word(word, tuple(tokens)))
+            found.append(Word(PlacedWord(word.text, word.start, word.end), tuple(tokens)))
     return tuple(found)

@@ -82,14 +82,14 @@ def test_words_of_the_npov_format(model):
     expected = salience_scores.word_map(token_map(model, inputs, targets), rows, columns)
     # The rows are in the grounding's order.
     order = [4, 5, 6, 0, 1, 2, 3]
-    assert [w.word.text for w in found.argument_words] == [pro_first[i] for i in order]
-    assert [w.text for w in found.argument_words] == [0, 0, 0, 1, 1, 1, 2]
+    assert [w.text for w in found.argument_words] == [pro_first[i] for i in order]
+    assert [w.number for w in found.argument_words] == [0, 0, 0, 1, 1, 1, 2]
     assert [w.perspective for w in found.argument_words] == ["con"] * 3 + ["pro"] * 4
     for word in found.argument_words:
-        text = NPOV.grounding.texts[word.text]
-        assert text[word.word.start : word.word.end] == word.word.text
+        text = NPOV.grounding.texts[word.number]
+        assert text[word.start : word.end] == word.text
     for word in found.response_words:
-        assert NPOV.response[word.word.start : word.word.end] == word.word.text
+        assert NPOV.response[word.start : word.end] == word.text
     np.testing.assert_allclose(found.values, expected[order], atol=2e-4)
 
 

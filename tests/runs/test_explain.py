@@ -1,0 +1,122 @@
+import json
+
+import numpy as np
+import pytest
+
+from faith_jax.cli import main
+from faith_jax.data import npov, samples
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.types import GroundedExample, Grounding
+from tests.scoring import tiny_models
+
+TEXTS = ["--query=Is tea better?", "--pro=Tea calms.", "--con=It keeps people awake."]
+RESPONSE = "Tea calms, and saves money."
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bart") / "m"
+    return tiny_models.write_model(folder, "bart", max_positions=512)
+
+
+def explain(model, *arguments):
+    return main(["explain", f"--model={model}", *arguments])
+
+
+def test_values_are_the_scorers(model, tmp_path, capsys):
+    outputs = [f"--{kind}={tmp_path / 'out'}.{kind}" for kind in ("html", "png", "json")]
+    assert explain(model, *TEXTS, f"--response={RESPONSE}", *outputs) == 0
+    shown = capsys.readouterr().out
+    assert "query: Is tea better?" in shown
+    assert shown.count(str(tmp_path)) == 3
+    row = json.loads((tmp_path / "out.json").read_text())
+    example = GroundedExample(
+        "x", Grounding(("Tea calms.", "It keeps people awake."), ("pro", "con")),
+        ("Is tea better?",), RESPONSE,
+    )  # fmt: skip
+    scores = {
+        name: load_scorer(f"salience_{name}", model=model).score([example])[0]
+        for name in ("hallucination", "coverage")
+    }
+    for name, score in scores.items():
+        assert row["error_scores"][name] == pytest.approx(1 - score.value, abs=1e-5)
+    for found, score in zip(row["attributions"], scores["hallucination"].words, strict=True):
+        assert (found["word"], found["start"]) == (score.word, score.start)
+        assert found["value"] == pytest.approx(score.score, abs=1e-5)
+    assert np.array(row["map"]).shape == (5, 4)
+    assert "Hallucination score" in (tmp_path / "out.html").read_text()
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_arguments_of_a_topic_and_a_response_of_the_model(model, tmp_path, capsys):
+    topic = npov.load_topics(samples.sample_folder("procon_npov"))[0]
+    output = tmp_path / "out.json"
+    arguments = [
+        "--knowledge=sample",
+        f"--query={topic.title}",
+        "--arguments=1",
+        f"--json={output}",
+    ]
+    status = explain(model, *arguments)
+    captured = capsys.readouterr()
+    if status == 2:  # a random model may well write nothing that has content words
+        assert "has no content words to explain" in captured.err
+        assert not output.exists()
+    pro, con = npov.choose_arguments(topic, 1)
+    assert explain(model, *arguments, f"--response={pro[0].text}") == 0
+    shown = capsys.readouterr().out.replace("[", "").replace("]", "")
+    assert f"pro 1: {pro[0].text}" in shown
+    assert f"con 1: {con[0].text}" in shown
+
+
+def test_rows_of_a_file(model, tmp_path, capsys):
+    rows = tmp_path / "rows.jsonl"
+    lines = [
+        {"id": f"r{n}", "grounding": ["Tea is a leaf."], "response": f"A leaf of {n} years."}
+        for n in range(3)
+    ]
+    rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    output = tmp_path / "out.json"
+    assert explain(model, f"--input={rows}", "--id=r2", "--id=r0", f"--json={output}") == 0
+    found = [json.loads(line)["id"] for line in output.read_text().splitlines()]
+    assert found == ["r0", "r2"]
+    pictures = [f"--png={tmp_path / 'map.png'}", f"--html={tmp_path / 'maps.html'}"]
+    assert explain(model, f"--input={rows}", *pictures) == 0
+    assert sorted(p.name for p in tmp_path.glob("*.png")) == ["map-2.png", "map-3.png", "map.png"]
+    assert (tmp_path / "maps.html").read_text().count("<section") == 3
+    capsys.readouterr()
+    assert explain(model, f"--input={rows}", "--id=r9") == 2
+    assert "no row has the id 'r9'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--pro=Tea calms.", "--response=Tea."], "on one side only: --pro without --con"),
+        (["--con=Tea calms.", "--response=Tea."], "on one side only: --con without --pro"),
+        (["--response=Tea."], "Give what the response was written from, by one of"),
+        (["--pro=A b.", "--con=C d.", "--grounding=E.", "--response=T"], "texts without sides"),
+        (["--pro= ", "--con=C d.", "--response=T"], "An argument is empty"),
+        ([*TEXTS, "--response=It is."], "the response has no content words to explain: 'It is.'"),
+        (["--grounding=It is.", "--response=Tea."], "the grounding has no content words"),
+        ([*TEXTS, "--response=Tea.", "--threshold=2"], "--threshold: expected a share from 0 to 1"),
+        ([*TEXTS, "--response=Tea.", "--method=lime"], "method: expected one of"),
+        ([*TEXTS, "--response=Tea.", "--html=/no/such/x.html"], "--html: /no/such/x.html: cannot"),
+        (["--knowledge=sample", "--query=Should cats vote?"], "No topic matches the query"),
+        (["--knowledge=sample", "--response=x"], "ask one of its questions by --query"),
+        (["--input=none.jsonl"], "no such file"),
+    ],
+)
+def test_mistakes_are_one_line(model, capsys, arguments, message):
+    assert explain(model, *arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_map_larger_than_the_bound_goes_in_turns(model, tmp_path):
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    for file, bound in zip(files, ("--max-bytes=1", "--max-bytes=1000000000"), strict=True):
+        assert explain(model, *TEXTS, f"--response={RESPONSE}", bound, f"--json={file}") == 0
+    maps = [np.array(json.loads(file.read_text())["map"]) for file in files]
+    np.testing.assert_allclose(maps[0], maps[1], atol=2e-4)
