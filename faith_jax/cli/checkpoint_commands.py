@@ -50,6 +50,11 @@ def add_checkpoint_commands(commands: argparse._SubParsersAction) -> None:
                 choices=("encoder", "decoder"),
                 help="which soft prompt, where SOURCE has both",
             )
+            command.add_argument(
+                "--dtype",
+                choices=("float32", "bfloat16", "float16"),
+                help="round the parameters to it (default: as they are)",
+            )
         command.set_defaults(run=_run_conversion)
 
 
@@ -60,12 +65,16 @@ def _run_conversion(options: argparse.Namespace) -> int:
     if options.command == "import-checkpoint":
         convert.import_checkpoint(options.source, options.target, overwrite=options.overwrite)
     elif options.target.endswith(".npy"):
+        if options.dtype is not None:
+            raise ConfigError("--dtype: a prompt's .npy is float32; leave --dtype out.")
         prompt_files.export_prompt(
             options.source, options.target, options.overwrite, options.prompt
         )
     elif options.prompt is not None:
         raise ConfigError("--prompt: expected a TARGET that ends in .npy.")
     else:
-        convert.export_checkpoint(options.source, options.target, overwrite=options.overwrite)
+        convert.export_checkpoint(
+            options.source, options.target, overwrite=options.overwrite, dtype=options.dtype
+        )
     print(options.target)
     return 0

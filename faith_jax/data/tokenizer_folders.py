@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from faith_jax.models.embedded_models import checkpoint_path
+
 # Our own checkpoints' description, see `faith_jax.models.importers.native`.
 MODEL_JSON = "model.json"
 # The files that a tokenizer is read from, in the order of preference. T5's comes first, for the
@@ -25,11 +27,12 @@ TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added
 def tokenizer_folders(checkpoint: str | pathlib.Path) -> Iterator[pathlib.Path]:
     """Yields the folders in which a checkpoint's tokenizer may lie, nearest first.
 
-    They are its own folder, for one step of a run (MODEL_DIR/checkpoints/<step>, or T5X's
-    checkpoint_<step>) that of the run, and those of the base model that model.json names.
+    A checkpoint is a path or an embedded model's name. The folders are its own, for one step of a
+    run (MODEL_DIR/checkpoints/<step>, or T5X's checkpoint_<step>) that of the run, and those of the
+    base model that model.json names.
     """
     seen: set[pathlib.Path] = set()
-    pending = [pathlib.Path(checkpoint).expanduser()]
+    pending = [checkpoint_path(checkpoint)]
     while pending:
         folder = pending.pop(0)
         if folder in seen or not folder.is_dir():
@@ -41,7 +44,7 @@ def tokenizer_folders(checkpoint: str | pathlib.Path) -> Iterator[pathlib.Path]:
             pending.append(run)
         base = read_model_json(folder).get("base")
         if isinstance(base, dict) and isinstance(base.get("path"), str):
-            pending.append(pathlib.Path(base["path"]).expanduser())
+            pending.append(checkpoint_path(base["path"]))
 
 
 def _run_of_step(folder: pathlib.Path) -> pathlib.Path | None:

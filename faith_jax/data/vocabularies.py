@@ -34,6 +34,7 @@ from faith_jax.data.tokenizer_folders import (
     tokenizer_folder,
 )
 from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.models.embedded_models import checkpoint_path
 
 __all__ = [
     "DEFAULT_EXTRA_IDS",
@@ -81,7 +82,8 @@ def load_vocabulary(
     prompt-tuned run the base model.
 
     Args:
-      path_or_name: an embedded name, a tokenizer's file, or a folder that holds one.
+      path_or_name: the name of an embedded vocabulary or model, a tokenizer's file, or a folder
+        that holds one.
       extra_ids: number of extra ids to add, >= 0; only T5's SentencePiece models have any. None =
         as tokenizer_config.json says beside them, and 100 where it does not, as in T5's.
 
@@ -142,7 +144,7 @@ def _file(path_or_name: str | pathlib.Path) -> pathlib.Path:
     name = str(path_or_name)
     if name in embedded_vocabularies():
         return _FOLDER / f"{name}.model"
-    path = pathlib.Path(name).expanduser()
+    path = checkpoint_path(name)
     if path.is_dir():
         return _file_in_folder(path)
     if not path.is_file():

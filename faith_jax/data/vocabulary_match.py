@@ -8,6 +8,7 @@ from typing import Any
 from faith_jax.data.special_tokens import read_kept_config
 from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.embedded_models import checkpoint_path
 
 # A tokenizer may have a few ids more than its model has embeddings: BART-large-CNN's has one.
 _MORE_IDS = 256
@@ -29,7 +30,7 @@ class SaidTokens:
     @classmethod
     def read(cls, checkpoint: str | pathlib.Path) -> "SaidTokens":
         """Reads the files of a checkpoint's folder, where there are any."""
-        folder = pathlib.Path(checkpoint).expanduser()
+        folder = checkpoint_path(checkpoint)
         config = _json(folder / "config.json") or read_kept_config(folder)
         ends = _json(folder / "generation_config.json").get("eos_token_id")
         ends = ends if isinstance(ends, list) else [ends]

@@ -1,10 +1,15 @@
 """The runs `import-checkpoint` and `export-checkpoint`."""
 
+import dataclasses
 import json
 import os
 import pathlib
 import shutil
 from collections.abc import Callable
+
+import jax
+import ml_dtypes
+import numpy as np
 
 from faith_jax.data.tokenizer_folders import tokenizer_folder
 from faith_jax.errors import ConfigError
@@ -15,6 +20,8 @@ from faith_jax.models.importers.huggingface import is_huggingface, write_hugging
 from faith_jax.models.importers.native import is_native, write_native
 from faith_jax.models.importers.peft import is_peft
 from faith_jax.models.importers.t5x import is_t5x
+
+DTYPES = ("float32", "bfloat16", "float16")
 
 
 def import_checkpoint(source: str, target: str, overwrite: bool = False) -> None:
@@ -34,14 +41,42 @@ def import_checkpoint(source: str, target: str, overwrite: bool = False) -> None
     _convert(source, target, overwrite, write_native)
 
 
-def export_checkpoint(source: str, target: str, overwrite: bool = False) -> None:
+def export_checkpoint(
+    source: str, target: str, overwrite: bool = False, dtype: str | None = None
+) -> None:
     """Writes any checkpoint that can be read as a Hugging Face folder.
 
-    Arguments and errors are those of `import_checkpoint`; a checkpoint with a soft prompt cannot
-    be written. What was read from such a folder keeps its files; else generation_config.json says
-    the model's special tokens.
+    What was read from such a folder keeps its files; else generation_config.json says the model's
+    special tokens.
+
+    Args:
+      source: see `open_checkpoint`; a checkpoint with a soft prompt cannot be written.
+      target: see `import_checkpoint`.
+      overwrite: see `import_checkpoint`.
+      dtype: one of DTYPES, which the parameters are rounded to; None = as they are.
+
+    Raises:
+      CheckpointError: on a source that cannot be read.
+      ConfigError: on a target that exists or cannot be written, on another dtype, and on one for a
+        source that is such a folder.
     """
-    _convert(source, target, overwrite, _write_huggingface)
+    if dtype is not None and dtype not in DTYPES:
+        raise ConfigError(f"--dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}.")
+
+    def write(checkpoint: Checkpoint, folder: pathlib.Path) -> None:
+        _write_huggingface(checkpoint if dtype is None else _rounded(checkpoint, dtype), folder)
+
+    _convert(source, target, overwrite, write)
+
+
+def _rounded(checkpoint: Checkpoint, dtype: str) -> Checkpoint:
+    if "huggingface" in checkpoint.metadata:
+        raise ConfigError(
+            "--dtype: a Hugging Face folder is given back as it was; leave --dtype out."
+        )
+    chosen = np.dtype(getattr(ml_dtypes, dtype, None) or dtype)
+    params = jax.tree.map(lambda x: np.asarray(x).astype(chosen), checkpoint.params)
+    return dataclasses.replace(checkpoint, params=params)
 
 
 def _write_huggingface(checkpoint: Checkpoint, folder: pathlib.Path) -> None:

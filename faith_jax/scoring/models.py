@@ -2,7 +2,6 @@
 
 import functools
 import os
-import pathlib
 from typing import Any
 
 import jax
@@ -15,6 +14,7 @@ from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.language_model import CausalLanguageModel, EncoderModel, LanguageModel
 from faith_jax.language_model.loading import Model, load_model
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.embedded_models import checkpoint_path
 from faith_jax.types import Array, Tokenizer
 
 # Tokens that a model reads, where nobody says and its positions allow it.
@@ -56,11 +56,12 @@ def open_tokenizer(model: str, vocabulary: str | None, config: TransformerConfig
     Raises:
       ConfigError: where there is none, naming the option, or it is another model's.
     """
-    if vocabulary is None and not pathlib.Path(model).expanduser().is_dir():
+    folder = checkpoint_path(model)
+    if vocabulary is None and not folder.is_dir():
         raise ConfigError(
             f"model {model!r} is no folder with a tokenizer; say where that is with vocabulary=…."
         )
-    name = vocabulary or str(pathlib.Path(model).expanduser())
+    name = vocabulary or str(folder)
     found: Any = load_vocabulary(name)
     is_own, said = vocabulary is None, SaidTokens.read(model)
     check_vocabulary(config, found, name, is_own, said, option="vocabulary=")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from faith_jax.errors import CheckpointError, ConfigError
-from faith_jax.models.importers.checkpoint import Checkpoint, content_hash
+from faith_jax.models.importers.checkpoint import Checkpoint, content_hash, flatten
 from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.models.importers.native import read_model_json, write_native
 from faith_jax.runs import convert
@@ -183,6 +183,24 @@ def test_soft_prompts_are_imported_with_their_base_but_not_exported(tmp_path):
     with pytest.raises(CheckpointError, match="soft prompt"):
         export_checkpoint(str(tmp_path / "prompted"), str(tmp_path / "theirs"))
     assert names(tmp_path) == {"base", "prompted", "copy"}
+
+
+def test_parameters_rounded_to_bfloat16(tmp_path, source):
+    config = TINY.replace(relative_attention_max_distance=128)
+    params = tiny_params(config)
+    write_native(Checkpoint(config, params), tmp_path / "ours")
+    export_checkpoint(str(tmp_path / "ours"), str(tmp_path / "half"), dtype="bfloat16")
+    found = open_checkpoint(tmp_path / "half")
+    whole, half = flatten(params), flatten(found.params)
+    assert {array.dtype.name for array in half.values()} == {"bfloat16"}
+    for name, array in half.items():
+        np.testing.assert_allclose(np.float32(array), whole[name], rtol=2**-8)
+    assert json.loads((tmp_path / "half" / "config.json").read_text())["dtype"] == "bfloat16"
+    with pytest.raises(ConfigError, match="--dtype: expected one of float32, bfloat16, float16"):
+        export_checkpoint(str(tmp_path / "ours"), str(tmp_path / "x"), dtype="int8")
+    with pytest.raises(ConfigError, match="--dtype: a Hugging Face folder is given back as it was"):
+        export_checkpoint(str(source), str(tmp_path / "x"), dtype="bfloat16")
+    assert names(tmp_path) == {"source", "ours", "half"}
 
 
 # Through the command line.

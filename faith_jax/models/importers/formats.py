@@ -4,18 +4,12 @@ import pathlib
 
 from faith_jax.errors import CheckpointError, did_you_mean
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.embedded_models import checkpoint_path, embedded_models
 from faith_jax.models.importers.checkpoint import Checkpoint, check_params
 from faith_jax.models.importers.huggingface import is_huggingface, read_huggingface
 from faith_jax.models.importers.native import is_native, read_native
 from faith_jax.models.importers.peft import is_peft
 from faith_jax.models.importers.t5x import is_t5x, read_t5x
-
-_EMBEDDED = pathlib.Path(__file__).parent.parent / "embedded"
-
-
-def embedded_models() -> list[str]:
-    """Returns the names of the models in the package."""
-    return sorted(folder.name for folder in _EMBEDDED.glob("*") if is_huggingface(folder))
 
 
 def open_checkpoint(
@@ -34,9 +28,7 @@ def open_checkpoint(
     Raises:
       CheckpointError: where nothing known is there, or what is there is broken.
     """
-    path = pathlib.Path(path_or_name).expanduser()
-    if str(path_or_name) in embedded_models() and not path.exists():
-        path = _EMBEDDED / str(path_or_name)
+    path = checkpoint_path(path_or_name)
     if is_native(path):
         checkpoint = read_native(path, base)
     elif is_huggingface(path):

@@ -3,9 +3,9 @@ import shutil
 import pytest
 
 from faith_jax.errors import CheckpointError
-from faith_jax.models.importers import formats
+from faith_jax.models import embedded_models
 from faith_jax.models.importers.checkpoint import Checkpoint
-from faith_jax.models.importers.formats import embedded_models, open_checkpoint
+from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.models.importers.huggingface import write_huggingface
 from faith_jax.models.importers.native import write_model_json, write_native
 from tests.models.importers.synthetic import tiny_params, write_t5x
@@ -45,8 +45,8 @@ def test_embedded_models_are_found_by_name(tmp_path, folders, monkeypatch):
     embedded = tmp_path / "embedded"
     shutil.copytree(folders / "huggingface", embedded / "t5_mini")
     (embedded / "notes").mkdir()
-    monkeypatch.setattr(formats, "_EMBEDDED", embedded)
-    assert embedded_models() == ["t5_mini"]
+    monkeypatch.setattr(embedded_models, "_FOLDER", embedded)
+    assert embedded_models.embedded_models() == ["t5_mini"]
     assert open_checkpoint("t5_mini").config == CONFIG
     with pytest.raises(CheckpointError, match="Did you mean 't5_mini'"):
         open_checkpoint("t5_mimi")
@@ -69,11 +69,12 @@ def test_a_missing_path_gets_the_nearest_names(folders):
 
 def test_an_unknown_name_is_told_what_is_accepted(tmp_path, monkeypatch, folders):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(embedded_models, "_FOLDER", tmp_path / "embedded")
     message = error_of("mini")
     for expected in ("mini: there is no such checkpoint", "Hugging Face", "T5X", "MODEL_DIR"):
         assert expected in message
     shutil.copytree(folders / "huggingface", tmp_path / "embedded" / "t5_mini")
-    monkeypatch.setattr(formats, "_EMBEDDED", tmp_path / "embedded")
+    monkeypatch.setattr(embedded_models, "_FOLDER", tmp_path / "embedded")
     assert "the package's models: t5_mini" in error_of("mini")
 
 
