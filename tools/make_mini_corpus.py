@@ -17,6 +17,7 @@ The same texts, options and seed give the same bytes.
 
 import argparse
 import collections
+import itertools
 import json
 import pathlib
 import random
@@ -35,29 +36,29 @@ MOST_SENTENCES = 6  # of an example
 MAX_WORDS = 110  # of an input's text: about 160 tokens
 NOISE_DENSITY, MEAN_SPAN = 0.15, 3
 _SENTENCE_END = re.compile(r'(?<=[.!?]["”)])\s+(?=[A-Z"“(])|(?<=[.!?])\s+(?=[A-Z"“(])')
-# A word can stand in lower case where it does so this many times as often as it does not.
-LOWER_CASE_RATIO = 5
+# A word can stand in lower case where it does so this many times as often as it does not. Only the
+# most frequent ones change their case: a model that copies must not guess the pieces of rare words.
+LOWER_CASE_RATIO, LOWER_CASE_WORDS = 5, 150
 _KEYS = (
     ("first", "second"), ("left", "right"), ("one", "other"), ("before", "after"),
     ("a", "b"), ("pro", "con"), ("for", "against"), ("here", "there"), ("old", "new"),
     ("plan", "result"), ("north", "south"), ("public", "private"), ("team", "office"),
 )  # fmt: skip
 _WHO = (
-    ("Some people", "Other people"), ("Some", "Others"), ("Some readers", "Other readers"),
-    ("The writers of the first part", "The writers of the second part"), ("Many", "Not all"),
-    ("People on one side", "People on the other side"), ("A few", "Most"),
-    ("Those who agree", "Those who do not"), ("Friends of the idea", "Its opponents"),
+    ("Some", "Others"), ("Some people", "Other people"), ("Many", "Others"), ("A few", "Most"),
+    ("One side", "The other side"), ("Those for it", "Those against it"),
+    ("On the one hand, some", "On the other hand, others"), ("The one", "The other"),
+    ("Those who agree", "Those who do not"), ("Friends of it", "Its opponents"),
 )  # fmt: skip
-_VERBS = ("say", "write", "note", "explain", "state", "add", "believe", "argue", "point out")
-_MORE = ("They also {verb}", "They {verb} too", "In addition, they {verb}", "Besides, they {verb}")
+_VERBS = ("say", "add", "note", "hold", "believe", "argue", "think", "point out")
+_MORE = ("They also {verb}", "They {verb} too", "And they {verb}", "Also, they {verb}")
 _TITLES = ("query", "question", "title", "topic", "about")
-_ANSWERS = ("response", "answer", "text", "story", "summary", "output")
 _OPENINGS = (
-    "There are two views here.", "There is more than one answer.", "Here is what is said.",
-    "Opinions are not the same.", "This can be seen in two ways.", "The question is open.", "", "",
+    "There are two views.", "Opinions differ.", "There is more than one answer.",
+    "This can be seen in two ways.", "The question is open.",
 )  # fmt: skip
 _TITLED_OPENINGS = (
-    "{title} There is more than one view.", 'On the question "{title}" there are two views.',
+    "{title} There is more than one view.", 'On "{title}" there are two views.',
     "{title} This is open.", 'Not all see "{title}" in the same way.',
 )  # fmt: skip
 
@@ -135,13 +136,14 @@ class Text(NamedTuple):
 
 
 def lower_case_words(sentences: Sequence[str]) -> frozenset[str]:
-    """Returns the words that stand in lower case inside sentences, nearly always."""
+    """Returns the most frequent of the words that stand in lower case inside sentences."""
     counts = collections.Counter(w for s in sentences for w in s.split()[1:] if w.isalpha())
-    return frozenset(
+    lower = (
         word
-        for word, count in counts.items()
+        for word, count in counts.most_common()
         if word.islower() and count > LOWER_CASE_RATIO * counts[word.capitalize()]
     )
+    return frozenset(itertools.islice(lower, LOWER_CASE_WORDS))
 
 
 def copy(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
@@ -165,24 +167,24 @@ def reorder(sentences: Sequence[str], text: Text, rng: random.Random) -> Example
 def merge(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
     """Two groups of sentences, told as running text with link phrases; a key may pick one.
 
-    The list may have a title, a question, that the told text takes up or not.
+    The list may have a title, a question, that the told text seldom takes up.
     """
     groups, keys = _two_groups(sentences, rng)
     fields = [(key, " ".join(group)) for key, group in zip(keys, groups, strict=True)]
+    title = rng.choice(text.questions) if text.questions and rng.random() < 0.6 else ""
     kind = rng.random()
-    if kind < 0.15:
+    if kind < 0.1:
         chosen = rng.randrange(2)
-        fields.insert(0, ("tell", keys[chosen]))
-        return _answered(_listed(fields, rng), " ".join(groups[chosen]), rng)
-    if kind < 0.3:
-        return _answered(_listed(fields, rng), " ".join(sentences), rng)
-    opening = rng.choice(_OPENINGS)
-    if text.questions and rng.random() < 0.5:
-        title = rng.choice(text.questions)
+        return _answered(_listed([("tell", keys[chosen]), *fields], rng), " ".join(groups[chosen]))
+    if title:
         fields.insert(0, (rng.choice(_TITLES), title))
-        if rng.random() < 0.5:
-            opening = rng.choice(_TITLED_OPENINGS).format(title=title)
-    return _answered(_listed(fields, rng), _told_groups(opening, groups, text, rng), rng)
+    if kind < 0.35:
+        return _answered(_listed(fields, rng), " ".join(sentences))
+    opening = ""
+    if kind > 0.85:
+        form = rng.choice(_TITLED_OPENINGS if title and kind > 0.92 else _OPENINGS)
+        opening = form.format(title=title)
+    return _answered(_listed(fields, rng), _told_groups(opening, groups, text, rng))
 
 
 def compare(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
@@ -228,10 +230,10 @@ def _listed(fields: Sequence[tuple[str, str]], rng: random.Random) -> str:
     return mark.join(f"{key}: {value}" for key, value in fields)
 
 
-def _answered(inputs: str, told: str, rng: random.Random) -> Example:
-    """Puts the target between curly braces where the input has them, or leaves it bare."""
-    if inputs.startswith("{") and rng.random() < 0.6:
-        return Example(inputs, curly_braces([(rng.choice(_ANSWERS), told)]))
+def _answered(inputs: str, told: str) -> Example:
+    """Puts the target between curly braces where the input has them."""
+    if inputs.startswith("{"):
+        return Example(inputs, curly_braces([("response", told)]))
     return Example(inputs, told)
 
 
@@ -250,7 +252,7 @@ def _told(sentences: Sequence[str], who: str, text: Text, rng: random.Random) ->
         verb = rng.choice(_VERBS)
         link = f"{who} {verb}" if number == 0 else rng.choice(_MORE).format(verb=verb)
         first, _, rest = sentence.partition(" ")
-        if number and rng.random() < 0.3:
+        if number and rng.random() < 0.4:
             told.append(sentence)
         elif first.lower() in text.lower_case and not sentence.endswith(("?", "!")):
             told.append(f"{link} that {first.lower()} {rest}")
@@ -260,7 +262,7 @@ def _told(sentences: Sequence[str], who: str, text: Text, rng: random.Random) ->
 
 
 _KINDS: tuple[tuple[float, Callable[[Sequence[str], Text, random.Random], Example] | None], ...] = (
-    (0.15, None), (0.1, copy), (0.1, reorder), (0.5, merge), (0.15, compare),
+    (0.12, None), (0.08, copy), (0.08, reorder), (0.52, merge), (0.2, compare),
 )  # fmt: skip
 
 
