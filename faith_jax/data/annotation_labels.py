@@ -182,9 +182,9 @@ def label_row(label: Label, others: Mapping[str, Any] | None = None) -> dict[str
     return row | _added_argument(missing)
 
 
-def _added_argument(missing: Sequence[str]) -> dict[str, str]:
-    """Returns the field by which `--protocol=npov_words` knows an uncovered argument."""
-    return {"added_argument": missing[0] if missing else ""} if len(missing) < 2 else {}
+def _added_argument(missing: Sequence[str]) -> dict[str, Any]:
+    """Returns the field by which `--protocol=npov_words` knows uncovered arguments."""
+    return {"added_argument": list(missing) if len(missing) > 1 else "".join(missing)}
 
 
 def _argument_fields(item: AnnotationItem) -> dict[str, Any]:

@@ -5,8 +5,10 @@ arguments that are not told against the others, and words of the response that n
 against the others.
 """
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +30,7 @@ def npov_cells(
     resamples: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
+    cluster_field: str = "",
 ) -> dict[tuple[str, str], dict[str, AucCell]]:
     """Returns the AUC of each scorer by error and slice.
 
@@ -41,6 +44,8 @@ def npov_cells(
       resamples: of the bootstrap.
       confidence: of the intervals.
       seed: of the resamples.
+      cluster_field: rows with the same value of this field are drawn together; "" = each on its
+        own.
 
     Returns:
       By (error, scorer), then slice; NaN where a slice lacks one of the kinds.
@@ -50,14 +55,13 @@ def npov_cells(
     """
     found: dict[tuple[str, str], dict[str, AucCell]] = {}
     for number, (name, part) in enumerate(_slices(corpora, slice_field).items()):
-        given = {error: _flags(part, field) for error, field in _FIELDS.items()}
-        clean = ~np.any(list(given.values()), axis=0)
+        groups = np.array(part.field(cluster_field) if cluster_field else part.ids)
         for error in ERRORS:
-            rows = clean | given[error]
-            labels = clean[rows].astype(float)
-            for scorer in _detectors(part, error):
+            rows, labels = compared_rows(part, error)
+            clusters = groups[rows].tolist() if cluster_field else None
+            for scorer in detectors(part, error):
                 scores = part.scores[scorer][rows]
-                cell = _cell(scores, labels, resamples, confidence, (seed, number))
+                cell = _cell(scores, labels, resamples, confidence, (seed, number), clusters)
                 found.setdefault((error, scorer), {})[name] = cell
     return found
 
@@ -68,12 +72,14 @@ def npov_word_cells(
     resamples: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
+    cluster_field: str = "",
 ) -> dict[tuple[str, str], dict[str, AucCell]]:
     """Returns the AUC of each scorer's words by error and slice, over all words of the slice.
 
-    Uncovered are the words of the argument that the field `added_argument` names. Hallucinated are
-    the words of the response that meet one of the spans of the field `hallucinated_spans`, a JSON
-    list of [start, end]; a slice whose rows lack it has no such cell. Responses are drawn whole.
+    Uncovered are the words of the argument that the field `added_argument` names, or of those that
+    it lists in JSON. Hallucinated are the words of the response that meet one of the spans of the
+    field `hallucinated_spans`, a JSON list of [start, end]; a slice whose rows lack it has no such
+    cell. Responses are drawn whole, or with a cluster field all of a cluster.
 
     Arguments and result are those of `npov_cells`; scorers without words have no cells.
 
@@ -82,14 +88,18 @@ def npov_word_cells(
     """
     found: dict[tuple[str, str], dict[str, AucCell]] = {}
     for number, (name, part) in enumerate(_slices(corpora, slice_field).items()):
+        groups = part.field(cluster_field) if cluster_field else list(part.ids)
         for error in ERRORS:
-            if error == "hallucination" and not _has_spans(part):
+            if error == "hallucination" and not has_spans(part):
                 continue
-            for scorer in _detectors(part, error):
+            for scorer in detectors(part, error):
                 if scorer not in part.words:
                     continue
-                scores, labels, rows = _word_rows(part, scorer, error)
-                cell = _cell(scores, labels, resamples, confidence, (seed, number), rows)
+                words = word_scores(part, scorer, error)
+                scores = np.array([word.score for word in words])
+                labels = np.array([float(not word.wrong) for word in words])
+                clusters = [groups[word.row] for word in words]
+                cell = _cell(scores, labels, resamples, confidence, (seed, number), clusters)
                 found.setdefault((error, scorer), {})[name] = cell
     return found
 
@@ -104,7 +114,7 @@ def without_spans(corpora: Mapping[str, Corpus], slice_field: str = "") -> tuple
     lacking = [
         name
         for name, part in _slices(corpora, slice_field).items()
-        if not _has_spans(part) and set(_detectors(part, "hallucination")) & set(part.words)
+        if not has_spans(part) and set(detectors(part, "hallucination")) & set(part.words)
     ]
     if not lacking:
         return ()
@@ -114,27 +124,66 @@ def without_spans(corpora: Mapping[str, Corpus], slice_field: str = "") -> tuple
     )
 
 
-def _has_spans(part: Corpus) -> bool:
+def has_spans(part: Corpus) -> bool:
+    """Returns whether all rows say which words of the response are hallucinated."""
     return bool(part.fields) and all("hallucinated_spans" in fields for fields in part.fields)
 
 
-def _word_rows(part: Corpus, scorer: str, error: str) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Returns the words' scores, whether each is free of the error, and the row it belongs to."""
-    added = part.field("added_argument") if error == "coverage" else []
-    scores, labels, rows = [], [], []
+class ScoredWord(NamedTuple):
+    """A word of a row and what a scorer says of it.
+
+    Attributes:
+      row: its number.
+      text: of the grounding's text, None = the response.
+      start: offset of its first character in the text.
+      end: behind its last.
+      score: higher = more faithful.
+      wrong: whether it is part of the error.
+    """
+
+    row: int
+    text: int | None
+    start: int
+    end: int
+    score: float
+    wrong: bool
+
+
+def word_scores(part: Corpus, scorer: str, error: str) -> list[ScoredWord]:
+    """Returns the words that may be part of an error: of the response, or of the arguments.
+
+    Args:
+      part: with the fields that `npov_word_cells` reads.
+      scorer: one that scores words.
+      error: of `ERRORS`.
+    """
+    is_hallucination = error == "hallucination"
+    added = [] if is_hallucination else _added_arguments(part)
+    found = []
     for row, words in enumerate(part.words[scorer]):
-        spans = _spans(part, row) if error == "hallucination" else []
+        spans = _spans(part, row) if is_hallucination else []
         for start, end, score, text in words:
-            if (text is None) != (error == "hallucination"):
+            if (text is None) != is_hallucination:
                 continue
-            if error == "hallucination":
+            if text is None:
                 wrong = any(start < last and first < end for first, last in spans)
             else:
-                wrong = part.groundings[row][text] == added[row]
-            scores.append(float(score))
-            labels.append(float(not wrong))
-            rows.append(row)
-    return np.array(scores), np.array(labels), rows
+                wrong = part.groundings[row][text] in added[row]
+            found.append(ScoredWord(row, text, start, end, float(score), wrong))
+    return found
+
+
+def _added_arguments(part: Corpus) -> list[list[str]]:
+    """Returns the arguments of each row that its response leaves out: one text, or a JSON list."""
+    found = []
+    for text in part.field("added_argument"):
+        texts = None
+        if text.startswith("["):
+            with contextlib.suppress(ValueError):
+                texts = json.loads(text)
+        is_list = isinstance(texts, list) and all(isinstance(one, str) for one in texts)
+        found.append(texts if is_list and texts is not None else [text] if text else [])
+    return found
 
 
 def _spans(part: Corpus, row: int) -> list[list[int]]:
@@ -175,9 +224,22 @@ def _flags(corpus: Corpus, field: str) -> np.ndarray:
     return np.array([_TRUTH[value] for value in values])
 
 
-def _detectors(corpus: Corpus, error: str) -> list[str]:
+def detectors(corpus: Corpus, error: str) -> list[str]:
+    """Returns the scorers that detect an error: its name is in theirs, or none is."""
     other = next(name for name in ERRORS if name != error)
     return [name for name in corpus.scores if error in name or other not in name]
+
+
+def compared_rows(corpus: Corpus, error: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns which rows are error-free or have the error: [rows], and of these which are free.
+
+    Raises:
+      InputError: see `npov_cells`.
+    """
+    given = {name: _flags(corpus, field) for name, field in _FIELDS.items()}
+    clean = ~np.any(list(given.values()), axis=0)
+    rows = clean | given[error]
+    return rows, clean[rows].astype(float)
 
 
 def _cell(
@@ -186,11 +248,12 @@ def _cell(
     resamples: int,
     confidence: float,
     seed: tuple[int, int],
-    clusters: Sequence[int] | None = None,
+    clusters: Sequence[Hashable] | None = None,
 ) -> AucCell:
-    if clusters is None:
-        known = ~np.isnan(scores)
-        scores, labels = scores[known], labels[known]
+    known = ~np.isnan(scores)
+    scores, labels = scores[known], labels[known]
+    if clusters is not None:
+        clusters = [cluster for cluster, kept in zip(clusters, known, strict=True) if kept]
     area = roc_auc(scores, labels)
     if area != area:
         return AucCell(area, Interval(area, area))

@@ -120,10 +120,10 @@ def test_rows():
     [
         ((), {"added_argument": ""}),
         (("con 2",), {"added_argument": "Wet."}),
-        (("pro 1", "con 2"), {}),
+        (("pro 1", "con 2"), {"added_argument": ["Calm.", "Wet."]}),
     ],
 )
-def test_one_uncovered_argument_is_told_as_the_synthetic_ones_are(missing, expected):
+def test_uncovered_arguments_are_told_as_the_synthetic_ones_are(missing, expected):
     errors = ("coverage",) if missing else ()
     row = label_row(combined(ITEM, [marks("a", *errors, missing_arguments=missing)]))
     assert {name: value for name, value in row.items() if name == "added_argument"} == expected

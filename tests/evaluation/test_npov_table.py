@@ -1,10 +1,12 @@
+import dataclasses
+import json
 import math
 
 import numpy as np
 import pytest
 
 from faith_jax.errors import InputError
-from faith_jax.evaluation.npov_table import npov_cells, npov_word_cells
+from faith_jax.evaluation.npov_table import npov_cells, npov_word_cells, word_scores
 from faith_jax.evaluation.roc import roc_auc
 from faith_jax.evaluation.scored_corpora import Corpus
 
@@ -113,3 +115,30 @@ def test_bad_fields():
         npov_cells({"npov": corpus()}, "kind")
     with pytest.raises(InputError, match="Two corpora have the slice 'plain'"):
         npov_cells({"a": corpus("a"), "b": corpus("b")}, "slice")
+
+
+def test_several_uncovered_arguments():
+    """All four words of the first response's arguments are uncovered, none of the second's."""
+    given = words_corpus()
+    fields = ({"added_argument": json.dumps(["pro a", "con b"])}, {"added_argument": "[x] y"})
+    given = dataclasses.replace(given, fields=fields)
+    words = word_scores(given, "x_coverage", "coverage")
+    assert [word.wrong for word in words] == [True] * 4 + [False] * 2
+    cell = npov_word_cells({"npov": given}, resamples=20)["coverage", "x_coverage"]["npov"]
+    # Of 8 pairs: 1.0 is above three of 1, 0, 0, .5 and equal to one; .5 above two, equal to one.
+    assert cell.auc == pytest.approx((3.5 + 2.5) / 8)
+
+
+def test_clusters_are_drawn_whole():
+    given = corpus()
+    fields = [{**f, "topic": "one"} for f in given.fields]
+    one = dataclasses.replace(given, fields=tuple(fields))
+    key = ("coverage", "x_coverage")
+    cell = npov_cells({"npov": one}, resamples=20, cluster_field="topic")[key]["npov"]
+    assert cell.interval == pytest.approx((cell.auc, cell.auc))  # there is one draw only
+    own = [{**f, "topic": str(i)} for i, f in enumerate(given.fields)]
+    each = dataclasses.replace(given, fields=tuple(own))
+    cells = npov_cells({"npov": each}, resamples=20, cluster_field="topic")
+    assert cells[key] == npov_cells({"npov": given}, resamples=20)[key]
+    with pytest.raises(InputError, match="no field 'topic'"):
+        npov_cells({"npov": given}, cluster_field="topic")

@@ -1,0 +1,95 @@
+"""Which arguments of a topic responses are generated from (Chang 2024, section 4.1).
+
+Up to 18 distinct combinations a topic, of 1, 2 or 3 arguments a side. The first three get a
+response at temperature 0.0 and one at 0.7, the others one at 0.7.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from faith_jax.data.augmentation.draws import draw, shuffled
+from faith_jax.data.npov import Topic
+from faith_jax.errors import InputError
+
+MOST_COMBINATIONS = 18
+GREEDY, SAMPLED = 0.0, 0.7
+TEMPERATURES = (GREEDY, SAMPLED)
+# A synthetic coverage error needs an unused argument; ProCon's topics have two a side at least.
+LEAST_ARGUMENTS = 2
+_LARGEST = 3
+_AT_BOTH = 3
+
+
+class Combination(NamedTuple):
+    """Arguments of a topic, as many pro as con: indices into its lists, in the order given."""
+
+    pro: tuple[int, ...]
+    con: tuple[int, ...]
+
+
+def draw_combinations(
+    topic: Topic, most: int = MOST_COMBINATIONS, seed: int = 0
+) -> tuple[Combination, ...]:
+    """Draws distinct combinations of a topic's arguments.
+
+    The draws depend on nothing but the topic's id, the numbers of its arguments and the seed; with
+    a smaller `most` they are the first of those with a larger one.
+
+    Args:
+      topic: the topic.
+      most: how many at most; fewer where there are no more.
+      seed: another seed is another draw.
+
+    Raises:
+      InputError: for a topic with fewer than `LEAST_ARGUMENTS` on a side.
+    """
+    sizes = len(topic.pro), len(topic.con)
+    fewest = min(sizes)
+    if fewest < LEAST_ARGUMENTS:
+        raise InputError(
+            f"topic {topic.id!r} has {sizes[0]} pro and {sizes[1]} con: expected at least "
+            f"{LEAST_ARGUMENTS} arguments on each side, so that one can be left unused; add "
+            "arguments or drop the topic."
+        )
+    largest = min(_LARGEST, fewest)
+    there_are = sum(math.comb(sizes[0], k) * math.comb(sizes[1], k) for k in range(1, largest + 1))
+    found: dict[tuple[frozenset[int], ...], Combination] = {}
+    number = 0
+    while len(found) < min(most, there_are):
+        count = 1 + draw(largest, seed, topic.id, "count", number)
+        pro, con = (
+            tuple(shuffled(size, seed, topic.id, side, number)[:count])
+            for side, size in zip(("pro", "con"), sizes, strict=True)
+        )
+        found.setdefault((frozenset(pro), frozenset(con)), Combination(pro, con))
+        number += 1
+    return tuple(found.values())
+
+
+def response_rows(
+    topic: Topic, most: int = MOST_COMBINATIONS, seed: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Yields the inputs of a topic's responses: rows that `infer` reads.
+
+    Yields:
+      `id` (the topic's, the combination's number from 1, and the temperature), `topic`, `split`,
+      `query`, `pro_arguments` and `con_arguments` (texts), `pro` and `con` (their indices), and
+      `temperature`.
+
+    Raises:
+      InputError: see `draw_combinations`.
+    """
+    for number, (pro, con) in enumerate(draw_combinations(topic, most, seed), start=1):
+        for temperature in TEMPERATURES if number <= _AT_BOTH else (SAMPLED,):
+            yield {
+                "id": f"{topic.id}-{number:02d}-t{temperature:.1f}",
+                "topic": topic.id,
+                "split": topic.split,
+                "query": topic.question,
+                "pro_arguments": [topic.pro[i].text for i in pro],
+                "con_arguments": [topic.con[i].text for i in con],
+                "pro": list(pro),
+                "con": list(con),
+                "temperature": temperature,
+            }

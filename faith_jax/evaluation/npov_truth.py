@@ -1,0 +1,108 @@
+"""What stands in for annotators of NPOV responses where there are none: rules about words.
+
+They are stand-ins. Chang 2024 (section 4.1) has people say which responses are free of errors, and
+which words are hallucinated; rules of words favour detectors of words, such as ROUGE.
+
+>>> rule = ErrorFreeRule()
+>>> rule.error("Tea calms.", "Is tea good?", ["Tea calms.", "Tea is cheap."], [])
+'left out'
+>>> rule.error("Tea calms and is cheap.", "Is tea good?", ["Tea calms.", "It is cheap."], [])
+''
+"""
+
+import collections
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from faith_jax.evaluation.text_metrics import content_words, match_words
+from faith_jax.sentences import split_sentences
+
+# Why a response is not free of errors, by the rule.
+LEFT_OUT, UNUSED_TOLD, OTHER_WORDS, EMPTY = "left out", "unused told", "other words", "empty"
+REASONS = (LEFT_OUT, UNUSED_TOLD, OTHER_WORDS, EMPTY)
+
+
+@dataclasses.dataclass(frozen=True)
+class ErrorFreeRule:
+    """When a response counts as free of errors; words are content words' stems.
+
+    Attributes:
+      recall: share of the words of each given argument that the response has, at least.
+      precision: share of the response's words that the given arguments or the query have, at least.
+      unused: share of the words that only an unused argument has, of which the response has less.
+    """
+
+    recall: float = 0.8
+    precision: float = 0.6
+    unused: float = 0.5
+
+    def error(self, response: str, query: str, given: Sequence[str], unused: Sequence[str]) -> str:
+        """Returns which of `REASONS` a response is not free of errors for; "" = it is.
+
+        Args:
+          response: the text to judge.
+          query: what it answers.
+          given: the arguments that it should tell.
+          unused: the topic's other arguments.
+        """
+        told = _stems(response)
+        if not told:
+            return EMPTY
+        if any(_share(_stems(argument), told) < self.recall for argument in given):
+            return LEFT_OUT
+        allowed = [stem for text in (query, *given) for stem in _stems(text)]
+        for argument in unused:
+            own = [stem for stem in _stems(argument) if stem not in set(allowed)]
+            if own and _share(own, told) >= self.unused:
+                return UNUSED_TOLD
+        return "" if _share(told, allowed) >= self.precision else OTHER_WORDS
+
+
+def _stems(text: str) -> list[str]:
+    return [word.stem for word in content_words(text)]
+
+
+def _share(words: Sequence[str], reference: Sequence[str]) -> float:
+    """Returns which share of words the reference has; 1 of no words."""
+    return sum(match_words(words, reference)) / len(words) if words else 1.0
+
+
+def retold_spans(response: str, argument: str, others: Sequence[str]) -> list[tuple[int, int]]:
+    """Returns where a response retells an argument: offsets of first and behind last characters.
+
+    For each sentence of the argument, the sentence of the response that has most of its words, and
+    of that the stretch from the first of them to the last. Words that the other texts have too
+    count only where a sentence of the argument has no words of its own.
+
+    Args:
+      response: the text.
+      argument: what it retells.
+      others: texts that it also draws on, such as the other arguments and the query.
+    """
+    shared = {stem for text in others for stem in _stems(text)}
+    sentences = list(_placed_sentences(response))
+    spans = []
+    for part in split_sentences(argument):
+        wanted = set(_stems(part)) - shared or set(_stems(part))
+        if span := _best_stretch(sentences, wanted):
+            spans.append(span)
+    return sorted(set(spans))
+
+
+def _best_stretch(sentences: Sequence[tuple[str, int]], wanted: set[str]) -> tuple[int, int] | None:
+    best: tuple[int, tuple[int, int] | None] = (0, None)
+    for sentence, start in sentences:
+        hits = [word for word in content_words(sentence) if word.stem in wanted]
+        count = len(collections.Counter(word.stem for word in hits))
+        if count > best[0]:
+            best = count, (start + hits[0].start, start + hits[-1].end)
+    return best[1]
+
+
+def _placed_sentences(text: str) -> Iterator[tuple[str, int]]:
+    """Yields the sentences of a text with the offset of each."""
+    end = 0
+    for sentence in split_sentences(text):
+        start = text.index(sentence, end)
+        end = start + len(sentence)
+        yield sentence, start

@@ -1,0 +1,59 @@
+"""Combinations of arguments."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faith_jax.data.npov import Argument, Topic
+from faith_jax.data.npov_combinations import Combination, draw_combinations, response_rows
+from faith_jax.errors import InputError
+
+
+def topic(pro, con, name="tea"):
+    sides = [
+        tuple(Argument(f"{side} {i}.") for i in range(n))
+        for side, n in zip("pc", (pro, con), strict=True)
+    ]
+    return Topic(name, "Tea", "Is tea good?", "test", *sides)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(2, 7), st.integers(2, 7), st.integers(1, 20), st.integers(0, 3))
+def test_combinations_are_distinct_and_balanced(pro, con, most, seed):
+    found = draw_combinations(topic(pro, con), most, seed)
+    assert len({(frozenset(c.pro), frozenset(c.con)) for c in found}) == len(found) <= most
+    for c in found:
+        assert len(set(c.pro)) == len(c.pro) == len(c.con) == len(set(c.con)) <= 3
+        assert max(c.pro) < pro
+        assert max(c.con) < con
+    assert found == draw_combinations(topic(pro, con), 20, seed)[:most]
+
+
+def test_a_small_topic_has_all_that_there_are():
+    found = draw_combinations(topic(2, 2), 18)
+    # 2 x 2 of one a side, 1 of two a side.
+    assert sorted(tuple(map(len, c)) for c in found) == [(1, 1)] * 4 + [(2, 2)]
+
+
+def test_draws_are_the_same_everywhere():
+    assert draw_combinations(topic(5, 5), 1) == (Combination((1,), (4,)),)
+    assert draw_combinations(topic(5, 5), 3, seed=1) != draw_combinations(topic(5, 5), 3)
+    assert draw_combinations(topic(5, 5, "ale"), 3) != draw_combinations(topic(5, 5), 3)
+
+
+def test_the_first_three_get_two_responses():
+    rows = list(response_rows(topic(5, 5)))
+    assert len(rows) == 18 + 3
+    assert [row["temperature"] for row in rows] == [0.0, 0.7] * 3 + [0.7] * 15
+    assert [row["id"] for row in rows[5:7]] == ["tea-03-t0.7", "tea-04-t0.7"]
+    assert len({row["id"] for row in rows}) == 21
+    row = rows[0]
+    assert row["pro_arguments"] == [f"p {i}." for i in row["pro"]]
+    assert row["con_arguments"] == [f"c {i}." for i in row["con"]]
+    assert (row["topic"], row["query"], row["split"]) == ("tea", "Is tea good?", "test")
+
+
+@pytest.mark.parametrize("sizes", [(1, 5), (5, 1)])
+def test_too_few_arguments(sizes):
+    with pytest.raises(InputError, match=r"topic 'tea' has . pro and . con: expected at least 2"):
+        draw_combinations(topic(*sizes))
