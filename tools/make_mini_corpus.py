@@ -33,6 +33,8 @@ from faith_jax.templates import curly_braces
 VALIDATION_EVERY = 100  # paragraphs
 VALIDATION_SHARE = 500  # an example for so many of training
 MOST_SENTENCES = 6  # of an example
+# How many an example has: most have few, so that several examples fit a packed row.
+SENTENCES, SENTENCE_WEIGHTS = (1, 2, 3, 4, 5, 6), (5, 40, 20, 15, 10, 10)
 MAX_WORDS = 110  # of an input's text: about 160 tokens
 NOISE_DENSITY, MEAN_SPAN = 0.15, 3
 _SENTENCE_END = re.compile(r'(?<=[.!?]["”)])\s+(?=[A-Z"“(])|(?<=[.!?])\s+(?=[A-Z"“(])')
@@ -46,8 +48,8 @@ _KEYS = (
 )  # fmt: skip
 _WHO = (
     ("Some", "Others"), ("Some people", "Other people"), ("Many", "Others"), ("A few", "Most"),
-    ("One side", "The other side"), ("Those for it", "Those against it"),
-    ("On the one hand, some", "On the other hand, others"), ("The one", "The other"),
+    ("Those on one side", "Those on the other"), ("Those for it", "Those against it"),
+    ("On the one hand, some", "On the other, others"), ("These", "Those"),
     ("Those who agree", "Those who do not"), ("Friends of it", "Its opponents"),
 )  # fmt: skip
 _VERBS = ("say", "add", "note", "hold", "believe", "argue", "think", "point out")
@@ -271,10 +273,14 @@ def make_example(text: Text, rng: random.Random) -> Example:
     make = rng.choices([make for _, make in _KINDS], [weight for weight, _ in _KINDS])[0]
     if make is None:
         words = rng.choice(text.paragraphs).split()
-        start = rng.randrange(max(1, len(words) - MAX_WORDS + 1))
-        return corrupt_spans(" ".join(words[start : start + MAX_WORDS]), rng)
+        length = rng.choice((MAX_WORDS // 4, MAX_WORDS // 2, MAX_WORDS))
+        start = rng.randrange(max(1, len(words) - length + 1))
+        return corrupt_spans(" ".join(words[start : start + length]), rng)
+    count = rng.choices(SENTENCES, SENTENCE_WEIGHTS)[0]
+    if make in (merge, reorder):
+        count = max(2, count)
     chosen: list[str] = []
-    for index in rng.sample(range(len(text.sentences)), rng.randint(2, MOST_SENTENCES)):
+    for index in rng.sample(range(len(text.sentences)), count):
         if len(chosen) < 2 or sum(len(s.split()) for s in chosen) < MAX_WORDS - 20:
             chosen.append(text.sentences[index])
     return make(chosen, text, rng)
