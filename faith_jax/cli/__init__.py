@@ -17,6 +17,7 @@ from faith_jax.cli.evaluate_commands import add_evaluate_commands
 from faith_jax.cli.explain_commands import add_explain_command
 from faith_jax.cli.gin_commands import add_gin_commands
 from faith_jax.cli.prompt_commands import add_prompt_commands
+from faith_jax.cli.reproduce_commands import add_reproduce_command
 from faith_jax.cli.score_commands import add_score_commands
 from faith_jax.cli.shared import first_line
 from faith_jax.errors import FaithJaxError
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_data_commands(commands)
     add_score_commands(commands)
     add_evaluate_commands(commands)
+    add_reproduce_command(commands)
     add_explain_command(commands)
     add_annotate_commands(commands)
     return _dispatch(parser, arguments)

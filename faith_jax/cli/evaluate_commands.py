@@ -1,11 +1,11 @@
-"""The commands about scored files: evaluate, reproduce and report."""
+"""The commands about scored files: evaluate and report."""
 
 import argparse
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from faith_jax.cli.shared import quiet_tensorflow, resumable
+from faith_jax.cli.shared import quiet_tensorflow
 from faith_jax.errors import ConfigError
 
 _EVALUATE_EXAMPLES = """examples:
@@ -18,9 +18,8 @@ _EVALUATE_EXAMPLES = """examples:
 
 
 def add_evaluate_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds `evaluate`, `reproduce` and `report`."""
+    """Adds `evaluate` and `report`."""
     _add_evaluate(commands)
-    _add_reproduce(commands)
     _add_report(commands)
 
 
@@ -93,7 +92,7 @@ _COMPARISON = (
 )  # fmt: skip
 
 
-def _given(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+def given_options(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
     """Returns those of the named options that were given."""
     found = {name: getattr(options, name) for name in names}
     return {name: value for name, value in found.items() if value is not None}
@@ -108,7 +107,7 @@ def _check_comparison(given: dict[str, Any]) -> dict[str, Any]:
         )
     check_numbers(given)
     if "scorers" in given:
-        given = given | {"scorers": tuple(_names(given["scorers"]))}
+        given = given | {"scorers": tuple(listed_names(given["scorers"]))}
     return given
 
 
@@ -132,7 +131,7 @@ LEAST_RESAMPLES = 100
 
 def _check_evaluate(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the options that were given, which go with the protocol."""
-    given = _given(options, _GOES_WITH)
+    given = given_options(options, _GOES_WITH)
     for name in given:
         if options.protocol not in _GOES_WITH[name]:
             raise ConfigError(
@@ -142,7 +141,8 @@ def _check_evaluate(options: argparse.Namespace) -> dict[str, Any]:
     return _check_comparison(given)
 
 
-def _names(listed: str) -> list[str]:
+def listed_names(listed: str) -> list[str]:
+    """Returns the names that commas separate."""
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
@@ -180,136 +180,6 @@ def _run_evaluate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _add_reproduce(commands: argparse._SubParsersAction) -> None:
-    command = commands.add_parser(
-        "reproduce",
-        help="one table of a paper, scored and evaluated",
-        description="Scores the data that a paper's table needs and evaluates it: true (Steen "
-        "2023, table 1), begin (Nandwani 2023, table 1), npov and npov_words (Chang 2024, tables 1 "
-        "and 3), pronouns (Steen 2023, table 3), pmi_decode (Nandwani 2023, table 3). Data is "
-        "prepared where its raw files are at hand or can be fetched.",
-        epilog="examples:\n  %(prog)s true --output=runs/true\n  %(prog)s begin --sample "
-        "--output=runs/begin --scorers=token_f1,bleu\n  %(prog)s pmi_decode --corpus=faithdial "
-        "--model=runs/faithdial \\\n      --vocabulary=checkpoints/bart-large "
-        "--scorer-model=checkpoints/bloom-560m \\\n      --output=runs/pmi_decode",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_argument(
-        "table", metavar="TABLE", help="true, begin, npov, npov_words, pronouns, pmi_decode"
-    )
-    command.add_argument("--output", required=True, metavar="FOLDER", help="scores and tables")
-    command.add_argument(
-        "--scorers", default="", metavar="NAMES", help="default: the recipe's; not for pmi_decode"
-    )
-    command.add_argument("--sample", action="store_true", help="of the samples in the package")
-    _add_pmi_table(command)
-    command.set_defaults(run=_run_reproduce)
-
-
-def _add_pmi_table(command: argparse.ArgumentParser) -> None:
-    """Adds the options of pmi_decode, whose defaults are the run's."""
-    group = command.add_argument_group(
-        "pmi_decode",
-        "Nandwani 2023, table 3: responses of a model by plain beam search (likelihood) and\n"
-        "by PMI-Decode (pmi; pmi_no_mask, p = 1; pmi_equal, alpha = 0.5), and their scores.",
-    )
-    group.add_argument(
-        "--model",
-        metavar="CHECKPOINT",
-        help="any language model; the paper: BART-large, fine-tuned",
-    )
-    group.add_argument(
-        "--vocabulary", metavar="PATH", help="its tokenizer (default: in the model's folder)"
-    )
-    group.add_argument(
-        "--scorer-model", metavar="CHECKPOINT", help="for PMI-Faith; the paper: BLOOM-560m"
-    )
-    group.add_argument(
-        "--bertscore-model", metavar="FOLDER", help="an encoder; usually roberta-large"
-    )
-    group.add_argument(
-        "--scorer-option",
-        action="append",
-        metavar="SCORER.NAME=VALUE",
-        help="of pmi_faith_mean and bertscore, such as bertscore.baseline=FILE (repeatable)",
-    )
-    group.add_argument(
-        "--corpus",
-        action="append",
-        dest="corpora",
-        metavar="NAME",
-        help="multidoc2dial, topical_chat or faithdial (repeatable; default: all)",
-    )
-    group.add_argument("--decodings", metavar="NAMES", help="default: all four")
-    group.add_argument("--limit", type=int, metavar="N", help="only the first rows of each")
-    group.add_argument("--beams", type=int, dest="num_beams", metavar="N", help="default 4")
-    group.add_argument("--alpha", type=float, help="in [0, 1] (default 0.25)")
-    group.add_argument("--p", type=float, help="in (0, 1] (default 0.6)")
-    group.add_argument("--max-length", type=int, metavar="N", help="of responses (default 128)")
-    group.add_argument("--max-input-length", type=int, metavar="N", help="default 512")
-    group.add_argument("--batch-size", type=int, metavar="N", help="decoded at once (default 16)")
-    group.add_argument("--resamples", type=int, metavar="N", help="default 1000")
-    group.add_argument("--seed", type=int, help="of intervals and tests (default 0)")
-
-
-_PMI_OPTIONS = (
-    "model", "vocabulary", "scorer_model", "bertscore_model", "scorer_option", "corpora",
-    "decodings", "limit", "num_beams", "alpha", "p", "max_length", "max_input_length",
-    "batch_size", "resamples", "seed",
-)  # fmt: skip
-
-
-def _run_reproduce(options: argparse.Namespace) -> int:
-    given = _given(options, _PMI_OPTIONS)
-    check_numbers(given)
-    names = _names(options.scorers)
-    of_responses = options.table == "pmi_decode"
-    if of_responses and names:
-        raise ConfigError("--scorers: pmi_decode has the table's own; see --scorer-model.")
-    if given and not of_responses:
-        name = next(iter(given))
-        option = {"corpora": "corpus", "num_beams": "beams"}.get(name, name).replace("_", "-")
-        raise ConfigError(f"--{option}: goes with pmi_decode, not with {options.table}.")
-    quiet_tensorflow()
-    from faith_jax.runs import pmi_table, reproduce
-
-    def run() -> int:
-        if of_responses:
-            text = pmi_table.pmi_table(_pmi_options(given, options.sample), options.output)
-        else:
-            text = reproduce.reproduce(options.table, options.output, names, options.sample)
-        print(text, end="")
-        print(options.output)
-        return 0
-
-    kept = f"what is scored is kept in {options.output}; the same command goes on from there."
-    return resumable(run, lambda: kept)
-
-
-def _pmi_options(given: Mapping[str, Any], sample: bool) -> Any:
-    """Returns the run's options from those of the command line that were given."""
-    from faith_jax.cli.score_commands import scorer_options
-    from faith_jax.runs.pmi_responses import PMITableOptions
-
-    settings = {"model": ""} | dict(given)
-    models = {
-        "pmi_faith_mean": settings.pop("scorer_model", ""),
-        "bertscore": settings.pop("bertscore_model", ""),
-    }
-    scorers = scorer_options(list(models), settings.pop("scorer_option", []))
-    for name, path in models.items():
-        model = {"model": path} if path else {}
-        if scorers[name] and "model" not in model | scorers[name]:
-            raise ConfigError(f"--scorer-option: {name} is not scored without a model of its own.")
-        scorers[name] = model | scorers[name]
-    scorers = {name: found for name, found in scorers.items() if found}
-    for name in ("corpora", "decodings"):
-        chosen = settings.pop(name, ())
-        if chosen := _names(chosen) if isinstance(chosen, str) else chosen:
-            settings[name] = tuple(chosen)
-    return PMITableOptions(scorers=scorers, sample=sample, **settings)
-
-
 def _add_report(commands: argparse._SubParsersAction) -> None:
     command = commands.add_parser(
         "report",
@@ -338,7 +208,7 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
 def _run_report(options: argparse.Namespace) -> int:
     if options.most_examples < 1:
         raise ConfigError("--most-examples: expected a positive number.")
-    given = _check_comparison(_given(options, _COMPARISON))
+    given = _check_comparison(given_options(options, _COMPARISON))
     if any(map(os.path.isdir, options.files)):
         quiet_tensorflow()
     from faith_jax.runs import report

@@ -132,7 +132,7 @@ def checked_settings(folder: pathlib.Path, options: PMITableOptions) -> dict[str
     """Returns what decides responses and scores, and refuses a folder with others."""
     told = {
         "model": str(pathlib.Path(options.model).expanduser().absolute()),
-        "state of the model's files": _state(options.model),
+        "state of the model's files": checkpoint_state(options.model),
         "vocabulary": options.tokenizer,
         "scorers": {name: dict(given) for name, given in options.scorers.items()},
     }
@@ -163,7 +163,7 @@ def checked_settings(folder: pathlib.Path, options: PMITableOptions) -> dict[str
     return settings | {"scorers": others | settings["scorers"]}
 
 
-def _state(model: str) -> str:
+def checkpoint_state(model: str) -> str:
     """Returns what changes with the files of a checkpoint."""
     root = pathlib.Path(model).expanduser()
     digest = hashlib.sha256()

@@ -23,6 +23,8 @@ logger = logging.getLogger("faith_jax")
 
 # Made by `faith_jax.runs.pmi_table` from responses of a model.
 PMI_TABLE = "pmi_decode"
+# Made by `faith_jax.runs.npov_detection`, likewise.
+NPOV_DETECTION = "npov_detection"
 ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv"}
 _TRUE = ("frank", "mnbm", "summeval", "qags_c", "qags_x", "begin", "q2", "dialfact", "paws")
 
@@ -106,10 +108,11 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
     Raises:
       FaithJaxError: for an unknown table or scorer, and where no data is at hand.
     """
-    if table == PMI_TABLE:
-        raise ConfigError(f"{table} is of a model's responses; see faith_jax.runs.pmi_table.")
+    if table in (PMI_TABLE, NPOV_DETECTION):
+        module = "pmi_table" if table == PMI_TABLE else table
+        raise ConfigError(f"{table} is of a model's responses; see faith_jax.runs.{module}.")
     if table not in RECIPES:
-        known = (*RECIPES, PMI_TABLE)
+        known = (*RECIPES, PMI_TABLE, NPOV_DETECTION)
         raise ConfigError(
             f"There is no recipe for {table!r}.{did_you_mean(table, known)} There are: "
             f"{', '.join(known)}."

@@ -11,7 +11,7 @@ import os
 import pathlib
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.data.grounded_rows import ExampleRow
@@ -63,6 +63,7 @@ def score(
     batch_size: int = 256,
     bad_rows: BadRows | None = None,
     restart: bool = False,
+    load: Callable[..., BaseScorer] = load_scorer,
 ) -> ScoreSummary:
     """Scores all rows and writes them; see `faith_jax.export.scored_rows` for their form.
 
@@ -74,6 +75,7 @@ def score(
       batch_size: rows scored and written at once.
       bad_rows: what to do with bad rows; by default scoring stops.
       restart: discard the rows of a run that was stopped.
+      load: returns the scorer of a name with its options.
 
     Raises:
       FaithJaxError: on wrong settings and input; nothing is left but what a further run goes on
@@ -85,7 +87,7 @@ def score(
         raise ConfigError("--scorers: name at least one scorer.")
     if batch_size < 1:
         raise ConfigError(f"--batch-size: expected a positive number, got {batch_size}.")
-    loaded = {name: load_scorer(name, **options) for name, options in scorers.items()}
+    loaded = {name: load(name, **options) for name, options in scorers.items()}
     if target.exists():
         raise ConfigError(f"{target} exists already; remove it or name another output.")
     bad_rows = bad_rows or BadRows()

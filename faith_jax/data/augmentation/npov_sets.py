@@ -43,12 +43,15 @@ def synthetic_rows(
       spans: says where a hallucination is.
       seed: of the draws.
     """
-    unused = [
-        [argument.text for i, argument in enumerate(getattr(topic, side)) if i not in row[side]]
-        for side in ("pro", "con")
-    ]
-    for example in synthetic_errors(error_free_example(row), *unused, seed=seed):
+    pro, con = (unused_arguments(row, topic, side) for side in ("pro", "con"))
+    for example in synthetic_errors(error_free_example(row), pro, con, seed=seed):
         yield set_row(example, hallucinated_spans(example, spans))
+
+
+def unused_arguments(row: Mapping[str, Any], topic: Topic, side: str) -> list[str]:
+    """Returns the arguments of one side of a topic that a response was not given."""
+    arguments = enumerate(getattr(topic, side))
+    return [argument.text for i, argument in arguments if i not in row[side]]
 
 
 def hallucinated_spans(example: NpovErrorExample, spans: SpanRule) -> list[tuple[int, int]]:
