@@ -33,7 +33,7 @@ PUBLISHED = {
     "t5_1_0_large": 737_668_096,
     "t5_1_0_xl": 2_851_598_336,
     "t5_1_0_xxl": 11_307_321_344,
-    "t5_1_1_mini": 5_460_480,
+    "t5_1_1_mini": 5_767_136,
 }
 
 
@@ -237,4 +237,4 @@ def test_folders_named_like_ours_are_not_in_the_way(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     parse("models/t5_1_1_mini.gin", "runs/train.gin")
-    assert macro("MODEL").config.emb_dim == 192
+    assert macro("MODEL").config.emb_dim == 224
