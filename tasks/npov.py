@@ -5,9 +5,13 @@
   `NO` (the response tells an argument that is not given, or leaves a given one out), over the
   responses with and without synthetic errors.
 - `npov_errors`: the mixture of the last two.
+- `npov_hallucination_synth`, `…_para`, `…_dev`, `…_org`, and the same of `npov_coverage`: likewise,
+  over the training sets of section 5.2, which `faith-jax reproduce npov_detection` makes
+  (`faith_jax.data.builders.npov_detection`).
 
-The unmarked ones read the user's own topics and responses; `faith_jax.data.builders.procon_npov`
-says where their files go. Features are `inputs` and `targets` in the curly braces format, end
+Labels may be flipped or renamed by gin: `npov.error_labels.no_error` and `.error`. Those without
+`_sample` read the user's own topics and responses; `faith_jax.data.builders.procon_npov` says where
+their files go. Features are `inputs` and `targets` in the curly braces format, end
 token included; where they are cut to a length, the end token stays. `id`, the pretokenised texts
 and the arguments stay in the examples for evaluation and export.
 """
@@ -15,18 +19,57 @@ and the arguments stay in the examples for evaluation and export.
 import functools
 from collections.abc import Callable
 
+import gin
 import seqio
 import tensorflow as tf
 
+from faith_jax.errors import ConfigError
 from faith_jax.labels import ErrorLabel
 from faith_jax.tasks import metrics, preprocessors
 from faith_jax.tasks.registering import Example, add_text_task, raw_source
 
 _CONFIGS = {"": "full", "_sample": "sample"}
+TRAINING_SETS = ("synth", "para", "dev", "org")
+
+
+def error_labels(
+    no_error: str = ErrorLabel.NO_ERROR.value, error: str = ErrorLabel.ERROR.value
+) -> dict[int, str]:
+    """Returns the label texts of the classifiers' targets; gin may flip or rename them.
+
+    The scorers read a classifier of other labels by their options `no_error_label` and
+    `error_label`. A task's offline cache keeps the labels that it was made with.
+
+    Args:
+      no_error: of responses without the error.
+      error: of responses with it.
+
+    Returns:
+      The texts by whether there is an error: 0 or 1.
+
+    Raises:
+      ConfigError: for labels that are empty, or the same.
+    """
+    texts = {0: no_error, 1: error}
+    for name, text in (("no_error", no_error), ("error", error)):
+        if not isinstance(text, str) or not text.strip():
+            raise ConfigError(f"npov.error_labels.{name}: expected a text, got {text!r}.")
+    if no_error.strip() == error.strip():
+        raise ConfigError(
+            f"npov.error_labels: expected two different texts, got {no_error!r} twice."
+        )
+    return texts
+
+
+# Tasks may be imported when a run has read its gin files and locked them; a file that binds the
+# labels imports this module itself.
+with gin.unlock_config():
+    error_labels = gin.configurable(error_labels, module="faith_jax.tasks.npov")
 
 
 def _classify(dataset: tf.data.Dataset, error: str) -> tf.data.Dataset:
     """Adds a classifier's inputs and target; `error` names the field that says there is one."""
+    texts = error_labels()
 
     def add(example: Example) -> Example:
         inputs = preprocessors.npov_classifier_inputs(
@@ -35,7 +78,6 @@ def _classify(dataset: tf.data.Dataset, error: str) -> tf.data.Dataset:
             example["pro_arguments"],
             example["con_arguments"],
         )
-        texts = {0: ErrorLabel.NO_ERROR.value, 1: ErrorLabel.ERROR.value}
         target = preprocessors.npov_classifier_targets(
             preprocessors.label_text(example[error], texts)
         )
@@ -45,15 +87,23 @@ def _classify(dataset: tf.data.Dataset, error: str) -> tf.data.Dataset:
 
 
 def _add_classifier(name: str, error: str) -> None:
-    preprocess: Callable = functools.partial(_classify, error=error)
     for suffix, config in _CONFIGS.items():
-        add_text_task(
-            name + suffix,
-            raw_source("procon_npov", "NpovErrors", config),
-            preprocess,
-            postprocess=metrics.npov_label_postprocess,
-            metric_fns=[metrics.classification],
-        )
+        _add_error_task(name + suffix, raw_source("procon_npov", "NpovErrors", config), error)
+    for part in TRAINING_SETS:
+        for suffix in _CONFIGS:
+            source = raw_source("npov_detection", "NpovDetection", part + suffix)
+            _add_error_task(f"{name}_{part}{suffix}", source, error)
+
+
+def _add_error_task(name: str, source: seqio.DataSource, error: str) -> None:
+    preprocess: Callable = functools.partial(_classify, error=error)
+    add_text_task(
+        name,
+        source,
+        preprocess,
+        postprocess=metrics.npov_label_postprocess,
+        metric_fns=[metrics.classification],
+    )
 
 
 for _suffix, _config in _CONFIGS.items():

@@ -1,8 +1,8 @@
 """Chang 2024's study in one run: responses, errors in them, detectors, and tables 1, 2, 3, 5 and 6.
 
 The output folder has what `faith_jax.runs.npov_responses` keeps, the data sets in `data`, the
-scored test sets in `scored`, and the tables. A further run with the same settings keeps responses and
-scores, and may add marks and classifiers.
+scored test sets in `scored`, and the tables. A further run with the same settings keeps responses
+and scores, and may add marks and classifiers.
 """
 
 import json

@@ -1,9 +1,12 @@
 import json
 import math
 import shutil
+import subprocess
+import sys
 import threading
 import time
 
+import gin
 import numpy as np
 import pytest
 import seqio
@@ -369,3 +372,83 @@ def test_the_mixture_of_both_classifiers():
     names = {task.name for task in mixture.tasks}
     assert names == {"npov_hallucination_sample", "npov_coverage_sample"}
     assert mixture.num_input_examples("test") == 2 * 4 * len(sample_rows("test"))
+
+
+@pytest.mark.parametrize("part", ["synth", "para", "dev", "org"])
+@pytest.mark.parametrize(
+    ("error", "field"),
+    [("hallucination", "has_hallucination"), ("coverage", "has_coverage_error")],
+)
+def test_classifiers_over_the_training_sets(error, field, part):
+    task = lookup.get_task(f"npov_{error}_{part}_sample")
+    assert f"npov_{error}_{part}" in lookup.task_names()
+    rows = list(task.get_dataset(None, "train", shuffle=False).as_numpy_iterator())
+    assert len(rows) == {"synth": 8, "para": 16, "dev": 32, "org": 35}[part]
+    for row in rows:
+        texts = {k: row[k].decode() for k in ("query", "response")}
+        sides = {k: [t.decode() for t in row[k]] for k in ("pro_arguments", "con_arguments")}
+        expected = templates.npov_classifier_inputs(**texts, **sides)
+        assert row["inputs_pretokenized"].decode() == expected
+        label = "NO" if row[field] else "YES"
+        assert row["targets_pretokenized"].decode() == templates.npov_classifier_targets(label)
+
+
+@pytest.fixture
+def label_bindings():
+    yield lambda **labels: [
+        gin.bind_parameter(f"faith_jax.tasks.npov.error_labels.{name}", text)
+        for name, text in labels.items()
+    ]
+    with gin.unlock_config():
+        gin.clear_config()
+
+
+def test_labels_may_be_flipped_and_renamed(label_bindings):
+    def labels():
+        task = lookup.get_task("npov_coverage_sample")
+        rows = task.get_dataset(None, "test", shuffle=False).as_numpy_iterator()
+        return {
+            (int(row["has_coverage_error"]), row["targets_pretokenized"].decode()) for row in rows
+        }
+
+    assert labels() == {(0, "{label: YES}"), (1, "{label: NO}")}
+    label_bindings(no_error="NO", error="YES")
+    assert labels() == {(0, "{label: NO}"), (1, "{label: YES}")}
+    label_bindings(no_error="complete", error="incomplete")
+    assert labels() == {(0, "{label: complete}"), (1, "{label: incomplete}")}
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"error": "YES"}, r"expected two different texts, got 'YES' twice"),
+        ({"error": " "}, r"npov.error_labels.error: expected a text, got ' '"),
+        ({"no_error": 1}, r"npov.error_labels.no_error: expected a text, got 1"),
+    ],
+)
+def test_labels_that_are_none(label_bindings, labels, message):
+    label_bindings(**labels)
+    with pytest.raises(ConfigError, match=message):
+        lookup.get_task("npov_coverage_sample").get_dataset(None, "test")
+
+
+def test_a_gin_file_binds_the_labels(tmp_path):
+    """In a process of its own, as a run does: parsed, locked, and then the tasks are used."""
+    file = tmp_path / "flipped.gin"
+    file.write_text(
+        "from __gin__ import dynamic_registration\n"
+        "from faith_jax.tasks import npov\n"
+        "npov.error_labels.no_error = 'NO'\n"
+        "npov.error_labels.error = 'YES'\n"
+    )
+    code = (
+        "import sys, gin\n"
+        "for path in sys.argv[1:]: gin.parse_config_file(path)\n"
+        "gin.finalize()\n"
+        "from faith_jax.tasks import npov\n"
+        "print(npov.error_labels(), gin.config_is_locked())\n"
+    )
+    for files, labels in (([str(file)], "{0: 'NO', 1: 'YES'}"), ([], "{0: 'YES', 1: 'NO'}")):
+        command = [sys.executable, "-c", code, *files]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == f"{labels} True"
