@@ -186,7 +186,8 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
         help="one HTML page of scored files",
         description="Tables with intervals, ROC curves, histograms, and the examples to sort, "
         "filter and read, in one page that needs no network.",
-        epilog="example:\n  %(prog)s q2.jsonl qags_c.jsonl --output=report.html",
+        epilog="examples:\n  %(prog)s q2.jsonl qags_c.jsonl --output=report.html\n"
+        "  %(prog)s npov.jsonl --salience-model=runs/npov --salience-rows=3 --output=report.html",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument(
@@ -202,17 +203,42 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
         metavar="N",
         help="in the page (default 10,000)",
     )
+    _add_report_salience(command)
     command.set_defaults(run=_run_report)
+
+
+def _add_report_salience(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group(
+        "salience",
+        "Heat maps of the rows with the lowest score of the first scorer: where the words of\n"
+        "their responses come from (docs/salience.md).",
+    )
+    group.add_argument("--salience-model", metavar="FOLDER", help="of the language model")
+    group.add_argument("--salience-rows", type=int, metavar="N", help="how many rows (default 5)")
+    group.add_argument(
+        "--salience-threshold", type=float, metavar="SHARE", help="below which words are marked"
+    )
+    group.add_argument("--salience-method", help="gradient_x_input (default) or gradient_l2")
+
+
+_SALIENCE = ("model", "rows", "threshold", "method")
 
 
 def _run_report(options: argparse.Namespace) -> int:
     if options.most_examples < 1:
         raise ConfigError("--most-examples: expected a positive number.")
     given = _check_comparison(given_options(options, _COMPARISON))
+    maps = given_options(options, [f"salience_{name}" for name in _SALIENCE])
+    if maps and options.salience_model is None:
+        raise ConfigError(f"--{next(iter(maps)).replace('_', '-')}: goes with --salience-model.")
     if any(map(os.path.isdir, options.files)):
         quiet_tensorflow()
     from faith_jax.runs import report
+    from faith_jax.runs.report_salience import ReportSalience
 
+    if maps:
+        wanted = {name.removeprefix("salience_"): value for name, value in maps.items()}
+        given["salience"] = ReportSalience(**wanted)
     page = report.report(
         options.files,
         options.output,

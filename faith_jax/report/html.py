@@ -35,6 +35,8 @@ def report_page(
     table: Table,
     rows: Sequence[Mapping[str, Any]],
     left_out: int = 0,
+    salience_note: str = "",
+    salience: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Returns the page.
 
@@ -44,6 +46,8 @@ def report_page(
       table: the figures.
       rows: the examples, in the form of `faith_jax.export.scored_rows`.
       left_out: how many examples there are beside these.
+      salience_note: which rows have a salience map.
+      salience: their maps, as `salience_page.salience_section` returns them.
     """
     scorers, lines = scorers_of(corpora), lines_of(scorers_of(corpora))
     with_words = {name for row in rows for name, words in row["words"].items() if words}
@@ -60,6 +64,8 @@ def report_page(
         count=len(rows),
         left_out=left_out,
         examples=embedded_json(_example(row, scorers) for row in rows),
+        salience_note=salience_note,
+        salience=salience,
     )
 
 

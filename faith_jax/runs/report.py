@@ -14,8 +14,11 @@ from faith_jax.evaluation.scored_corpora import (
 )
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.html import report_page
+from faith_jax.report.panels import scorers_of
+from faith_jax.report.salience_page import salience_section
 from faith_jax.report.tables import auc_rows
 from faith_jax.runs.outputs import check_outputs, write_text
+from faith_jax.runs.report_salience import ReportSalience, report_pictures
 
 _TEXTS = ("generated_text", "grounding", "perspectives", "history")
 
@@ -32,6 +35,7 @@ def report(
     confidence: float = 0.95,
     test: str = "approximate_randomization",
     cluster_field: str = "",
+    salience: ReportSalience | None = None,
 ) -> pathlib.Path:
     """Writes the page and returns its path.
 
@@ -47,9 +51,11 @@ def report(
       confidence: of the intervals.
       test: of the differences to `baseline`, see `auc_table`.
       cluster_field: rows with the same value of this field are resampled together; "" = none.
+      salience: which rows get a salience map; None = none.
 
     Raises:
-      FaithJaxError: for bad or missing files, files that do not match, and wrong options.
+      FaithJaxError: for bad or missing files, files that do not match, a model that cannot be read,
+        and wrong options.
     """
     target = pathlib.Path(output)
     check_outputs(files, {"--output": output})
@@ -66,12 +72,18 @@ def report(
         raise ConfigError(str(error)) from None
     table = table._replace(notes=table.notes + row_notes(corpora))
     examples = _joined(rows.values())
+    note, sections = "", []
+    if salience is not None:
+        note, pictures = report_pictures(examples, scorers_of(used)[0], salience)
+        sections = [salience_section(picture) for picture in pictures]
     page = report_page(
         title or ", ".join(pathlib.Path(path).name for path in files),
         used,
         table,
         examples[:most_examples],
         max(0, len(examples) - most_examples),
+        note,
+        sections,
     )
     write_text(target, page)
     return target

@@ -1,5 +1,6 @@
 """The report in a real headless browser."""
 
+import dataclasses
 import json
 import shutil
 import time
@@ -7,6 +8,11 @@ import time
 import pytest
 
 from faith_jax.cli import main
+from faith_jax.evaluation.dataset_statistics import Table
+from faith_jax.report.html import report_page
+from faith_jax.report.salience_page import salience_section
+from faith_jax.report.salience_picture import salience_picture
+from tests.report.salience_example import EXAMPLE, word_salience
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -195,3 +201,22 @@ def test_ten_thousand_examples_open_in_two_seconds(browser, tmp_path):
     browser.find_element("id", "next").click()
     assert browser.find_element("id", "page").text == "page 2 of 400"
     assert time.perf_counter() - start < 2
+
+
+def test_salience_maps_are_coloured_and_text(browser, tmp_path):
+    example = dataclasses.replace(EXAMPLE, id=EVIL)
+    section = salience_section(salience_picture(example, word_salience(example)))
+    table = Table("A title", ("scorer", "c"), (("s", 0.5),))
+    page = tmp_path / "report.html"
+    text = report_page("Title", {}, table, [], 0, "Which rows.", [section])
+    page.write_text(text, encoding="utf-8")
+    browser.get(page.as_uri())
+    assert browser.title == "Title"
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    found = browser.find_element("css selector", "section.salience")
+    assert found.find_element("tag name", "h2").text == EVIL
+    cells = found.find_elements("css selector", "tbody tr:first-child td")
+    colours = [cell.value_of_css_property("background-color") for cell in cells]
+    assert len(cells) == 5  # the contribution, and a share for each word of the response
+    assert colours[1] == "rgba(0, 90, 181, 0.8)"
+    assert colours[4] == "rgba(0, 90, 181, 0)"
