@@ -1,7 +1,7 @@
 """The TFDS builder `npov_detection`, whose configs are the nested training sets of Chang 2024.
 
 The files that `faith-jax reproduce npov_detection` writes into its folder `data` go into the folder
-npov_detection inside the manual folder, or are named by `faith-jax prepare --raw-folder`.
+npov_detection inside the manual folder, or are named by `faith-jax prepare --raw`.
 """
 
 import pathlib
