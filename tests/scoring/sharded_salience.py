@@ -1,10 +1,8 @@
-"""Compares maps of a batch spread over eight devices with those of one; run by test_salience.py."""
+"""Compares maps of a batch spread over eight devices with those of one.
 
-import os
-
-os.environ["XLA_FLAGS"] = (
-    "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
-)
+Run with XLA_FLAGS as `FLAGS`, in a process of its own: the number of devices is fixed when JAX
+starts.
+"""
 
 import jax
 import numpy as np
@@ -15,6 +13,8 @@ from faith_jax.models.transformer import Transformer, initial_variables
 from faith_jax.scoring.likelihood import LikelihoodRow
 from faith_jax.scoring.salience_engine import SalienceEngine
 
+# Unoptimised machine code compiles twice as fast.
+FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
 CONFIG = TransformerConfig(
     vocab_size=29,
     emb_dim=8,

@@ -1,4 +1,5 @@
 import math
+import os
 import subprocess
 import sys
 
@@ -18,7 +19,7 @@ from faith_jax.scoring.salience_engine import SalienceEngine
 from faith_jax.scoring.salience_inputs import SalienceEncoder
 from faith_jax.types import GroundedExample, Grounding
 from tests.paths import REPOSITORY, SHARED
-from tests.scoring import tiny_models
+from tests.scoring import sharded_salience, tiny_models
 
 PARITY = SHARED / "data" / "parity"
 NPOV = GroundedExample(
@@ -213,9 +214,13 @@ def test_parity_of_normalised_maps_of_decoder_only_models(name):
 
 
 def test_eight_devices_give_the_same_maps():
-    driver = "tests/scoring/sharded_salience.py"
     done = subprocess.run(
-        [sys.executable, driver], cwd=REPOSITORY, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "tests.scoring.sharded_salience"],
+        cwd=REPOSITORY,
+        env=os.environ | {"XLA_FLAGS": sharded_salience.FLAGS},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["8", "devices"]
