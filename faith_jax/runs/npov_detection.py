@@ -162,10 +162,10 @@ def _notes(
     yield f"Salience is of {options.salience_model or options.model}."
     for error in ERRORS:
         models = options.models_of(error)
-        if not models:
+        if "" not in models:
             yield (
-                f"No classifier for {error} is given (--{error}-model, --classifiers): its columns "
-                "say so."
+                f"No classifier for {error} is given for table 1 (--{error}-model, or dev of "
+                "--classifiers): its cells say that they are not scored."
             )
         for trained_on, path in models.items():
             yield f"Classifier for {error}{f', {trained_on}' if trained_on else ''}: {path}."

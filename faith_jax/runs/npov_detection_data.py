@@ -118,8 +118,9 @@ def write_sets(
       InputError: where no response to a test topic is error-free.
     """
     if not any(row["split"] == "test" for row in found.error_free):
+        tested = sum(row["split"] == "test" for row in rows)
         raise InputError(
-            f"none of {counted(len(rows), 'response')} to a test topic is error-free, so that "
+            f"none of {counted(tested, 'response')} to a test topic is error-free, so that "
             "there is nothing to put errors into; train the generator longer, lower "
             "--least-recall and --least-precision, or give --marks."
         )

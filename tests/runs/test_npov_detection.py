@@ -9,8 +9,9 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.evaluation.roc import roc_auc
-from faith_jax.runs import npov_detection, npov_responses
+from faith_jax.runs import npov_detection, npov_detection_scores, npov_responses
 from faith_jax.runs.npov_responses import DetectionOptions, checked_settings, read_topics
+from faith_jax.scoring import registry
 from tests.scoring.tiny_models import write_model
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
@@ -66,6 +67,20 @@ def models(tmp_path_factory):
         changes = {} if family == "roberta" else {"max_positions": 512}
         made[name] = write_model(folder / name, family, seed, **changes)
     return made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_salience():
+    """ROUGE in the place of salience, whose maps take long to compile."""
+
+    def load(name, **options):
+        if name.startswith("salience"):
+            return registry.load_scorer(name.replace("salience", "npov_rouge1"))
+        return registry.load_scorer(name, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(npov_detection_scores, "load_scorer", load)
+        yield
 
 
 @pytest.fixture
@@ -340,6 +355,7 @@ def test_responses_are_the_generators_and_none_is_error_free(
 ):
     """Random models say nothing that is given; what they said is kept all the same."""
     given = (f"--model={models[family]}", "--splits=test", "--combinations=1")
+    given = (*given, "--max-input-length=256")
     status, _, error = reproduce(tmp_path / "a", *given)
     assert status == 2
     assert "none of 4 responses to a test topic is error-free" in error
@@ -402,3 +418,24 @@ def test_the_best_is_marked_where_it_beats_all(done):
         best = max(float(r["auc"]) for r in group)
         assert (row["best"] == "1") == (float(row["auc"]) == best and row["p_value"] == "")
     assert np.count_nonzero([row["best"] == "1" for row in rows if row["table"] == "1"]) == 4
+
+
+def test_salience_is_of_the_generator_by_all_aggregations(models, knowledge):
+    """All six scorers share one model, so that its maps are made once."""
+    for given, model in (({}, "bart"), ({"salience_model": models["gpt2"]}, "gpt2")):
+        options = options_of(models, knowledge, **given)
+        _, salience = npov_detection_scores.detectors_of(options)
+        expected = {
+            f"salience_{error}{suffix}": (
+                f"salience_{error}",
+                {"model": models[model], "aggregation": aggregation},
+            )
+            for error in ("hallucination", "coverage")
+            for suffix, aggregation in (
+                ("", "max"), ("_sum", "sum"), ("_negative_entropy", "negative_entropy"),
+            )
+        }  # fmt: skip
+        assert salience.scorers == expected
+        assert list(salience.models) == [models[model]]
+        loaded = [registry.load_scorer(name, **o) for name, o in salience.scorers.values()]
+        assert len({id(scorer._compute) for scorer in loaded}) == 1
