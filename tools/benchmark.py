@@ -6,7 +6,8 @@ The shape is T5 1.1 small's: d_model 512, 6 heads of 64, d_ff 1024, 8+8 layers, 
 batch 16, 128 input and 64 target tokens, float32. Each side has a process of its own, since their
 threads disturb each other in one; the parts take turns, so that a busy moment of the machine
 meets all of them, and each figure is the median of its rounds. Hugging Face is measured where the
-`parity` extra is installed. Both sides take denormal numbers for zero, as XLA does on CPU.
+`parity` extra is installed, Inseq where it is itself. Both sides take denormal numbers for zero, as
+XLA does on CPU.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import benchmark_decoding
+import benchmark_salience
 
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.encoder_decoder import generate, row_keys
@@ -61,9 +63,11 @@ PARTS = (
     "gpt2_beam",
     "likelihood",
     "pmi_greedy",
+    "salience",
+    "salience_floor",
 )
 # Parts that are compared with another of ours.
-BESIDE_OURS = {"pmi_greedy": "plain_greedy"}
+BESIDE_OURS = {"pmi_greedy": "plain_greedy", "salience_floor": "salience"}
 Part = Callable[[], Any]
 
 
@@ -141,6 +145,9 @@ def our_parts(part: str) -> dict[str, Part]:
     """Returns our parts like `part`, not yet compiled."""
     if part.startswith("gpt2") or part == "likelihood":
         return benchmark_decoding.our_gpt2()
+    if part.startswith("salience"):
+        rows = (tokens[:1] for tokens in batch_of_tokens().values())
+        return benchmark_salience.our_salience(CONFIG, *rows)
     if part in ("beam", *BESIDE_OURS, *BESIDE_OURS.values()):
         inputs = batch_of_tokens()["encoder_input_tokens"]
         return benchmark_decoding.our_t5(CONFIG, inputs, TARGETS)
@@ -193,6 +200,9 @@ def hugging_face_parts(part: str) -> dict[str, Part]:
         decoder_start_token_id=0,
     )
     model = transformers.T5ForConditionalGeneration(config)
+    if part == "salience":
+        inputs, _, targets = (tokens[:1] for tokens in batch_of_tokens().values())
+        return benchmark_salience.inseq_salience(model, inputs, targets)
     tokens = {k: torch.tensor(v, dtype=torch.long) for k, v in batch_of_tokens().items()}
     inputs, labels = tokens["encoder_input_tokens"], tokens["decoder_target_tokens"]
     return {
@@ -313,7 +323,12 @@ def measure(
     turns = [(sides[0], "matmul")]
     for part in chosen:
         beside = BESIDE_OURS.get(part)
-        turns += [(sides[0], part), (sides[0], beside)] if beside else [(s, part) for s in sides]
+        if beside:
+            turns += [(sides[0], name) for name in (part, beside) if (sides[0], name) not in turns]
+            continue
+        turns += [
+            (s, part) for s in sides if s is sides[0] or benchmark_salience.is_installed(part)
+        ]
     for side, part in turns:
         print(f"warming up: {side.name}, {part}", file=sys.stderr)
         side.seconds(part)
@@ -371,7 +386,8 @@ def report(
         rows.append(row)
         shown = "" if share is None else f"{share:.0%}"
         figures = "  not installed" if theirs is None else f"{theirs:11.3f} s {theirs / ours:6.2f}"
-        extra = f"  ({BATCH * TARGETS / ours:.0f} tokens/s)" if name == "greedy" else ""
+        tokens = {"greedy": BATCH * TARGETS, "salience": TARGETS}.get(name)
+        extra = f"  ({tokens / ours:.1f} tokens/s)" if tokens else ""
         extra = f"  with {other[1]} of ours" if beside else extra
         print(f"{name:12} {ours:7.3f} s {shown:>8} {figures}{extra}")
     if path is not None:
