@@ -395,10 +395,12 @@ def test_classifiers_over_the_training_sets(error, field, part):
 
 @pytest.fixture
 def label_bindings():
-    yield lambda **labels: [
-        gin.bind_parameter(f"faith_jax.tasks.npov.error_labels.{name}", text)
-        for name, text in labels.items()
-    ]
+    def bind(**labels):
+        with gin.unlock_config():  # a run before, in this process, may have locked it
+            for name, text in labels.items():
+                gin.bind_parameter(f"faith_jax.tasks.npov.error_labels.{name}", text)
+
+    yield bind
     with gin.unlock_config():
         gin.clear_config()
 
