@@ -12,6 +12,7 @@ The same files give the same bytes.
 
 import argparse
 import html
+import itertools
 import json
 import pathlib
 import re
@@ -27,7 +28,7 @@ _FRONT_MATTER = re.compile(r"\A---\s*\n.*?\n---\s*\n", re.DOTALL)
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{:.*?\}|\[\^[^\]]*\]:?", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _URL = re.compile(r"(?:https?://|www\.)\S+|\S+@\S+\.\S+")
-_SENTENCE_END = re.compile(r"[.!?][\"”’)]*$")
+_SENTENCE_END = re.compile(r"[.!?][\"\u201d\u2019)]*$")
 
 
 def main() -> int:
@@ -75,7 +76,7 @@ def markdown_paragraphs(text: str) -> Iterator[str]:
     """Yields a Markdown document's paragraphs and list items without their mark-up."""
     body = _TEMPLATE.sub("", _FRONT_MATTER.sub("", text))
     tokens = MarkdownIt().parse(body)
-    for before, token in zip(tokens, tokens[1:], strict=False):
+    for before, token in itertools.pairwise(tokens):
         if before.type == "paragraph_open" and token.type == "inline":
             yield plain("".join(_inline_text(token)))
 

@@ -20,7 +20,7 @@ FORMATS = {".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet
 
 # Where no column is named, the first of these that the rows have; TRUE's names come first.
 _GROUNDINGS = ("grounding", "knowledge", "evidence", "pro=pro_arguments,con=con_arguments")
-_RESPONSES = ("generated_text", "response")
+_RESPONSES = ("generated_text", "prediction", "response")
 _HISTORIES = ("history", "context", "message", "query")
 
 

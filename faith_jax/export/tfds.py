@@ -27,7 +27,8 @@ def write_tfds(
       folder: the data set lies in folder/name/version.
       name: of the data set, lower case with underscores.
       split: name of the split.
-      rows: str, int and float fields, or lists of objects of these; every row has the same ones.
+      rows: str, int and float fields, or lists of texts or of objects of these; every row has the
+        same ones.
       description: what the rows are, stored with them.
       version: of the data set.
 
@@ -42,6 +43,8 @@ def write_tfds(
     def feature(value: Any) -> Any:
         if not isinstance(value, list):
             return kinds[type(value)]()
+        if not value or isinstance(value[0], str):
+            return tfds.features.Sequence(tfds.features.Text())
         return tfds.features.Sequence({name: feature(part) for name, part in value[0].items()})
 
     features = tfds.features.FeaturesDict({k: feature(v) for k, v in rows[0].items()})

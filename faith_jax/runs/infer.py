@@ -4,14 +4,13 @@ The output folder appears whole or not at all: rows gather in `<output>.partial`
 that was killed goes on, and the folder is renamed when the last row is written.
 """
 
-import dataclasses
 import hashlib
 import json
 import logging
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -25,30 +24,13 @@ from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedRow
+from faith_jax.runs.infer_rows import InputRow, read_input_file, task_rows, with_second
 from faith_jax.runs.model_inputs import InputLayout
 from faith_jax.runs.run_vocabulary import RunVocabulary, check_ids
 from faith_jax.training.metrics import Progress
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 
 logger = logging.getLogger("faith_jax")
-
-
-@dataclasses.dataclass(frozen=True)
-class InputRow:
-    """One row to respond to.
-
-    Attributes:
-      id: unique.
-      inputs: the text that the model sees.
-      target: the gold response, "" where it is not known.
-      second_inputs: the text of PMI-Decode's other branch, or DoHA's knowledge; None = what
-        `inputs` say of it (`templates.without_document`, `templates.knowledge_of`).
-    """
-
-    id: str
-    inputs: str
-    target: str = ""
-    second_inputs: str | None = None
 
 
 def infer(
@@ -72,7 +54,8 @@ def infer(
     Each output row has `id`, `inputs` (as the model saw them before cutting), `prediction`,
     `log_prob` (natural, sum over the prediction's tokens, the end token included, under the
     model at temperature 1), `num_tokens` (of the prediction), `inputs_cut_tokens` (how many
-    tokens of the input did not fit) and `target` (the gold response, or ""). With
+    tokens of the input did not fit) and `target` (the gold response, or ""); before these, the
+    other texts that all rows of the data have, such as the arguments. With
     `decoding.num_return` above 1, `prediction`, `log_prob` and `num_tokens` are those of the best
     beam or the first sample, and `predictions` is the list of all responses, each with these three
     and its `score`: what a search ranks by, such as a beam's log-probability by its length.
@@ -114,11 +97,11 @@ def infer(
     if dataset is not None:
         tokens = dataset.task().output_features["targets"].vocabulary
         max_input_length = dataset.task_feature_lengths["inputs"]
-        rows = list(_task_rows(dataset))
+        rows = task_rows(dataset)
         source, split = dataset.mixture_or_task_name, dataset.split
     else:
         tokens = default_vocabulary()
-        rows = list(read_input_file(str(input_file), knowledge, arguments_per_side, seed))
+        rows = read_input_file(str(input_file), knowledge, arguments_per_side, seed)
         source, split = pathlib.Path(str(input_file)).name, "rows"
     if not rows:
         raise InputError(f"{source}: no rows to respond to.")
@@ -136,9 +119,9 @@ def infer(
         )
     layout.check_positions(max_input_length, decoding.max_length, (inputs_macro, "DECODE_LENGTH"))
     if decoding.pmi is not None:
-        rows = [_with_second(row, templates.without_document) for row in rows]
+        rows = [with_second(row, templates.without_document) for row in rows]
     elif module.config.knowledge_attention:
-        rows = [_with_second(row, templates.knowledge_of) for row in rows]
+        rows = [with_second(row, templates.knowledge_of) for row in rows]
     for row in rows if missing else ():  # before hours of decoding
         for text in (row.inputs, row.second_inputs):
             _tokens(row, text, tokens, layout, max_input_length)
@@ -156,107 +139,6 @@ def infer(
 
         multihost_utils.sync_global_devices("infer: output is written")
     return output
-
-
-def read_input_file(
-    path: str, knowledge: str, arguments_per_side: int, seed: int
-) -> Iterator[InputRow]:
-    """Reads rows of a JSONL file.
-
-    A row has `id` (optional; default: its line number) and either `inputs`, the text that the
-    model sees (for PMI-Decode also `inputs_without_document`, for DoHA `knowledge`, if it has
-    another form than our tasks'), or `query`, with `pro_arguments` and `con_arguments` (lists) or
-    without: then they are retrieved from the knowledge. `response` is kept as the target.
-
-    Raises:
-      InputError: naming file, line and field.
-    """
-    from faith_jax.data import jsonl, npov, npov_retrieval, samples
-
-    topics = None
-    seen: set[str] = set()
-    for where, row in jsonl.read_jsonl(path):
-        identifier = str(row.get("id", where.rpartition(":")[2]))
-        if identifier in seen:
-            raise InputError(f"{where}: field 'id': {identifier!r} occurs twice.")
-        seen.add(identifier)
-        target = row.get("response", "")
-        if "inputs" in row:
-            other = None
-            for field in ("inputs_without_document", "knowledge"):
-                if (found := row.get(field)) is not None:
-                    text = _text(where, field, found)
-                    other = text if other is None else other
-            yield InputRow(identifier, _text(where, "inputs", row["inputs"]), str(target), other)
-            continue
-        if "query" not in row:
-            raise InputError(f"{where}: expected a field 'query' or 'inputs', got {list(row)}.")
-        query = _text(where, "query", row["query"])
-        if "pro_arguments" in row or "con_arguments" in row:
-            pro, con = (_texts(where, row, f"{side}_arguments") for side in ("pro", "con"))
-        else:
-            if topics is None:
-                topics = npov.load_topics(_knowledge_folder(knowledge, samples))
-            try:
-                topic = npov_retrieval.retrieve(topics, query)
-            except InputError as error:
-                raise InputError(f"{where}: field 'query': {error}") from None
-            pro_chosen, con_chosen = npov.choose_arguments(topic, arguments_per_side, seed)
-            pro, con = [a.text for a in pro_chosen], [a.text for a in con_chosen]
-        yield InputRow(identifier, templates.npov_generate_inputs(query, pro, con), str(target))
-
-
-def _with_second(row: InputRow, find: Callable[[str], str]) -> InputRow:
-    """Returns the row with the second input of PMI-Decode or DoHA, found in the first.
-
-    Raises:
-      InputError: where it is not given, and the input has no knowledge in a form that we know.
-    """
-    if row.second_inputs is not None:
-        return row
-    try:
-        return dataclasses.replace(row, second_inputs=find(row.inputs))
-    except ValueError as error:
-        what = "DoHA needs the knowledge", "knowledge"
-        if find is templates.without_document:
-            what = "PMI-Decode needs the input without its document", "inputs_without_document"
-        raise InputError(f"Row {row.id}: {what[0]}, but {error}; give {what[1]!r}.") from None
-
-
-def _knowledge_folder(knowledge: str, samples: Any) -> pathlib.Path:
-    folder = pathlib.Path(knowledge)
-    return folder if folder.is_dir() else samples.sample_folder(knowledge)
-
-
-def _text(where: str, field: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{where}: field {field!r}: expected a text, got {value!r}.")
-    return value
-
-
-def _texts(where: str, row: Mapping[str, Any], field: str) -> list[str]:
-    values = row.get(field)
-    if not isinstance(values, list) or not values:
-        raise InputError(
-            f"{where}: field {field!r}: expected a list of at least one argument, got {values!r}; "
-            "give arguments on both sides."
-        )
-    return [_text(where, field, value) for value in values]
-
-
-def _task_rows(dataset: DatasetConfig) -> Iterator[InputRow]:
-    examples = dataset.task().get_dataset(
-        None,
-        split=dataset.split,
-        shuffle=False,
-        use_cached=dataset.use_cached,
-        num_epochs=1,
-    )
-    for number, example in enumerate(examples.as_numpy_iterator()):
-        identifier = example.get("id", str(number).encode())
-        inputs = example["inputs_pretokenized"].decode("utf-8")
-        target = templates.npov_response(example["targets_pretokenized"].decode("utf-8"))
-        yield InputRow(identifier.decode("utf-8"), inputs, target)
 
 
 def _fresh_output(output_dir: str) -> pathlib.Path:
@@ -338,7 +220,7 @@ def _output_row(
         }
         for one in found
     ]
-    written = {"id": row.id, "inputs": row.inputs} | responses[0]
+    written = {"id": row.id, **row.fields, "inputs": row.inputs} | responses[0]
     written |= {"inputs_cut_tokens": cut, "target": row.target}
     if num_return > 1:
         scored = zip(responses, found, strict=True)

@@ -57,6 +57,7 @@ def test_rows_are_the_splits_and_their_log_probs_the_models(unbroken, trained):
     assert len(rows) == len({row["id"] for row in rows}) == 18
     assert all(row["inputs"].startswith("{query: ") and row["target"] for row in rows)
     assert all(row["inputs_cut_tokens"] == 0 for row in rows)
+    assert all(argument in row["inputs"] for row in rows for argument in row["pro_arguments"])
     # Decode the first row again: its log-probability is that of its tokens, teacher-forced.
     vocabulary, model = load_vocabulary(), faith_jax.load_model(str(trained))
     inputs = np.asarray([[*vocabulary.encode(rows[0]["inputs"]), 1]])

@@ -1,0 +1,204 @@
+"""What `infer` responds to: the rows of a task's split or of a JSONL file."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from faith_jax import templates
+from faith_jax.errors import InputError
+from faith_jax.runs.datasets import DatasetConfig
+
+# Fields with another place in the output, or that it has of its own.
+_NOT_CARRIED = {
+    "id", "inputs", "targets", "inputs_pretokenized", "targets_pretokenized", "response", "target",
+    "inputs_without_document", "label", "prediction", "predictions", "log_prob", "num_tokens",
+    "inputs_cut_tokens",
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class InputRow:
+    """One row to respond to.
+
+    Attributes:
+      id: unique.
+      inputs: the text that the model sees.
+      target: the gold response, "" where it is not known.
+      second_inputs: the text of PMI-Decode's other branch, or DoHA's knowledge; None = what
+        `inputs` say of it (`templates.without_document`, `templates.knowledge_of`).
+      fields: the row's other texts and lists of texts, such as the knowledge: written beside the
+        response, so that it can be scored.
+    """
+
+    id: str
+    inputs: str
+    target: str = ""
+    second_inputs: str | None = None
+    fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def task_rows(dataset: DatasetConfig) -> list[InputRow]:
+    """Returns the rows of a task's split, in its order."""
+    examples = dataset.task().get_dataset(
+        None,
+        split=dataset.split,
+        shuffle=False,
+        use_cached=dataset.use_cached,
+        num_epochs=1,
+    )
+    rows = []
+    for number, example in enumerate(examples.as_numpy_iterator()):
+        identifier = example.get("id", str(number).encode())
+        inputs = example["inputs_pretokenized"].decode("utf-8")
+        target = templates.npov_response(example["targets_pretokenized"].decode("utf-8"))
+        fields = {name: _decoded(value) for name, value in example.items()}
+        rows.append(InputRow(identifier.decode("utf-8"), inputs, target, None, fields))
+    return with_common_fields(rows)
+
+
+def _decoded(value: Any) -> Any:
+    """Returns a feature's text or list of texts; others as they are."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "O":
+        return [part.decode("utf-8") for part in value]
+    return value
+
+
+def with_common_fields(rows: Sequence[InputRow]) -> list[InputRow]:
+    """Keeps of the rows' fields those that all have: as a text, or as a list of texts."""
+    kinds = [{name: _kind(value) for name, value in row.fields.items()} for row in rows]
+    first = kinds[0] if kinds else {}
+    kept = [
+        name
+        for name, kind in first.items()
+        if kind and name not in _NOT_CARRIED and all(found.get(name) == kind for found in kinds)
+    ]
+    return [
+        dataclasses.replace(row, fields={name: row.fields[name] for name in kept}) for row in rows
+    ]
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return "texts"
+    return ""
+
+
+def read_input_file(
+    path: str, knowledge: str, arguments_per_side: int, seed: int
+) -> list[InputRow]:
+    """Reads rows of a JSONL file.
+
+    A row has `id` (optional; default: its line number) and either `inputs`, the text that the
+    model sees (for PMI-Decode also `inputs_without_document`, for DoHA `knowledge`, if it has
+    another form than our tasks'), or `query`, with `pro_arguments` and `con_arguments` (lists) or
+    without: then they are retrieved from the knowledge. `response` is kept as the target.
+
+    Raises:
+      InputError: naming file, line and field.
+    """
+    from faith_jax.data import jsonl
+
+    arguments = _Arguments(knowledge, arguments_per_side, seed)
+    rows, seen = [], set()
+    for where, row in jsonl.read_jsonl(path):
+        identifier = str(row.get("id", where.rpartition(":")[2]))
+        if identifier in seen:
+            raise InputError(f"{where}: field 'id': {identifier!r} occurs twice.")
+        seen.add(identifier)
+        if "inputs" in row:
+            rows.append(_whole_input(where, identifier, row))
+        elif "query" in row:
+            rows.append(_query(where, identifier, row, arguments))
+        else:
+            raise InputError(f"{where}: expected a field 'query' or 'inputs', got {list(row)}.")
+    return with_common_fields(rows)
+
+
+def _whole_input(where: str, identifier: str, row: Mapping[str, Any]) -> InputRow:
+    other = None
+    for field in ("inputs_without_document", "knowledge"):
+        if (found := row.get(field)) is not None:
+            text = _text(where, field, found)
+            other = text if other is None else other
+    inputs = _text(where, "inputs", row["inputs"])
+    return InputRow(identifier, inputs, str(row.get("response", "")), other, row)
+
+
+def _query(
+    where: str, identifier: str, row: Mapping[str, Any], arguments: "_Arguments"
+) -> InputRow:
+    query = _text(where, "query", row["query"])
+    if "pro_arguments" in row or "con_arguments" in row:
+        pro, con = (_texts(where, row, f"{side}_arguments") for side in ("pro", "con"))
+    else:
+        try:
+            pro, con = arguments.of(query)
+        except InputError as error:
+            raise InputError(f"{where}: field 'query': {error}") from None
+    inputs = templates.npov_generate_inputs(query, pro, con)
+    fields = {**row, "pro_arguments": pro, "con_arguments": con}
+    return InputRow(identifier, inputs, str(row.get("response", "")), None, fields)
+
+
+class _Arguments:
+    """Finds the arguments of queries; reads the knowledge at the first."""
+
+    def __init__(self, knowledge: str, per_side: int, seed: int):
+        self._knowledge, self._per_side, self._seed = knowledge, per_side, seed
+        self._topics: Any = None
+
+    def of(self, query: str) -> tuple[list[str], list[str]]:
+        """Returns the arguments for and against.
+
+        Raises:
+          InputError: no topic of the knowledge fits; with the nearest names.
+        """
+        from faith_jax.data import npov, npov_retrieval, samples
+
+        if self._topics is None:
+            folder = pathlib.Path(self._knowledge)
+            known = folder if folder.is_dir() else samples.sample_folder(self._knowledge)
+            self._topics = npov.load_topics(known)
+        topic = npov_retrieval.retrieve(self._topics, query)
+        pro, con = npov.choose_arguments(topic, self._per_side, self._seed)
+        return [argument.text for argument in pro], [argument.text for argument in con]
+
+
+def with_second(row: InputRow, find: Callable[[str], str]) -> InputRow:
+    """Returns the row with the second input of PMI-Decode or DoHA, found in the first.
+
+    Raises:
+      InputError: where it is not given, and the input has no knowledge in a form that we know.
+    """
+    if row.second_inputs is not None:
+        return row
+    try:
+        return dataclasses.replace(row, second_inputs=find(row.inputs))
+    except ValueError as error:
+        what = "DoHA needs the knowledge", "knowledge"
+        if find is templates.without_document:
+            what = "PMI-Decode needs the input without its document", "inputs_without_document"
+        raise InputError(f"Row {row.id}: {what[0]}, but {error}; give {what[1]!r}.") from None
+
+
+def _text(where: str, field: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{where}: field {field!r}: expected a text, got {value!r}.")
+    return value
+
+
+def _texts(where: str, row: Mapping[str, Any], field: str) -> list[str]:
+    values = row.get(field)
+    if not isinstance(values, list) or not values:
+        raise InputError(
+            f"{where}: field {field!r}: expected a list of at least one argument, got {values!r}; "
+            "give arguments on both sides."
+        )
+    return [_text(where, field, value) for value in values]
