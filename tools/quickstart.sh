@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The main job on the embedded sample: trains the mini model, prompt-tunes it, writes responses.
+# The main job on the embedded sample: prompt-tunes the embedded model `mini`, writes responses,
+# tells which of them say what they should not, and shows it.
 #
 # usage: tools/quickstart.sh [OUTPUT]     (default: runs/quickstart in the repository)
 # Run again, it goes on from what OUTPUT holds.
@@ -9,16 +10,39 @@ prepare_environment ""
 output="${1:-$repository/runs/quickstart}"
 mkdir -p "$output"
 output="$(cd "$output" && pwd)"
-t5x="$(dirname "$PYTHON")/t5x"
+bin="$(dirname "$PYTHON")"
 
-echo "1/3  Training a mini model from scratch on the sample, as a stand-in for a base model"
-"$t5x" train --gin_file=quickstart_base.gin --gin.MODEL_DIR="$output/base"
-echo "2/3  Prompt-tuning it: 5 soft tokens learn, the model is frozen"
-"$t5x" train --gin_file=quickstart.gin --gin.MODEL_DIR="$output/prompt" \
-  --gin.INITIAL_CHECKPOINT_PATH="$output/base"
-echo "3/3  Responding to the topics kept for testing"
+echo "1/6  Prompt-tuning mini: 5 soft tokens learn to respond, the model is frozen"
+"$bin/t5x" train --gin_file=quickstart.gin --gin.MODEL_DIR="$output/prompt"
+
+echo "2/6  Prompt-tuning it to classify: does a response tell what it was not given?"
+"$bin/t5x" train --gin_file=quickstart_hallucination.gin --gin.MODEL_DIR="$output/hallucination"
+
+echo "3/6  Responding to the topics kept for testing, with PMI-Decode"
 rm -rf "$output/responses"
-"$t5x" infer --gin_file=runs/infer.gin --gin.CHECKPOINT_PATH="$output/prompt" \
-  --gin.MIXTURE_OR_TASK_NAME=npov_generate_sample --gin.DECODE_LENGTH=224 \
-  --gin.INFER_OUTPUT_DIR="$output/responses"
+"$bin/t5x" infer --gin_file=runs/infer.gin --gin_file=decoding/pmi_greedy.gin \
+  --gin.CHECKPOINT_PATH="$output/prompt" --gin.MIXTURE_OR_TASK_NAME=npov_generate_sample \
+  --gin.DECODE_LENGTH=224 --gin.INFER_OUTPUT_DIR="$output/responses"
+
+echo "4/6  Scoring these, and written responses with known errors, by ROUGE, salience and classifier"
+scoring=(
+  --scorers=npov_rouge1_hallucination,salience_hallucination,npov_hallucination
+  --scorer-option=salience_hallucination.model="$output/prompt"
+  --scorer-option=npov_hallucination.model="$output/hallucination"
+  --restart
+)
+"$bin/faith-jax" score "${scoring[@]}" --input="$output/responses/predictions.jsonl" \
+  --corpus=generated --format=tfds --output="$output/scores"
+"$bin/faith-jax" score "${scoring[@]}" --tfds=npov_errors/sample --split=test \
+  --label-column=has_hallucination --labels-are-errors --corpus=known_errors \
+  --output="$output/known_errors.jsonl"
+
+echo "5/6  One page with tables, curves, examples and salience maps"
+"$bin/faith-jax" report "$output/known_errors.jsonl" "$output/scores" \
+  --title="Quickstart: hallucinations in NPOV responses" \
+  --salience-model="$output/prompt" --salience-rows=3 --output="$output/report.html"
+
+echo "6/6  Where the words of a response come from"
+"$bin/faith-jax" explain --model="$output/prompt" --knowledge=sample --arguments=1 \
+  --query="Should voting be compulsory?" --png="$output/salience.png"
 "$PYTHON" "$repository/tools/show_response.py" "$output"

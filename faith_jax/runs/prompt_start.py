@@ -12,7 +12,6 @@ from collections.abc import Mapping
 
 import jax
 import numpy as np
-import safetensors.numpy
 from numpy.typing import NDArray
 
 from faith_jax.errors import CheckpointError
@@ -64,8 +63,8 @@ def write_prompt_starts(
 ) -> None:
     """Writes the starts, float32 [length, embed] by name, and their origin into MODEL_DIR."""
     beside = folder / f".{PROMPT_START}.partial"
-    tensors = {name: np.ascontiguousarray(v, np.float32) for name, v in starts.items()}
-    safetensors.numpy.save_file(tensors, beside, metadata=dict(origin or {}) or None)
+    tensors = {name: np.asarray(v, np.float32) for name, v in starts.items()}
+    tensor_files.write_tensor_file(beside, tensors, origin or {})
     os.replace(beside, folder / PROMPT_START)
 
 

@@ -13,7 +13,6 @@ import pathlib
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 
 from faith_jax.errors import CheckpointError, did_you_mean
 from faith_jax.models.config import TransformerConfig
@@ -110,8 +109,8 @@ def write_peft_prompt(
     }
     folder = pathlib.Path(folder)
     (folder / CONFIG).write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
-    tensors = {TENSOR: np.ascontiguousarray(vectors, np.float32)}
-    safetensors.numpy.save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    tensors = {TENSOR: np.asarray(vectors, np.float32)}
+    tensor_files.write_tensor_file(folder / WEIGHTS, tensors, {"format": "pt"})
 
 
 def embedding_scale(config: TransformerConfig) -> float:

@@ -348,12 +348,12 @@ def write_tensors(
         shards[-1][name] = array
         used += array.nbytes
     if len(shards) == 1:
-        _write_file(folder / WHOLE, shards[0], metadata)
+        write_tensor_file(folder / WHOLE, shards[0], metadata)
         return
     placed: dict[str, str] = {}
     for i, shard in enumerate(shards, 1):
         file = f"model-{i:05d}-of-{len(shards):05d}.safetensors"
-        _write_file(folder / file, shard, metadata)
+        write_tensor_file(folder / file, shard, metadata)
         placed |= dict.fromkeys(shard, file)
     total = sum(array.nbytes for array in tensors.values())
     index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(placed.items()))}
@@ -365,9 +365,14 @@ def _natural_order(name: str) -> list[tuple[int, str]]:
     return [(int(p), "") if p.isdigit() else (0, p) for p in re.split(r"(\d+)", name)]
 
 
-def _write_file(
+def write_tensor_file(
     path: pathlib.Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
+    """Writes one safetensors file, which whoever may read the folder's other files may read."""
     # The library takes the bytes where they lie, whatever the strides say.
     contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    path.unlink(missing_ok=True)
+    path.touch()
+    mode = path.stat().st_mode  # the library's own is for the owner alone
     safetensors.numpy.save_file(contiguous, path, metadata=dict(metadata) or None)
+    path.chmod(mode)

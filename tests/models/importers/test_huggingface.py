@@ -521,3 +521,11 @@ def test_index_that_points_elsewhere(sharded, place):
 def test_index_that_is_none(sharded):
     (sharded / "model.safetensors.index.json").write_text('{"metadata": {}}')
     assert "weight_map" in error_of(sharded)
+
+
+def test_whoever_reads_the_config_can_read_the_tensors(tmp_path):
+    tensor_files.write_tensor_file(tmp_path / "x.safetensors", {"a": np.zeros(2)}, {})
+    (tmp_path / "config.json").write_text("{}")
+    modes = {path.stat().st_mode for path in tmp_path.iterdir()}
+    assert len(list(tmp_path.iterdir())) == 2
+    assert len(modes) == 1
