@@ -2,10 +2,10 @@
 
     python tools/extract_paragraphs.py FOLDER... --output paragraphs.txt
 
-Reads each folder's Markdown (.md), plain text (.txt; a line is a paragraph) and JSON
-(.json; every string in it) files. Front matter, headings,
-code, tables, templates and HTML tags go; what stays is a UTF-8 file with one paragraph a line, each
-of 8 words or more, most of them lower-case words, with a sentence's end, and each once.
+Reads each folder's Markdown (.md), plain text (.txt; a line is a paragraph) and JSON files (.json;
+every string in it). Front matter, headings, code, tables, templates and HTML tags go. What stays is
+a UTF-8 file with one paragraph a line: of 8 words or more, most of them in lower case, with a
+sentence's end, and each once.
 
 The same files give the same bytes.
 """

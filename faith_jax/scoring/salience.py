@@ -53,15 +53,23 @@ class Salience:
 
     def _compute(self, examples: Sequence[GroundedExample]) -> list[WordSalience | None]:
         inputs = [self.encode(example) for example in examples]
-        maps = iter(self.engine.maps([given.row for given in inputs if given is not None]))
+        there = [given for given in inputs if given is not None]
+        columns = [_columns(given) for given in there]
+        maps = iter(self.engine.maps([given.row for given in there], columns))
         return [None if given is None else _of_words(given, next(maps)) for given in inputs]
 
 
+def _columns(given: SalienceInput) -> list[int]:
+    """Returns the targets whose salience is looked at: the tokens of the response's words."""
+    return sorted({token for word in given.response_words for token in word.tokens})
+
+
 def _of_words(given: SalienceInput, token_map: np.ndarray) -> WordSalience:
+    column_of = {token: column for column, token in enumerate(_columns(given))}
     values = scores.word_map(
         token_map,
         [word.tokens for word in given.argument_words],
-        [word.tokens for word in given.response_words],
+        [[column_of[token] for token in word.tokens] for word in given.response_words],
     )
     return WordSalience(
         tuple(word.word for word in given.argument_words),

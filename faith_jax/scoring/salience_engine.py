@@ -22,7 +22,7 @@ _LENGTHS = (64, 128, 192, 256, 384, 512)
 
 
 class SalienceShape(NamedTuple):
-    """Padded lengths of a batch: encoder (0 = none), decoder, and columns of the map."""
+    """Padded lengths of a batch: encoder (0 = none), decoder, and at most as many columns."""
 
     encoder: int
     decoder: int
@@ -71,17 +71,23 @@ class SalienceEngine:
         """How many shapes were compiled for this engine."""
         return len(self._compiled)
 
-    def maps(self, rows: Sequence[LikelihoodRow]) -> list[np.ndarray]:
+    def maps(
+        self, rows: Sequence[LikelihoodRow], columns: Sequence[Sequence[int]] | None = None
+    ) -> list[np.ndarray]:
         """Returns the map of each row, squared and with columns that sum to 1.
 
         Args:
           rows: in any order, each with a target.
+          columns: of each row, which of its targets get a column, in this order; each costs a
+            backward pass. None = all.
 
         Returns:
-          For each row float64 [inputs + decoder inputs, targets] of an encoder-decoder, whose
+          For each row float64 [inputs + decoder inputs, columns] of an encoder-decoder, whose
           decoder inputs are the start token and all targets but the last; of a decoder-only model
-          [inputs + targets - 1, targets].
+          [inputs + targets - 1, columns].
         """
+        if columns is None:
+            columns = [range(len(row.targets)) for row in rows]
         found: list[np.ndarray] = [np.zeros((0, 0))] * len(rows)
         by_shape: dict[SalienceShape, list[int]] = {}
         for number, row in enumerate(rows):
@@ -90,7 +96,9 @@ class SalienceEngine:
             size = self._batch_size(shape)
             for start in range(0, len(numbers), size):
                 batch = numbers[start : start + size]
-                maps = self._batch([rows[n] for n in batch], shape, size)
+                maps = self._batch(
+                    [rows[n] for n in batch], [columns[n] for n in batch], shape, size
+                )
                 for number, token_map in zip(batch, maps, strict=True):
                     found[number] = normalized_columns(token_map)
         return found
@@ -114,7 +122,11 @@ class SalienceEngine:
         return max(1, min(rows, bound)) * devices
 
     def _batch(
-        self, rows: Sequence[LikelihoodRow], shape: SalienceShape, size: int
+        self,
+        rows: Sequence[LikelihoodRow],
+        columns: Sequence[Sequence[int]],
+        shape: SalienceShape,
+        size: int,
     ) -> list[np.ndarray]:
         config = self.model.config
         encoder = np.full((size, shape.encoder), config.pad_id, np.int32)
@@ -125,7 +137,7 @@ class SalienceEngine:
             first = len(row.inputs) - 1 if self._is_causal else 0
             end = first + len(row.targets)
             targets[i, first:end] = row.targets
-            positions[i, : len(row.targets)] = np.arange(first, end)
+            positions[i, : len(columns[i])] = first + np.asarray(columns[i], np.int32)
             if self._is_causal:
                 decoder[i, :end] = [*row.inputs, *row.targets[:-1]]
             else:
@@ -143,17 +155,19 @@ class SalienceEngine:
             self.method,
             self._max_bytes,
             self._spread(positions),
+            max(len(wanted) for wanted in columns),
         )
-        return [self._cut(maps, i, row) for i, row in enumerate(rows)]
+        pairs = zip(rows, columns, strict=True)
+        return [self._cut(maps, i, row, len(wanted)) for i, (row, wanted) in enumerate(pairs)]
 
     def _spread(self, rows: np.ndarray) -> Array:
         return rows if self._rows is None else jax.device_put(rows, self._rows)
 
-    def _cut(self, maps: Any, number: int, row: LikelihoodRow) -> np.ndarray:
+    def _cut(self, maps: Any, number: int, row: LikelihoodRow, columns: int) -> np.ndarray:
         """Returns a row's map without padding."""
-        columns = len(row.targets)
+        length = len(row.targets)
         decoder = np.asarray(maps.decoder[number])
         if self._is_causal:
-            return decoder[: len(row.inputs) + columns - 1, :columns]
+            return decoder[: len(row.inputs) + length - 1, :columns]
         encoder = np.asarray(maps.encoder[number])
-        return np.concatenate([encoder[: len(row.inputs), :columns], decoder[:columns, :columns]])
+        return np.concatenate([encoder[: len(row.inputs), :columns], decoder[:length, :columns]])

@@ -53,6 +53,7 @@ def salience_maps(
     method: str = "gradient_x_input",
     max_bytes: int | None = None,
     positions: Array | None = None,
+    num_columns: Array | int | None = None,
 ) -> SalienceMaps:
     """Computes the maps of a batch; compiled once for each shape.
 
@@ -72,6 +73,8 @@ def salience_maps(
       positions: int [batch, columns], the places in the decoder whose targets get a column; None =
         all. A decoder-only model's response starts behind its inputs, at another place in each
         row.
+      num_columns: how many of `columns` are wanted, the same for all rows; what is behind them
+        means nothing and costs little. Not a part of the shape: another number compiles nothing. None = all.
 
     Returns:
       The maps, with `columns` in place of `response_length`.
@@ -96,6 +99,7 @@ def salience_maps(
         decoder_input_tokens,
         targets,
         positions,
+        jnp.asarray(positions.shape[1] if num_columns is None else num_columns),
     )
 
 
@@ -141,6 +145,7 @@ def _maps(
     decoder_tokens: Array,
     targets: Array,
     positions: Array,
+    num_columns: Array,
 ) -> SalienceMaps:
     variables = {"params": params}
 
@@ -183,7 +188,14 @@ def _maps(
         (gradients,) = pull_back(chosen)
         return jax.tree.map(functools.partial(_salience, method), gradients, embeddings)
 
-    found = jax.lax.map(columns, jnp.arange(0, count, together))
+    def add(turn: Array, found: Any) -> Any:
+        return jax.tree.map(
+            lambda all_, one: all_.at[turn].set(one), found, columns(turn * together)
+        )
+
+    turns = -(-count // together)
+    empty = jax.tree.map(lambda e: jnp.zeros((turns, *e.shape[:2]), jnp.float32), embeddings)
+    found = jax.lax.fori_loop(0, -(-num_columns // together), add, empty)
     return SalienceMaps(*jax.tree.map(lambda x: _columns_last(x, together, count), found))
 
 

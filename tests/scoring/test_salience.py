@@ -167,6 +167,15 @@ def test_cut_responses_keep_half(model):
     assert all(max(word.tokens) < 8 for word in given.response_words)
 
 
+def test_columns_may_be_chosen(model):
+    engine = SalienceEngine(load_model(model))
+    rows = [LikelihoodRow([3, 5, 7], [4, 6, 8, 9]), LikelihoodRow([5], [6, 4])]
+    whole = engine.maps(rows)
+    chosen = [[3, 0], []]
+    for all_, some, columns in zip(whole, engine.maps(rows, chosen), chosen, strict=True):
+        np.testing.assert_allclose(some, all_[:, columns], atol=1e-6)
+
+
 def test_the_same_shapes_compile_once(tmp_path):
     folder = tiny_models.write_model(tmp_path / "m", "bart", max_positions=600)
     engine = SalienceEngine(load_model(folder))

@@ -111,6 +111,20 @@ def test_rows_and_passes_do_not_matter(case):
             np.testing.assert_allclose(a[1:], c, atol=1e-4)
 
 
+def test_columns_that_are_not_wanted_are_zero(case):
+    module, params, inputs, fed, targets = case
+    whole = salience_maps(module, params, inputs, fed, targets)
+    for together in (1, None):
+        for count in (0, 3):
+            some = salience_maps(
+                module, params, inputs, fed, targets, max_bytes=together, num_columns=count
+            )
+            for a, b in zip(*map(jax.tree.leaves, (whole, some)), strict=True):
+                np.testing.assert_allclose(a[..., :count], b[..., :count], atol=1e-4)
+                if together == 1 or count == 0:  # else a pass has columns beyond the count
+                    assert not np.asarray(b[..., count:]).any()
+
+
 def test_what_comes_later_and_padding_have_none(case):
     module, params, inputs, fed, targets = case
     for method in ("gradient_x_input", "gradient_l2"):
