@@ -184,10 +184,11 @@ def test_parity_of_encoder_decoders(name):
     batch = [stored[f"{part}_tokens"] for part in ("encoder_input", "decoder_input")]
     batch.append(stored["decoder_target_tokens"])
     counts = stored["target_mask"][:, None, :]
-    maps = salience_maps(model.module, model.params, *batch)
+    # One pass at a time, as the reference: in larger products t5_deep loses a digit to rounding.
+    maps = salience_maps(model.module, model.params, *batch, max_bytes=1)
     assert_close(maps.encoder * counts, stored["salience_encoder"] * counts)
     assert_close(maps.decoder * counts, stored["salience_decoder"] * counts)
-    norms = salience_maps(model.module, model.params, *batch, method="gradient_l2")
+    norms = salience_maps(model.module, model.params, *batch, "gradient_l2", max_bytes=1)
     assert_close(norms.encoder * counts, stored["salience_encoder_l2"] * counts)
 
 
