@@ -30,11 +30,13 @@ def main() -> None:
         print(textwrap.indent(textwrap.fill(text, 88), "  "))
     print()
     for what, where in (
-        ("base model", output / "base"),
         ("prompt", output / "prompt"),
+        ("classifier's prompt", output / "hallucination"),
         (f"{len(lines)} responses (JSONL)", output / "responses" / "predictions.jsonl"),
-        ("responses (TFDS)", output / "responses" / "tfds" / "predictions" / "1.0.0"),
-        ("metrics", output / "prompt" / "metrics.jsonl"),
+        ("their scores (TFDS)", output / "scores"),
+        ("known errors' scores", output / "known_errors.jsonl"),
+        ("salience (PNG)", output / "salience.png"),
+        ("report (open it)", output / "report.html"),
     ):
         print(f"{what:24} {where}")
 

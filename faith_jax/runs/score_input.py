@@ -84,7 +84,7 @@ def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
     Args:
       task: the task's name, or "".
       tfds_name: NAME or NAME/CONFIG, where there is no task.
-      split: of either.
+      split: of either; of a data set also a slice, such as "test[:10]".
 
     Raises:
       FaithJaxError: for an unknown name or split, and data that cannot be prepared.
@@ -99,9 +99,14 @@ def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
         examples = found.get_dataset(None, split, shuffle=False).as_numpy_iterator()
     else:
         builder = _tfds_builder(tfds_name)
-        if split not in builder.info.splits:
+        try:
+            _ = builder.info.splits[split]
+        except (KeyError, ValueError, AssertionError):
             known = ", ".join(builder.info.splits)
-            raise ConfigError(f"--split: {tfds_name} has the splits {known}.")
+            raise ConfigError(
+                f"--split: {tfds_name} has the splits {known}, or a slice of one such as "
+                f"'{next(iter(builder.info.splits))}[:10]'."
+            ) from None
         examples = tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False))
     for number, example in enumerate(examples, start=1):
         fields = {name: _plain(value) for name, value in example.items()}

@@ -200,6 +200,20 @@ def test_mistakes_about_the_output(capsys, tmp_path, rows_file):
     tfds = ("--scorers=bleu", "--tfds=begin/sample", f"--output={tmp_path}/s.jsonl")
     assert "--split: say which split" in score(capsys, *tfds)[2]
     assert "has the splits validation, test" in score(capsys, *tfds, "--split=dev")[2]
+    assert "or a slice of one" in score(capsys, *tfds, "--split=test[:x]")[2]
+
+
+def test_a_slice_of_a_split(capsys, tmp_path):
+    output = tmp_path / "s.jsonl"
+    given = (
+        "--scorers=bleu",
+        "--tfds=npov_errors/sample",
+        "--split=test[:2]",
+        f"--output={output}",
+    )
+    status, _, err = score(capsys, *given)
+    assert status == 0, err
+    assert len(output.read_text().splitlines()) == 2
     unknown = ("--scorers=bleu", "--tfds=nothing_such", "--split=x", f"--output={tmp_path}/s.jsonl")
     status, _, errors = score(capsys, *unknown)
     assert (status, "nothing_such" in errors.splitlines()[-1]) == (2, True)
