@@ -12,7 +12,7 @@ mkdir -p "$output"
 output="$(cd "$output" && pwd)"
 bin="$(dirname "$PYTHON")"
 # Commands share compiled programs; and glibc keeps large blocks, which a training step asks for anew
-# each time, in huge pages (steps on a CPU take about two thirds of the time).
+# each time, in huge pages.
 export JAX_COMPILATION_CACHE_DIR="${JAX_COMPILATION_CACHE_DIR:-$output/compiled}"
 export GLIBC_TUNABLES="${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1:\
 glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=8589934592:\

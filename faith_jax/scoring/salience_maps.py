@@ -74,7 +74,8 @@ def salience_maps(
         all. A decoder-only model's response starts behind its inputs, at another place in each
         row.
       num_columns: how many of `columns` are wanted, the same for all rows; what is behind them
-        means nothing and costs little. Not a part of the shape: another number compiles nothing. None = all.
+        means nothing and costs little. Not a part of the shape: another number compiles nothing.
+        None = all.
 
     Returns:
       The maps, with `columns` in place of `response_length`.

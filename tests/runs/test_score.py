@@ -192,17 +192,6 @@ def test_mistakes_are_one_line_and_leave_nothing(capsys, tmp_path, rows_file, ar
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
-def test_mistakes_about_the_output(capsys, tmp_path, rows_file):
-    base = ("--scorers=bleu", f"--input={rows_file}")
-    assert "exists already" in score(capsys, *base, f"--output={rows_file}")[2]
-    assert "no such folder" in score(capsys, *base, f"--output={tmp_path}/no/s.jsonl")[2]
-    assert "name a .jsonl or .parquet file" in score(capsys, *base, "--output=s.txt")[2]
-    tfds = ("--scorers=bleu", "--tfds=begin/sample", f"--output={tmp_path}/s.jsonl")
-    assert "--split: say which split" in score(capsys, *tfds)[2]
-    assert "has the splits validation, test" in score(capsys, *tfds, "--split=dev")[2]
-    assert "or a slice of one" in score(capsys, *tfds, "--split=test[:x]")[2]
-
-
 def test_a_slice_of_a_split(capsys, tmp_path):
     output = tmp_path / "s.jsonl"
     given = (
@@ -214,6 +203,17 @@ def test_a_slice_of_a_split(capsys, tmp_path):
     status, _, err = score(capsys, *given)
     assert status == 0, err
     assert len(output.read_text().splitlines()) == 2
+
+
+def test_mistakes_about_the_output(capsys, tmp_path, rows_file):
+    base = ("--scorers=bleu", f"--input={rows_file}")
+    assert "exists already" in score(capsys, *base, f"--output={rows_file}")[2]
+    assert "no such folder" in score(capsys, *base, f"--output={tmp_path}/no/s.jsonl")[2]
+    assert "name a .jsonl or .parquet file" in score(capsys, *base, "--output=s.txt")[2]
+    tfds = ("--scorers=bleu", "--tfds=begin/sample", f"--output={tmp_path}/s.jsonl")
+    assert "--split: say which split" in score(capsys, *tfds)[2]
+    assert "has the splits validation, test" in score(capsys, *tfds, "--split=dev")[2]
+    assert "or a slice of one" in score(capsys, *tfds, "--split=test[:x]")[2]
     unknown = ("--scorers=bleu", "--tfds=nothing_such", "--split=x", f"--output={tmp_path}/s.jsonl")
     status, _, errors = score(capsys, *unknown)
     assert (status, "nothing_such" in errors.splitlines()[-1]) == (2, True)
