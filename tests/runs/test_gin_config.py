@@ -53,12 +53,11 @@ def parse(*files, bindings=()):
         "MODEL_DIR", "MIXTURE_OR_TASK_NAME", "CHECKPOINT_PATH", "INFER_OUTPUT_DIR", "INPUT_FILE",
         "INITIAL_CHECKPOINT_PATH", "PROMPT_FILE",
     )  # fmt: skip
-    text = "".join((FOLDER / file).read_text() for file in files)
-    included = set(re.findall(r"^include '([^']+)'", text, re.M))
-    for file in list(included):
-        text += (FOLDER / file).read_text()
-        included |= set(re.findall(r"^include '([^']+)'", (FOLDER / file).read_text(), re.M))
-    text += "".join((FOLDER / file).read_text() for file in included)
+    text, unread = "", list(files)
+    while unread:  # included files too, of whatever depth
+        read = (FOLDER / unread.pop()).read_text()
+        text += read
+        unread += re.findall(r"^include '([^']+)'", read, re.M)
     given = [f"{n}=x" for n in required if re.search(rf"^{n} = ", text, re.M)]
     for name, value in (
         ("TRAIN_STEPS", 100),
