@@ -55,7 +55,11 @@ def add_score_commands(commands: argparse._SubParsersAction) -> None:
     )
     source.add_argument("--task", default="", metavar="NAME", help="a SeqIO task, in its place")
     source.add_argument("--tfds", default="", metavar="NAME", help="or a data set: NAME[/CONFIG]")
-    source.add_argument("--split", default="", help="of the task or data set")
+    source.add_argument(
+        "--split",
+        default="",
+        help="of the task or data set; of a data set also a slice, as test[:10]",
+    )
     source.add_argument("--corpus", default="", metavar="NAME", help="of rows that name none")
     source.add_argument(
         "--skip-bad-rows", action="store_true", help="pass over bad rows, count and list them"
