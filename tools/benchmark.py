@@ -34,9 +34,9 @@ from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.encoder_decoder import generate, row_keys
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.likelihood import target_statistics
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.training import optimizers
-from faith_jax.training.objectives import CrossEntropy, decoder_states
+from faith_jax.training.objectives import CrossEntropy, decoder_states, encoder_states
 from faith_jax.training.partitioning import make_partitioner
 from faith_jax.training.trainer import Trainer, split_params
 
@@ -159,7 +159,9 @@ def our_parts(part: str) -> dict[str, Part]:
 
     @jax.jit
     def score(params, batch):
-        hidden, layer = decoder_states(module, params, batch, None)
+        encoded = encoder_states(module, params, batch, None)
+        hidden = decoder_states(module, params, batch, encoded, None)
+        layer = output_layer(module, params)
         return target_statistics(hidden, layer, batch["decoder_target_tokens"]).log_prob
 
     @jax.jit

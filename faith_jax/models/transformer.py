@@ -128,7 +128,8 @@ class Transformer(nn.Module):
         Raises:
           ConfigError: on packed inputs with a soft prompt, which could not be told apart.
         """
-        self._refuse_packed_prompts(encoder_segment_ids)
+        if self.config.encoder_prompt_length:
+            _refuse_packed(encoder_segment_ids)
         valid = self._encoder_mask(encoder_input_tokens)
         if self.config.encoder_prompt_length:
             embeddings = self.encoder_prompt(embeddings)
@@ -239,9 +240,9 @@ class Transformer(nn.Module):
         enable_dropout: bool = True,
     ) -> Array:
         """`decode_hidden` from embeddings [batch, decoder_length, embed] of the inputs."""
-        self._refuse_packed_prompts(decoder_segment_ids)
         prompt = self.config.decoder_prompt_length
         if prompt:
+            _refuse_packed(decoder_segment_ids)
             embeddings = self.decoder_prompt(embeddings)
         length = embeddings.shape[1]
         if decoder_target_tokens is None:
@@ -395,11 +396,6 @@ class Transformer(nn.Module):
             cache_length=cache_length,
         )
 
-    def _refuse_packed_prompts(self, segment_ids: Array | None) -> None:
-        cfg = self.config
-        if segment_ids is not None and (cfg.encoder_prompt_length or cfg.decoder_prompt_length):
-            raise ConfigError("Soft prompts cannot be used with packed inputs: set PACK = False.")
-
     def _encoder_mask(self, encoder_input_tokens: Array) -> Array:
         """Boolean [batch, prompt + encoder_length]: prompt vectors are always valid."""
         prompt = self.config.encoder_prompt_length
@@ -413,6 +409,11 @@ class Transformer(nn.Module):
     def _decoding_masks(self, encoder_input_tokens: Inputs | None) -> tuple[Array, ...]:
         """Boolean [batch, 1, 1, prompt + encoder_length] for each encoder input."""
         return tuple(mask[:, None, None, :] for mask in self._encoder_masks(encoder_input_tokens))
+
+
+def _refuse_packed(segment_ids: Array | None) -> None:
+    if segment_ids is not None:
+        raise ConfigError("Soft prompts cannot be used with packed inputs: set PACK = False.")
 
 
 def _several(inputs: Inputs | None) -> tuple[Array, ...]:

@@ -25,7 +25,8 @@ class DatasetConfig:
 
     Attributes:
       mixture_or_task_name: a registered SeqIO task or mixture.
-      task_feature_lengths: {"inputs": …, "targets": …}, in tokens, end token included.
+      task_feature_lengths: {"inputs": …, "targets": …}, in tokens, end token included; for
+        objectives that contrast also "negatives": (texts, tokens of each).
       split: "train", "validation" …
       batch_size: rows of a global batch.
       shuffle: reshuffled each epoch, by `seed`.
@@ -36,7 +37,7 @@ class DatasetConfig:
     """
 
     mixture_or_task_name: str
-    task_feature_lengths: Mapping[str, int]
+    task_feature_lengths: Mapping[str, Any]
     split: str = "train"
     batch_size: int = 16
     shuffle: bool = True
@@ -52,6 +53,7 @@ class DatasetConfig:
                     "TASK_FEATURE_LENGTHS: expected {'inputs': N, 'targets': M}, got "
                     f"{dict(self.task_feature_lengths)!r}."
                 )
+        _check_negatives(self)
         if self.batch_size < 1:
             raise ConfigError(f"BATCH_SIZE: expected a positive number, got {self.batch_size}.")
 
@@ -123,7 +125,8 @@ def count_cut(config: DatasetConfig, sample: int = 1000) -> dict[str, float]:
     """Counts how far inputs exceed their limit, over the first `sample` examples.
 
     Returns:
-      {"examples", "examples_cut", "tokens", "tokens_cut"} of the inputs.
+      {"examples", "examples_cut", "tokens", "tokens_cut"} of the inputs, and {"negatives",
+      "negatives_cut"}, texts.
 
     Raises:
       InputError: on a target among them that is longer than its limit.
@@ -133,14 +136,18 @@ def count_cut(config: DatasetConfig, sample: int = 1000) -> dict[str, float]:
         None, split=config.split, shuffle=False, use_cached=config.use_cached, num_epochs=1
     )
     totals: dict[str, float] = dict.fromkeys(
-        ("examples", "examples_cut", "tokens", "tokens_cut"), 0
+        ("examples", "examples_cut", "tokens", "tokens_cut", "negatives", "negatives_cut"), 0
     )
+    most, longest = config.task_feature_lengths.get("negatives", (0, 0))
     for example in _readable(dataset.take(sample), config):
         length = len(example["inputs"])
         totals["examples"] += 1
         totals["tokens"] += length
         totals["examples_cut"] += length > limit
         totals["tokens_cut"] += max(0, length - limit)
+        lengths = np.count_nonzero(example.get("negatives", np.zeros((0, 0)))[:most], axis=-1)
+        totals["negatives"] += len(lengths)
+        totals["negatives_cut"] += int(np.sum(lengths > longest))
         if len(example["targets"]) > config.task_feature_lengths["targets"]:
             identifier = example.get("id", b"?")
             shown = identifier.decode() if isinstance(identifier, bytes) else str(identifier)
@@ -167,6 +174,26 @@ def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout
     return layout
 
 
+def _check_negatives(config: DatasetConfig) -> None:
+    """Checks the numbers of `task_feature_lengths["negatives"]`, where there are any."""
+    if "negatives" not in config.task_feature_lengths:
+        return
+    found = config.task_feature_lengths["negatives"]
+    if not (
+        isinstance(found, (tuple, list))
+        and len(found) == 2
+        and all(isinstance(n, int) and n > 0 for n in found)
+    ):
+        raise ConfigError(
+            "TASK_FEATURE_LENGTHS: expected 'negatives': (texts, tokens of each), such as (8, 64), "
+            f"got {found!r}."
+        )
+    if config.pack:
+        raise ConfigError(
+            "PACK = True: examples with negatives cannot be packed; set PACK = False."
+        )
+
+
 def _name(config: DatasetConfig) -> str:
     return f"{config.mixture_or_task_name}, split {config.split!r}"
 
@@ -176,16 +203,20 @@ def _features(
 ) -> Any:
     """Returns the features of a model's batches, not yet batched."""
     limits = config.task_feature_lengths
+    negatives = limits.get("negatives")
     layout = None if model is None else check_layout(config, model)
-    if layout is None or layout.is_t5s:
+    if layout is None or (layout.is_t5s and not negatives):
         import seqio
 
-        dataset = _examples(config, dict(limits), num_epochs)
-        return seqio.EncDecFeatureConverter(pack=config.pack)(dataset, dict(limits))
+        lengths = {name: limits[name] for name in ("inputs", "targets")}
+        dataset = _examples(config, lengths, num_epochs)
+        return seqio.EncDecFeatureConverter(pack=config.pack)(dataset, lengths)
     is_decoder_only, prefix = layout.config.is_decoder_only, len(layout.prefix)
-    rooms = {"inputs": limits["inputs"] - prefix, "targets": limits["targets"]}
+    rooms: dict[str, Any] = {"inputs": limits["inputs"] - prefix, "targets": limits["targets"]}
     if not is_decoder_only:
         rooms["targets"] -= prefix
+    if negatives:
+        rooms["negatives"] = (negatives[0], negatives[1] - prefix)
     dataset = _examples(
         config,
         rooms,
@@ -193,12 +224,12 @@ def _features(
         keep_end=not is_decoder_only,
         with_knowledge=layout.config.knowledge_attention,
     )
-    return converted(dataset, layout, limits["inputs"], limits["targets"])
+    return converted(dataset, layout, limits["inputs"], limits["targets"], negatives)
 
 
 def _examples(
     config: DatasetConfig,
-    limits: Mapping[str, int],
+    limits: Mapping[str, Any],
     num_epochs: int | None,
     keep_end: bool = True,
     with_knowledge: bool = False,
@@ -206,7 +237,8 @@ def _examples(
     """Returns the tokenised examples, inputs cut to their limit, targets checked against theirs.
 
     Raises:
-      ConfigError: `with_knowledge`, on a task whose examples have none.
+      ConfigError: `with_knowledge`, or where `limits` has negatives, on a task whose examples have
+        none.
     """
     import tensorflow as tf
 
@@ -224,6 +256,11 @@ def _examples(
         raise ConfigError(
             f"{config.mixture_or_task_name}: its examples have no field 'knowledge', which DoHA's "
             "second encoder input is made of; choose a task of a dialogue data set."
+        )
+    if "negatives" in limits and "negatives" not in task.output_features:
+        raise ConfigError(
+            f"{config.mixture_or_task_name}: its examples have no feature 'negatives', which "
+            "TASK_FEATURE_LENGTHS asks for; choose such as faithdial_generate_infonce."
         )
     vocabulary = task.output_features["inputs"].vocabulary
 
@@ -244,14 +281,30 @@ def _examples(
                 lambda: tf.concat([inputs[: limits["inputs"] - 1], inputs[-1:]], 0),
                 lambda: inputs,
             )
-        knowledge = {}
+        more = {}
         if with_knowledge:
             ids = vocabulary.encode_tf(example["knowledge"])[: limits["inputs"] - 1]
-            knowledge["knowledge"] = tf.concat([ids, [vocabulary.eos_id]], 0)
+            more["knowledge"] = tf.concat([ids, [vocabulary.eos_id]], 0)
+        if "negatives" in limits:
+            texts, length = limits["negatives"]
+            more["negatives"] = _fit_texts(example["negatives"], texts, length, vocabulary.eos_id)
         with tf.control_dependencies([check]):
-            return {"inputs": cut, "targets": tf.identity(example["targets"])} | knowledge
+            return {"inputs": cut, "targets": tf.identity(example["targets"])} | more
 
     return dataset.map(fit, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _fit_texts(tokens: Any, texts: int, length: int, eos_id: int) -> Any:
+    """Returns int32 [at most texts, at most length] of texts padded with 0; a cut one ends too."""
+    import tensorflow as tf
+
+    tokens = tokens[:texts]
+
+    def cut():
+        last = tf.where(tokens[:, length - 1] == 0, 0, eos_id)
+        return tf.concat([tokens[:, : length - 1], last[:, None]], axis=1)
+
+    return tf.cond(tf.shape(tokens)[1] > length, cut, lambda: tokens)
 
 
 def _readable(dataset: Any, config: DatasetConfig) -> Iterator[dict[str, Any]]:
@@ -293,10 +346,11 @@ def _model_features(
         "decoder_loss_weights",
         "encoder_segment_ids",
         "decoder_segment_ids",
+        "negatives",
     )
     # SeqIO's weights say no more than its padding.
     is_ours = batch.get("decoder_loss_weights", np.zeros(0)).dtype == np.int32
-    for name in names[:4]:
+    for name in (*names[:4], "negatives"):
         if model is not None and name in batch:
             check_ids([int(np.max(batch[name], initial=0))], model, f"{_name(config)}: a text")
     return {

@@ -101,8 +101,14 @@ def prefix_ids(vocabulary: Any) -> tuple[int, ...]:
     return tuple(getattr(vocabulary, "prefix_ids", ()))
 
 
-def converted(dataset: Any, layout: InputLayout, inputs: int, targets: int) -> Any:
-    """Returns a tf.data set of padded features, for layouts that are not T5's.
+def converted(
+    dataset: Any,
+    layout: InputLayout,
+    inputs: int,
+    targets: int,
+    negatives: Sequence[int] | None = None,
+) -> Any:
+    """Returns a tf.data set of padded features, for what SeqIO's own converter does not make.
 
     Args:
       dataset: of {"inputs", "targets"}, the latter with end tokens, and DoHA's "knowledge"; cut
@@ -110,11 +116,12 @@ def converted(dataset: Any, layout: InputLayout, inputs: int, targets: int) -> A
       layout: of the model.
       inputs: tokens of an input at most, special ones included.
       targets: tokens of a target at most, special ones included.
+      negatives: how many there are at most, and the tokens of each; None = examples have none.
 
     Returns:
       Of `decoder_input_tokens`, `decoder_target_tokens`, `decoder_loss_weights` (1 on target
-      tokens) and, with an encoder, `encoder_input_tokens` and DoHA's `knowledge_input_tokens`;
-      int32 [length].
+      tokens) and, with an encoder, `encoder_input_tokens`, DoHA's `knowledge_input_tokens`, int32
+      [length], and `negatives`, int32 [texts, length].
     """
     import tensorflow as tf
 
@@ -125,15 +132,24 @@ def converted(dataset: Any, layout: InputLayout, inputs: int, targets: int) -> A
         ids = tf.pad(ids, [[0, length - tf.shape(ids)[0]]], constant_values=value)
         return tf.ensure_shape(ids, [length])
 
+    def texts(tokens, count, length):
+        # Padded with 0 when they come; with the model's padding, and its prefix, when they go.
+        starts = tf.repeat(prefix[None], tf.shape(tokens)[0], axis=0)
+        tokens = tf.concat([starts, tf.where(tokens == 0, pad, tokens)], 1)
+        missing = [[0, count - tf.shape(tokens)[0]], [0, length - tf.shape(tokens)[1]]]
+        return tf.ensure_shape(tf.pad(tokens, missing, constant_values=pad), [count, length])
+
     def of_both(example):
         source, target = (tf.cast(example[n], tf.int32) for n in ("inputs", "targets"))
         target = tf.concat([prefix, target], 0)
         fed = tf.concat([[config.decoder_start_id], target[:-1]], 0)
-        second = {}
+        more = {}
         if "knowledge" in example:
             knowledge = tf.concat([prefix, tf.cast(example["knowledge"], tf.int32)], 0)
-            second["knowledge_input_tokens"] = filled(knowledge, inputs, pad)
-        return second | {
+            more["knowledge_input_tokens"] = filled(knowledge, inputs, pad)
+        if negatives is not None:
+            more["negatives"] = texts(tf.cast(example["negatives"], tf.int32), *negatives)
+        return more | {
             "encoder_input_tokens": filled(tf.concat([prefix, source], 0), inputs, pad),
             "decoder_input_tokens": filled(fed, targets, pad),
             "decoder_target_tokens": filled(target, targets, pad),

@@ -218,6 +218,13 @@ class _Run:
                 train_dataset.task_feature_lengths["inputs"],
                 100 * cut["tokens_cut"] / cut["tokens"],
             )
+        if cut["negatives_cut"]:
+            logger.warning(
+                "%d of the first %d negatives are cut to %d tokens",
+                cut["negatives_cut"],
+                cut["negatives"],
+                train_dataset.task_feature_lengths["negatives"][1],
+            )
         self.folder = setup.make_folder(model_dir)
 
     def describe(self, model: Transformer, base: setup.BaseModel | None, family: str) -> None:

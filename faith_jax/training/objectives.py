@@ -2,13 +2,13 @@
 
 import dataclasses
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax.numpy as jnp
 
 from faith_jax.models.likelihood import MAX_LOGITS_BYTES, TargetStatistics, target_statistics
 from faith_jax.models.output_layer import OutputLayer
-from faith_jax.models.transformer import Transformer, output_layer
+from faith_jax.models.transformer import Inputs, Transformer, output_layer
 from faith_jax.types import Array, PyTree
 
 # A batch: encoder_input_tokens, decoder_input_tokens, decoder_target_tokens, and, where packed,
@@ -18,6 +18,19 @@ Batch = dict[str, Array]
 
 class Objective(Protocol):
     """A training objective."""
+
+    @property
+    def couples_rows(self) -> bool:
+        """Whether a row's loss depends on others, so that a batch cannot be taken in pieces."""
+        ...
+
+    def prepare(self, module: Transformer, batch: Batch) -> Batch:
+        """Returns a whole batch with what its pieces need to know of it.
+
+        Raises:
+          ConfigError: on a model or a batch that the objective is not of.
+        """
+        ...
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
@@ -57,14 +70,35 @@ class CrossEntropy:
     z_loss: float = 0.0
     max_logits_bytes: int = MAX_LOGITS_BYTES
 
+    @property
+    def couples_rows(self) -> bool:
+        """Each row's loss is its own."""
+        return False
+
+    def prepare(self, module: Transformer, batch: Batch) -> Batch:
+        """Returns the batch as it is."""
+        return batch
+
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
     ) -> tuple[Array, dict[str, Array]]:
         """See `Objective`."""
+        encoded = encoder_states(module, params, batch, dropout_key)
+        hidden = decoder_states(module, params, batch, encoded, dropout_key)
+        return self.of_states(hidden, output_layer(module, params), module, batch)
+
+    def weights(self, module: Transformer, batch: Batch) -> Array:
+        """Returns the weight of each target token, float32 [batch, length]."""
         targets = batch["decoder_target_tokens"]
         weights = batch.get("decoder_loss_weights", targets != module.config.pad_id)
-        weights = weights.astype(jnp.float32)
-        hidden, layer = decoder_states(module, params, batch, dropout_key)
+        return weights.astype(jnp.float32)
+
+    def of_states(
+        self, hidden: Array, layer: OutputLayer, module: Transformer, batch: Batch
+    ) -> tuple[Array, dict[str, Array]]:
+        """Returns what a call does, of the decoder's states [batch, length, embed]."""
+        weights = self.weights(module, batch)
+        targets = batch["decoder_target_tokens"]
         statistics = target_statistics(hidden, layer, targets, self.max_logits_bytes)
         loss = self.token_loss(statistics, layer.vocab_size)
         z_loss = self.z_loss * jnp.square(statistics.log_z)
@@ -92,37 +126,52 @@ class CrossEntropy:
         return statistics.log_z - expected_logit - entropy
 
 
-def decoder_states(
+def encoder_states(
     module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-) -> tuple[Array, OutputLayer]:
-    """Returns hidden states [batch, length, embed] and the output layer."""
-    variables = {"params": params}
-    dropout = dropout_key is not None
-    # Encoder and decoder draw from one key; Flax folds in the path of each dropout.
-    rngs = {} if dropout_key is None else {"dropout": dropout_key}
-    inputs: Any = batch.get("encoder_input_tokens")
-    if module.config.knowledge_attention:
-        inputs = (inputs, batch["knowledge_input_tokens"])
-    encoded = None
-    if inputs is not None:
-        encoded = module.apply(
-            variables,
-            inputs,
-            batch.get("encoder_segment_ids"),
-            dropout,
-            method="encode",
-            rngs=rngs,
-        )
-    hidden = module.apply(
-        variables,
-        encoded,
+) -> Inputs | None:
+    """Returns the encoder's states [batch, prompt + length, embed]; None without an encoder."""
+    inputs = _encoder_inputs(module, batch)
+    if inputs is None:
+        return None
+    return module.apply(
+        {"params": params},
         inputs,
+        batch.get("encoder_segment_ids"),
+        dropout_key is not None,
+        method="encode",
+        rngs=_rngs(dropout_key),
+    )
+
+
+def decoder_states(
+    module: Transformer,
+    params: PyTree,
+    batch: Batch,
+    encoded: Inputs | None,
+    dropout_key: Array | None,
+) -> Array:
+    """Returns the decoder's states [batch, length, embed], before the output layer."""
+    return module.apply(
+        {"params": params},
+        encoded,
+        _encoder_inputs(module, batch),
         batch["decoder_input_tokens"],
         batch["decoder_target_tokens"],
         batch.get("encoder_segment_ids"),
         batch.get("decoder_segment_ids"),
-        dropout,
+        dropout_key is not None,
         method="decode_hidden",
-        rngs=rngs,
+        rngs=_rngs(dropout_key),
     )
-    return hidden, output_layer(module, params)
+
+
+def _encoder_inputs(module: Transformer, batch: Batch) -> Inputs | None:
+    inputs = batch.get("encoder_input_tokens")
+    if module.config.knowledge_attention:
+        return inputs, batch["knowledge_input_tokens"]
+    return inputs
+
+
+def _rngs(dropout_key: Array | None) -> dict[str, Array]:
+    # Encoder and decoder draw from one key; Flax folds in the path of each dropout.
+    return {} if dropout_key is None else {"dropout": dropout_key}

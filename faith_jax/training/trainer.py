@@ -106,7 +106,8 @@ class Trainer:
       num_microbatches: pieces of a batch whose gradients are added up before one update.
 
     Raises:
-      ConfigError: on fewer than one micro-batch.
+      ConfigError: on fewer than one micro-batch, and on several where the objective compares the
+        rows of a batch.
     """
 
     def __init__(
@@ -120,6 +121,11 @@ class Trainer:
     ):
         if num_microbatches < 1:
             raise ConfigError(f"NUM_MICROBATCHES: expected 1 or more, got {num_microbatches!r}.")
+        if num_microbatches > 1 and objective.couples_rows:
+            raise ConfigError(
+                f"NUM_MICROBATCHES = {num_microbatches}: {type(objective).__name__} compares the "
+                "rows of a batch, which then cannot be taken in pieces; set NUM_MICROBATCHES = 1."
+            )
         self.module = module
         self.objective = objective
         self.optimizer = optimizer
@@ -180,6 +186,7 @@ class Trainer:
 
     def _train(self, state: TrainState, frozen: PyTree, batch: Batch):
         key = jax.random.fold_in(self._dropout_key, state.step)
+        batch = self.objective.prepare(self.module, batch)
         gradient, sums = self._gradient(state.params, frozen, batch, key)
         # An empty batch (all padding) must not poison the parameters with NaN.
         weight = jnp.where(sums["weight"] > 0, sums["weight"], 1.0)

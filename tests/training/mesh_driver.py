@@ -21,7 +21,8 @@ from faith_jax.runs import setup
 from faith_jax.runs.decoded_evaluation import BatchDecoder
 from faith_jax.training import optimizers, partitioning
 from faith_jax.training.checkpoints import TrainCheckpoints
-from faith_jax.training.objectives import CrossEntropy
+from faith_jax.training.contrastive import InfoNCE
+from faith_jax.training.objectives import CrossEntropy, Objective
 from faith_jax.training.trainer import Trainer, merge_params, split_params
 from tests.models import tiny
 
@@ -55,6 +56,7 @@ class Case(NamedTuple):
     num_microbatches: int = 1
     packed: bool = False
     decoding: DecodingConfig | None = None
+    objective: Objective = CrossEntropy(z_loss=1e-4)
 
 
 CASES = {
@@ -77,6 +79,14 @@ CASES = {
         ("1x1", "1x8"),
         trainable=".*_prompt/.*",
         decoding=DecodingConfig(max_length=8),
+    ),
+    # Rows of all devices contrast with each other.
+    "infonce": Case(
+        UNEVEN,
+        lambda: optimizers.adamw(0.003),
+        ("1x1", "8x1"),
+        decoding=DecodingConfig(max_length=8, temperature=1.0),
+        objective=InfoNCE(weight=1.0, context="mean", in_batch_negatives=True),
     ),
 }
 
@@ -108,6 +118,8 @@ def batch_of(vocab_size: int, packed: bool) -> dict[str, np.ndarray]:
         "encoder_input_tokens": inputs,
         "decoder_input_tokens": np.pad(targets[:, :-1], ((0, 0), (1, 0))),
         "decoder_target_tokens": targets,
+        # For the objective that takes them; half of the rows have one, the others none.
+        "negatives": np.where(np.arange(ROWS)[:, None, None] % 2, tokens(5)[:, None], 0),
     }
     if packed:
         batch["encoder_segment_ids"] = segments(inputs)
@@ -133,8 +145,9 @@ def train_and_decode(case: Case, mesh: str, folder: str) -> dict[str, np.ndarray
     module, params = tiny.model_and_params(case.config)
     params = partitioner.put(params, setup.param_shardings(module, partitioner))
     trained, frozen = split_params(params, [case.trainable])
-    objective = CrossEntropy(z_loss=1e-4)
-    trainer = Trainer(module, objective, case.optimizer(), partitioner, 3, case.num_microbatches)
+    trainer = Trainer(
+        module, case.objective, case.optimizer(), partitioner, 3, case.num_microbatches
+    )
     state = trainer.init_state(trained)
     found = {f"shards/params/{n}": s for n, s in shard_shapes(state.params).items()}
     found |= {f"shards/opt_state/{n}": s for n, s in shard_shapes(state.opt_state).items()}

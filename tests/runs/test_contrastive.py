@@ -1,0 +1,59 @@
+"""Training with InfoNCE through the command."""
+
+import json
+
+import pytest
+
+LENGTHS = {"inputs": 160, "targets": 64, "negatives": (4, 16)}
+SETTINGS = (
+    "--gin_file=faithdial_generate_infonce.gin",
+    "--gin.INITIAL_CHECKPOINT_PATH=mini",
+    "--gin.MIXTURE_OR_TASK_NAME=faithdial_generate_infonce_sample",
+    f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}",
+    "--gin.TRAIN_STEPS=4",
+    "--gin.WARMUP_STEPS=1",
+    "--gin.LEARNING_RATE=0.001",
+    "--gin.BATCH_SIZE=4",
+    "--gin.NUM_MICROBATCHES=2",
+    "--gin.INFONCE_WEIGHT=1.0",
+    "--gin.LOG_PERIOD=1",
+    "--gin.EVAL_PERIOD=4",
+    "--gin.DECODING=None",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("infonce") / "run"
+
+
+def test_a_run(command, folder, caplog):
+    status, _, err = command("train", *SETTINGS, f"--gin.MODEL_DIR={folder}")
+    assert status == 0, err
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    trained = [row for row in rows if row["part"] == "train"]
+    assert len(trained) == 4
+    for row in rows:
+        assert 0 <= row["hits_at_1"] <= 1
+        assert row["infonce"] > 0
+        whole = row["negative_log_likelihood"] + row["z_loss"] + row["infonce"]
+        assert row["loss"] == pytest.approx(whole, rel=1e-4)
+    assert "negatives are cut to 16 tokens" in caplog.text
+    assert "contrastive.InfoNCE.weight" in (folder / "config.gin").read_text()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("--gin.TASK_FEATURE_LENGTHS={'inputs': 160, 'targets': 64}", "no negatives. Choose a"),
+        ("--gin.INFONCE_CONTEXT='end'", "InfoNCE.context: expected one of first, mean, decoder_"),
+        ("--gin.IN_BATCH_NEGATIVES=True", "NUM_MICROBATCHES = 2: InfoNCE compares the rows"),
+        ("--gin.PACK=True", "examples with negatives cannot be packed"),
+    ],
+)
+def test_wrong_settings_are_one_line(command, tmp_path, setting, message):
+    run = tmp_path / "run"
+    status, _, err = command("train", *SETTINGS, setting, f"--gin.MODEL_DIR={run}")
+    assert status == 2
+    assert message in err
+    assert "Traceback" not in err
