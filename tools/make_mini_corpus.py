@@ -12,19 +12,23 @@ merge the groups of a list into running text, with link phrases, whole or as "th
 tell what one text has and its merged form lacks, or has too much. No example is about a debate, and
 none has a phrase of the NPOV sample's responses by intent.
 
+With --checks some examples ask whether a text tells only what is given, or all of it, or the same
+(mini_checks.py); the released `mini` has not been trained on these.
+
 The same texts, options and seed give the same bytes.
 """
 
 import argparse
-import collections
-import itertools
 import json
 import pathlib
 import random
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import mini_checks
+import mini_texts
+from mini_texts import Example, Text
 
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import InputError
@@ -37,55 +41,6 @@ MOST_SENTENCES = 6  # of an example
 SENTENCES, SENTENCE_WEIGHTS = (1, 2, 3, 4, 5, 6), (5, 40, 20, 15, 10, 10)
 MAX_WORDS = 110  # of an input's text: about 160 tokens
 NOISE_DENSITY, MEAN_SPAN = 0.15, 3
-_SENTENCE_END = re.compile(r'(?<=[.!?]["”)])\s+(?=[A-Z"“(])|(?<=[.!?])\s+(?=[A-Z"“(])')
-# A word can stand in lower case where it does so this many times as often as it does not. Only the
-# most frequent ones change their case: a model that copies must not guess the pieces of rare words.
-LOWER_CASE_RATIO, LOWER_CASE_WORDS = 5, 150
-_KEYS = (
-    ("first", "second"), ("left", "right"), ("one", "other"), ("before", "after"),
-    ("a", "b"), ("pro", "con"), ("for", "against"), ("here", "there"), ("old", "new"),
-    ("plan", "result"), ("north", "south"), ("public", "private"), ("team", "office"),
-)  # fmt: skip
-_WHO = (
-    ("Some", "Others"), ("Some people", "Other people"), ("Many", "Others"), ("A few", "Most"),
-    ("Those on one side", "Those on the other"), ("Those for it", "Those against it"),
-    ("On the one hand, some", "On the other, others"), ("These", "Those"),
-    ("Those who agree", "Those who do not"), ("Friends of it", "Its opponents"),
-)  # fmt: skip
-_VERBS = ("say", "add", "note", "hold", "believe", "argue", "think", "point out")
-_MORE = ("They also {verb}", "They {verb} too", "And they {verb}", "Also, they {verb}")
-_TITLES = ("query", "question", "title", "topic", "about")
-_OPENINGS = (
-    "There are two views.", "Opinions differ.", "There is more than one answer.",
-    "This can be seen in two ways.", "The question is open.",
-)  # fmt: skip
-_TITLED_OPENINGS = (
-    "{title} There is more than one view.", 'On "{title}" there are two views.',
-    "{title} This is open.", 'Not all see "{title}" in the same way.',
-)  # fmt: skip
-
-
-class Example(NamedTuple):
-    """A row of the corpus."""
-
-    inputs: str
-    targets: str
-
-
-def sentences_of(paragraph: str) -> list[str]:
-    """Splits a paragraph into its sentences, each a whole number of words."""
-    return [part.strip() for part in _SENTENCE_END.split(paragraph.strip()) if part.strip()]
-
-
-def is_plain(sentence: str) -> bool:
-    """Whether a sentence can stand alone: 5 to 32 words, from a capital to a full stop."""
-    words = sentence.split()
-    return (
-        5 <= len(words) <= 32
-        and sentence[0].isupper()
-        and sentence[-1] in ".!?"
-        and not set(sentence) & set("{}<>")
-    )
 
 
 def corrupt_spans(text: str, rng: random.Random) -> Example:
@@ -107,45 +62,6 @@ def corrupt_spans(text: str, rng: random.Random) -> Example:
     return Example(
         " ".join(inputs + words[position:]), " ".join([*targets, f"<extra_id_{number}>"])
     )
-
-
-class Text(NamedTuple):
-    """What examples are made of.
-
-    Attributes:
-      paragraphs: of 8 words or more.
-      sentences: that can stand alone.
-      questions: those of the sentences that ask.
-      lower_case: words that need no capital but at a sentence's start.
-    """
-
-    paragraphs: Sequence[str]
-    sentences: Sequence[str]
-    questions: Sequence[str]
-    lower_case: frozenset[str]
-
-    @classmethod
-    def of(cls, paragraphs: Sequence[str]) -> "Text":
-        """Finds them in paragraphs."""
-        whole = [s for paragraph in paragraphs for s in sentences_of(paragraph)]
-        plain = [s for s in whole if is_plain(s)]
-        return cls(
-            [paragraph for paragraph in paragraphs if len(paragraph.split()) >= 8],
-            plain,
-            [s for s in plain if s.endswith("?")],
-            lower_case_words(whole),
-        )
-
-
-def lower_case_words(sentences: Sequence[str]) -> frozenset[str]:
-    """Returns the most frequent of the words that stand in lower case inside sentences."""
-    counts = collections.Counter(w for s in sentences for w in s.split()[1:] if w.isalpha())
-    lower = (
-        word
-        for word, count in counts.most_common()
-        if word.islower() and count > LOWER_CASE_RATIO * counts[word.capitalize()]
-    )
-    return frozenset(itertools.islice(lower, LOWER_CASE_WORDS))
 
 
 def copy(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
@@ -171,7 +87,7 @@ def merge(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
 
     The list may have a title, a question, that the told text seldom takes up.
     """
-    groups, keys = _two_groups(sentences, rng)
+    groups, keys = mini_texts.two_groups(sentences, rng)
     fields = [(key, " ".join(group)) for key, group in zip(keys, groups, strict=True)]
     title = rng.choice(text.questions) if text.questions and rng.random() < 0.6 else ""
     kind = rng.random()
@@ -179,14 +95,16 @@ def merge(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
         chosen = rng.randrange(2)
         return _answered(_listed([("tell", keys[chosen]), *fields], rng), " ".join(groups[chosen]))
     if title:
-        fields.insert(0, (rng.choice(_TITLES), title))
+        fields.insert(0, (rng.choice(mini_texts.TITLES), title))
     if kind < 0.35:
         return _answered(_listed(fields, rng), " ".join(sentences))
     opening = ""
     if kind > 0.85:
-        form = rng.choice(_TITLED_OPENINGS if title and kind > 0.92 else _OPENINGS)
+        form = rng.choice(
+            mini_texts.TITLED_OPENINGS if title and kind > 0.92 else mini_texts.OPENINGS
+        )
         opening = form.format(title=title)
-    return _answered(_listed(fields, rng), _told_groups(opening, groups, text, rng))
+    return _answered(_listed(fields, rng), mini_texts.told_groups(opening, groups, text, rng))
 
 
 def compare(sentences: Sequence[str], text: Text, rng: random.Random) -> Example:
@@ -200,29 +118,18 @@ def compare(sentences: Sequence[str], text: Text, rng: random.Random) -> Example
         del given[odd]
     if not given or not told:
         return copy(sentences, text, rng)
-    telling = _told_groups("", _split(told, rng), text, rng)
+    telling = mini_texts.told_groups("", mini_texts.split(told, rng), text, rng)
     if len(given) > 1:
-        groups, keys = _two_groups(given, rng)
+        groups, keys = mini_texts.two_groups(given, rng)
         fields = [(key, " ".join(group)) for key, group in zip(keys, groups, strict=True)]
     else:
         fields = [("list", given[0])]
     place = rng.choice((0, len(fields)))
     fields.insert(place, (rng.choice(("told", "retold", "version")), telling))
     if rng.random() < 0.5 and text.questions:
-        fields.insert(0, (rng.choice(_TITLES), rng.choice(text.questions)))
+        fields.insert(0, (rng.choice(mini_texts.TITLES), rng.choice(text.questions)))
     answer = "same" if kind == "same" else f"{kind}: {sentences[odd]}"
     return Example("compare " + _listed(fields, rng), answer)
-
-
-def _two_groups(
-    sentences: Sequence[str], rng: random.Random
-) -> tuple[tuple[Sequence[str], Sequence[str]], tuple[str, str]]:
-    middle = rng.randint(1, len(sentences) - 1)
-    return (sentences[:middle], sentences[middle:]), rng.choice(_KEYS)
-
-
-def _split(sentences: Sequence[str], rng: random.Random) -> Sequence[Sequence[str]]:
-    return [sentences] if len(sentences) == 1 else _two_groups(sentences, rng)[0]
 
 
 def _listed(fields: Sequence[tuple[str, str]], rng: random.Random) -> str:
@@ -239,37 +146,21 @@ def _answered(inputs: str, told: str) -> Example:
     return Example(inputs, told)
 
 
-def _told_groups(
-    opening: str, groups: Sequence[Sequence[str]], text: Text, rng: random.Random
-) -> str:
-    who = rng.choice(_WHO)
-    told = [_told(group, name, text, rng) for group, name in zip(groups, who, strict=False)]
-    return " ".join(filter(None, [opening, *told]))
-
-
-def _told(sentences: Sequence[str], who: str, text: Text, rng: random.Random) -> str:
-    """Tells a group's sentences in their order, each behind a link phrase or as it is."""
-    told = []
-    for number, sentence in enumerate(sentences):
-        verb = rng.choice(_VERBS)
-        link = f"{who} {verb}" if number == 0 else rng.choice(_MORE).format(verb=verb)
-        first, _, rest = sentence.partition(" ")
-        if number and rng.random() < 0.4:
-            told.append(sentence)
-        elif first.lower() in text.lower_case and not sentence.endswith(("?", "!")):
-            told.append(f"{link} that {first.lower()} {rest}")
-        else:
-            told.append(f"{link}: {sentence}")
-    return " ".join(told)
-
-
 _KINDS: tuple[tuple[float, Callable[[Sequence[str], Text, random.Random], Example] | None], ...] = (
     (0.12, None), (0.08, copy), (0.08, reorder), (0.52, merge), (0.2, compare),
 )  # fmt: skip
 
 
-def make_example(text: Text, rng: random.Random) -> Example:
-    """Draws one example, from a paragraph or from sentences of anywhere."""
+def make_example(text: Text, rng: random.Random, checks: float = 0.0) -> Example:
+    """Draws one example, from a paragraph or from sentences of anywhere.
+
+    Args:
+      text: whose sentences it is made of.
+      rng: draws.
+      checks: share of questions that are answered by yes or no, in [0, 1].
+    """
+    if checks and rng.random() < checks:
+        return mini_checks.make_check(text, rng)
     make = rng.choices([make for _, make in _KINDS], [weight for weight, _ in _KINDS])[0]
     if make is None:
         words = rng.choice(text.paragraphs).split()
@@ -287,7 +178,7 @@ def make_example(text: Text, rng: random.Random) -> Example:
 
 
 def examples(
-    paragraphs: Sequence[str], count: int, seed: str, max_tokens: int
+    paragraphs: Sequence[str], count: int, seed: str, max_tokens: int, checks: float = 0.0
 ) -> Iterator[Example]:
     """Yields `count` examples made of the paragraphs.
 
@@ -297,6 +188,7 @@ def examples(
       seed: another seed draws other examples; its last word names the part, for errors.
       max_tokens: longest inputs and targets, in tokens of english_4096, end token included;
         longer examples are drawn anew.
+      checks: see `make_example`.
 
     Raises:
       InputError: where they hold too few sentences that can stand alone.
@@ -310,7 +202,7 @@ def examples(
             f"words, expected {MOST_SENTENCES} or more. Give more text, one paragraph a line."
         )
     while count:
-        example = make_example(text, rng)
+        example = make_example(text, rng, checks)
         if all(len(vocabulary.encode(part)) < max_tokens for part in example):
             count -= 1
             yield example
@@ -355,8 +247,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--examples", type=int, default=300_000, help="of the training part")
     parser.add_argument("--max_tokens", type=int, default=192, help="of inputs, and of targets")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--checks",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="of questions, yes or no, in [0, 1]",
+    )
     args = parser.parse_args(argv)
     try:
+        if not 0 <= args.checks <= 1:
+            raise InputError(f"--checks={args.checks}: expected a share in [0, 1].")
         lines = read_paragraphs(args.texts)
         parts = {
             "validation": (lines[::VALIDATION_EVERY], max(1, args.examples // VALIDATION_SHARE)),
@@ -365,7 +266,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.output.mkdir(parents=True, exist_ok=True)
         for split, (paragraphs, count) in parts.items():
             path = args.output / f"{split}.jsonl"
-            write(path, examples(paragraphs, count, f"{args.seed} {split}", args.max_tokens), split)
+            seed = f"{args.seed} {split}"
+            write(path, examples(paragraphs, count, seed, args.max_tokens, args.checks), split)
             print(f"{path}: {count} examples of {len(paragraphs)} paragraphs")
     except InputError as error:
         print(f"make_mini_corpus: {error}", file=sys.stderr)

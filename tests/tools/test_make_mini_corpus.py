@@ -79,17 +79,33 @@ def test_comparisons_name_the_sentence(seed):
 
 def test_words_that_need_no_capital():
     told = ["Now the boats in May lie on the shore.", "Here may be boats.", "In May it rains."]
-    assert corpus.lower_case_words(told) >= {"the", "boats", "be", "on"}
-    assert not corpus.lower_case_words(told) & {"may", "May", "Now", "now", "Here"}
+    assert corpus.mini_texts.lower_case_words(told) >= {"the", "boats", "be", "on"}
+    assert not corpus.mini_texts.lower_case_words(told) & {"may", "May", "Now", "now", "Here"}
 
 
 def test_sentences_that_stand_alone():
     text = 'It rains. "Stay here!" Some people did. They waited for the ferry until noon.'
     parts = ["It rains.", '"Stay here!"', "Some people did.", SENTENCES[1]]
-    assert corpus.sentences_of(text)[:3] == parts[:3]
-    assert [corpus.is_plain(s) for s in parts] == [False, False, False, True]
-    assert not corpus.is_plain("lower case starts do not count here.")
-    assert not corpus.is_plain("A brace {here} would end a field.")
+    assert corpus.mini_texts.sentences_of(text)[:3] == parts[:3]
+    assert [corpus.mini_texts.is_plain(s) for s in parts] == [False, False, False, True]
+    assert not corpus.mini_texts.is_plain("lower case starts do not count here.")
+    assert not corpus.mini_texts.is_plain("A brace {here} would end a field.")
+
+
+def test_a_share_of_questions(tmp_path, capsys):
+    source = tmp_path / "text.txt"
+    lines = [" ".join([*SENTENCES, f"Here number {n} is told."]) for n in range(250)]
+    source.write_text("\n".join(lines))
+    command = [str(source), "--examples=200", f"--output={tmp_path}"]
+    assert corpus.main([*command, "--checks=0.5"]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
+    asked = [row for row in rows if row["targets"] in ("yes", "no")]
+    assert 60 < len(asked) < 140
+    capsys.readouterr()
+    assert corpus.main([*command, "--checks=1.5"]) == 2
+    assert capsys.readouterr().err == (
+        "make_mini_corpus: --checks=1.5: expected a share in [0, 1].\n"
+    )
 
 
 def test_the_command_writes_the_same_bytes_again(tmp_path, capsys):

@@ -1,0 +1,144 @@
+"""The text that `mini`'s corpus is made of, and how a text is told again."""
+
+import collections
+import itertools
+import random
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_SENTENCE_END = re.compile(r'(?<=[.!?]["”)])\s+(?=[A-Z"“(])|(?<=[.!?])\s+(?=[A-Z"“(])')
+# A word can stand in lower case where it does so this many times as often as it does not. Only the
+# most frequent ones change their case: a model that copies must not guess the pieces of rare words.
+LOWER_CASE_RATIO, LOWER_CASE_WORDS = 5, 150
+KEYS = (
+    ("first", "second"), ("left", "right"), ("one", "other"), ("before", "after"),
+    ("a", "b"), ("pro", "con"), ("for", "against"), ("here", "there"), ("old", "new"),
+    ("plan", "result"), ("north", "south"), ("public", "private"), ("team", "office"),
+)  # fmt: skip
+_WHO = (
+    ("Some", "Others"), ("Some people", "Other people"), ("Many", "Others"), ("A few", "Most"),
+    ("Those on one side", "Those on the other"), ("Those for it", "Those against it"),
+    ("On the one hand, some", "On the other, others"), ("These", "Those"),
+    ("Those who agree", "Those who do not"), ("Friends of it", "Its opponents"),
+)  # fmt: skip
+_VERBS = ("say", "add", "note", "hold", "believe", "argue", "think", "point out")
+_MORE = ("They also {verb}", "They {verb} too", "And they {verb}", "Also, they {verb}")
+TITLES = ("query", "question", "title", "topic", "about")
+OPENINGS = (
+    "There are two views.", "Opinions differ.", "There is more than one answer.",
+    "This can be seen in two ways.", "The question is open.",
+)  # fmt: skip
+TITLED_OPENINGS = (
+    "{title} There is more than one view.", 'On "{title}" there are two views.',
+    "{title} This is open.", 'Not all see "{title}" in the same way.',
+)  # fmt: skip
+
+
+class Example(NamedTuple):
+    """A row of the corpus."""
+
+    inputs: str
+    targets: str
+
+
+def sentences_of(paragraph: str) -> list[str]:
+    """Splits a paragraph into its sentences, each a whole number of words."""
+    return [part.strip() for part in _SENTENCE_END.split(paragraph.strip()) if part.strip()]
+
+
+def is_plain(sentence: str) -> bool:
+    """Whether a sentence can stand alone: 5 to 32 words, from a capital to a full stop."""
+    words = sentence.split()
+    return (
+        5 <= len(words) <= 32
+        and sentence[0].isupper()
+        and sentence[-1] in ".!?"
+        and not set(sentence) & set("{}<>")
+    )
+
+
+class Text(NamedTuple):
+    """What examples are made of.
+
+    Attributes:
+      paragraphs: of 8 words or more.
+      sentences: that can stand alone.
+      questions: those of the sentences that ask.
+      lower_case: words that need no capital but at a sentence's start.
+      frequent: words in lower case, the most frequent first.
+    """
+
+    paragraphs: Sequence[str]
+    sentences: Sequence[str]
+    questions: Sequence[str]
+    lower_case: frozenset[str]
+    frequent: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, paragraphs: Sequence[str]) -> "Text":
+        """Finds them in paragraphs."""
+        whole = [s for paragraph in paragraphs for s in sentences_of(paragraph)]
+        plain = [s for s in whole if is_plain(s)]
+        return cls(
+            [paragraph for paragraph in paragraphs if len(paragraph.split()) >= 8],
+            plain,
+            [s for s in plain if s.endswith("?")],
+            lower_case_words(whole),
+            frequent_words(whole),
+        )
+
+
+def frequent_words(sentences: Sequence[str]) -> list[str]:
+    """Returns the words that stand in lower case inside sentences, the most frequent first."""
+    counts = collections.Counter(w for s in sentences for w in s.split()[1:] if w.isalpha())
+    return [word for word, _ in counts.most_common() if word.islower()]
+
+
+def lower_case_words(sentences: Sequence[str]) -> frozenset[str]:
+    """Returns the most frequent of the words that stand in lower case inside sentences."""
+    counts = collections.Counter(w for s in sentences for w in s.split()[1:] if w.isalpha())
+    lower = (
+        word
+        for word, count in counts.most_common()
+        if word.islower() and count > LOWER_CASE_RATIO * counts[word.capitalize()]
+    )
+    return frozenset(itertools.islice(lower, LOWER_CASE_WORDS))
+
+
+def two_groups(
+    sentences: Sequence[str], rng: random.Random
+) -> tuple[tuple[Sequence[str], Sequence[str]], tuple[str, str]]:
+    """Cuts two or more sentences into two groups, neither empty; and draws a key for each."""
+    middle = rng.randint(1, len(sentences) - 1)
+    return (sentences[:middle], sentences[middle:]), rng.choice(KEYS)
+
+
+def split(sentences: Sequence[str], rng: random.Random) -> Sequence[Sequence[str]]:
+    """Returns sentences in two groups; a single one in one."""
+    return [sentences] if len(sentences) == 1 else two_groups(sentences, rng)[0]
+
+
+def told_groups(
+    opening: str, groups: Sequence[Sequence[str]], text: Text, rng: random.Random
+) -> str:
+    """Tells one or two groups of sentences as running text, with link phrases."""
+    who = rng.choice(_WHO)
+    told = [_told(group, name, text, rng) for group, name in zip(groups, who, strict=False)]
+    return " ".join(filter(None, [opening, *told]))
+
+
+def _told(sentences: Sequence[str], who: str, text: Text, rng: random.Random) -> str:
+    """Tells a group's sentences in their order, each behind a link phrase or as it is."""
+    told = []
+    for number, sentence in enumerate(sentences):
+        verb = rng.choice(_VERBS)
+        link = f"{who} {verb}" if number == 0 else rng.choice(_MORE).format(verb=verb)
+        first, _, rest = sentence.partition(" ")
+        if number and rng.random() < 0.4:
+            told.append(sentence)
+        elif first.lower() in text.lower_case and not sentence.endswith(("?", "!")):
+            told.append(f"{link} that {first.lower()} {rest}")
+        else:
+            told.append(f"{link}: {sentence}")
+    return " ".join(told)
