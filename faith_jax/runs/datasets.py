@@ -62,7 +62,7 @@ class DatasetConfig:
 
         Raises:
           ConfigError: on an unknown module, task or split, with the nearest names, and on a task
-            without the cache that `use_cached` asks for.
+            without the cache, or the negatives, that are asked for.
         """
         from faith_jax.tasks import lookup
 
@@ -77,6 +77,11 @@ class DatasetConfig:
         if self.use_cached:
             lookup.check_cached(task)
         lookup.check_split(task, self.split)
+        if "negatives" in self.task_feature_lengths and "negatives" not in task.output_features:
+            raise ConfigError(
+                f"{self.mixture_or_task_name}: its examples have no feature 'negatives', which "
+                "TASK_FEATURE_LENGTHS asks for; choose such as faithdial_generate_infonce."
+            )
         return task
 
 
@@ -145,9 +150,10 @@ def count_cut(config: DatasetConfig, sample: int = 1000) -> dict[str, float]:
         totals["tokens"] += length
         totals["examples_cut"] += length > limit
         totals["tokens_cut"] += max(0, length - limit)
-        lengths = np.count_nonzero(example.get("negatives", np.zeros((0, 0)))[:most], axis=-1)
-        totals["negatives"] += len(lengths)
-        totals["negatives_cut"] += int(np.sum(lengths > longest))
+        if most:  # a task of other objectives may have them as texts
+            lengths = np.count_nonzero(example["negatives"][:most], axis=-1)
+            totals["negatives"] += len(lengths)
+            totals["negatives_cut"] += int(np.sum(lengths > longest))
         if len(example["targets"]) > config.task_feature_lengths["targets"]:
             identifier = example.get("id", b"?")
             shown = identifier.decode() if isinstance(identifier, bytes) else str(identifier)
@@ -237,8 +243,7 @@ def _examples(
     """Returns the tokenised examples, inputs cut to their limit, targets checked against theirs.
 
     Raises:
-      ConfigError: `with_knowledge`, or where `limits` has negatives, on a task whose examples have
-        none.
+      ConfigError: `with_knowledge`, on a task whose examples have none.
     """
     import tensorflow as tf
 
@@ -256,11 +261,6 @@ def _examples(
         raise ConfigError(
             f"{config.mixture_or_task_name}: its examples have no field 'knowledge', which DoHA's "
             "second encoder input is made of; choose a task of a dialogue data set."
-        )
-    if "negatives" in limits and "negatives" not in task.output_features:
-        raise ConfigError(
-            f"{config.mixture_or_task_name}: its examples have no feature 'negatives', which "
-            "TASK_FEATURE_LENGTHS asks for; choose such as faithdial_generate_infonce."
         )
     vocabulary = task.output_features["inputs"].vocabulary
 

@@ -48,6 +48,7 @@ def test_a_run(command, folder, caplog):
         ("--gin.TASK_FEATURE_LENGTHS={'inputs': 160, 'targets': 64}", "no negatives. Choose a"),
         ("--gin.INFONCE_CONTEXT='end'", "InfoNCE.context: expected one of first, mean, decoder_"),
         ("--gin.IN_BATCH_NEGATIVES=True", "NUM_MICROBATCHES = 2: InfoNCE compares the rows"),
+        ("--gin.MIXTURE_OR_TASK_NAME='faithdial_generate_sample'", "have no feature 'negatives'"),
         ("--gin.PACK=True", "examples with negatives cannot be packed"),
     ],
 )
