@@ -74,8 +74,7 @@ class InfoNCE:
         where a batch is taken in pieces.
         """
         _check(module, batch)
-        negatives = _Candidates.of_negatives(batch, module.config.pad_id)
-        rows = jnp.any(negatives.valid, axis=1)
+        rows = jnp.any(_valid_negatives(batch, module.config.pad_id), axis=1)
         tokens = jnp.sum(self.cross_entropy.weights(module, batch))
         weights = jnp.where(rows, tokens / jnp.maximum(jnp.sum(rows), 1), 0.0)
         return {**batch, "contrast_weights": weights}
@@ -135,16 +134,15 @@ class InfoNCE:
         context = context.astype(jnp.float32) * scale
         states = jnp.concatenate([positives[:, None], negatives], axis=1).astype(jnp.float32)
         pad = module.config.pad_id
-        own = _Candidates.of_negatives(batch, pad)
         scores = jnp.einsum("be,bce->bc", context, states)
-        valid = jnp.pad(own.valid, ((0, 0), (1, 0)), constant_values=True)
+        own = _valid_negatives(batch, pad)
+        valid = jnp.pad(own, ((0, 0), (1, 0)), constant_values=True)
         if not self.in_batch_negatives:
             return scores, valid
-        others = _Candidates.of_other_rows(batch, pad)
         all_scores = jnp.einsum("be,xe->bx", context, states.reshape(-1, states.shape[-1]))
         return (
             jnp.concatenate([scores, all_scores], axis=1),
-            jnp.concatenate([valid, others.valid], axis=1),
+            jnp.concatenate([valid, _valid_others(batch, pad)], axis=1),
         )
 
 
@@ -165,42 +163,37 @@ def contrast(scores: Array, valid: Array) -> tuple[Array, Array]:
     return losses, hits.astype(jnp.float32)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Candidates:
-    """Which texts contrast with a row's target.
+def _valid_negatives(batch: Batch, pad: int) -> Array:
+    """Returns which negatives are neither padding nor the target: boolean [batch, texts]."""
+    targets, negatives = _same_lengths(batch, pad)
+    same = jnp.all(negatives == targets[:, None], axis=-1)
+    return jnp.any(negatives != pad, axis=-1) & ~same
 
-    Attributes:
-      valid: boolean [batch, candidates]; not padding, and not the target itself.
+
+def _valid_others(batch: Batch, pad: int) -> Array:
+    """Returns which of all rows' targets and negatives contrast with a row's target.
+
+    Those of other rows, neither padding nor the target: boolean [batch, batch * (1 + texts)].
     """
+    targets, negatives = _same_lengths(batch, pad)
+    texts = jnp.concatenate([targets[:, None], negatives], axis=1)
+    rows, count, length = texts.shape
+    texts = texts.reshape(rows * count, length)
+    same = jnp.all(texts[None] == targets[:, None], axis=-1)
+    own = jnp.repeat(jnp.eye(rows, dtype=bool), count, axis=1)
+    return jnp.any(texts != pad, axis=-1)[None] & ~same & ~own
 
-    valid: Array
 
-    @classmethod
-    def of_negatives(cls, batch: Batch, pad: int) -> "_Candidates":
-        negatives = batch["negatives"]
-        targets = _fitted(batch["decoder_target_tokens"], negatives.shape[-1], pad)
-        wide = _fitted(negatives, targets.shape[-1], pad)
-        same = jnp.all(wide == targets[:, None], axis=-1)
-        return cls(jnp.any(negatives != pad, axis=-1) & ~same)
-
-    @classmethod
-    def of_other_rows(cls, batch: Batch, pad: int) -> "_Candidates":
-        """Of all rows' targets and negatives, those of other rows: [batch, batch * (1 + texts)]."""
-        negatives = batch["negatives"]
-        targets = _fitted(batch["decoder_target_tokens"], negatives.shape[-1], pad)
-        wide = _fitted(negatives, targets.shape[-1], pad)
-        texts = jnp.concatenate([targets[:, None], wide], axis=1)
-        rows, count, length = texts.shape
-        texts = texts.reshape(rows * count, length)
-        same = jnp.all(texts[None] == targets[:, None], axis=-1)
-        own = jnp.repeat(jnp.eye(rows, dtype=bool), count, axis=1)
-        return cls(jnp.any(texts != pad, axis=-1)[None] & ~same & ~own)
+def _same_lengths(batch: Batch, pad: int) -> tuple[Array, Array]:
+    """Returns targets [batch, length] and negatives [batch, texts, length], padded alike."""
+    targets, negatives = batch["decoder_target_tokens"], batch["negatives"]
+    length = max(targets.shape[-1], negatives.shape[-1])
+    return _fitted(targets, length, pad), _fitted(negatives, length, pad)
 
 
 def _fitted(tokens: Array, length: int, pad: int) -> Array:
-    """Returns tokens [..., at least length]."""
-    missing = max(0, length - tokens.shape[-1])
-    widths = ((0, 0),) * (tokens.ndim - 1) + ((0, missing),)
+    """Returns tokens [..., length], padded behind."""
+    widths = ((0, 0),) * (tokens.ndim - 1) + ((0, length - tokens.shape[-1]),)
     return jnp.pad(tokens, widths, constant_values=pad)
 
 
