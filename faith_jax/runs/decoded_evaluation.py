@@ -198,7 +198,7 @@ class DecodedEvaluation:
         self._decoder = BatchDecoder(module, partitioner, decoding, dataset.batch_size)
         self._evaluator = seqio.Evaluator(
             mixture_or_task_name=dataset.mixture_or_task_name,
-            feature_converter=seqio.EncDecFeatureConverter(pack=False),
+            feature_converter=_inputs_and_targets(),
             eval_split=dataset.split,
             use_cached=dataset.use_cached,
             seed=dataset.seed,
@@ -266,3 +266,15 @@ def strip(tokens: np.ndarray) -> np.ndarray:
 
 def _numpy(dataset: Iterable) -> Iterator:
     return dataset.as_numpy_iterator() if hasattr(dataset, "as_numpy_iterator") else iter(dataset)
+
+
+def _inputs_and_targets() -> Any:
+    """Returns SeqIO's feature converter, which leaves other features out, such as negatives."""
+    import seqio
+
+    class InputsAndTargets(seqio.EncDecFeatureConverter):
+        def __call__(self, ds: Any, task_feature_lengths: Any) -> Any:
+            lengths = {name: task_feature_lengths[name] for name in ("inputs", "targets")}
+            return super().__call__(ds, lengths)
+
+    return InputsAndTargets(pack=False)

@@ -18,7 +18,7 @@ SETTINGS = (
     "--gin.INFONCE_WEIGHT=1.0",
     "--gin.LOG_PERIOD=1",
     "--gin.EVAL_PERIOD=4",
-    "--gin.DECODING=None",
+    "--gin.DECODE_LENGTH=4",
 )
 
 
@@ -33,7 +33,9 @@ def test_a_run(command, folder, caplog):
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     trained = [row for row in rows if row["part"] == "train"]
     assert len(trained) == 4
-    for row in rows:
+    (decoded,) = (row for row in rows if row["part"] == "validation_decoded")
+    assert 0 <= decoded["token_f1"] <= 1
+    for row in (row for row in rows if row is not decoded):
         assert 0 <= row["hits_at_1"] <= 1
         assert row["infonce"] > 0
         whole = row["negative_log_likelihood"] + row["z_loss"] + row["infonce"]
