@@ -129,7 +129,8 @@ def test_scanned_and_rematerialised_layers_compute_the_same(name):
     expected = computed(module, params, encoder, decoder)
     scanned = type(module)(config.replace(scan_layers=True, remat_policy="full"))
     found = computed(scanned, tiny.stack_layers(params), encoder, decoder)
-    np.testing.assert_allclose(found, expected, atol=2e-5)
+    # Logits reach 13: 4e-5 is what another order of sums makes of them on some processors.
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 def test_windows_of_a_scan_are_those_of_their_own_layers():
