@@ -1,7 +1,8 @@
 """Checkpoints of a training run, with Orbax.
 
-MODEL_DIR/checkpoints/<step>/ holds the items `params` (trainable parameters only) and
-`opt_state`; a checkpoint that was being written when a run was killed is not seen again.
+MODEL_DIR/checkpoints/<step>/ holds the items `params` (trainable parameters only), `opt_state` and,
+for objectives that have a state, `objective`; a checkpoint that was being written when a run was
+killed is not seen again.
 """
 
 import math
@@ -62,7 +63,7 @@ class TrainCheckpoints:
             )
         self._manager = ocp.CheckpointManager(
             self.folder,
-            item_names=("params", "opt_state"),
+            item_names=("params", "opt_state", "objective"),
             options=ocp.CheckpointManagerOptions(
                 preservation_policy=checkpoint_managers.AnyPreservationPolicy(policies),
                 best_fn=self._metric,
@@ -96,8 +97,7 @@ class TrainCheckpoints:
         self._manager.save(
             step,
             args=ocp.args.Composite(
-                params=ocp.args.StandardSave(state.params),
-                opt_state=ocp.args.StandardSave(state.opt_state),
+                **{item: ocp.args.StandardSave(tree) for item, tree in _items(state).items()}
             ),
             metrics=dict(metrics) if metrics else None,
             force=True,
@@ -115,8 +115,8 @@ class TrainCheckpoints:
             raise CheckpointError(
                 f"{self.folder}: no checkpoint of step {step}; there are {self.all_steps()}."
             )
-        template = jax.tree.map(ocp.utils.to_shape_dtype_struct, state)
-        wanted = {"params": template.params, "opt_state": template.opt_state}
+        wanted = _items(jax.tree.map(ocp.utils.to_shape_dtype_struct, state))
+        self._check_objective(step, "objective" in wanted)
         for item, tree in wanted.items():
             self._check_item(step, item, tree)
         try:
@@ -129,7 +129,17 @@ class TrainCheckpoints:
         except Exception as error:  # Orbax and TensorStore raise many kinds for a broken folder
             raise self._damaged(step, error) from error
         count = jax.device_put(jax.numpy.int32(step), state.step.sharding)
-        return TrainState(count, restored["params"], restored["opt_state"])
+        objective = restored["objective"] if "objective" in wanted else state.objective
+        return TrainState(count, restored["params"], restored["opt_state"], objective)
+
+    def _check_objective(self, step: int, wanted: bool) -> None:
+        folder = self.folder / str(step)
+        if (folder / "objective").exists() != wanted:
+            raise CheckpointError(
+                f"{folder}: was written with an objective {'without' if wanted else 'with'} a "
+                f"state, this run's has {'one' if wanted else 'none'}: set OBJECTIVE as it was, "
+                "or use another MODEL_DIR."
+            )
 
     def _check_item(self, step: int, item: str, wanted: PyTree) -> None:
         """Compares names, shapes and dtypes before anything is read."""
@@ -164,6 +174,13 @@ class TrainCheckpoints:
     def close(self) -> None:
         """Waits, and frees what the manager holds."""
         self._manager.close()
+
+
+def _items(state: TrainState) -> dict[str, PyTree]:
+    """Returns what is saved of a state; the step is the folder's name."""
+    items = {"params": state.params, "opt_state": state.opt_state}
+    has_objective = bool(jax.tree.leaves(state.objective))
+    return items | {"objective": state.objective} if has_objective else items
 
 
 def _described(tree: PyTree) -> dict[str, str]:

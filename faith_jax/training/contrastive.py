@@ -9,14 +9,20 @@ import jax.numpy as jnp
 
 from faith_jax.errors import ConfigError
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
-from faith_jax.training.objectives import Batch, CrossEntropy, decoder_states, encoder_states
+from faith_jax.training.objectives import (
+    Batch,
+    CrossEntropy,
+    Objective,
+    decoder_states,
+    encoder_states,
+)
 from faith_jax.types import Array, PyTree
 
 CONTEXTS = ("first", "mean", "decoder_first")
 
 
 @dataclasses.dataclass(frozen=True)
-class InfoNCE:
+class InfoNCE(Objective):
     """Cross-entropy of the targets, and InfoNCE of the target among negatives.
 
     infonce = -log( exp(s(c, x+)) / sum_x exp(s(c, x)) ), s(c, x) = c.x / (sqrt(embed) temperature),
@@ -67,7 +73,7 @@ class InfoNCE:
         """Whether a row's loss depends on others, so that a batch cannot be taken in pieces."""
         return self.in_batch_negatives
 
-    def prepare(self, module: Transformer, batch: Batch) -> Batch:
+    def prepare(self, module: Transformer, batch: Batch, state: PyTree = ()) -> Batch:
         """Adds `contrast_weights`, float [batch]: target tokens over rows with negatives, or 0.
 
         The trainer divides by target tokens, so that rows so weighted give a mean over rows, also
@@ -81,15 +87,15 @@ class InfoNCE:
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, dict[str, Array]]:
+    ) -> tuple[Array, dict[str, Array], dict[str, Array]]:
         """See `Objective`; metrics have `infonce` and `hits_at_1` besides, means over rows."""
         if "contrast_weights" not in batch:
             batch = self.prepare(module, batch)
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden, positives = _positive_states(module, params, batch, encoded, dropout_key)
-        total, metrics = self.cross_entropy.of_states(
+        metrics = self.cross_entropy.of_tokens(
             hidden, output_layer(module, params), module, batch
-        )
+        ).sums()
         negatives = _negative_states(module, params, batch, encoded, dropout_key)
         scores, valid = self._scores(
             self._context(module, batch, encoded, hidden), positives, negatives, batch, module
@@ -98,8 +104,8 @@ class InfoNCE:
         weights = batch["contrast_weights"]
         infonce = jnp.sum(losses * weights)
         metrics |= {"infonce": infonce, "hits_at_1": jnp.sum(hits * weights)}
-        metrics["loss"] = total + self.weight * infonce
-        return metrics["loss"], metrics
+        metrics["loss"] += self.weight * infonce
+        return metrics["loss"], metrics, {}
 
     def _context(self, module: Transformer, batch: Batch, encoded: Inputs, hidden: Array) -> Array:
         """Returns what candidates are compared with, [batch, embed]."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
 
@@ -17,24 +17,37 @@ Batch = dict[str, Array]
 
 
 class Objective(Protocol):
-    """A training objective."""
+    """A training objective; what is written here is that of one without a state of its own."""
 
     @property
     def couples_rows(self) -> bool:
         """Whether a row's loss depends on others, so that a batch cannot be taken in pieces."""
-        ...
+        return False
 
-    def prepare(self, module: Transformer, batch: Batch) -> Batch:
-        """Returns a whole batch with what its pieces need to know of it.
+    def init_state(self) -> PyTree:
+        """Returns what the objective keeps from step to step, as arrays: () = nothing."""
+        return ()
+
+    def prepare(self, module: Transformer, batch: Batch, state: PyTree) -> Batch:
+        """Returns a whole batch of training with what its pieces need to know of it.
+
+        Args:
+          module: the model.
+          batch: arrays [batch, length].
+          state: after the batches before.
 
         Raises:
           ConfigError: on a model or a batch that the objective is not of.
         """
-        ...
+        return batch
+
+    def update_state(self, state: PyTree, rows: dict[str, Array]) -> PyTree:
+        """Returns the state after a batch, from what `__call__` said of its rows."""
+        return state
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, dict[str, Array]]:
+    ) -> tuple[Array, dict[str, Array], dict[str, Array]]:
         """Returns the loss and metrics of a batch, summed over its target tokens.
 
         Args:
@@ -44,14 +57,40 @@ class Objective(Protocol):
           dropout_key: None = no dropout.
 
         Returns:
-          A float32 scalar, the *sum* over target tokens (the trainer divides by their number),
-          and metrics, sums too, of which `weight` is the number of target tokens.
+          A float32 scalar, the *sum* over target tokens (the trainer divides by their number);
+          metrics, sums too, of which `weight` is the number of target tokens; and arrays [batch],
+          for `update_state`.
         """
         ...
 
 
+class TokenLosses(NamedTuple):
+    """Losses of target tokens, nats: float32 [batch, length], where `weights` is not 0.
+
+    Attributes:
+      cross_entropy: smoothed.
+      z_loss: weighed.
+      negative_log_likelihood: of the token itself.
+      weights: how much each counts.
+    """
+
+    cross_entropy: Array
+    z_loss: Array
+    negative_log_likelihood: Array
+    weights: Array
+
+    def sums(self) -> dict[str, Array]:
+        """Returns the metrics of an `Objective`."""
+        return {
+            "loss": jnp.sum((self.cross_entropy + self.z_loss) * self.weights),
+            "z_loss": jnp.sum(self.z_loss * self.weights),
+            "negative_log_likelihood": jnp.sum(self.negative_log_likelihood * self.weights),
+            "weight": jnp.sum(self.weights),
+        }
+
+
 @dataclasses.dataclass(frozen=True)
-class CrossEntropy:
+class CrossEntropy(Objective):
     """Cross-entropy of the target tokens.
 
     loss = -sum_v q(v) log p(v) - constant + z_loss * log(Z)^2, where q has 1 - label_smoothing
@@ -70,22 +109,14 @@ class CrossEntropy:
     z_loss: float = 0.0
     max_logits_bytes: int = MAX_LOGITS_BYTES
 
-    @property
-    def couples_rows(self) -> bool:
-        """Each row's loss is its own."""
-        return False
-
-    def prepare(self, module: Transformer, batch: Batch) -> Batch:
-        """Returns the batch as it is."""
-        return batch
-
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, dict[str, Array]]:
+    ) -> tuple[Array, dict[str, Array], dict[str, Array]]:
         """See `Objective`."""
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden = decoder_states(module, params, batch, encoded, dropout_key)
-        return self.of_states(hidden, output_layer(module, params), module, batch)
+        metrics = self.of_tokens(hidden, output_layer(module, params), module, batch).sums()
+        return metrics["loss"], metrics, {}
 
     def weights(self, module: Transformer, batch: Batch) -> Array:
         """Returns the weight of each target token, float32 [batch, length]."""
@@ -93,23 +124,18 @@ class CrossEntropy:
         weights = batch.get("decoder_loss_weights", targets != module.config.pad_id)
         return weights.astype(jnp.float32)
 
-    def of_states(
+    def of_tokens(
         self, hidden: Array, layer: OutputLayer, module: Transformer, batch: Batch
-    ) -> tuple[Array, dict[str, Array]]:
-        """Returns what a call does, of the decoder's states [batch, length, embed]."""
-        weights = self.weights(module, batch)
+    ) -> TokenLosses:
+        """Returns each token's losses, of the decoder's states [batch, length, embed]."""
         targets = batch["decoder_target_tokens"]
         statistics = target_statistics(hidden, layer, targets, self.max_logits_bytes)
-        loss = self.token_loss(statistics, layer.vocab_size)
-        z_loss = self.z_loss * jnp.square(statistics.log_z)
-        total = jnp.sum((loss + z_loss) * weights)
-        metrics = {
-            "loss": total,
-            "z_loss": jnp.sum(z_loss * weights),
-            "negative_log_likelihood": -jnp.sum(statistics.log_prob * weights),
-            "weight": jnp.sum(weights),
-        }
-        return total, metrics
+        return TokenLosses(
+            self.token_loss(statistics, layer.vocab_size),
+            self.z_loss * jnp.square(statistics.log_z),
+            -statistics.log_prob,
+            self.weights(module, batch),
+        )
 
     def token_loss(self, statistics: TargetStatistics, vocab_size: int) -> Array:
         """Returns the smoothed cross-entropy of each token, [batch, length], without z-loss."""

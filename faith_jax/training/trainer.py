@@ -28,11 +28,13 @@ class TrainState(NamedTuple):
       step: int32 scalar, steps done.
       params: the trainable parameters.
       opt_state: the optimizer's state.
+      objective: the objective's state; most have none.
     """
 
     step: Array
     params: PyTree
     opt_state: PyTree
+    objective: PyTree = ()
 
 
 def split_params(params: PyTree, trainable: Sequence[str]) -> tuple[PyTree, PyTree]:
@@ -141,8 +143,10 @@ class Trainer:
         shapes = jax.eval_shape(self.optimizer.init, params)
         shardings = like_params(shapes, params, self.partitioner.replicated)
         opt_state = self.partitioner.jit(self.optimizer.init, out_shardings=shardings)(params)
-        step = self.partitioner.put(jnp.zeros((), jnp.int32), self.partitioner.replicated)
-        return TrainState(step, params, opt_state)
+        step, objective = self.partitioner.put(
+            (jnp.zeros((), jnp.int32), self.objective.init_state()), self.partitioner.replicated
+        )
+        return TrainState(step, params, opt_state, objective)
 
     def train_step(
         self, state: TrainState, frozen: PyTree, batch: Batch
@@ -179,15 +183,16 @@ class Trainer:
         return sum(s.num_compilations for s in steps)
 
     def _loss(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array | None):
-        return self.objective(self.module, merge_params(params, frozen), batch, key)
+        loss, *measured = self.objective(self.module, merge_params(params, frozen), batch, key)
+        return loss, tuple(measured)
 
     def _evaluate(self, params: PyTree, frozen: PyTree, batch: Batch) -> dict[str, Array]:
-        return self._loss(params, frozen, batch, None)[1]
+        return self._loss(params, frozen, batch, None)[1][0]
 
     def _train(self, state: TrainState, frozen: PyTree, batch: Batch):
         key = jax.random.fold_in(self._dropout_key, state.step)
-        batch = self.objective.prepare(self.module, batch)
-        gradient, sums = self._gradient(state.params, frozen, batch, key)
+        batch = self.objective.prepare(self.module, batch, state.objective)
+        gradient, sums, rows = self._gradient(state.params, frozen, batch, key)
         # An empty batch (all padding) must not poison the parameters with NaN.
         weight = jnp.where(sums["weight"] > 0, sums["weight"], 1.0)
         gradient = jax.tree.map(lambda g: g / weight, gradient)
@@ -196,15 +201,17 @@ class Trainer:
         metrics = {n: v if n == "weight" else v / weight for n, v in sums.items()}
         metrics["gradient_norm"] = optax.global_norm(gradient)
         metrics |= prompt_gradient_norms(gradient)
-        return TrainState(state.step + 1, params, opt_state), metrics
+        objective = self.objective.update_state(state.objective, rows)
+        return TrainState(state.step + 1, params, opt_state, objective), metrics
 
     def _gradient(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array):
-        """Returns gradient and metrics, both summed over the micro-batches."""
+        """Returns gradient and metrics, both summed over micro-batches, and arrays of the rows."""
         dropout = self.module.config.dropout_rate > 0
         gradient_of = jax.grad(self._loss, has_aux=True)
         count = self.num_microbatches
         if count == 1:
-            return gradient_of(params, frozen, batch, key if dropout else None)
+            gradient, (sums, rows) = gradient_of(params, frozen, batch, key if dropout else None)
+            return gradient, sums, rows
 
         def split(x):
             # Rows are dealt out in turn, so that every device keeps a share of each piece.
@@ -217,11 +224,14 @@ class Trainer:
         def add(total, inputs):
             index, piece = inputs
             piece_key = jax.random.fold_in(key, index) if dropout else None
-            return jax.tree.map(jnp.add, total, gradient_of(params, frozen, piece, piece_key)), None
+            gradient, (sums, rows) = gradient_of(params, frozen, piece, piece_key)
+            return jax.tree.map(jnp.add, total, (gradient, sums)), rows
 
         pieces = jax.tree.map(split, batch)
         first = jax.tree.map(lambda x: x[0], pieces)
-        shapes = jax.eval_shape(gradient_of, params, frozen, first, key if dropout else None)
-        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-        total, _ = jax.lax.scan(add, zeros, (jnp.arange(count), pieces))
-        return total
+        gradient, (sums, _) = jax.eval_shape(
+            gradient_of, params, frozen, first, key if dropout else None
+        )
+        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), (gradient, sums))
+        (gradient, sums), rows = jax.lax.scan(add, zeros, (jnp.arange(count), pieces))
+        return gradient, sums, jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(-1), rows)

@@ -24,6 +24,7 @@ from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.contrastive import InfoNCE
 from faith_jax.training.objectives import CrossEntropy, Objective
 from faith_jax.training.trainer import Trainer, merge_params, split_params
+from faith_jax.training.truncation import LossTruncation
 from tests.models import tiny
 
 # Unoptimised machine code compiles twice as fast; how a program is split was decided before.
@@ -88,6 +89,14 @@ CASES = {
         decoding=DecodingConfig(max_length=8, temperature=1.0),
         objective=InfoNCE(weight=1.0, context="mean", in_batch_negatives=True),
     ),
+    # One quantile for all devices; no dropout, by which losses near it could change sides.
+    "truncation": Case(
+        UNEVEN.replace(dropout_rate=0.0),
+        lambda: optimizers.adamw(0.003),
+        ("1x1", "8x1"),
+        num_microbatches=2,
+        objective=LossTruncation(drop_fraction=0.4, window=40, warmup_steps=1),
+    ),
 }
 
 
@@ -139,8 +148,9 @@ def shard_shapes(tree) -> dict[str, np.ndarray]:
     }
 
 
-def train_and_decode(case: Case, mesh: str, folder: str) -> dict[str, np.ndarray]:
+def train_and_decode(name: str, mesh: str, folder: str) -> dict[str, np.ndarray]:
     """Trains a few steps, evaluates and decodes; returns all that must not depend on the mesh."""
+    case = CASES[name]
     partitioner = make_partitioner(mesh, case.config)
     module, params = tiny.model_and_params(case.config)
     params = partitioner.put(params, setup.param_shardings(module, partitioner))
@@ -157,10 +167,14 @@ def train_and_decode(case: Case, mesh: str, folder: str) -> dict[str, np.ndarray
         state, metrics = trainer.train_step(state, frozen, batch)
         steps.append([float(metrics[n]) for n in ("loss", "gradient_norm", "weight")])
     found["train"] = np.asarray(steps)
+    found["objective"] = np.concatenate(
+        [np.ravel(x) for x in jax.tree.leaves(state.objective)] or [[]]
+    )
+    found["examples_dropped"] = np.asarray(float(metrics.get("examples_dropped", 0.0)))
     flat = flax.traverse_util.flatten_dict(state.params, sep="/")
     found |= {f"params/{n}": np.asarray(v) for n, v in flat.items()}
     if case.decoding is None:
-        state, restored = saved_and_restored(mesh, folder, state)
+        state, restored = saved_and_restored(mesh, f"{folder}/{name}", state)
         found |= restored
         _, metrics = trainer.train_step(state, frozen, batch)
         found["loss_after_restoring"] = np.asarray(float(metrics["loss"]))
@@ -213,7 +227,7 @@ def main(output: str, folder: str) -> None:
     found = initial_parameters()
     for name, case in CASES.items():
         for mesh in case.meshes:
-            run = train_and_decode(case, mesh, folder)
+            run = train_and_decode(name, mesh, folder)
             found |= {f"{name}/{mesh}/{n}": v for n, v in run.items()}
     np.savez(output, **found)
 

@@ -65,7 +65,7 @@ def model():
 def measured(objective, model, batch):
     """The objective's loss and metrics, in one compiled call."""
     module, params = model
-    return jax.jit(lambda p, b: objective(module, p, b, None))(params, batch)
+    return jax.jit(lambda p, b: objective(module, p, b, None)[:2])(params, batch)
 
 
 def text_state(model, inputs, text):

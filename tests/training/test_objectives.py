@@ -57,7 +57,7 @@ def test_equals_the_sum_over_the_vocabulary(model, batch, smoothing, z_loss):
     np.put_along_axis(q, targets[..., None], 1 - smoothing, -1)
     entropy = -(q * np.log(np.maximum(q, 1e-300))).sum(-1)
     expected = -(q * log_p).sum(-1) - entropy + z_loss * log_z**2
-    loss, metrics = CrossEntropy(smoothing, z_loss)(module, params, batch, None)
+    loss, metrics, _ = CrossEntropy(smoothing, z_loss)(module, params, batch, None)
     weights = targets > 0
     np.testing.assert_allclose(loss, (expected * weights).sum(), rtol=1e-5)
     assert float(metrics["weight"]) == weights.sum() == 15
@@ -86,7 +86,7 @@ def test_loss_weights_replace_the_mask(model, batch):
     weights = np.zeros((4, 6), np.float32)
     weights[0, 2] = 2.0
     weighted = batch | {"decoder_loss_weights": weights}
-    loss, metrics = CrossEntropy()(module, params, weighted, None)
+    loss, metrics, _ = CrossEntropy()(module, params, weighted, None)
     logits = logits_of(module, params, batch)
     expected = -2.0 * jax.nn.log_softmax(logits)[0, 2, batch["decoder_target_tokens"][0, 2]]
     np.testing.assert_allclose(loss, expected, rtol=1e-5)

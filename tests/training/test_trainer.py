@@ -76,7 +76,7 @@ def test_two_steps_by_hand(adamw):
     @jax.jit
     def mean_and_gradient(params, batch):
         def mean_loss(params):
-            total, sums = LOSS(module, params, batch, None)
+            total, sums, _ = LOSS(module, params, batch, None)
             return total / sums["weight"]
 
         return jax.value_and_grad(mean_loss)(params)
@@ -199,7 +199,7 @@ class Draws(CrossEntropy):
     def __call__(self, module, params, batch, dropout_key):
         draw = jax.random.uniform(dropout_key) if dropout_key is not None else -1.0
         draws = jnp.zeros(4).at[batch["row"][:, 0]].set(draw)
-        return params["w"] * draw, {"weight": jnp.float32(0), "draws": draws}
+        return params["w"] * draw, {"weight": jnp.float32(0), "draws": draws}, {}
 
 
 DROPPING = CONFIG.replace(dropout_rate=0.1)

@@ -1,0 +1,82 @@
+"""Training with loss truncation through the command."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from tests.runs.conftest import read_item
+
+SETTINGS = (
+    "--gin_file=faithdial_generate_loss_truncation.gin",
+    "--gin.INITIAL_CHECKPOINT_PATH=mini",
+    "--gin.MIXTURE_OR_TASK_NAME=faithdial_generate_wow_sample",
+    "--gin.TASK_FEATURE_LENGTHS={'inputs': 96, 'targets': 48}",
+    "--gin.WARMUP_STEPS=1",
+    "--gin.LEARNING_RATE=0.001",
+    "--gin.BATCH_SIZE=4",
+    "--gin.NUM_MICROBATCHES=2",
+    "--gin.TRUNCATION_WARMUP_STEPS=2",
+    "--gin.LEARNING_RATE_SCHEDULE=0.001",
+    "--gin.TRUNCATION_WINDOW=16",
+    "--gin.LOG_PERIOD=1",
+    "--gin.EVAL_PERIOD=6",
+    "--gin.DECODE_LENGTH=4",
+)
+
+
+def train(command, folder, steps, *more):
+    status, _, err = command(
+        "train", *SETTINGS, *more, f"--gin.TRAIN_STEPS={steps}", f"--gin.MODEL_DIR={folder}"
+    )
+    return status, err
+
+
+def rows_of(folder):
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if row["part"] == "train"]
+
+
+def assert_drops_after_the_warm_up(rows):
+    assert [row["examples_dropped"] for row in rows[:2]] == [0, 0]
+    assert any(row["examples_dropped"] > 0 for row in rows[2:])
+    for row in rows:
+        kept = row["loss"] - row["z_loss"]
+        if row["examples_dropped"]:
+            assert kept < row["negative_log_likelihood"]
+        else:
+            assert kept == pytest.approx(row["negative_log_likelihood"], rel=1e-5)
+
+
+def test_a_run_in_two_parts_drops_the_same(command, tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder, steps in ((whole, 6), (parts, 3), (parts, 6)):
+        status, err = train(command, folder, steps)
+        assert status == 0, err
+    assert_drops_after_the_warm_up(rows_of(whole))
+    assert rows_of(parts) == rows_of(whole)
+    found, expected = (
+        [read_item(f / "checkpoints" / "6" / item) for item in ("params", "objective")]
+        for f in (parts, whole)
+    )
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    assert found[1]["losses"].shape == (16,)
+    assert np.all(np.asarray(found[1]["losses"]) > 0)
+    status, err = train(command, whole, 8, "--gin.OBJECTIVE=@objectives.CrossEntropy()")
+    assert status == 2
+    assert "was written with an objective with a state, this run's has none" in err
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("--gin.TRUNCATION_DROP_FRACTION=1.5", "LossTruncation.drop_fraction: expected from 0"),
+        ("--gin.PACK=True", "LossTruncation: packed examples have no losses of their own"),
+    ],
+)
+def test_wrong_settings_are_one_line(command, tmp_path, setting, message):
+    status, err = train(command, tmp_path / "run", 2, setting)
+    assert status == 2
+    assert message in err
+    assert "Traceback" not in err
