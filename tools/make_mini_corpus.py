@@ -12,8 +12,8 @@ merge the groups of a list into running text, with link phrases, whole or as "th
 tell what one text has and its merged form lacks, or has too much. No example is about a debate, and
 none has a phrase of the NPOV sample's responses by intent.
 
-With --checks some examples ask whether a text tells only what is given, or all of it, or the same
-(mini_checks.py); the released `mini` has not been trained on these.
+With --checks some examples ask whether a text tells only what is given, or all of it, in lists of
+words or in passages (mini_checks.py).
 
 The same texts, options and seed give the same bytes.
 """
@@ -24,6 +24,7 @@ import pathlib
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import mini_checks
@@ -151,16 +152,31 @@ _KINDS: tuple[tuple[float, Callable[[Sequence[str], Text, random.Random], Exampl
 )  # fmt: skip
 
 
-def make_example(text: Text, rng: random.Random, checks: float = 0.0) -> Example:
+class Checks(NamedTuple):
+    """How many examples are questions of yes or no, and what they are about.
+
+    Attributes:
+      share: in [0, 1].
+      materials: of `mini_checks.MATERIALS`.
+    """
+
+    share: float = 0.0
+    materials: tuple[str, ...] = mini_checks.MATERIALS
+
+
+NO_CHECKS = Checks()
+
+
+def make_example(text: Text, rng: random.Random, checks: Checks = NO_CHECKS) -> Example:
     """Draws one example, from a paragraph or from sentences of anywhere.
 
     Args:
       text: whose sentences it is made of.
       rng: draws.
-      checks: share of questions that are answered by yes or no, in [0, 1].
+      checks: the questions that are answered by yes or no.
     """
-    if checks and rng.random() < checks:
-        return mini_checks.make_check(text, rng)
+    if checks.share and rng.random() < checks.share:
+        return mini_checks.make_check(text, rng, checks.materials)
     make = rng.choices([make for _, make in _KINDS], [weight for weight, _ in _KINDS])[0]
     if make is None:
         words = rng.choice(text.paragraphs).split()
@@ -178,7 +194,11 @@ def make_example(text: Text, rng: random.Random, checks: float = 0.0) -> Example
 
 
 def examples(
-    paragraphs: Sequence[str], count: int, seed: str, max_tokens: int, checks: float = 0.0
+    paragraphs: Sequence[str],
+    count: int,
+    seed: str,
+    max_tokens: int,
+    checks: Checks = NO_CHECKS,
 ) -> Iterator[Example]:
     """Yields `count` examples made of the paragraphs.
 
@@ -254,10 +274,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="SHARE",
         help="of questions, yes or no, in [0, 1]",
     )
+    parser.add_argument(
+        "--check_materials",
+        nargs="+",
+        choices=mini_checks.MATERIALS,
+        default=mini_checks.MATERIALS,
+        metavar="MATERIAL",
+        help="what these are about: lists, passages (default: both)",
+    )
     args = parser.parse_args(argv)
     try:
         if not 0 <= args.checks <= 1:
             raise InputError(f"--checks={args.checks}: expected a share in [0, 1].")
+        checks = Checks(args.checks, tuple(args.check_materials))
         lines = read_paragraphs(args.texts)
         parts = {
             "validation": (lines[::VALIDATION_EVERY], max(1, args.examples // VALIDATION_SHARE)),
@@ -267,7 +296,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for split, (paragraphs, count) in parts.items():
             path = args.output / f"{split}.jsonl"
             seed = f"{args.seed} {split}"
-            write(path, examples(paragraphs, count, seed, args.max_tokens, args.checks), split)
+            write(path, examples(paragraphs, count, seed, args.max_tokens, checks), split)
             print(f"{path}: {count} examples of {len(paragraphs)} paragraphs")
     except InputError as error:
         print(f"make_mini_corpus: {error}", file=sys.stderr)

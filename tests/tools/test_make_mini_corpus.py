@@ -101,6 +101,10 @@ def test_a_share_of_questions(tmp_path, capsys):
     rows = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
     asked = [row for row in rows if row["targets"] in ("yes", "no")]
     assert 60 < len(asked) < 140
+    assert corpus.main([*command, "--checks=1", "--check_materials", "lists"]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
+    assert {row["targets"] for row in rows} == {"yes", "no"}
+    assert not any("." in row["inputs"] for row in rows)  # no sentence
     capsys.readouterr()
     assert corpus.main([*command, "--checks=1.5"]) == 2
     assert capsys.readouterr().err == (
