@@ -7,13 +7,20 @@
   each epoch; read it without shuffling (the task shuffles nothing itself).
 - `faithdial_generate_infonce`: as `faithdial_generate`, with up to 8 unfaithful responses to
   contrast with (`negatives`, int32 [texts, length]; none in some examples).
-- `faithdial_generate_ctrl`: as `faithdial_generate`, with control tokens before the inputs.
+- `faithdial_generate_ctrl`: as `faithdial_generate`, with control tokens before the inputs, each
+  one of the vocabulary's extra ids where it has some; `faithdial.steering.control_tokens` sets
+  others than the data's.
 - `faith_critic`: knowledge and a response in, `faithful` or `unfaithful` out.
 """
 
+from collections.abc import Sequence
+
+import gin
 import seqio
 import tensorflow as tf
 
+from faith_jax.data.control_tokens import check_control_tokens, extra_id_texts
+from faith_jax.data.seqio_vocabularies import DefaultVocabulary
 from faith_jax.labels import CriticLabel, Faithfulness
 from faith_jax.tasks import metrics, preprocessors
 from faith_jax.tasks.registering import Example, add_official_and_sample
@@ -66,6 +73,44 @@ def generate_ctrl(example: Example) -> Example:
     return {**example, "inputs": inputs, "targets": targets}
 
 
+def steering(control_tokens: Sequence[str] | None = None) -> dict[str, str]:
+    """Returns what the control tokens become in the inputs that a model sees; gin may set them.
+
+    Args:
+      control_tokens: for all examples, one of each kind; None = the examples' own, which in test
+        are those of a faithful response.
+
+    Returns:
+      Replacements of regular expressions, in order.
+
+    Raises:
+      ConfigError: for tokens that there are not.
+    """
+    replacements = {}
+    if control_tokens is not None:
+        check_control_tokens(control_tokens)
+        replacements[r"^(<[a-z-]+> ){3}"] = " ".join(control_tokens) + " "
+    return replacements | extra_id_texts(DefaultVocabulary().extra_ids)
+
+
+# As npov.error_labels.
+with gin.unlock_config():
+    steering = gin.configurable(steering, module="faith_jax.tasks.faithdial")
+
+
+def steer(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Sets the control tokens of inputs, as gin and the vocabulary have them."""
+    replacements = steering()
+
+    def replace(example: Example) -> Example:
+        inputs = example["inputs"]
+        for pattern, text in replacements.items():
+            inputs = tf.strings.regex_replace(inputs, pattern, text)
+        return {**example, "inputs": inputs}
+
+    return dataset.map(replace, num_parallel_calls=tf.data.AUTOTUNE)
+
+
 def generate_wow_then_faithdial(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Returns all examples with Wizard of Wikipedia's responses, then all with FaithDial's."""
     return generate_wow(dataset).concatenate(generate(dataset))
@@ -109,6 +154,7 @@ add_official_and_sample(
     "Faithdial",
     generate_ctrl,
     part="control_tokens",
+    uncached=steer,
     **_GENERATION,
 )
 add_official_and_sample(

@@ -46,6 +46,7 @@ def add_text_task(
     metric_fns: Sequence[Callable[..., Any]] = (),
     shuffle_buffer_size: int | None = seqio.dataset_providers.SHUFFLE_BUFFER_SIZE,
     candidates: Mapping[str, int] | None = None,
+    uncached: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
 ) -> None:
     """Registers a task from text to text.
 
@@ -59,6 +60,7 @@ def add_text_task(
         such a task has no offline cache.
       candidates: features of several texts each, with how many there are at most; `preprocess`
         adds them as `<feature>_pretokenized`, a string [texts].
+      uncached: what changes the texts behind an offline cache, as gin or the vocabulary say.
     """
     candidates = candidates or {}
     feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)
@@ -69,6 +71,7 @@ def add_text_task(
             preprocess,
             # Texts are cached, for any vocabulary; a cache keeps no order.
             *([] if shuffle_buffer_size is None else [seqio.CacheDatasetPlaceholder()]),
+            *([] if uncached is None else [uncached]),
             functools.partial(seqio.preprocessors.tokenize, with_eos=False),
             seqio.preprocessors.append_eos_after_trim,
             *(

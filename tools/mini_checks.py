@@ -18,7 +18,7 @@ WORD_POOLS = (20, 100, 600, 3000, 12000)
 QUESTIONS = ("only", "all")
 MATERIALS = ("lists", "passages")
 _TOLD = ("response", "told", "retold", "version", "answer", "text")
-_SENTENCES, _WEIGHTS = (2, 3, 4, 5, 6), (30, 25, 20, 15, 10)
+_SENTENCES, _WEIGHTS = (1, 2, 3, 4, 5, 6), (5, 30, 25, 20, 10, 10)
 _LINKED = 0.5  # share of tellings with link phrases
 
 
@@ -28,22 +28,15 @@ def make_check(text: Text, rng: random.Random, materials: Sequence[str] = MATERI
 
 
 def check_lists(text: Text, rng: random.Random) -> Example:
-    """Two lists, which share 1 to 8 words and have as many at most for themselves."""
+    """Two lists of 1 to 10 words, of which one may be part of the other."""
     pool = text.frequent[: rng.choice(WORD_POOLS)]
-    most = rng.randint(3, 8)
-    words = rng.sample(pool, min(len(pool), 3 * most))
-    shared = words[: rng.randint(1, most)]
-    rest = words[len(shared) :]
-    question, faithful = rng.choice(QUESTIONS), rng.random() < 0.5
-    missing, added = _errors(question, faithful, rng)
-    only_given = rest[: missing and rng.randint(1, most)]
-    only_told = rest[len(only_given) :][: added and rng.randint(1, most)]
-    given, told = shared + only_given, shared + only_told
-    rng.shuffle(given)
-    rng.shuffle(told)
-    fields = [(rng.choice(mini_texts.KEYS)[0], " ".join(given))]
-    fields.insert(rng.choice((0, 1)), (rng.choice(_TOLD), " ".join(told)))
-    answer = set(told) <= set(given) if question == "only" else set(given) <= set(told)
+    words = rng.sample(pool, min(len(pool), 20))
+    size = rng.randint(1, max(1, min(10, len(words) // 2)))
+    question, answer = rng.choice(QUESTIONS), rng.random() < 0.5
+    given, told = _two(words, size, question, answer, rng)
+    key = rng.choice(mini_texts.KEYS)[0]
+    fields = [(key, " ".join(given)), (rng.choice(_TOLD), " ".join(told))]
+    rng.shuffle(fields)
     return _question(question, fields, answer)
 
 
@@ -53,22 +46,52 @@ def check_passages(text: Text, rng: random.Random) -> Example:
     Sentences are of anywhere, or near each other and so about one subject; whole, or parts of 3 to
     8 words.
     """
-    count = rng.choices(_SENTENCES, _WEIGHTS)[0]
-    window = min(len(text.sentences), 4 * count)
+    size = rng.choices(_SENTENCES, _WEIGHTS)[0]
+    window = min(len(text.sentences), 8 * size)
     start = rng.randrange(len(text.sentences) - window + 1)
     near = range(start, start + window)
-    places = rng.sample(near if rng.random() < 0.5 else range(len(text.sentences)), count)
+    places = rng.sample(near if rng.random() < 0.5 else range(len(text.sentences)), 2 * size)
     sentences = [text.sentences[place] for place in places]
     if rng.random() < 0.25:
         sentences = [_part(sentence, rng) for sentence in sentences]
-    question, faithful = rng.choice(QUESTIONS), rng.random() < 0.5
-    missing, added = _errors(question, faithful, rng)
-    first, second = rng.sample(range(count), 2)
-    given = [s for i, s in enumerate(sentences) if not (added and i == first)]
-    told = [s for i, s in enumerate(sentences) if not (missing and i == second)]
-    if rng.random() < 0.5:
+    question, answer = rng.choice(QUESTIONS), rng.random() < 0.5
+    make = _two if rng.random() < 0.5 else _two_of_other_lengths
+    given, told = make(sentences, size, question, answer, rng)
+    return _question(question, _fields(given, _telling(told, text, rng), text, rng), answer)
+
+
+def _two(
+    parts: Sequence[str], size: int, question: str, answer: bool, rng: random.Random
+) -> tuple[list[str], list[str]]:
+    """Returns what is given and what is told: the lengths do not tell the answer.
+
+    What is to be part of the other is not longer, also where it is no part of it.
+    """
+    whole, others = list(parts[:size]), list(parts[size:])
+    part = rng.sample(whole, rng.randint(1, size))
+    if not answer:
+        count = min(len(others), rng.randint(1, len(part)))
+        part[:count] = rng.sample(others, count)
+        rng.shuffle(part)
+    return (whole, part) if question == "only" else (part, whole)
+
+
+def _two_of_other_lengths(
+    parts: Sequence[str], size: int, question: str, answer: bool, rng: random.Random
+) -> tuple[list[str], list[str]]:
+    """Likewise, but one part is added or left out, most often in order: as errors are made.
+
+    What is not asked about is as likely either way, so that it does not tell the answer.
+    """
+    other = rng.random() < 0.5
+    missing, added = (other, not answer) if question == "only" else (not answer, other)
+    parts = parts[: max(2, size)]
+    first, second = rng.sample(range(len(parts)), 2)
+    given = [part for i, part in enumerate(parts) if not (added and i == first)]
+    told = [part for i, part in enumerate(parts) if not (missing and i == second)]
+    if rng.random() < 0.3:
         rng.shuffle(told)
-    return _question(question, _fields(given, _telling(told, text, rng), text, rng), faithful)
+    return given, told
 
 
 def _part(sentence: str, rng: random.Random) -> str:
@@ -81,15 +104,6 @@ def _telling(sentences: Sequence[str], text: Text, rng: random.Random) -> str:
     if rng.random() >= _LINKED:
         return " ".join(sentences)
     return mini_texts.told_groups("", mini_texts.split(sentences, rng), text, rng)
-
-
-def _errors(question: str, faithful: bool, rng: random.Random) -> tuple[bool, bool]:
-    """Returns whether something is missing, and whether something was added.
-
-    What is not asked about is as likely either way, so that it does not tell the answer.
-    """
-    other = rng.random() < 0.5
-    return (other, not faithful) if question == "only" else (not faithful, other)
 
 
 def _fields(

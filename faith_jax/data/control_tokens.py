@@ -10,6 +10,7 @@ import enum
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from faith_jax.errors import ConfigError
 from faith_jax.labels import NliLabel
 from faith_jax.words import first_person_count, lower_words
 
@@ -39,6 +40,36 @@ class EntailmentToken(enum.StrEnum):
 CONTROL_TOKENS = (VoiceToken, PrecisionToken, EntailmentToken)
 # What a generator is asked for at inference.
 FAITHFUL_TOKENS = (VoiceToken.OBJECTIVE, PrecisionToken.HIGH, EntailmentToken.ENTAILED)
+
+
+def extra_id_texts(extra_ids: int) -> dict[str, str]:
+    """Returns the text by which a vocabulary with extra ids has one id for each control token.
+
+    They are the last seven, of which span corruption makes the least use.
+
+    Args:
+      extra_ids: how many the vocabulary has; with fewer than seven a token stays text.
+
+    >>> extra_id_texts(100)["<no-first-person>"], extra_id_texts(100)["<non-entailed>"]
+    ('<extra_id_99>', '<extra_id_93>')
+    """
+    tokens = [token.value for kind in CONTROL_TOKENS for token in kind]
+    if extra_ids < len(tokens):
+        return {}
+    return {token: f"<extra_id_{extra_ids - 1 - n}>" for n, token in enumerate(tokens)}
+
+
+def check_control_tokens(tokens: Sequence[str]) -> None:
+    """Checks that there is one token of each kind, in order.
+
+    Raises:
+      ConfigError: naming what is expected.
+    """
+    kinds = [[token.value for token in kind] for kind in CONTROL_TOKENS]
+    given = [tokens] if isinstance(tokens, str) else list(tokens)
+    if len(given) != len(kinds) or any(t not in k for t, k in zip(given, kinds, strict=True)):
+        expected = ", ".join(" or ".join(kind) for kind in kinds)
+        raise ConfigError(f"Control tokens: expected {expected}; got {tokens!r}.")
 
 
 def lexical_precision(response: str, knowledge: str) -> float:

@@ -5,7 +5,7 @@ import seqio
 import tensorflow as tf
 
 from faith_jax import templates
-from faith_jax.data.control_tokens import FAITHFUL_TOKENS
+from faith_jax.data.control_tokens import FAITHFUL_TOKENS, extra_id_texts
 from faith_jax.data.samples import sample_folder
 from faith_jax.tasks import faithdial, lookup
 
@@ -103,7 +103,8 @@ def test_control_tokens_stand_before_the_inputs(split):
     plain = texts("faithdial_generate_sample", split, "inputs")
     controlled = texts("faithdial_generate_ctrl_sample", split, "inputs")
     pairs = zip(controlled, plain, strict=True)
-    tokens = [text.removesuffix(inputs).split() for text, inputs in pairs]
+    meanings = {text: token for token, text in extra_id_texts(100).items()}
+    tokens = [[meanings[t] for t in text.removesuffix(x).split()] for text, x in pairs]
     assert all(len(found) == 3 for found in tokens)
     if split == "test":
         assert all(found == list(FAITHFUL_TOKENS) for found in tokens)

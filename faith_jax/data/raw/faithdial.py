@@ -206,7 +206,7 @@ _FILES = files_by_name(
 )
 _HOMEPAGE = "https://mcgill-nlp.github.io/FaithDial/"
 _BY_HAND = f"Get train.json, valid.json and test.json from {_URL.replace('/resolve/', '/tree/')}."
-_ADD_TOKENS = "tools/add_control_tokens.py adds them"
+_ADD_TOKENS = "faith-jax control-tokens adds them"
 _CITATION = """
 @article{dziri2022faithdial,
   title = {{FaithDial}: A Faithful Benchmark for Information-Seeking Dialogue},

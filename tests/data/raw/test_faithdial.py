@@ -156,7 +156,7 @@ def test_control_tokens(tmp_path):
 
 def test_a_turn_without_control_tokens(tmp_path):
     marked = TURN | {"control_tokens": ["<first-person>", "<low-prec>", "<entailed>"]}
-    message = r"the turn train-7-1 has no control_tokens; tools/add_control_tokens\.py adds them"
+    message = r"the turn train-7-1 has no control_tokens; faith-jax control-tokens adds them"
     with pytest.raises(InputError, match=message):
         tokens_of(tmp_path, "train", marked, TURN)
     bad_rows = BadRows(skip=True)
