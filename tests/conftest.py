@@ -34,3 +34,13 @@ def _few_compiled_programs():
     if count > MOST_MAPS:
         sys.modules["jax"].clear_caches()
         gc.collect()
+
+
+@pytest.fixture(scope="module")
+def quick_compilation():
+    """Compiles without most optimizations, for tests that wait for nothing but compilation."""
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

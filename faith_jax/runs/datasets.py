@@ -6,6 +6,7 @@ numbers on any number of processes. Text is small; if reading ever bounds a run,
 
 import dataclasses
 import importlib
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,7 +15,10 @@ import numpy as np
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.runs.model_inputs import InputLayout, converted
+from faith_jax.runs.pair_batches import PairBatches
 from faith_jax.runs.run_vocabulary import check_ids
+
+logger = logging.getLogger("faith_jax")
 
 TOO_LONG = "faith_jax: target too long: "
 
@@ -101,6 +105,11 @@ def training_batches(
     Raises:
       InputError: on a target longer than its limit, or a split without examples.
     """
+    if model is not None and model.is_encoder_only:
+        pairs = pair_batches(config, model)
+        examples = _all_examples(config, num_epochs=None).skip(start_step * config.batch_size)
+        yield from pairs.batches(examples.prefetch(4), config.batch_size)
+        raise InputError(f"{_name(config)} has no examples.")
     dataset = _features(config, model, num_epochs=None)
     dataset = dataset.batch(config.batch_size, drop_remainder=True).skip(start_step).prefetch(4)
     found = False
@@ -115,10 +124,38 @@ def evaluation_batches(
     config: DatasetConfig, model: TransformerConfig | None = None
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields the split once, in order; the last batch is filled up with rows of no weight."""
+    if model is not None and model.is_encoder_only:
+        examples = _all_examples(dataclasses.replace(config, shuffle=False), num_epochs=1)
+        yield from pair_batches(config, model).batches(examples, config.batch_size)
+        return
     dataset = _features(dataclasses.replace(config, shuffle=False), model, num_epochs=1)
     for batch in _readable(dataset.batch(config.batch_size), config):
         features = _model_features(batch, config, model)
         yield {name: fill_rows(array, config.batch_size) for name, array in features.items()}
+
+
+def pair_batches(config: DatasetConfig, model: TransformerConfig) -> PairBatches:
+    """Returns what makes the batches of a model with a classification head.
+
+    Raises:
+      ConfigError: where the task and the model do not fit, and for packed examples.
+    """
+    if config.pack:
+        raise ConfigError("PACK = True: rows to classify cannot be packed; set PACK = False.")
+    length = config.task_feature_lengths["inputs"]
+    return PairBatches.of(config.task(), _name(config), model, length)
+
+
+def _all_examples(config: DatasetConfig, num_epochs: int | None) -> Any:
+    """Returns a split's examples, with all of their fields."""
+    return config.task().get_dataset(
+        None,
+        split=config.split,
+        shuffle=config.shuffle,
+        seed=config.seed,
+        use_cached=config.use_cached,
+        num_epochs=num_epochs,
+    )
 
 
 def fill_rows(array: np.ndarray, rows: int) -> np.ndarray:
@@ -137,9 +174,7 @@ def count_cut(config: DatasetConfig, sample: int = 1000) -> dict[str, float]:
       InputError: on a target among them that is longer than its limit.
     """
     limit = config.task_feature_lengths["inputs"]
-    dataset = config.task().get_dataset(
-        None, split=config.split, shuffle=False, use_cached=config.use_cached, num_epochs=1
-    )
+    dataset = _all_examples(dataclasses.replace(config, shuffle=False), num_epochs=1)
     totals: dict[str, float] = dict.fromkeys(
         ("examples", "examples_cut", "tokens", "tokens_cut", "negatives", "negatives_cut"), 0
     )
@@ -159,6 +194,35 @@ def count_cut(config: DatasetConfig, sample: int = 1000) -> dict[str, float]:
             shown = identifier.decode() if isinstance(identifier, bytes) else str(identifier)
             raise _too_long(config, shown, len(example["targets"]))
     return totals
+
+
+def warn_of_cut(config: DatasetConfig, model: TransformerConfig) -> None:
+    """Says how much of the first examples is too long, where it is.
+
+    Raises:
+      InputError: see `count_cut`.
+      ConfigError: see `pair_batches`.
+    """
+    if model.is_encoder_only:
+        examples = _all_examples(dataclasses.replace(config, shuffle=False), num_epochs=1)
+        pair_batches(config, model).warn_of_cut(examples)
+        return
+    cut, lengths = count_cut(config), config.task_feature_lengths
+    if cut["examples_cut"]:
+        logger.warning(
+            "%d of the first %d inputs are cut to %d tokens (%.1f%% of their tokens)",
+            cut["examples_cut"],
+            cut["examples"],
+            lengths["inputs"],
+            100 * cut["tokens_cut"] / cut["tokens"],
+        )
+    if cut["negatives_cut"]:
+        logger.warning(
+            "%d of the first %d negatives are cut to %d tokens",
+            cut["negatives_cut"],
+            cut["negatives"],
+            lengths["negatives"][1],
+        )
 
 
 def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout:
@@ -248,15 +312,8 @@ def _examples(
     import tensorflow as tf
 
     task = config.task()
-    dataset = task.get_dataset(
-        None,  # SeqIO would cut silently; here inputs are cut and long targets are errors
-        split=config.split,
-        shuffle=config.shuffle,
-        seed=config.seed,
-        use_cached=config.use_cached,
-        num_epochs=num_epochs,
-    )
-
+    # SeqIO would cut silently; here inputs are cut and long targets are errors.
+    dataset = _all_examples(config, num_epochs)
     if with_knowledge and "knowledge" not in dataset.element_spec:
         raise ConfigError(
             f"{config.mixture_or_task_name}: its examples have no field 'knowledge', which DoHA's "

@@ -15,7 +15,7 @@ from faith_jax.runs import setup
 from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.run_vocabulary import RunVocabulary
-from faith_jax.training.objectives import CrossEntropy, Objective
+from faith_jax.training.objectives import Objective
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 from faith_jax.training.trainer import Trainer
 from faith_jax.types import PyTree
@@ -40,8 +40,9 @@ def evaluate(
       eval_dataset: what to measure on.
       output_dir: where evaluation.json is written; None = nowhere.
       model: if given, the checkpoint must have its dimensions.
-      decoding: how responses are decoded for the task's metrics; None = loss only.
-      objective: default: cross-entropy.
+      decoding: how responses are decoded for the task's metrics; None = loss only, as for
+        encoders with a classification head.
+      objective: default: cross-entropy, of targets or of classes.
       partitioner_for: makes the mesh for the model's config.
       vocabulary: of our tasks; None = what the checkpoint carries, or else "english_4096". Given,
         it must be what the checkpoint carries, if it carries one.
@@ -55,9 +56,10 @@ def evaluate(
     targets = eval_dataset.task().output_features["targets"]
     chosen.check(module.config, targets.vocabulary)
     folder = None if output_dir is None else setup.make_folder(output_dir)
-    trainer = Trainer(module, objective or CrossEntropy(), optax.identity(), partitioner)
+    objective = setup.objective_of(module.config, objective)
+    trainer = Trainer(module, objective, optax.identity(), partitioner)
     metrics = dataset_loss(trainer, params, {}, eval_dataset)
-    if decoding is not None:
+    if decoding is not None and not module.config.is_encoder_only:
         evaluation = DecodedEvaluation(module, partitioner, eval_dataset, decoding)
         metrics |= evaluation.evaluate(params)
     for name, value in sorted(metrics.items()):

@@ -106,6 +106,7 @@ def infer(
     if not rows:
         raise InputError(f"{source}: no rows to respond to.")
     module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
+    setup.check_generates(module.config)
     missing = chosen.check(module.config, tokens)
     decoding = decoding or DecodingConfig()
     decoder = BatchDecoder(module, partitioner, decoding, batch_size, seed)

@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -24,6 +24,8 @@ from faith_jax.models.importers.checkpoint import (
 from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.models.prompts import PromptInitializer, sampled_vocabulary
 from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
+from faith_jax.training.classification import LabelCrossEntropy
+from faith_jax.training.objectives import CrossEntropy, Objective
 from faith_jax.training.partitioning import Partitioner
 from faith_jax.types import PyTree
 
@@ -35,7 +37,8 @@ def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
 
     Args:
       path: any checkpoint that `faith_jax.load_model` opens.
-      **changes: fields of `TransformerConfig` that differ, such as `encoder_prompt_length`.
+      **changes: fields of `TransformerConfig` that differ, such as `encoder_prompt_length`; those
+        that are None stay.
     """
     config = open_checkpoint(path).config
     if config.is_decoder_only and changes.get("encoder_prompt_length"):
@@ -43,6 +46,8 @@ def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
         changes["decoder_prompt_length"] = changes.pop("encoder_prompt_length")
     if (rate := changes.pop("dropout_rate", None)) is not None:
         config = config.with_dropout(rate)
+    if (names := changes.pop("label_names", None)) is not None:
+        changes["label_names"] = tuple(names)
     return Transformer(config.replace(**changes))
 
 
@@ -107,6 +112,12 @@ def initial_params(
     base = base_model(checkpoint_path, checkpoint)
     if config.knowledge_attention and not checkpoint.config.knowledge_attention:
         checkpoint = doha_from_bart(checkpoint)
+    if config.label_names and not _has_head_of(checkpoint.config, config.label_names):
+        logger.warning("New classification head: %s", ", ".join(config.label_names))
+        head = jax.device_get(random_params(module, partitioner, seed)["classifier"])
+        checkpoint = dataclasses.replace(
+            checkpoint, params={**checkpoint.params, "classifier": head}
+        )
     params = matching_params(checkpoint, config)
     key = jax.random.fold_in(jax.random.key(seed), 1)
     for index, name in enumerate(PROMPTS):
@@ -118,6 +129,12 @@ def initial_params(
             params[name] = {"embedding": np.asarray(prompt, np.float32)}
     check_params(config, params)
     return partitioner.put(params, param_shardings(module, partitioner)), base
+
+
+def _has_head_of(config: TransformerConfig, names: Sequence[str]) -> bool:
+    """Whether a checkpoint has a head of these classes, or of as many without names."""
+    unnamed = [f"LABEL_{number}" for number in range(len(names))]
+    return tuple(config.label_names) in (tuple(names), tuple(unnamed))
 
 
 def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:
@@ -161,7 +178,6 @@ def load_for_inference(
     """
     checkpoint = open_checkpoint(path)
     module = model or Transformer(checkpoint.config)
-    check_generates(module.config)
     partitioner = partitioner_for(module.config)
     params = matching_params(checkpoint, module.config)
     check_params(module.config, params)
@@ -169,7 +185,7 @@ def load_for_inference(
 
 
 def check_generates(config: TransformerConfig) -> None:
-    """Checks that a model can be trained to generate.
+    """Checks that a model can generate.
 
     Raises:
       ConfigError: for an encoder-only model.
@@ -179,6 +195,23 @@ def check_generates(config: TransformerConfig) -> None:
             "The checkpoint is an encoder-only model (RoBERTa, DeBERTa), which cannot generate: "
             "give a language model."
         )
+
+
+def objective_of(config: TransformerConfig, objective: Objective | None) -> Objective:
+    """Returns what a model is trained for: by default what its head is for.
+
+    Raises:
+      ConfigError: for an objective of another kind of model.
+    """
+    if objective is None:
+        return LabelCrossEntropy() if config.is_encoder_only else CrossEntropy()
+    if config.is_encoder_only != isinstance(objective, LabelCrossEntropy):
+        kind = "an encoder with a classification head" if config.is_encoder_only else "a generator"
+        raise ConfigError(
+            f"OBJECTIVE: {type(objective).__name__} is not for {kind}; RoBERTa and DeBERTa are "
+            "trained with objectives/classification.gin, other models without."
+        )
+    return objective
 
 
 def check_same_base(found: dict[str, Any] | None, base: BaseModel | None, path: str) -> None:

@@ -20,14 +20,14 @@ from faith_jax.models.importers.native import read_model_json, write_model_json
 from faith_jax.models.prompts import PromptInitializer, initializer_name
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
-from faith_jax.runs.datasets import DatasetConfig, check_layout, count_cut, training_batches
+from faith_jax.runs.datasets import DatasetConfig, check_layout, training_batches, warn_of_cut
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.evaluate import dataset_loss
 from faith_jax.runs.prompt_start import Starts, prompt_starts
 from faith_jax.runs.run_vocabulary import RunVocabulary, check_kept_vocabulary, keep_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.metrics import MetricsWriter, Progress
-from faith_jax.training.objectives import CrossEntropy, Objective
+from faith_jax.training.objectives import Objective
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 from faith_jax.training.prompt_metrics import MOVED, prompt_movement, trained_prompts
 from faith_jax.training.trainer import Trainer, merge_params, split_params
@@ -73,7 +73,7 @@ def train(
       total_steps: steps at which training ends.
       eval_dataset: what the loss and the decoded metrics are measured on; None = neither.
       decoding: how responses are decoded for SeqIO's metrics; None = not at all.
-      objective: default: cross-entropy.
+      objective: default: cross-entropy, of targets or of classes.
       initial_checkpoint_path: the model to start from; None = random parameters.
       trainable: regular expressions of whole parameter names; the rest is frozen: no gradient,
         no optimizer state, no bytes in the checkpoints.
@@ -113,9 +113,10 @@ def train(
         raise ConfigError(
             "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
         )
-    trainer = Trainer(
-        model, objective or CrossEntropy(), optimizer, run.partitioner, seed, num_microbatches
-    )
+    objective = setup.objective_of(model.config, objective)
+    if decoding is not None:
+        setup.check_generates(model.config)
+    trainer = Trainer(model, objective, optimizer, run.partitioner, seed, num_microbatches)
     evaluation = None
     if eval_dataset is not None:
         evaluation = _Evaluation(
@@ -196,35 +197,20 @@ class _Run:
         eval_dataset: DatasetConfig | None,
         vocabulary: RunVocabulary,
     ):
-        setup.check_generates(model.config)
         self.partitioner = partitioner_for(model.config)
         for dataset in (train_dataset, eval_dataset):
             if dataset is not None:
                 targets = dataset.task().output_features["targets"]
                 vocabulary.check(model.config, targets.vocabulary)
-                check_layout(dataset, model.config)
+                if not model.config.is_encoder_only:
+                    check_layout(dataset, model.config)
         self._vocabulary = train_dataset.task().output_features["targets"].vocabulary
         prompts = model.config.encoder_prompt_length or model.config.decoder_prompt_length
         if train_dataset.pack and prompts:
             raise ConfigError(
                 "Soft prompts cannot be trained on packed examples: set PACK = False."
             )
-        cut = count_cut(train_dataset)
-        if cut["examples_cut"]:
-            logger.warning(
-                "%d of the first %d inputs are cut to %d tokens (%.1f%% of their tokens)",
-                cut["examples_cut"],
-                cut["examples"],
-                train_dataset.task_feature_lengths["inputs"],
-                100 * cut["tokens_cut"] / cut["tokens"],
-            )
-        if cut["negatives_cut"]:
-            logger.warning(
-                "%d of the first %d negatives are cut to %d tokens",
-                cut["negatives_cut"],
-                cut["negatives"],
-                train_dataset.task_feature_lengths["negatives"][1],
-            )
+        warn_of_cut(train_dataset, model.config)
         self.folder = setup.make_folder(model_dir)
 
     def describe(self, model: Transformer, base: setup.BaseModel | None, family: str) -> None:

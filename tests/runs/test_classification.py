@@ -1,0 +1,131 @@
+"""Training of classification heads through the commands."""
+
+import json
+
+import numpy as np
+import pytest
+
+from faith_jax.scoring.pair_classifier import pair_classifier
+from tests.scoring import tiny_models
+
+NLI = ("neutral", "contradiction", "entailment")
+SETTINGS = (
+    "--gin_file=nli_anli_augmented_finetune.gin",
+    "--gin.MIXTURE_OR_TASK_NAME=nli_anli_augmented_sample",
+    "--gin.TASK_FEATURE_LENGTHS={'inputs': 64, 'targets': 8}",
+    "--gin.TRAIN_STEPS=12",
+    "--gin.WARMUP_STEPS=2",
+    "--gin.LEARNING_RATE=0.003",
+    "--gin.BATCH_SIZE=4",
+    "--gin.LOG_PERIOD=1",
+    "--gin.EVAL_PERIOD=6",
+    "--gin.CHECKPOINT_PERIOD=6",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation(quick_compilation):
+    return
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("classification")
+
+
+@pytest.fixture(scope="module")
+def nli(folder):
+    return tiny_models.write_model(folder / "nli", "deberta_nli", label_names=NLI)
+
+
+def rows_of(folder, part):
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if row["part"] == part]
+
+
+def test_an_nli_model_is_trained_and_scores(command, folder, nli):
+    run = folder / "run"
+    arguments = (f"--gin.INITIAL_CHECKPOINT_PATH={nli}", f"--gin.MODEL_DIR={run}")
+    status, _, err = command("train", *SETTINGS, *arguments)
+    assert status == 0, err
+    assert len(rows_of(run, "train")) == 12
+    (first, last) = rows_of(run, "validation")
+    assert last["weight"] == first["weight"] > 0
+    assert last["loss"] < first["loss"]
+    assert 0 <= last["accuracy"] <= 1
+    # The same figures from the checkpoint, by another command and other batches.
+    output = folder / "evaluation"
+    status, _, err = command(
+        "eval",
+        "--gin_file=runs/eval.gin",
+        "--gin.MIXTURE_OR_TASK_NAME=nli_anli_augmented_sample",
+        "--gin.TASK_FEATURE_LENGTHS={'inputs': 64, 'targets': 8}",
+        "--gin.SPLIT='validation'",
+        "--gin.BATCH_SIZE=3",
+        f"--gin.CHECKPOINT_PATH={run}",
+        f"--gin.EVAL_OUTPUT_DIR={output}",
+    )
+    assert status == 0, err
+    found = json.loads((output / "evaluation.json").read_text())["metrics"]
+    for name in ("loss", "accuracy", "weight"):
+        assert found[name] == pytest.approx(last[name], rel=1e-4)
+    # And the scorers read the run, with the classes of the model that it began with.
+    classify, before = pair_classifier(str(run)), pair_classifier(nli)
+    assert classify.label_names == NLI
+    pairs = [("Tea is a leaf.", "Tea is a plant.")]
+    assert np.abs(classify(pairs)[0] - before(pairs)[0]).max() > 1e-3
+
+
+def test_a_new_head_of_other_classes(command, folder, caplog):
+    roberta = tiny_models.write_model(folder / "roberta", "roberta")
+    run = folder / "critic"
+    status, _, err = command(
+        "train",
+        "--gin_file=faith_critic_finetune.gin",
+        f"--gin.INITIAL_CHECKPOINT_PATH={roberta}",
+        "--gin.MIXTURE_OR_TASK_NAME=faith_critic_sample",
+        "--gin.TASK_FEATURE_LENGTHS={'inputs': 40, 'targets': 8}",
+        *SETTINGS[3:],
+        f"--gin.MODEL_DIR={run}",
+    )
+    assert status == 0, err
+    assert "New classification head: unfaithful, faithful" in caplog.text
+    assert "rows are cut to 40 tokens: of premises the end" in caplog.text
+    assert pair_classifier(str(run)).label_names == ("unfaithful", "faithful")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("--gin.LABEL_NAMES=('yes', 'no')", "is of class 'entailment', the model's classes are"),
+        ("--gin.OBJECTIVE=@objectives.CrossEntropy()", "CrossEntropy is not for an encoder with"),
+        ("--gin.MIXTURE_OR_TASK_NAME='npov_generate_sample'", "have no two texts to compare"),
+        ("--gin.PACK=True", "rows to classify cannot be packed"),
+    ],
+)
+def test_wrong_settings_are_one_line(command, nli, tmp_path, setting, message):
+    run = tmp_path / "run"
+    arguments = (f"--gin.INITIAL_CHECKPOINT_PATH={nli}", f"--gin.MODEL_DIR={run}", setting)
+    status, _, err = command("train", *SETTINGS, *arguments)
+    assert status == 2
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_generators_have_another_objective(command, tmp_path):
+    arguments = ("--gin.INITIAL_CHECKPOINT_PATH=mini", f"--gin.MODEL_DIR={tmp_path / 'run'}")
+    status, _, err = command("train", *SETTINGS, *arguments)
+    assert status == 2
+    assert "LabelCrossEntropy is not for a generator" in err
+
+
+def test_an_encoder_does_not_respond(command, nli, tmp_path):
+    status, _, err = command(
+        "infer",
+        "--gin_file=runs/infer.gin",
+        f"--gin.CHECKPOINT_PATH={nli}",
+        "--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample",
+        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+    )
+    assert status == 2
+    assert "cannot generate: give a language model" in err

@@ -1,0 +1,75 @@
+import jax
+import numpy as np
+import optax
+import pytest
+
+from faith_jax.errors import ConfigError
+from faith_jax.training.classification import LabelCrossEntropy
+from faith_jax.training.partitioning import make_partitioner
+from faith_jax.training.trainer import Trainer
+from tests.models import families, tiny
+
+CONFIG = families.ENCODERS["roberta"].with_dropout(0.0)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny.model_and_params(CONFIG)
+
+
+def batch():
+    """Four rows, of which the last has no weight."""
+    tokens = tiny.rows(7, 3, 5, 2, width=7, seed=3)
+    return {
+        "encoder_input_tokens": np.where(tokens == 0, CONFIG.pad_id, tokens),
+        "labels": np.asarray([0, 1, 0, 1], np.int32),
+        "label_weights": np.asarray([1, 1, 1, 0], np.float32),
+    }
+
+
+def log_probs_of(model):
+    module, params = model
+    tokens = batch()["encoder_input_tokens"]
+    logits = tiny.apply(module, params, tokens, enable_dropout=False, method="classify")
+    logits = np.asarray(logits, np.float64)
+    return logits - np.log(np.exp(logits).sum(1, keepdims=True))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_equals_the_sum_over_classes(model, smoothing):
+    module, params = model
+    log_probs = log_probs_of(model)
+    classes = log_probs.shape[1]
+    q = np.full(log_probs.shape, smoothing / (classes - 1))
+    q[np.arange(4), batch()["labels"]] = 1 - smoothing
+    entropy = -(q * np.log(np.maximum(q, 1e-300))).sum(1)
+    expected = (-(q * log_probs).sum(1) - entropy)[:3].sum()
+    loss, metrics, rows = jax.jit(lambda p: LabelCrossEntropy(smoothing)(module, p, batch(), None))(
+        params
+    )
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    assert rows == {}
+    likelihood = -log_probs[np.arange(3), batch()["labels"][:3]].sum()
+    np.testing.assert_allclose(metrics["negative_log_likelihood"], likelihood, rtol=1e-5)
+    hits = (log_probs.argmax(1) == batch()["labels"])[:3].sum()
+    assert (float(metrics["accuracy"]), float(metrics["weight"])) == (hits, 3)
+
+
+def test_rows_are_learnt_by_heart(model):
+    module, params = model
+    partitioner = make_partitioner(CONFIG)
+    trainer = Trainer(module, LabelCrossEntropy(), optax.adam(0.01), partitioner)
+    state = trainer.init_state(partitioner.put(params, partitioner.replicated))
+    losses = []
+    for _ in range(40):
+        state, metrics = trainer.train_step(state, {}, partitioner.put_batch(batch()))
+        losses.append(float(metrics["loss"]))
+    assert losses[-1] < 0.2 * losses[0]
+    assert float(metrics["accuracy"]) == 1.0
+
+
+def test_wrong_settings():
+    with pytest.raises(
+        ConfigError, match=r"label_smoothing: expected from 0 to less than 1, got 1"
+    ):
+        LabelCrossEntropy(1.0)
