@@ -15,6 +15,7 @@ from faith_jax.cli.checkpoint_commands import add_checkpoint_commands
 from faith_jax.cli.data_commands import add_data_commands
 from faith_jax.cli.evaluate_commands import add_evaluate_commands
 from faith_jax.cli.explain_commands import add_explain_command
+from faith_jax.cli.faithdial_commands import add_faithdial_commands
 from faith_jax.cli.gin_commands import add_gin_commands
 from faith_jax.cli.prompt_commands import add_prompt_commands
 from faith_jax.cli.reproduce_commands import add_reproduce_command
@@ -34,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_checkpoint_commands(commands)
     add_prompt_commands(commands)
     add_data_commands(commands)
+    add_faithdial_commands(commands)
     add_score_commands(commands)
     add_evaluate_commands(commands)
     add_reproduce_command(commands)

@@ -64,35 +64,9 @@ def add_data_commands(commands: argparse._SubParsersAction) -> None:
         "true_benchmark --raw=true_files",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_control_tokens(commands)
     _add_dataset_arguments(described)
     described.add_argument("--plot", metavar="PNG", help="draw density over coverage")
     described.set_defaults(run=_run_describe)
-
-
-def _add_control_tokens(commands: argparse._SubParsersAction) -> None:
-    command = commands.add_parser(
-        "control-tokens",
-        help="say of FaithDial's training responses what they are like, for CTRL",
-        description="Adds control tokens (Rashkin 2021) to FaithDial's turns: whether a response "
-        "has a first-person pronoun, in which third of the training data its lexical precision "
-        "lies, and whether a natural language inference model finds it entailed by the knowledge. "
-        "Writes train_control-tokens.json and valid_control-tokens.json beside the others.",
-        epilog="examples:\n  %(prog)s downloads/faithdial --model=checkpoints/roberta-large-mnli\n"
-        "  %(prog)s downloads/faithdial --pairs=pairs.jsonl\n"
-        "  %(prog)s downloads/faithdial --nli=labels_of_pairs.jsonl",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_argument("folder", metavar="FOLDER", help="of train.json and valid.json")
-    source = command.add_mutually_exclusive_group(required=True)
-    source.add_argument("--model", metavar="FOLDER", help="of the inference model")
-    source.add_argument("--nli", metavar="FILE", help="or its calls: JSON lines of id and label")
-    source.add_argument("--pairs", metavar="FILE", help="or only write the pairs to label")
-    command.add_argument("--labels", help="the model's classes in order, if it does not tell")
-    command.add_argument(
-        "--max-length", type=int, metavar="TOKENS", help="of a pair; premises are cut"
-    )
-    command.set_defaults(run=_run_control_tokens)
 
 
 def _add_dataset_arguments(command: argparse.ArgumentParser) -> None:
@@ -125,23 +99,6 @@ def _run_prepare(options: argparse.Namespace) -> int:
     for line in show_tasks.prepare(
         options.dataset, options.data_dir, options.raw, options.skip_bad_rows, beam
     ):
-        print(line)
-    return 0
-
-
-def _run_control_tokens(options: argparse.Namespace) -> int:
-    from faith_jax.runs import control_tokens
-
-    if options.pairs:
-        print(control_tokens.write_pairs(options.folder, options.pairs))
-        return 0
-    if options.nli:
-        labels = control_tokens.read_labels(options.nli)
-    else:
-        labels = control_tokens.classified(
-            options.folder, options.model, options.labels, max_length=options.max_length
-        )
-    for line in control_tokens.add_control_tokens(options.folder, labels):
         print(line)
     return 0
 

@@ -1,0 +1,247 @@
+"""The run `negatives`: unfaithful responses for InfoNCE, by perturb-and-generate (Dziri 2022).
+
+The knowledge of each turn of FaithDial gets other entities or other verbs, a model that was
+trained on Wizard of Wikipedia responds to it, and what it says goes into the turn's
+`negative_samples`. With the responses that annotators found hallucinated, these are the turn's
+negatives.
+"""
+
+import dataclasses
+import hashlib
+import json
+import logging
+import pathlib
+import shutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from faith_jax.data.augmentation import knowledge_perturbation as perturbation
+from faith_jax.data.augmentation.tagging import DEFAULT_TAGGER, TaggedText, load_tagger
+from faith_jax.data.json_items import read_array
+from faith_jax.data.jsonl import read_jsonl
+from faith_jax.data.raw.faithdial import read_turns
+from faith_jax.data.rows import BadRows
+from faith_jax.data.samples import sample_folder
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.errors import ConfigError, InputError
+from faith_jax.runs import show_tasks
+from faith_jax.runs.infer import infer
+from faith_jax.runs.npov_responses import check_language_model
+from faith_jax.runs.outputs import write_text
+from faith_jax.runs.pmi_responses import checkpoint_state
+from faith_jax.templates import dialogue_inputs, one_space
+from faith_jax.training.metrics import Progress
+
+logger = logging.getLogger("faith_jax")
+
+SAMPLE = "sample"
+FILES = ("train.json", "valid.json")
+_ALL_FILES = (*FILES, "test.json")
+_TAGGED = 1000  # texts between two lines of progress
+_MARK = "#"  # between a turn's id and its perturbation's
+
+
+@dataclasses.dataclass(frozen=True)
+class NegativesOptions:
+    """What decides the negatives.
+
+    Attributes:
+      folder: of FaithDial's train.json, valid.json and test.json; "sample" = the embedded sample.
+      model: a generator, trained on Wizard of Wikipedia's responses.
+      perturbations: of each turn's knowledge, by turns of entities and of verbs; with a response
+        of Wizard of Wikipedia that is hallucinated the default makes 8, the paper's most.
+      tagger: finds entities and verbs, see `load_tagger`.
+      top_p: of nucleus sampling; the paper's inference has 0.6.
+      max_length: tokens of a response.
+      max_input_length: tokens of an input.
+      batch_size: rows decoded at once.
+      seed: of substitutes and sampling.
+      vocabulary: the model's, where it carries none.
+    """
+
+    folder: str
+    model: str
+    perturbations: int = 7
+    tagger: str = DEFAULT_TAGGER
+    top_p: float = 0.6
+    max_length: int = 64
+    max_input_length: int = 512
+    batch_size: int = 16
+    seed: int = 0
+    vocabulary: str | None = None
+
+    def __post_init__(self):
+        if self.perturbations < 1:
+            raise ConfigError(
+                f"--perturbations: expected a positive number, got {self.perturbations}."
+            )
+        _ = self.decoding
+
+    @property
+    def decoding(self) -> DecodingConfig:
+        """How the model responds."""
+        return DecodingConfig(self.max_length, temperature=1.0, top_p=self.top_p)
+
+    @property
+    def source(self) -> pathlib.Path:
+        """Where the files are."""
+        if self.folder == SAMPLE:
+            return sample_folder("faithdial")
+        return pathlib.Path(self.folder).expanduser()
+
+
+def negatives(options: NegativesOptions, output: str) -> list[str]:
+    """Makes the negatives of all turns; what was generated before a stop is kept.
+
+    Args:
+      options: what decides them.
+      output: a new folder. It will have the three files, with `negative_samples` in each turn of
+        train.json and valid.json, and the TFDS data set in `tfds`.
+
+    Returns:
+      Lines that say what was made.
+
+    Raises:
+      InputError: for missing or bad files.
+      ConfigError: for wrong options, an output that exists, and a stopped run of other options.
+    """
+    target = pathlib.Path(output).expanduser()
+    if target.exists():
+        raise ConfigError(f"--output: {target} exists already; remove it or name another.")
+    check_language_model("--model", options.model)
+    turns = {name: list(read_turns(options.source / name, BadRows())) for name in _ALL_FILES}
+    rows = list(_perturbed([turn for name in FILES for turn in turns[name]], options))
+    if not rows:
+        raise InputError(
+            f"{options.source}: {options.tagger} finds no entity or verb in any knowledge that "
+            "could be another; choose another --tagger."
+        )
+    partial = target.with_name(target.name + ".partial")
+    _check_settings(partial, options)
+    texts = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    write_text(partial / "perturbed.jsonl", texts)
+    responses = partial / "responses"
+    if not responses.exists():
+        _respond(options, partial / "perturbed.jsonl", responses)
+    found = _by_turn(responses / "predictions.jsonl")
+    lines = [_write(options.source, partial, name, turns[name], found) for name in FILES]
+    shutil.copy(options.source / "test.json", partial / "test.json")
+    for line in show_tasks.prepare("faithdial", str(partial / "tfds"), str(partial)):
+        logger.info("%s", line)
+    partial.rename(target)
+    return [*lines, f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}"]
+
+
+def _check_settings(partial: pathlib.Path, options: NegativesOptions) -> None:
+    """Refuses the folder of a stopped run with other settings."""
+    settings = dataclasses.asdict(options) | {
+        "state of the model's files": checkpoint_state(options.model),
+        "state of the data": [
+            hashlib.sha256((options.source / name).read_bytes()).hexdigest()[:16]
+            for name in _ALL_FILES
+        ],
+    }
+    note = partial / "settings.json"
+    if not note.exists():
+        partial.mkdir(parents=True, exist_ok=True)
+        write_text(note, json.dumps(settings, indent=1) + "\n")
+        return
+    kept = json.loads(note.read_text(encoding="utf-8"))
+    for name, value in settings.items():
+        if kept.get(name) != value:
+            raise ConfigError(
+                f"{partial}: was begun with another {name} ({kept.get(name)!r}, not {value!r}); "
+                "give it again, or remove the folder."
+            )
+
+
+def _perturbed(turns: list[dict[str, Any]], options: NegativesOptions) -> Iterator[dict[str, str]]:
+    """Yields a row to respond to for each different perturbation of each turn's knowledge."""
+    texts = list(dict.fromkeys(turn["knowledge"] for turn in turns))
+    tagger, found = load_tagger(options.tagger), []
+    progress = Progress("knowledge", len(texts))
+    for start in range(0, len(texts), _TAGGED):
+        found += tagger.tag(texts[start : start + _TAGGED])
+        progress.update(len(found), force=len(found) == len(texts))
+    tagged = dict(zip(texts, found, strict=True))
+    substitutes = {
+        "entity": perturbation.collect_entities(tagged.values()),
+        "verb": perturbation.collect_verbs(tagged.values()),
+    }
+    for turn in turns:
+        variants = _variants(tagged[turn["knowledge"]], substitutes, turn["id"], options)
+        for name, text in variants.items():
+            inputs = dialogue_inputs(text, turn["history"])
+            yield {"id": f"{turn['id']}{_MARK}{name}", "knowledge": text, "inputs": inputs}
+
+
+def _variants(
+    knowledge: TaggedText,
+    substitutes: Mapping[str, perturbation.Substitutes],
+    identifier: str,
+    options: NegativesOptions,
+) -> dict[str, str]:
+    """Returns texts that differ, by "entity-0", "verb-0" …; fewer where draws repeat."""
+    change = {
+        "entity": perturbation.substitute_entities,
+        "verb": perturbation.substitute_verbs,
+    }
+    found: dict[str, str] = {}
+    # A draw may repeat another, or find nothing: as many again are tried.
+    for attempt in range(2 * options.perturbations):
+        kind, number = ("entity", "verb")[attempt % 2], attempt // 2
+        made = change[kind](knowledge, substitutes[kind], identifier, options.seed, number)
+        if made is not None and made.text not in {knowledge.text, *found.values()}:
+            found[f"{kind}-{number}"] = made.text
+        if len(found) == options.perturbations:
+            break
+    return found
+
+
+def _respond(options: NegativesOptions, rows: pathlib.Path, output: pathlib.Path) -> None:
+    infer(
+        options.model,
+        str(output),
+        input_file=str(rows),
+        max_input_length=options.max_input_length,
+        batch_size=options.batch_size,
+        decoding=options.decoding,
+        seed=options.seed,
+        formats=("jsonl",),
+        vocabulary=options.vocabulary,
+    )
+
+
+def _by_turn(path: pathlib.Path) -> dict[str, list[str]]:
+    """Returns what was generated for each turn."""
+    found: dict[str, list[str]] = {}
+    for _, row in read_jsonl(path):
+        found.setdefault(row["id"].rpartition(_MARK)[0], []).append(row["prediction"])
+    return found
+
+
+def _write(
+    source: pathlib.Path,
+    target: pathlib.Path,
+    name: str,
+    turns: list[dict[str, Any]],
+    generated: Mapping[str, list[str]],
+) -> str:
+    """Writes a file with `negative_samples` in each turn; returns a line about it."""
+    rest, counts = iter(turns), []
+
+    def with_samples(utterance: Mapping[str, Any]) -> dict[str, Any]:
+        turn = next(rest)
+        samples = [*utterance.get("negative_samples", ()), *generated.get(turn["id"], ())]
+        kept = dict.fromkeys(text for text in map(one_space, samples) if text)
+        kept.pop(one_space(turn["response"]), None)
+        counts.append(len(kept))
+        return {**utterance, "negative_samples": list(kept)}
+
+    dialogues = [
+        {**row.fields, "utterances": [with_samples(u) for u in row.fields["utterances"]]}
+        for row in read_array(source / name)
+    ]
+    write_text(target / name, json.dumps(dialogues, indent=1, ensure_ascii=False) + "\n")
+    without = counts.count(0)
+    return f"{name}: {sum(counts)} negatives of {len(counts)} turns; {without} turns have none"

@@ -1,0 +1,65 @@
+"""Joins the encoder of one encoder-decoder with the decoder of another of the same dimensions.
+
+    python tools/join_checkpoints.py --encoder=runs/a --decoder=runs/b --output=joined
+
+The token embedding, which both read, is the first one's, the output layer the second one's. The
+output is a folder of Hugging Face's form, with the second one's tokenizer.
+"""
+
+import argparse
+import dataclasses
+import pathlib
+import shutil
+import sys
+
+from faith_jax.data.tokenizer_folders import find_tokenizer_file
+from faith_jax.errors import ConfigError, FaithJaxError
+from faith_jax.models.embedded_models import checkpoint_path
+from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten
+from faith_jax.models.importers.formats import open_checkpoint
+from faith_jax.models.importers.huggingface import write_huggingface
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the tool; returns its exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name in ("encoder", "decoder"):
+        parser.add_argument(f"--{name}", required=True, metavar="FOLDER", help=f"whose {name}")
+    parser.add_argument("--output", required=True, type=pathlib.Path, metavar="FOLDER")
+    options = parser.parse_args(arguments)
+    try:
+        if options.output.exists():
+            raise ConfigError(f"{options.output}: exists; give another --output.")
+        found = joined(open_checkpoint(options.encoder), open_checkpoint(options.decoder))
+        tokenizer = find_tokenizer_file(checkpoint_path(options.decoder))
+        write_huggingface(found, options.output)
+        if tokenizer is not None:
+            shutil.copy(tokenizer, options.output)
+    except FaithJaxError as error:
+        print(f"join_checkpoints.py: {error}", file=sys.stderr)
+        return 2
+    print(options.output)
+    return 0
+
+
+def joined(first: Checkpoint, second: Checkpoint) -> Checkpoint:
+    """Returns the second checkpoint with the first one's encoder and token embedding.
+
+    Raises:
+      ConfigError: where their dimensions differ.
+    """
+    ours, theirs = flatten(first.params), flatten(second.params)
+    shapes = [{name: array.shape for name, array in flat.items()} for flat in (ours, theirs)]
+    if shapes[0] != shapes[1]:
+        differ = sorted(set(shapes[0].items()) ^ set(shapes[1].items()))
+        raise ConfigError(f"The checkpoints' parameters differ, such as {differ[0][0]}.")
+    params = {
+        name: array if name.startswith("decoder/") else ours[name] for name, array in theirs.items()
+    }
+    return dataclasses.replace(second, params=unflatten(params))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
