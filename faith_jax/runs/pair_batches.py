@@ -62,7 +62,8 @@ class PairBatches:
         if not found:
             raise ConfigError(
                 f"{where}: its examples have no two texts to compare, neither "
-                f"{' nor '.join(' and '.join(pair) for pair in PAIRS)}."
+                f"{' nor '.join(' and '.join(pair) for pair in PAIRS)} (those of a mixture have "
+                "inputs and targets alone; choose one task)."
             )
         encode = PairEncoder(default_vocabulary(), model.vocab_size, row_length(model, max_length))
         classes = {name.strip().lower(): n for n, name in enumerate(model.label_names)}
