@@ -70,6 +70,30 @@ SUMMAC_ZS = ScorerCard(
     source="Laban 2022, section 3.2",
     needs_model=True,
 )
+Q2 = {
+    card.name: card
+    for card in (
+        ScorerCard(
+            name="q2_f1",
+            description=(
+                "Mean over questions about the response of the token F1 between its own answer "
+                "and the grounding's."
+            ),
+            low=0.0,
+            high=1.0,
+            source="Honovich 2021, section 2",
+            needs_model=True,
+        ),
+        ScorerCard(
+            name="q2_nli",
+            description="As q2_f1, where inference decides whether differing answers agree.",
+            low=0.0,
+            high=1.0,
+            source="Honovich 2021, section 2.4",
+            needs_model=True,
+        ),
+    )
+}
 BERTSCORE = ScorerCard(
     name="bertscore",
     description="Greedy matching of the response's and the grounding's contextual embeddings.",

@@ -140,6 +140,8 @@ def _register_models() -> None:
         _register_model(card, "faith_jax.scoring.npov_labels", "npov_label_scorer", name)
     _register_model(model_cards.FAITH_CRITIC, "faith_jax.scoring.nli", "faith_critic_scorer")
     _register_model(model_cards.SUMMAC_ZS, "faith_jax.scoring.summac", "summac_zs_scorer")
+    for name, card in model_cards.Q2.items():
+        _register_model(card, "faith_jax.scoring.q2", "q2_scorer", name)
     _register_model(model_cards.BERTSCORE, "faith_jax.scoring.bertscore", "bertscore_scorer")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from faith_jax.data.augmentation.tagging import Entity, TaggedText, Token
+from faith_jax.data.augmentation.tagging import Entity, NounChunk, TaggedText, Token
 from faith_jax.errors import ConfigError
 
 
@@ -50,4 +50,7 @@ def _tagged(document: Any) -> TaggedText:
         if not t.is_space
     )
     entities = tuple(Entity(e.text, e.start_char, e.end_char, e.label_) for e in document.ents)
-    return TaggedText(document.text, tokens, entities)
+    chunks: tuple[NounChunk, ...] = ()
+    if document.has_annotation("DEP"):  # a pipeline may have no parser
+        chunks = tuple(NounChunk(c.text, c.start_char, c.end_char) for c in document.noun_chunks)
+    return TaggedText(document.text, tokens, entities, chunks)

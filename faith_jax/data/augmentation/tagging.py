@@ -45,12 +45,24 @@ class Entity(NamedTuple):
     type: str
 
 
+class NounChunk(NamedTuple):
+    """A noun with what describes it ("the old harbour"); places are of characters."""
+
+    text: str
+    start: int
+    end: int
+
+
 class TaggedText(NamedTuple):
-    """A text with its tokens and entities, both in order and without overlaps."""
+    """A text with its tokens, entities and noun chunks, each in order and without overlaps.
+
+    The tagger of rules finds no noun chunks.
+    """
 
     text: str
     tokens: tuple[Token, ...]
     entities: tuple[Entity, ...]
+    noun_chunks: tuple[NounChunk, ...] = ()
 
 
 class Tagger(Protocol):

@@ -1,0 +1,301 @@
+"""Q2: questions about a response, answered from it and from the grounding (Honovich 2021).
+
+For each span of the response a model asks questions whose answer the span is. A question is valid
+where a second model, reading the response, gives back the span; the score compares the span with
+what this model answers from the grounding.
+"""
+
+import collections
+import dataclasses
+import math
+import re
+import string
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from faith_jax.data.augmentation.tagging import DEFAULT_TAGGER, TaggedText, Tagger, load_tagger
+from faith_jax.errors import ConfigError
+from faith_jax.labels import NliLabel
+from faith_jax.scoring.base import BaseScorer, joined
+from faith_jax.scoring.model_cards import Q2
+from faith_jax.scoring.models import check_text, expect_whole, require_model
+from faith_jax.scoring.nli import nli_label_numbers
+from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
+from faith_jax.scoring.text_generation import TextGenerator
+from faith_jax.types import GroundedExample, Score
+
+ASK = "answer: {answer}  context: {context}"
+ANSWER = "question: {question}  context: {context}"
+NO_ANSWERS = ("", "unanswerable", "no answer")
+_PERSONAL = frozenset({"i", "you", "my", "your"})
+_DROPPED = re.compile(r"\b(a|an|the|in|our)\b")
+_VALUES = {NliLabel.ENTAILMENT: 1.0, NliLabel.NEUTRAL: 0.5, NliLabel.CONTRADICTION: 0.0}
+
+
+def clean_answer(text: str) -> str:
+    """Returns an answer without case, punctuation, articles, "in" and "our".
+
+    >>> clean_answer("In the Andes!")
+    'andes'
+    """
+    bare = text.lower().translate(str.maketrans("", "", string.punctuation))
+    return " ".join(_DROPPED.sub(" ", bare).split())
+
+
+def answer_f1(expected: str, found: str) -> float:
+    """Returns the F1 of two answers' words after `clean_answer`, from 0 to 1.
+
+    >>> answer_f1("the high Andes", "Andes")
+    0.6666666666666666
+    """
+    first, second = (collections.Counter(clean_answer(t).split()) for t in (expected, found))
+    same = (first & second).total()
+    return 2 * same / (first.total() + second.total()) if same else 0.0
+
+
+def answer_candidates(text: TaggedText) -> list[str]:
+    """Returns the spans that are asked about: entities, then other noun chunks, without "I"."""
+    found = [entity.text for entity in text.entities]
+    known = {"i", *(entity.lower() for entity in found)}
+    for chunk in text.noun_chunks:
+        if chunk.text.lower() not in known:
+            known.add(chunk.text.lower())
+            found.append(chunk.text)
+    return [span for span in found if span.lower() != "i"]
+
+
+class Question(NamedTuple):
+    """A valid question.
+
+    Attributes:
+      text: the question.
+      span: of the response, which answers it.
+      answer: from the grounding; "" = there is none.
+    """
+
+    text: str
+    span: str
+    answer: str
+
+
+@dataclasses.dataclass
+class QuestionAsker:
+    """Finds the valid questions of responses; remembers the last ones, for scorers that share it.
+
+    Attributes:
+      tagger: finds spans.
+      ask: the model of questions.
+      answer: the model of answers.
+      num_beams: questions tried for each span, of which the first valid one counts.
+      templates: of both models' inputs.
+      no_answers: what the second model says where there is none, lower case.
+      personal: keep questions with I, you, my or your.
+    """
+
+    tagger: Tagger
+    ask: TextGenerator
+    answer: TextGenerator
+    num_beams: int
+    templates: tuple[str, str]
+    no_answers: frozenset[str]
+    personal: bool
+
+    def __post_init__(self):
+        self._last: tuple[tuple[tuple[str, str], ...], list[tuple[list[Question], int]]] = ((), [])
+
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[Question], int]]:
+        """Returns for each grounding and response its questions, and how many tokens were cut."""
+        if tuple(pairs) != self._last[0]:
+            self._last = (tuple(pairs), [])  # nothing half-done is remembered
+            self._last = (tuple(pairs), self._questions(pairs))
+        return self._last[1]
+
+    def _questions(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[Question], int]]:
+        tagged = self.tagger.tag([response for _, response in pairs])
+        spans = [(n, span) for n, text in enumerate(tagged) for span in answer_candidates(text)]
+        prompts = [self.templates[0].format(answer=s, context=pairs[n][1]) for n, s in spans]
+        asked, _ = self.ask(prompts, self.num_beams)
+        tried = [
+            (place, question)
+            for place, questions in enumerate(asked)
+            for question in (q.replace("question: ", "", 1).strip() for q in questions)
+            if question and (self.personal or not _is_personal(question))
+        ]
+        own, _ = self._answers([(q, pairs[spans[place][0]][1]) for place, q in tried])
+        valid: dict[int, str] = {}  # the first valid question of each span
+        for (place, question), answer in zip(tried, own, strict=True):
+            if answer and clean_answer(answer) == clean_answer(spans[place][1]):
+                valid.setdefault(place, question)
+        answers, cut = self._answers([(q, pairs[spans[p][0]][0]) for p, q in valid.items()])
+        found: list[tuple[list[Question], int]] = [([], 0) for _ in pairs]
+        for (place, question), answer, tokens in zip(valid.items(), answers, cut, strict=True):
+            n, span = spans[place]
+            questions, most = found[n]
+            found[n] = ([*questions, Question(question, span, answer)], max(most, tokens))
+        return found
+
+    def _answers(self, asked: Sequence[tuple[str, str]]) -> tuple[list[str], list[int]]:
+        """Returns the answers to questions about texts, "" = none, and each input's cut tokens."""
+        prompts = [self.templates[1].format(question=q, context=text) for q, text in asked]
+        found, cut = self.answer(prompts)
+        texts = ["" if answers[0].lower() in self.no_answers else answers[0] for answers in found]
+        return texts, cut
+
+
+def _is_personal(question: str) -> bool:
+    return bool(_PERSONAL & set(re.findall(r"\w+", question.lower())))
+
+
+class Q2Scorer(BaseScorer):
+    """The mean over a response's valid questions.
+
+    Args:
+      name: "q2_f1", the token F1 of span and answer, or "q2_nli", which asks a model of natural
+        language inference where the F1 is below 1 and there is an answer: 1 where question and
+        answer entail question and span, 0 where they contradict it, else the F1.
+      asker: shared by both.
+      classify: of the inference model; None with "q2_f1" alone. With one, a response without a
+        valid question has 1, 0.5 or 0 as the grounding entails it, is neutral or contradicts it.
+      numbers: of the inference model's classes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        asker: QuestionAsker,
+        classify: PairClassifier | None,
+        numbers: Mapping[NliLabel, int],
+    ):
+        self.card = Q2[name]
+        self._asker, self._classify = asker, classify
+        self._labels = {number: label for label, number in numbers.items()}
+
+    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
+        """Returns one score for each example, NaN for an empty response, and see `classify`."""
+        pairs = [(joined(e.grounding), e.response) for e in examples]
+        shown = [pair for pair in pairs if pair[1].strip()]
+        asked = iter(self._asker(shown))
+        found = [next(asked) if pair[1].strip() else ([], 0) for pair in pairs]
+        if self.card.name == "q2_nli":
+            values = self._with_inference([questions for questions, _ in found])
+        else:
+            values = [[answer_f1(q.span, q.answer) for q in questions] for questions, _ in found]
+        fallback = self._fallback(pairs, values)
+        return [
+            Score(float(np.mean(own)) if own else other, (), cut)
+            for own, other, (_, cut) in zip(values, fallback, found, strict=True)
+        ]
+
+    def _with_inference(self, found: Sequence[Sequence[Question]]) -> list[list[float]]:
+        values = [[answer_f1(q.span, q.answer) for q in questions] for questions in found]
+        places = [
+            (row, place)
+            for row, questions in enumerate(found)
+            for place, question in enumerate(questions)
+            if question.answer and values[row][place] < 1
+        ]
+        asked = [found[row][place] for row, place in places]
+        labels = self._calls([(f"{q.text} {q.answer}.", f"{q.text} {q.span}.") for q in asked])
+        for (row, place), label in zip(places, labels, strict=True):
+            if label is not NliLabel.NEUTRAL:
+                values[row][place] = _VALUES[label]
+        return values
+
+    def _fallback(
+        self, pairs: Sequence[tuple[str, str]], values: Sequence[Sequence[float]]
+    ) -> list[float]:
+        """Returns what a response without a valid question has; NaN for the others."""
+        found = [math.nan] * len(pairs)
+        places = [n for n, own in enumerate(values) if not own and pairs[n][1].strip()]
+        if self._classify is not None:
+            labels = self._calls([(pairs[n][0].lower(), pairs[n][1]) for n in places])
+            for n, label in zip(places, labels, strict=True):
+                found[n] = _VALUES[label]
+        return found
+
+    def _calls(self, pairs: Sequence[tuple[str, str]]) -> list[NliLabel]:
+        if self._classify is None or not pairs:
+            return []
+        probabilities, _ = self._classify(pairs)
+        return [self._labels[int(number)] for number in probabilities.argmax(axis=1)]
+
+
+def q2_scorer(
+    name: str,
+    model: str | None = None,
+    answer_model: str | None = None,
+    nli_model: str | None = None,
+    labels: str | Sequence[str] | None = None,
+    tagger: str = DEFAULT_TAGGER,
+    num_beams: int = 5,
+    personal: bool = False,
+    max_length: int | None = None,
+    max_question_length: int = 64,
+    vocabulary: str | None = None,
+    question_template: str = ASK,
+    answer_template: str = ANSWER,
+    no_answers: Sequence[str] = NO_ANSWERS,
+) -> Q2Scorer:
+    """Returns a Q2 scorer.
+
+    Args:
+      name: see `Q2Scorer`.
+      model: a folder of an encoder-decoder that asks questions.
+      answer_model: of one that answers them; default: the same, as a model of both tasks is.
+      nli_model: of a classifier of three classes; `q2_nli` needs one.
+      labels: see `nli_label_numbers`.
+      tagger: finds entities and noun chunks, see `load_tagger`; "rules" finds no noun chunks.
+      num_beams: questions tried for each span.
+      personal: keep questions with I, you, my or your, which the paper drops.
+      max_length: tokens of an input; default: 1,024, or fewer where the positions end before.
+      max_question_length: tokens of a question or an answer.
+      vocabulary: the tokenizer of both models, where they carry none.
+      question_template: the first model's input, of {answer} and {context}.
+      answer_template: the second one's, of {question} and {context}.
+      no_answers: what the second model says where there is no answer, in any case.
+
+    Raises:
+      ConfigError: without a model, and for a wrong option.
+
+    Reference: Honovich 2021, section 2, and its published code: an answer must be the span after
+    `clean_answer`, and the first valid question of a span counts. There the answering model
+    extracts a span (ALBERT on SQuAD 2.0) and personal questions are found by a parse.
+    """
+    expect_whole("num_beams", num_beams, 1)
+    expect_whole("max_question_length", max_question_length, 2)
+    for option, value in (("answer_model", answer_model), ("nli_model", nli_model)):
+        check_text(option, value)
+    for option, template, fields in (
+        ("question_template", question_template, ("answer", "context")),
+        ("answer_template", answer_template, ("question", "context")),
+    ):
+        _check_template(option, template, fields)
+    if name == "q2_nli" and not nli_model:
+        raise ConfigError("nli_model: give the folder of a natural language inference model.")
+    path = require_model(model)
+    lengths = (max_length, max_question_length)
+    asker = QuestionAsker(
+        load_tagger(tagger),
+        TextGenerator.open(path, vocabulary, *lengths),
+        TextGenerator.open(answer_model or path, vocabulary, *lengths),
+        num_beams,
+        (question_template, answer_template),
+        frozenset(text.strip().lower() for text in no_answers),
+        personal,
+    )
+    if not nli_model:
+        return Q2Scorer(name, asker, None, {})
+    classify = pair_classifier(nli_model)
+    return Q2Scorer(name, asker, classify, nli_label_numbers(classify.label_names, labels))
+
+
+def _check_template(option: str, template: str, fields: tuple[str, str]) -> None:
+    try:
+        filled = template.format(**dict.fromkeys(fields, "\x00"))
+    except (KeyError, IndexError, ValueError, AttributeError):
+        filled = ""
+    if filled.count("\x00") != len(fields):
+        expected = " and ".join(f"{{{field}}}" for field in fields)
+        raise ConfigError(f"{option}: expected a text with {expected}, got {template!r}.")

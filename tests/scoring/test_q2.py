@@ -1,0 +1,233 @@
+import json
+import math
+
+import numpy as np
+import pytest
+
+from faith_jax.data.augmentation.tagging import Entity, NounChunk, TaggedText
+from faith_jax.errors import ConfigError
+from faith_jax.labels import NliLabel
+from faith_jax.scoring import q2
+from faith_jax.scoring.registry import load_scorer, scorer_card
+from faith_jax.scoring.text_generation import TextGenerator
+from tests.scoring import tiny_models
+
+NLI = {NliLabel.CONTRADICTION: 0, NliLabel.ENTAILMENT: 1, NliLabel.NEUTRAL: 2}
+KNOWLEDGE = "Tea came to Lisbon by ship. It is drunk hot in the high hills."
+RESPONSE = "Tea came to Porto, and I drink it in the hills with my dog."
+
+
+class Tagger:
+    """Porto is an entity; Tea, Porto, I, the hills and my dog are noun chunks."""
+
+    def tag(self, texts):
+        found = []
+        for text in texts:
+            chunks = [c for c in ("Tea", "Porto", "I", "the hills", "my dog") if c in text]
+            places = [(c, text.index(c), text.index(c) + len(c)) for c in chunks]
+            entities = tuple(Entity(*p, "GPE") for p in places if p[0] == "Porto")
+            found.append(TaggedText(text, (), entities, tuple(NounChunk(*p) for p in places)))
+        return found
+
+
+class Generator:
+    """Answers by a table; what is not in it is not answered. Counts what it is asked."""
+
+    def __init__(self, table):
+        self.table, self.asked = table, []
+
+    def __call__(self, texts, num_beams=1):
+        self.asked += texts
+        return [self.table.get(t, [""])[:num_beams] for t in texts], [len(t) % 3 for t in texts]
+
+
+class Classifier:
+    """Calls by a table, else neutral."""
+
+    def __init__(self, table=None):
+        self.table = table or {}
+
+    def __call__(self, pairs):
+        return np.eye(3)[[self.table.get(pair, 2) for pair in pairs]], [0] * len(pairs)
+
+
+def ask(answer, *questions):
+    return q2.ASK.format(answer=answer, context=RESPONSE), list(questions)
+
+
+def answer(question, context, *answers):
+    return q2.ANSWER.format(question=question, context=context), list(answers)
+
+
+QUESTIONS = dict(
+    [
+        # The first question is not answered by the span, the second is; the third comes too late.
+        ask("Porto", "Who came?", "question: Where did tea come to?", "To which town?"),
+        ask("Tea", "What came to Porto?"),
+        ask("the hills", "Where do I drink it?", "Where is it drunk?"),
+        ask("my dog", "With whom is it drunk?"),
+    ]
+)
+ANSWERS = dict(
+    [
+        answer("Who came?", RESPONSE, "Tea"),
+        answer("Where did tea come to?", RESPONSE, "Porto"),
+        answer("To which town?", RESPONSE, "Porto"),
+        answer("What came to Porto?", RESPONSE, "tea"),
+        answer("Where do I drink it?", RESPONSE, "the hills"),
+        answer("Where is it drunk?", RESPONSE, "In the hills!"),
+        answer("With whom is it drunk?", RESPONSE, "unanswerable"),
+        answer("Where did tea come to?", KNOWLEDGE, "Lisbon"),
+        answer("What came to Porto?", KNOWLEDGE, "No answer"),
+        answer("Where is it drunk?", KNOWLEDGE, "the high hills"),
+    ]
+)
+
+
+def scorer_of(name, classify=None, personal=False, answers=ANSWERS):
+    asker = q2.QuestionAsker(
+        Tagger(),
+        Generator(QUESTIONS),
+        Generator(answers),
+        3,
+        (q2.ASK, q2.ANSWER),
+        frozenset(q2.NO_ANSWERS),
+        personal,
+    )
+    return q2.Q2Scorer(name, asker, classify, NLI), asker
+
+
+def test_candidates_are_entities_then_other_noun_chunks_without_i():
+    (text,) = Tagger().tag([RESPONSE])
+    assert q2.answer_candidates(text) == ["Porto", "Tea", "the hills", "my dog"]
+    twice = TaggedText("", (), (Entity("Rio", 0, 3, "GPE"),) * 2, (NounChunk("rio", 0, 3),) * 2)
+    assert q2.answer_candidates(twice) == ["Rio", "Rio"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "value"),
+    [
+        ("the Hills", "hills.", 1.0),
+        ("high hills", "hills", 2 / 3),
+        ("a a b", "a b b", 2 / 3),  # "a" is an article
+        ("x x y", "x y y", 2 / 3),
+        ("hills", "", 0.0),
+        ("the", "in", 0.0),
+    ],
+)
+def test_answers_are_compared_by_words(expected, found, value):
+    assert q2.answer_f1(expected, found) == pytest.approx(value)
+    assert q2.answer_f1(found, expected) == pytest.approx(value)
+
+
+def test_f1_is_the_mean_over_the_first_valid_question_of_each_span():
+    scorer, asker = scorer_of("q2_f1")
+    (score,) = scorer.score([KNOWLEDGE], [RESPONSE])
+    # Porto: Lisbon, 0; Tea: no answer, 0; the hills: 2/3; my dog: no valid question.
+    assert score.value == pytest.approx((0 + 0 + 2 / 3) / 3)
+    lengths = [len(q2.ANSWER.format(question=q, context=KNOWLEDGE)) % 3 for q in
+               ("Where did tea come to?", "What came to Porto?", "Where is it drunk?")]  # fmt: skip
+    assert score.cut_tokens == max(lengths)
+    asked = len(asker.answer.asked)
+    assert scorer.score([KNOWLEDGE], [RESPONSE]) == [score]
+    assert len(asker.answer.asked) == asked  # remembered
+
+
+def test_personal_questions_may_stay():
+    scorer, asker = scorer_of("q2_f1", personal=True)
+    scorer.score([KNOWLEDGE], [RESPONSE])
+    asked = q2.ANSWER.format(question="Where do I drink it?", context=KNOWLEDGE)
+    assert asked in asker.answer.asked  # it is the first valid one of the hills then
+
+
+@pytest.mark.parametrize(("label", "value"), [(1, 1.0), (0, 0.0), (2, 2 / 3)])
+def test_inference_decides_on_differing_answers(label, value):
+    asked = ("Where is it drunk? the high hills.", "Where is it drunk? the hills.")
+    towns = ("Where did tea come to? Lisbon.", "Where did tea come to? Porto.")
+    scorer, _ = scorer_of("q2_nli", Classifier({asked: label, towns: 0}))
+    (score,) = scorer.score([KNOWLEDGE], [RESPONSE])
+    assert score.value == pytest.approx((0 + 0 + value) / 3)
+
+
+@pytest.mark.parametrize("name", ["q2_f1", "q2_nli"])
+@pytest.mark.parametrize(("label", "value"), [(1, 1.0), (0, 0.0), (2, 0.5)])
+def test_without_a_valid_question_inference_judges_the_whole(name, label, value):
+    classify = Classifier({(KNOWLEDGE.lower(), RESPONSE): label})
+    scorer, _ = scorer_of(name, classify, answers={})
+    assert scorer.score([KNOWLEDGE], [RESPONSE])[0].value == value
+
+
+def test_without_a_valid_question_and_inference_it_is_undefined():
+    scorer, _ = scorer_of("q2_f1", answers={})
+    found = scorer.score([KNOWLEDGE, KNOWLEDGE], [RESPONSE, " "])
+    assert all(math.isnan(score.value) for score in found)
+
+
+def test_neither_order_nor_company_matters():
+    scorer, _ = scorer_of("q2_f1")
+    other = "Tea came to Porto."
+    together = scorer.score([KNOWLEDGE, KNOWLEDGE, KNOWLEDGE], [other, RESPONSE, ""])
+    alone = [scorer.score([KNOWLEDGE], [text])[0] for text in (other, RESPONSE)]
+    for found, expected in zip(together, alone, strict=False):
+        np.testing.assert_equal(found.value, expected.value)
+
+
+@pytest.fixture(scope="module")
+def generator():
+    return TextGenerator.open("mini", None, 64, 12)
+
+
+def test_texts_are_generated_as_one_by_one(generator):
+    texts = ["copy: Tea is a leaf.", "copy: " + "The harbour opens early. " * 8, "", "copy: Tea."]
+    found, cut = generator([*texts, texts[0]])
+    assert found[4] == found[0]
+    for text, answers in zip(texts, found, strict=False):
+        assert generator([text])[0] == [answers]
+        assert len(answers) == 1
+    ids = generator.tokenizer.encode(texts[1])
+    assert cut == [0, len(ids) - 63, 0, 0, 0]
+    assert "Tea is a leaf" in found[0][0]
+
+
+def test_beams_come_best_first(generator):
+    ((first, *others),), _ = generator(["copy: Tea is a leaf."], num_beams=3)
+    assert len({first, *others}) == 3
+    assert "Tea is a leaf" in first
+
+
+def test_the_scorer_runs_on_models(tmp_path):
+    names = ("contradiction", "neutral", "entailment")
+    nli = tiny_models.write_model(tmp_path / "nli", "deberta_nli", label_names=names)
+    options = {"model": "mini", "tagger": "rules", "num_beams": 2, "max_question_length": 8}
+    scorer = load_scorer("q2_nli", nli_model=nli, **options)
+    (score,) = scorer.score(["Tea came to Lisbon in 1662."], ["It came to Porto in 1663."])
+    assert 0 <= score.value <= 1
+    plain = load_scorer("q2_f1", **options)
+    (score,) = plain.score(["Tea came to Lisbon."], ["It came to Porto in 1663."])
+    assert math.isnan(score.value) or 0 <= score.value <= 1
+    assert json.loads(json.dumps(scorer_card("q2_f1").low)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"model"),
+        ({"model": "mini", "num_beams": 0}, r"num_beams: expected a whole number of at least 1"),
+        ({"model": "mini", "question_template": "{context}"}, r"question_template: expected a tex"),
+        ({"model": "mini", "answer_template": "{} {x}"}, r"answer_template: expected a text with"),
+        ({"model": "mini", "tagger": "x"}, r"There is no tagger 'x'"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ConfigError, match=message):
+        load_scorer("q2_f1", **options)
+
+
+def test_inference_needs_a_model_of_three_classes(tmp_path):
+    with pytest.raises(ConfigError, match=r"q2_nli: nli_model: give the folder"):
+        load_scorer("q2_nli", model="mini", tagger="rules")
+    two = tiny_models.write_model(tmp_path / "two", "roberta", label_names=("no", "yes"))
+    with pytest.raises(ConfigError, match=r"the model has 2 classes"):
+        load_scorer("q2_nli", model="mini", tagger="rules", nli_model=two)
+    with pytest.raises(ConfigError, match=r"expected an encoder-decoder|encoder-only"):
+        load_scorer("q2_f1", model=two, tagger="rules")
