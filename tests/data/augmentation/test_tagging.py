@@ -6,6 +6,7 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faith_jax.data.augmentation import spacy_tagger
 from faith_jax.data.augmentation.tagging import Entity, Replacement, load_tagger, replaced
 from faith_jax.errors import ConfigError
 
@@ -43,6 +44,18 @@ def test_a_spacy_pipeline(pipeline):
     assert tagged.tokens[0].lemma == "ann"  # the pipeline has no lemma of it
     assert (empty.tokens, empty.entities) == ((), ())
     assert [token.text for token in other.tokens] == ["Two", "spaces"]
+
+
+def test_noun_chunks_are_those_of_a_parse():
+    parsed = spacy.tokens.Doc(
+        spacy.blank("en").vocab,
+        words=["The", "old", "boat", "passed", "us"],
+        pos=["DET", "ADJ", "NOUN", "VERB", "PRON"],
+        heads=[2, 2, 3, 3, 3],
+        deps=["det", "amod", "nsubj", "ROOT", "dobj"],
+    )
+    chunks = spacy_tagger._tagged(parsed).noun_chunks
+    assert chunks == (("The old boat", 0, 12), ("us", 20, 22))
 
 
 def test_a_pipeline_that_is_not_installed():
