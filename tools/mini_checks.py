@@ -46,7 +46,7 @@ def check_passages(text: Text, rng: random.Random) -> Example:
     Sentences are of anywhere, or near each other and so about one subject; whole, or parts of 3 to
     8 words.
     """
-    size = rng.choices(_SENTENCES, _WEIGHTS)[0]
+    size = min(rng.choices(_SENTENCES, _WEIGHTS)[0], len(text.sentences) // 2)
     window = min(len(text.sentences), 8 * size)
     start = rng.randrange(len(text.sentences) - window + 1)
     near = range(start, start + window)

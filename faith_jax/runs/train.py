@@ -104,6 +104,9 @@ def train(
             f"BATCH_SIZE = {train_dataset.batch_size} does not divide into NUM_MICROBATCHES = "
             f"{num_microbatches}."
         )
+    objective = setup.objective_of(model.config, objective)
+    if decoding is not None:
+        setup.check_generates(model.config)
     run = _Run(model, model_dir, partitioner_for, train_dataset, eval_dataset, chosen)
     params, base = setup.initial_params(
         model, run.partitioner, initial_checkpoint_path, seed, prompt_initializer
@@ -113,9 +116,6 @@ def train(
         raise ConfigError(
             "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
         )
-    objective = setup.objective_of(model.config, objective)
-    if decoding is not None:
-        setup.check_generates(model.config)
     trainer = Trainer(model, objective, optimizer, run.partitioner, seed, num_microbatches)
     evaluation = None
     if eval_dataset is not None:

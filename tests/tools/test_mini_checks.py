@@ -1,3 +1,4 @@
+import collections
 import importlib.util
 import random
 import re
@@ -54,10 +55,24 @@ def assert_right(example, words):
 def test_two_lists(seed):
     example = checks.check_lists(TEXT, random.Random(seed))
     assert_right(example, set(WORDS))
-    _, told, given = parts_of(example)
-    assert set(told.split()) & set(given.split())
-    for words in (told.split(), given.split()):
-        assert len(words) == len(set(words)) <= 16
+    question, told, given = (part.split() for part in parts_of(example))
+    for words in (told, given):
+        assert 1 <= len(words) == len(set(words)) <= 10
+    # Whatever the answer, what is to be part of the other is not longer.
+    part, whole = (told, given) if question == ["only"] else (given, told)
+    assert len(part) <= len(whole)
+
+
+def test_the_lengths_of_lists_do_not_tell_the_answer():
+    rng, counts = random.Random(0), collections.Counter()
+    for _ in range(4000):
+        example = checks.check_lists(TEXT, rng)
+        _, told, given = parts_of(example)
+        difference = abs(len(told.split()) - len(given.split()))
+        counts[example.targets, min(difference, 3)] += 1
+    for difference in range(4):
+        yes, no = counts["yes", difference], counts["no", difference]
+        assert 0.42 < yes / (yes + no) < 0.58
 
 
 @pytest.mark.parametrize("seed", range(100))
