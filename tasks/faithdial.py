@@ -73,24 +73,20 @@ def generate_ctrl(example: Example) -> Example:
     return {**example, "inputs": inputs, "targets": targets}
 
 
-def steering(control_tokens: Sequence[str] | None = None) -> dict[str, str]:
-    """Returns what the control tokens become in the inputs that a model sees; gin may set them.
+def steering(control_tokens: Sequence[str] | None = None) -> tuple[str, ...] | None:
+    """Returns the control tokens that are asked for; gin may set them.
 
     Args:
       control_tokens: for all examples, one of each kind; None = the examples' own, which in test
         are those of a faithful response.
 
-    Returns:
-      Replacements of regular expressions, in order.
-
     Raises:
       ConfigError: for tokens that there are not.
     """
-    replacements = {}
-    if control_tokens is not None:
-        check_control_tokens(control_tokens)
-        replacements[r"^(<[a-z-]+> ){3}"] = " ".join(control_tokens) + " "
-    return replacements | extra_id_texts(DefaultVocabulary().extra_ids)
+    if control_tokens is None:
+        return None
+    check_control_tokens(control_tokens)
+    return tuple(control_tokens)
 
 
 # As npov.error_labels.
@@ -100,13 +96,16 @@ with gin.unlock_config():
 
 def steer(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Sets the control tokens of inputs, as gin and the vocabulary have them."""
-    replacements = steering()
+    tokens = steering()
+    replacements = {} if tokens is None else {r"^(<[a-z-]+> ){3}": " ".join(tokens) + " "}
+    replacements |= extra_id_texts(DefaultVocabulary().extra_ids)
 
     def replace(example: Example) -> Example:
         inputs = example["inputs"]
         for pattern, text in replacements.items():
             inputs = tf.strings.regex_replace(inputs, pattern, text)
-        return {**example, "inputs": inputs}
+        asked = {} if tokens is None else {"control_tokens": tf.constant(tokens)}
+        return {**example, **asked, "inputs": inputs}
 
     return dataset.map(replace, num_parallel_calls=tf.data.AUTOTUNE)
 

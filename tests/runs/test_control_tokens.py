@@ -161,6 +161,7 @@ def test_other_tokens_are_asked_for_by_gin(steered):
     for row, before in zip(rows_of("test"), plain, strict=True):
         assert row["inputs"][:3].tolist() == ids != before["inputs"][:3].tolist()
         assert row["inputs"][3:].tolist() == before["inputs"][3:].tolist()
+        assert tuple(token.decode() for token in row["control_tokens"]) == asked
 
 
 @pytest.mark.parametrize(
