@@ -80,6 +80,9 @@ def steering(control_tokens: Sequence[str] | None = None) -> tuple[str, ...] | N
       control_tokens: for all examples, one of each kind; None = the examples' own, which in test
         are those of a faithful response.
 
+    Returns:
+      The tokens, or None.
+
     Raises:
       ConfigError: for tokens that there are not.
     """

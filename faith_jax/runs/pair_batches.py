@@ -23,7 +23,6 @@ class PairBatches:
     """Makes the batches of a task's examples.
 
     Attributes:
-      task: SeqIO's; its targets are the names of classes.
       where: names the task and its split, for errors.
       fields: the names of the two texts.
       encode: of the model.
@@ -31,7 +30,6 @@ class PairBatches:
       pad_id: of the model.
     """
 
-    task: Any
     where: str
     fields: tuple[str, str]
     encode: PairEncoder
@@ -43,7 +41,7 @@ class PairBatches:
         """Returns the batches of a task for a model.
 
         Args:
-          task: SeqIO's.
+          task: SeqIO's; its targets are the names of classes.
           where: names the task and its split.
           model: with a classification head.
           max_length: tokens of a row.
@@ -67,7 +65,7 @@ class PairBatches:
             )
         encode = PairEncoder(default_vocabulary(), model.vocab_size, row_length(model, max_length))
         classes = {name.strip().lower(): n for n, name in enumerate(model.label_names)}
-        return cls(task, where, found[0], encode, classes, model.pad_id)
+        return cls(where, found[0], encode, classes, model.pad_id)
 
     def batches(self, examples: Any, size: int) -> Iterator[dict[str, np.ndarray]]:
         """Yields batches of examples; the last one is filled up with rows of no weight.

@@ -37,8 +37,8 @@ def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
 
     Args:
       path: any checkpoint that `faith_jax.load_model` opens.
-      **changes: fields of `TransformerConfig` that differ, such as `encoder_prompt_length`; those
-        that are None stay.
+      **changes: fields of `TransformerConfig` that differ, such as `encoder_prompt_length`; a
+        `dropout_rate` or `label_names` of None is the checkpoint's.
     """
     config = open_checkpoint(path).config
     if config.is_decoder_only and changes.get("encoder_prompt_length"):
