@@ -25,6 +25,19 @@ class ConfigError(FaithJaxError):
     """A wrong setting: an unknown macro, a missing file, an unknown task or split."""
 
 
+class ProcessError(RuntimeError):
+    """A process that a run started has failed, or was stopped; what it said is on stderr.
+
+    Attributes:
+      status: its exit status, with which the command line ends too.
+    """
+
+    def __init__(self, message: str, status: int):
+        super().__init__(message)
+        # Of a process that a signal ended, the status that a shell gives.
+        self.status = 128 - status if status < 0 else status
+
+
 def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """Returns up to `count` of the `known` names that are most like `name`, best first."""
     known = list(dict.fromkeys(known))

@@ -142,3 +142,27 @@ class NliLabel(enum.StrEnum):
     ENTAILMENT = "entailment"
     NEUTRAL = "neutral"
     CONTRADICTION = "contradiction"
+
+
+class DialogueNliLabel(enum.StrEnum):
+    """The labels in Dialogue NLI's files (Welleck 2019): whether two sentences agree."""
+
+    POSITIVE = "positive"
+    NEUTRAL = "neutral"
+    NEGATIVE = "negative"
+
+    @property
+    def nli(self) -> NliLabel:
+        """The label of natural language inference that the authors mean by it."""
+        return {
+            DialogueNliLabel.POSITIVE: NliLabel.ENTAILMENT,
+            DialogueNliLabel.NEUTRAL: NliLabel.NEUTRAL,
+            DialogueNliLabel.NEGATIVE: NliLabel.CONTRADICTION,
+        }[self]
+
+
+class DecodeLabel(enum.StrEnum):
+    """The text targets of DECODE (Nie 2021): whether a turn contradicts an earlier one."""
+
+    CONTRADICTION = "contradiction"
+    NOT_CONTRADICTION = "not_contradiction"

@@ -5,6 +5,8 @@
 - `topical_chat_generate` likewise, over the reading sets that the authors' script makes;
   `topical_chat_generate_pre_build` over those that their repository ships, with Wikipedia's
   sections alone.
+- `wizard_of_wikipedia_generate_ctrl`: as the first, with control tokens before the inputs; see
+  `faithdial_generate_ctrl`, whose `steering` it shares.
 
 Turns without knowledge are left out, and Topical-Chat's turns that draw on personal knowledge
 (Nandwani 2023, section 4).
@@ -14,8 +16,13 @@ import tensorflow as tf
 
 from faith_jax.data.raw.topical_chat import PERSONAL
 from faith_jax.tasks import metrics
-from faith_jax.tasks.faithdial import generate
-from faith_jax.tasks.registering import Example, add_text_task, raw_source
+from faith_jax.tasks.faithdial import generate, generate_ctrl, steer
+from faith_jax.tasks.registering import (
+    Example,
+    add_official_and_sample,
+    add_text_task,
+    raw_source,
+)
 
 
 def generate_from_knowledge(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -56,12 +63,24 @@ _TASKS = {
     ),
     "cmu_dog_generate": (("cmu_dog", "CmuDog", "official", "sample"), generate_from_knowledge),
 }
+_GENERATION = {
+    "postprocess": metrics.response_postprocess,
+    "metric_fns": [metrics.token_f1, metrics.rouge, metrics.knowledge_f1],
+}
 for _name, ((_module, _builder, *_configs), _preprocess) in _TASKS.items():
     for _suffix, _config in zip(("", "_sample"), _configs, strict=True):
         add_text_task(
             f"{_name}{_suffix}",
             raw_source(_module, _builder, _config, name=_module),
             _preprocess,
-            postprocess=metrics.response_postprocess,
-            metric_fns=[metrics.token_f1, metrics.rouge, metrics.knowledge_f1],
+            **_GENERATION,
         )
+add_official_and_sample(
+    "wizard_of_wikipedia_generate_ctrl",
+    "wizard_of_wikipedia",
+    "WizardOfWikipedia",
+    generate_ctrl,
+    part="control_tokens",
+    uncached=steer,
+    **_GENERATION,
+)

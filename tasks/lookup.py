@@ -6,6 +6,7 @@ import seqio
 
 import faith_jax.tasks  # noqa: F401  (registers our tasks)
 from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.tasks import faithdial
 
 
 def task_names() -> list[str]:
@@ -45,6 +46,31 @@ def check_split(task: Any, split: str) -> None:
         raise ConfigError(
             f"{task.name} has no split {split!r}.{did_you_mean(str(split), known)} "
             f"Its splits: {', '.join(known)}."
+        )
+
+
+def check_steered(task: Any | None) -> None:
+    """Checks that the control tokens that gin asks for, if any, are asked of inputs that have some.
+
+    Args:
+      task: from `get_task`, or None for inputs that are no task's.
+
+    Raises:
+      ConfigError: they are not, naming the tasks that have some; or there are no such tokens.
+    """
+    if faithdial.steering() is None:
+        return
+    parts = [] if task is None else getattr(task, "tasks", [task])
+    if not parts or not all(faithdial.steer in part.preprocessors for part in parts):
+        steered = [
+            name
+            for name in seqio.TaskRegistry.names()
+            if faithdial.steer in seqio.TaskRegistry.get(name).preprocessors
+        ]
+        what = "rows of INPUT_FILE" if task is None else f"{task.name}: its inputs"
+        raise ConfigError(
+            f"CONTROL_TOKENS: {what} have no control tokens; leave decoding/control_tokens.gin "
+            f"out, or choose one of {', '.join(sorted(steered))}."
         )
 
 

@@ -1,24 +1,38 @@
-"""Natural language inference: premise and hypothesis in, one of three labels out.
+"""Natural language inference: premise and hypothesis in, a label out.
 
 - `nli_anli`: ANLI, its three rounds as one (from TFDS).
 - `nli_anli_augmented`: every instance twice, as it is and with a dialogue phrase before the
-  hypothesis (Steen 2023); which phrase depends on the instance's id.
+  hypothesis (Steen 2023); which phrase depends on the instance's id. `nli.augmentation.phrases`
+  sets others than the paper's ten.
 - `nli_mnli`: MultiNLI (from TFDS); validation is its matched part, test its mismatched one.
 - `nli_all`: the mixture of the first and the third.
+- `nli_dnli`: Dialogue NLI (Welleck 2019).
+- `nli_decode`: DECODE (Nie 2021) as pairs of turns, in two classes, `contradiction` and
+  `not_contradiction`: as FaithDial's authors train a critic on it, see `turn_pairs`.
+- `nli_decode_dialogue`: DECODE with the whole history as the premise, Nie 2021's unstructured
+  form; the same classes.
 
 Each has a `_sample` over the embedded sample.
 """
 
 import functools
+from collections.abc import Callable, Sequence
 
+import gin
 import numpy as np
 import seqio
 import tensorflow as tf
 
-from faith_jax.data.augmentation.dialogue_phrases import with_random_phrase
-from faith_jax.labels import NliLabel
+from faith_jax.data.augmentation.dialogue_phrases import PHRASES, with_random_phrase
+from faith_jax.errors import ConfigError
+from faith_jax.labels import DecodeLabel, NliLabel
 from faith_jax.tasks import metrics, preprocessors, sources
-from faith_jax.tasks.registering import Example, add_text_task, raw_source
+from faith_jax.tasks.registering import (
+    Example,
+    add_official_and_sample,
+    add_text_task,
+    raw_source,
+)
 
 PHRASE_SEED = 0
 _ANLI_SPLITS = {"train": "train", "validation": "validation", "test": "test"}
@@ -49,20 +63,97 @@ def from_tfds(example: Example) -> Example:
     }
 
 
+def augmentation(phrases: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Returns the phrases that hypotheses are augmented with; gin may set them.
+
+    Args:
+      phrases: at least one; None = all of Steen 2023's table 6.
+
+    Raises:
+      ConfigError: where they are no texts, or none.
+    """
+    if phrases is None:
+        return PHRASES
+    texts = not isinstance(phrases, str) and all(isinstance(p, str) and p.strip() for p in phrases)
+    if not texts or not phrases:
+        raise ConfigError(f"nli.augmentation.phrases: expected a list of texts, got {phrases!r}.")
+    return tuple(phrases)
+
+
+# As npov.error_labels.
+with gin.unlock_config():
+    augmentation = gin.configurable(augmentation, module="faith_jax.tasks.nli")
+
+
 def augmented(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns every instance as it is, then every instance with a dialogue phrase."""
-    return dataset.concatenate(dataset.map(_with_phrase, num_parallel_calls=tf.data.AUTOTUNE))
+    """Returns every instance as it is, then every instance marked to get a dialogue phrase."""
+    return dataset.map(_marked(False)).concatenate(dataset.map(_marked(True)))
 
 
-def _with_phrase(example: Example) -> Example:
+def _marked(is_augmented: bool) -> Callable[[Example], Example]:
+    return lambda example: {**example, "augmented": tf.constant(is_augmented)}
+
+
+def add_phrases(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Puts phrases, as gin has them, before the hypotheses of marked instances.
+
+    It stands behind the offline cache, which is thus the same whatever the phrases are.
+    """
+    phrases = augmentation()
+
     def phrased(hypothesis: bytes, identifier: bytes) -> np.bytes_:
-        text = with_random_phrase(hypothesis.decode(), identifier.decode(), PHRASE_SEED)
+        text = with_random_phrase(hypothesis.decode(), identifier.decode(), PHRASE_SEED, phrases)
         return np.bytes_(text.encode())
 
-    hypothesis = tf.numpy_function(
-        phrased, [example["hypothesis"], example["id"]], tf.string, stateful=False
+    def add(example: Example) -> Example:
+        given = [example["hypothesis"], example["id"]]
+        text = tf.cond(
+            example["augmented"],
+            lambda: tf.numpy_function(phrased, given, tf.string, stateful=False),
+            lambda: example["hypothesis"],
+        )
+        hypothesis = tf.ensure_shape(text, [])
+        inputs = preprocessors.nli_inputs(example["premise"], hypothesis)
+        return {**example, "hypothesis": hypothesis, "inputs": inputs}
+
+    return dataset.map(add, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def turn_pairs(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns pairs of an earlier turn, the premise, and the last one, the hypothesis.
+
+    A contradiction gives a pair for each turn that is contradicted. Any other dialogue gives one,
+    with the turn before the last but one (the same speaker's, where they take turns), or the last
+    but one where there are no more than three turns. So does the published code of Dziri 2022,
+    whose paper does not say it.
+    """
+    return dataset.flat_map(_pairs)
+
+
+def _pairs(example: Example) -> tf.data.Dataset:
+    history = example.pop("history")
+    place = tf.where(tf.size(history) > 2, -2, -1) + tf.size(history)
+    is_contradiction = example["label"] == DecodeLabel.CONTRADICTION.value
+    premises = tf.cond(
+        is_contradiction, lambda: example["contradicted"], lambda: history[place : place + 1]
     )
-    return {**example, "hypothesis": tf.ensure_shape(hypothesis, [])}
+    example = {name: example[name] for name in ("id", "label")} | {
+        "hypothesis": example["response"]
+    }
+    return tf.data.Dataset.from_tensor_slices(premises).map(
+        lambda premise: {**example, "premise": premise}
+    )
+
+
+@seqio.map_over_dataset
+def whole_dialogue(example: Example) -> Example:
+    """Returns the history, its turns joined by spaces, as the premise of the last turn."""
+    return {
+        "id": example["id"],
+        "label": example["label"],
+        "premise": tf.strings.reduce_join(example["history"], separator=" "),
+        "hypothesis": example["response"],
+    }
 
 
 def _chained(dataset: tf.data.Dataset, steps: tuple) -> tf.data.Dataset:
@@ -71,8 +162,11 @@ def _chained(dataset: tf.data.Dataset, steps: tuple) -> tf.data.Dataset:
     return dataset
 
 
-def _add(name: str, source: seqio.DataSource, steps: tuple) -> None:
-    options = {"postprocess": metrics.label_postprocess, "metric_fns": [metrics.classification]}
+_OPTIONS = {"postprocess": metrics.label_postprocess, "metric_fns": [metrics.classification]}
+
+
+def _add(name: str, source: seqio.DataSource, steps: tuple, **more: Callable) -> None:
+    options = _OPTIONS | more
     from_source = functools.partial(_chained, steps=(from_tfds, *steps))
     add_text_task(name, source, from_source, **options)
     sample = raw_source("nli", "Nli", "sample")
@@ -81,7 +175,7 @@ def _add(name: str, source: seqio.DataSource, steps: tuple) -> None:
 
 _ANLI = sources.TfdsUnionSource(("anli/r1", "anli/r2", "anli/r3"), _ANLI_SPLITS)
 _add("nli_anli", _ANLI, (infer,))
-_add("nli_anli_augmented", _ANLI, (augmented, infer))
+_add("nli_anli_augmented", _ANLI, (augmented, infer), uncached=add_phrases)
 _add("nli_mnli", sources.TfdsUnionSource(("multi_nli",), _MNLI_SPLITS), (infer,))
 for _suffix in ("", "_sample"):
     seqio.MixtureRegistry.add(
@@ -89,3 +183,7 @@ for _suffix in ("", "_sample"):
         [f"nli_anli{_suffix}", f"nli_mnli{_suffix}"],
         default_rate=seqio.mixing_rate_num_examples,
     )
+add_official_and_sample("nli_dnli", "dialogue_nli", "DialogueNli", infer, **_OPTIONS)
+for _name, _step in (("nli_decode", turn_pairs), ("nli_decode_dialogue", whole_dialogue)):
+    _preprocess = functools.partial(_chained, steps=(_step, infer))
+    add_official_and_sample(_name, "decode", "Decode", _preprocess, **_OPTIONS)

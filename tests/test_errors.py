@@ -17,3 +17,9 @@ def test_nearest_names_come_best_first():
 
 def test_nothing_is_suggested_for_what_is_like_nothing():
     assert errors.did_you_mean("zzz", ["npov_generate"]) == ""
+
+
+@pytest.mark.parametrize(("status", "expected"), [(1, 1), (143, 143), (-9, 137)])
+def test_a_process_that_failed_has_the_status_of_a_shell(status, expected):
+    assert errors.ProcessError("training failed", status).status == expected
+    assert not issubclass(errors.ProcessError, errors.FaithJaxError)

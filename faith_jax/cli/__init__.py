@@ -20,13 +20,13 @@ from faith_jax.cli.gin_commands import add_gin_commands
 from faith_jax.cli.prompt_commands import add_prompt_commands
 from faith_jax.cli.reproduce_commands import add_reproduce_command
 from faith_jax.cli.score_commands import add_score_commands
-from faith_jax.cli.shared import first_line
-from faith_jax.errors import FaithJaxError
+from faith_jax.cli.shared import CommandParser, first_line, option_names, parser_of
+from faith_jax.errors import ConfigError, FaithJaxError, ProcessError, did_you_mean
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `faith-jax`; returns its exit status."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="faith-jax",
         description="Train, decode, score and measure faithful grounded generation in JAX.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def t5x_main(arguments: Sequence[str] | None = None) -> int:
     """Runs `t5x`; returns its exit status."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="t5x",
         description="faith_jax's runs, with the gin dialect and flags of T5X.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -58,12 +58,14 @@ def t5x_main(arguments: Sequence[str] | None = None) -> int:
 def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     bindings = [a.removeprefix("--gin.") for a in given if _is_binding(a)]
-    options, unknown = parser.parse_known_args([a for a in given if not _is_binding(a)])
+    try:
+        options, unknown = parser.parse_known_args([a for a in given if not _is_binding(a)])
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
     if unknown:
-        print(
-            f"{parser.prog}: {_unknown(f'{parser.prog} {options.command}', unknown[0])}",
-            file=sys.stderr,
-        )
+        called = parser_of(parser, options)
+        print(f"{parser.prog}: {_unknown(called, unknown[0])}", file=sys.stderr)
         return 2
     options.bindings = bindings
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
@@ -73,12 +75,14 @@ def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) 
     return _guarded(lambda: options.run(options), parser.prog)
 
 
-def _unknown(command: str, argument: str) -> str:
-    """Returns what is wrong with an argument that no parser knows."""
+def _unknown(parser: argparse.ArgumentParser, argument: str) -> str:
+    """Returns what is wrong with an argument that a command's parser does not know."""
     name = argument.lstrip("-").partition("=")[0].removeprefix("gin.")
     if argument.startswith("--gin.") or name.isupper():
         return f"{argument}: write --gin.{name}=VALUE."
-    return f"{command} has no argument {argument!r}; see {command} --help."
+    option = argument.partition("=")[0]
+    hint = did_you_mean(option, option_names(parser)) if option.startswith("--") else ""
+    return f"{parser.prog} has no argument {argument!r}.{hint} See {parser.prog} --help."
 
 
 def _is_binding(argument: str) -> bool:
@@ -92,6 +96,9 @@ def _guarded(run: Callable[[], int], prog: str) -> int:
     except FaithJaxError as error:
         print(f"{prog}: {first_line(error)}", file=sys.stderr)
         return 2
+    except ProcessError as error:
+        print(f"{prog}: {first_line(error)}", file=sys.stderr)
+        return error.status
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)
         return 130

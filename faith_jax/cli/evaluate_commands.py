@@ -11,6 +11,7 @@ from faith_jax.errors import ConfigError
 _EVALUATE_EXAMPLES = """examples:
   %(prog)s q2.jsonl qags_c.jsonl --baseline=token_f1 --markdown=table.md --json=figures.json
   %(prog)s begin_test.jsonl --protocol=begin --development=begin_dev.jsonl
+  %(prog)s q2.jsonl --ensemble=both=summac_zs,nli_e_minus_c --baseline=summac_zs
   %(prog)s q2.jsonl begin_2021.jsonl --protocol=pronouns
   %(prog)s npov_scores.jsonl --protocol=npov
   %(prog)s runs/verify/predictions.jsonl --protocol=dialfact --dataset=dialfact/official
@@ -50,6 +51,14 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
         "--group-field", metavar="NAME", help="for begin: F1 by this field too (default: source)"
     )
     _add_comparison(command, "for auc: ")
+    command.add_argument(
+        "--ensemble",
+        action="append",
+        dest="ensembles",
+        metavar="NAME=SCORER,SCORER",
+        help="the mean of several scorers' scores, each mapped from its range to 0 to 1; a scorer "
+        "of your own as SCORER:LOW:HIGH (repeatable)",
+    )
     for name, what in (
         ("json", "all figures"),
         ("markdown", "the table"),
@@ -125,6 +134,7 @@ _GOES_WITH = {
     "confidence": ("auc", "npov", "npov_words"),
     "seed": ("auc", "npov", "npov_words"),
     "scorers": ("auc", "begin", "npov", "npov_words", "pronouns"),
+    "ensembles": ("auc", "begin", "pronouns"),
 }
 LEAST_RESAMPLES = 100
 
@@ -134,11 +144,42 @@ def _check_evaluate(options: argparse.Namespace) -> dict[str, Any]:
     given = given_options(options, _GOES_WITH)
     for name in given:
         if options.protocol not in _GOES_WITH[name]:
+            option = name.removesuffix("s") if name == "ensembles" else name.replace("_", "-")
             raise ConfigError(
-                f"--{name.replace('_', '-')}: goes with --protocol={' or '.join(_GOES_WITH[name])},"
+                f"--{option}: goes with --protocol={' or '.join(_GOES_WITH[name])},"
                 f" not with {options.protocol}."
             )
+    if "ensembles" in given:
+        given["ensembles"] = _ensembles(given["ensembles"])
     return _check_comparison(given)
+
+
+def _ensembles(texts: Iterable[str]) -> dict[str, Any]:
+    """Returns by name each ensemble's scorers with their ranges, None = not given.
+
+    Raises:
+      ConfigError: for another form.
+    """
+    from faith_jax.evaluation.ensembles import Range
+
+    found: dict[str, dict[str, Range | None]] = {}
+    for text in texts:
+        name, equals, listed = text.partition("=")
+        members: dict[str, Range | None] = {}
+        for member in listed_names(listed):
+            scorer, *ends = member.split(":")
+            try:
+                members[scorer] = Range(*map(float, ends)) if ends else None
+            except (ValueError, TypeError):
+                raise ConfigError(
+                    f"--ensemble: expected SCORER or SCORER:LOW:HIGH, got {member!r}."
+                ) from None
+        if not (equals and name and len(members) > 1):
+            raise ConfigError(f"--ensemble: expected NAME=SCORER,SCORER, got {text!r}.")
+        if name in found:
+            raise ConfigError(f"--ensemble: {name!r} is given twice.")
+        found[name] = members
+    return found
 
 
 def listed_names(listed: str) -> list[str]:

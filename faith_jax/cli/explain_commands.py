@@ -33,7 +33,9 @@ def add_explain_command(commands: argparse._SubParsersAction) -> None:
     command.add_argument(
         "--model", required=True, metavar="FOLDER", help="of the language model, best the writer's"
     )
-    command.add_argument("--response", default="", help="the text (default: the model writes it)")
+    command.add_argument(
+        "--response", metavar="TEXT", help="the text (default: the model writes it)"
+    )
     source = command.add_argument_group("what the response was written from")
     many: dict[str, Any] = {"action": "append", "default": [], "metavar": "TEXT"}
     source.add_argument("--query", default="", metavar="TEXT", help="the question")

@@ -1,4 +1,4 @@
-"""The commands that make FaithDial's data ready for training: control-tokens and negatives."""
+"""The commands that make dialogues ready for training: control-tokens and negatives."""
 
 import argparse
 
@@ -22,17 +22,23 @@ def add_faithdial_commands(commands: argparse._SubParsersAction) -> None:
 def _add_control_tokens(commands: argparse._SubParsersAction) -> None:
     command = commands.add_parser(
         "control-tokens",
-        help="say of FaithDial's training responses what they are like, for CTRL",
-        description="Adds control tokens (Rashkin 2021) to FaithDial's turns: whether a response "
+        help="say of training responses what they are like, for CTRL",
+        description="Adds control tokens (Rashkin 2021) to the turns of FaithDial, or to those of "
+        "Wizard of Wikipedia that have knowledge: whether a response "
         "has a first-person pronoun, in which third of the training data its lexical precision "
         "lies, and whether a natural language inference model finds it entailed by the knowledge. "
-        "Writes train_control-tokens.json and valid_control-tokens.json beside the others.",
+        "Writes FILE_control-tokens.json beside each file of training and validation.",
         epilog="examples:\n  %(prog)s downloads/faithdial --model=checkpoints/roberta-large-mnli\n"
-        "  %(prog)s downloads/faithdial --pairs=pairs.jsonl\n"
+        "  %(prog)s downloads/wizard_of_wikipedia --pairs=pairs.jsonl\n"
         "  %(prog)s downloads/faithdial --nli=labels_of_pairs.jsonl",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("folder", metavar="FOLDER", help="of train.json and valid.json")
+    command.add_argument(
+        "folder",
+        metavar="FOLDER",
+        help="of train.json and valid.json (FaithDial), or of train.json, valid_random_split.json "
+        "and valid_topic_split.json (Wizard of Wikipedia)",
+    )
     source = command.add_mutually_exclusive_group(required=True)
     source.add_argument("--model", metavar="FOLDER", help="of the inference model")
     source.add_argument("--nli", metavar="FILE", help="or its calls: JSON lines of id and label")

@@ -179,13 +179,16 @@ def _score(options: argparse.Namespace, given: "ScoreInput") -> int:
     return 0
 
 
-def scorer_options(names: Sequence[str], given: Sequence[str]) -> dict[str, dict[str, Any]]:
+def scorer_options(
+    names: Sequence[str], given: Sequence[str], among: str = "--scorers"
+) -> dict[str, dict[str, Any]]:
     r"""Returns the options of each scorer.
 
     Args:
       names: of the scorers.
       given: as "scorer.name=value". In the text of a prompt (`…_prompt`), the two characters
         `\n` are a line break, `\t` a tab and `\\` a backslash.
+      among: what the names are, for messages.
 
     Raises:
       ConfigError: for another form, and for an option of a scorer that is not among the names.
@@ -197,7 +200,7 @@ def scorer_options(names: Sequence[str], given: Sequence[str]) -> dict[str, dict
         if not (equals and dot and name):
             raise ConfigError(f"--scorer-option: expected SCORER.NAME=VALUE, got {text!r}.")
         if scorer not in options:
-            raise ConfigError(f"--scorer-option: {scorer!r} is not among --scorers.")
+            raise ConfigError(f"--scorer-option: {scorer!r} is not among {among}.")
         try:
             options[scorer][name] = ast.literal_eval(value)
         except (ValueError, SyntaxError):

@@ -243,8 +243,8 @@ def _answer(row: SheetRow, name: str, blank_is_no: bool) -> bool:
         )  # fmt: skip
     word = str(cell).strip().casefold()
     if word not in _ANSWERS or isinstance(cell, float | list):
-        hint = did_you_mean(word, ("yes", "no"))
-        raise InputError(f"{field_error(row.place, name, 'yes or no', cell, 'write one')}{hint}")
+        # No hint at the nearest: a label must not be guessed.
+        raise field_error(row.place, name, "yes or no", cell, "write one")
     return _ANSWERS[word]
 
 

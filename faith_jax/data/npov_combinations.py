@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from faith_jax.data.augmentation.draws import draw, shuffled
 from faith_jax.data.npov import Topic
-from faith_jax.errors import InputError
+from faith_jax.errors import InputError, counted
 
 MOST_COMBINATIONS = 18
 GREEDY, SAMPLED = 0.0, 0.7
@@ -19,6 +19,22 @@ TEMPERATURES = (GREEDY, SAMPLED)
 LEAST_ARGUMENTS = 2
 _LARGEST = 3
 _AT_BOTH = 3
+
+
+def temperatures_note(most: int) -> str:
+    """Returns which of a topic's combinations, `most` of them, get a response at what temperature.
+
+    >>> temperatures_note(2)
+    "at temperatures 0.0 and 0.7 to up to 2 combinations of a topic's arguments"
+    """
+    both = f"at temperatures {GREEDY} and {SAMPLED} to"
+    if most <= _AT_BOTH:
+        return f"{both} up to {counted(most, 'combination')} of a topic's arguments"
+    more = most - _AT_BOTH
+    return (
+        f"{both} the first {_AT_BOTH} combinations of a topic's arguments, at {SAMPLED} to up to "
+        f"{more} more"
+    )
 
 
 class Combination(NamedTuple):

@@ -162,8 +162,10 @@ def _shared_scorers(corpora: Mapping[str, Corpus]) -> list[str]:
     for corpus in corpora.values():
         if set(corpus.scores) != set(first.scores):
             raise ValueError(
-                f"{corpus.name} has scores of {', '.join(corpus.scores)}, but {first.name} of "
-                f"{', '.join(first.scores)}; score all corpora with the same scorers."
+                f"The corpus {corpus.name!r} has scores of {', '.join(corpus.scores)}, but "
+                f"{first.name!r} of {', '.join(first.scores)}. If they are of the same responses, "
+                f'give the rows the same corpus, as by "corpus": "{first.name}" in each (without '
+                "it a row's is the file's name); otherwise score all corpora with the same scorers."
             )
     return list(first.scores)
 

@@ -22,6 +22,7 @@ class Published(NamedTuple):
 
 _BEGIN = ("P", "R", "F1", "Acc", "F1 cmu", "F1 tc", "F1 wow")
 _DECODINGS = ("PMI-Faith", "token F1", "BERTScore", "BLEU-4", "ROUGE-L")
+_CRITICS = ("MNLI", "BEGIN", "FaithCritic")
 _SLICES = ("full organic", "unparaphrased synthetic", "paraphrased synthetic", "ambiguous organic")
 _ORGANIC = ("full organic", "ambiguous organic")
 _NPOV = (
@@ -118,6 +119,17 @@ PUBLISHED = {
             ("faithdial", "pmi"): _row(_DECODINGS, 0.59, 0.75, 0.66, 12.95, 0.40),
             ("faithdial", "pmi_no_mask"): _row(_DECODINGS, 0.63, 0.79, 0.71, 12.17, 0.39),
             ("faithdial", "pmi_equal"): _row(_DECODINGS, 0.60, 0.74, 0.66, 12.39, 0.39),
+        },
+    ),
+    "faith_critic": Published(
+        "Published: Dziri 2022, table 4, of another model: the authors' RoBERTa-large. Their code "
+        "tests on BEGIN's first release without its generic responses, and of FaithCritic's test "
+        "split on Wizard of Wikipedia's own responses alone.",
+        {
+            ("DECODE",): _row(_CRITICS, 62.5, 58.8, 38.5),
+            ("DNLI",): _row(_CRITICS, 52.4, 59.8, 30.9),
+            ("MNLI",): _row(_CRITICS, 93.1, 61.1, 81.6),
+            ("FaithCritic",): _row(_CRITICS, 74.7, 71.6, 86.5),
         },
     ),
 }

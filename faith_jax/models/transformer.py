@@ -216,7 +216,8 @@ class Transformer(nn.Module):
         """Returns the hidden states [batch, decoder_length, embed] before the output layer.
 
         Arguments are those of `decode`; without `decoder_target_tokens` no decoder position is
-        taken for padding. A decoder-only model has no encoder's arguments.
+        taken for padding. A decoder-only model has no encoder's arguments. The decoder's rows may
+        be a multiple of the encoder's, which then share these in order.
         """
         embeddings = self.token_embedder(decoder_input_tokens)
         return self.decode_embeddings(
@@ -256,7 +257,12 @@ class Transformer(nn.Module):
         causal = jnp.tril(jnp.ones((length, length), bool))
         mask = causal & attention_mask(valid, valid, decoder_segment_ids, decoder_segment_ids)
         encoder_masks = [
-            attention_mask(valid, keys, decoder_segment_ids, encoder_segment_ids)
+            attention_mask(
+                valid,
+                repeat_mask(keys, len(valid)),
+                decoder_segment_ids,
+                encoder_segment_ids,
+            )
             for keys in self._encoder_masks(encoder_input_tokens)
         ]
         positions = None

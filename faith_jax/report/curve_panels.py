@@ -25,6 +25,7 @@ class CurvePanel(NamedTuple):
       curves: by name; points that are not finite are left out.
       lines: how each is drawn.
       logarithmic: the scale of the values.
+      run: whose curves they are; "" = of several.
     """
 
     title: str
@@ -32,6 +33,7 @@ class CurvePanel(NamedTuple):
     curves: Mapping[str, Curve]
     lines: Mapping[str, Line]
     logarithmic: bool
+    run: str = ""
 
 
 def prompt_panels(runs: Sequence[RunHealth]) -> list[CurvePanel]:
@@ -46,13 +48,14 @@ def prompt_panels(runs: Sequence[RunHealth]) -> list[CurvePanel]:
         panels.append(curve_panel("all runs", "validation loss, nats a token", together))
     for run in runs:
         losses = {"training": run.training_loss, "validation": run.validation_loss}
-        panels.append(curve_panel(run.name, "loss, nats a token", losses))
+        own = [curve_panel(run.name, "loss, nats a token", losses)]
         for name, prompt in run.prompts.items():
             title = run.name if len(run.prompts) == 1 else f"{run.name} {name}"
-            panels += [
+            own += [
                 curve_panel(title, "gradient norm", by_vector(prompt.gradient_norms), True),
                 curve_panel(title, "L2 distance from the start", by_vector(prompt.movements)),
             ]
+        panels += [panel._replace(run=run.name) for panel in own]
     return [panel for panel in panels if panel.curves]
 
 

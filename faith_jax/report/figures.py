@@ -13,8 +13,8 @@ import numpy as np
 from faith_jax.errors import ConfigError
 from faith_jax.evaluation.scored_corpora import Corpus
 from faith_jax.report.panels import (
+    CLASS_COLOURS,
     CLASSES,
-    COLOURS,
     HistogramPanel,
     Line,
     RocPanel,
@@ -89,10 +89,10 @@ def _draw_curves(axes: Any, panel: RocPanel, lines: Mapping[str, Line]) -> None:
 def _draw_histogram(axes: Any, panel: HistogramPanel) -> None:
     # By the number of the bin: edges may be too far apart for an axis.
     places = np.arange(len(panel.edges))
-    for name, colour in zip(CLASSES, COLOURS, strict=False):
-        filled = name == CLASSES[0]
+    for name, shares in panel.shares.items():
+        filled, colour = name != CLASSES[1], CLASS_COLOURS[name]
         axes.stairs(
-            100 * panel.shares[name],
+            100 * shares,
             places,
             fill=filled,
             color=colour,
@@ -119,7 +119,7 @@ def save_pages(
     """Draws panels of a size in inches on a grid, as many files as they need.
 
     Args:
-      panels: what is drawn.
+      panels: what is drawn; None = an empty place.
       draw: draws a panel on axes of Matplotlib's.
       path: of the first file.
       columns: of panels in a file, at most.

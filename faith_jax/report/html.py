@@ -14,8 +14,8 @@ import numpy as np
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.scored_corpora import Corpus
 from faith_jax.report.panels import (
+    CLASS_COLOURS,
     CLASSES,
-    COLOURS,
     Line,
     axis_top,
     histogram_panel,
@@ -50,12 +50,14 @@ def report_page(
       salience: their maps, as `salience_page.salience_section` returns them.
     """
     scorers, lines = scorers_of(corpora), lines_of(scorers_of(corpora))
+    drawn = [curves(corpus, lines) for corpus in corpora.values()]
     with_words = {name for row in rows for name, words in row["words"].items() if words}
     return page_template("report.html").render(
         title=title,
         table=table,
         cells=[[cell_text(value) for value in row] for row in table.rows],
-        curves=[curves(corpus, lines) for corpus in corpora.values()],
+        curves=[curve for curve in drawn if curve["lines"]],
+        curveless=[curve["corpus"] for curve in drawn if not curve["lines"]],
         histograms=[histogram(c, s) for c in corpora.values() for s in scorers if s in c.scores],
         outline=outline,
         scorers=scorers,
@@ -155,10 +157,11 @@ def histogram(corpus: Corpus, scorer: str) -> dict[str, Any]:
         {
             "name": name,
             "count": panel.counts[name],
-            "heights": (panel.shares[name] / top).tolist(),
-            "colour": colour,
+            "heights": (shares / top).tolist(),
+            "colour": CLASS_COLOURS[name],
+            "filled": name != CLASSES[1],
         }
-        for name, colour in zip(CLASSES, COLOURS, strict=False)
+        for name, shares in panel.shares.items()
     ]
     return {
         "corpus": corpus.name,

@@ -22,6 +22,8 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#9
 # Lengths of dashes and gaps, in widths of the line; after all colours comes the next of these.
 DASHES: tuple[tuple[float, ...], ...] = ((), (4, 2), (1, 1.5), (6, 2, 1, 2))
 CLASSES = ("faithful", "not faithful")
+UNLABELLED = "no label"
+CLASS_COLOURS = dict(zip((*CLASSES, UNLABELLED), (*COLOURS[:2], COLOURS[2]), strict=True))
 
 
 class Line(NamedTuple):
@@ -56,8 +58,9 @@ class HistogramPanel(NamedTuple):
       corpus: its name.
       scorer: the scorer.
       edges: of the bins: [bins + 1].
-      shares: for each of `CLASSES` the share of its rows in each bin: [bins].
-      counts: for each of `CLASSES` how many rows it has.
+      shares: for each of `CLASSES`, or for `UNLABELLED` alone, the share of its rows in each bin:
+        [bins].
+      counts: likewise how many rows it has.
     """
 
     corpus: str
@@ -91,10 +94,17 @@ def roc_panel(corpus: Corpus, most: int = MOST_CURVES) -> RocPanel:
 
 
 def histogram_panel(corpus: Corpus, scorer: str) -> HistogramPanel:
-    """Returns the shares of each class's rows by bins of one of the corpus's scorers."""
+    """Returns the shares of each class's rows by bins of one of the corpus's scorers.
+
+    Of a corpus without labels, of all rows with a score.
+    """
     part = corpus.part(corpus.usable())
-    values, edges = part.scores[scorer], bin_edges(part.scores[scorer])
+    values = part.scores[scorer]
     chosen = {name: values[part.labels == 1 - i] for i, name in enumerate(CLASSES)}
+    if corpus.ids and np.isnan(corpus.labels).all():
+        values = corpus.scores[scorer][~np.isnan(corpus.scores[scorer])]
+        chosen = {UNLABELLED: values}
+    edges = bin_edges(values)
     shares = {n: np.histogram(v, edges)[0] / max(1, len(v)) for n, v in chosen.items()}
     return HistogramPanel(
         corpus.name, scorer, edges, shares, {name: len(v) for name, v in chosen.items()}

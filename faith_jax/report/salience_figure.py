@@ -47,7 +47,7 @@ def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
     image = grid[1, 1].imshow(values, **style)
     _name_words(grid, picture)
     figure.colorbar(image, cax=grid[1, 2], label="share of the gradients")
-    figure.suptitle(_plain(f"{picture.title}: {picture.query}".strip(": ")), fontsize="medium")
+    figure.suptitle(_plain(picture.heading), fontsize="medium")
     save_figure(figure, path)
 
 

@@ -70,6 +70,13 @@ class SaliencePicture:
     threshold: float
 
     @property
+    def heading(self) -> str:
+        """What stands above the picture: the example's name, where it has one, and its query."""
+        query = f"query: {self.query}" if self.query else ""
+        named = self.title if self.title != self.response.title or not query else ""
+        return ", ".join(filter(None, (named, query)))
+
+    @property
     def hallucination_score(self) -> float:
         """Chang 2024's: higher = less faithful; NaN without content words."""
         return 1 - self.salience.attribution_score()

@@ -75,9 +75,12 @@ def auc_rows(table: AucTable) -> Table:
     last = ("average",) if table.average else ()
     rows: list[tuple[Any, ...]] = []
     for scorer in table.scorers:
-        cells = [table.cells[scorer][corpus] for corpus in corpora]
-        cells += [table.average[scorer]] if last else []
-        rows.append((scorer, *map(_auc, cells)))
+        cells = [
+            _auc(table.cells[scorer][corpus]) if table.rows[corpus] else "no labels"
+            for corpus in corpora
+        ]
+        cells += [_auc(table.average[scorer])] if last else []
+        rows.append((scorer, *cells))
     empty = ("",) * len(last)
     rows.append(("rows", *(f"{table.rows[c]:,}" for c in corpora), *empty))
     if any(table.left_out.values()):

@@ -1,20 +1,23 @@
-"""The run `control-tokens`: what each response of FaithDial's training data is like (CTRL).
+"""The run `control-tokens`: what each response of a data set's training files is like (CTRL).
 
-Writes train_control-tokens.json and valid_control-tokens.json beside train.json and valid.json:
-the same dialogues, with `control_tokens` in each turn.
+Of FaithDial or of Wizard of Wikipedia. Writes <file>_control-tokens.json beside each file of
+training and validation: the same dialogues, with `control_tokens` in each turn that answers from
+knowledge.
 """
 
 import collections
+import contextlib
 import json
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Unpack
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Unpack
 
 from faith_jax.data.control_tokens import Terciles, control_tokens, lexical_precision, terciles
-from faith_jax.data.fields import choice_field, text_field
+from faith_jax.data.fields import choice_field, integer_field, text_field
 from faith_jax.data.json_items import read_array
 from faith_jax.data.jsonl import read_jsonl
-from faith_jax.data.raw.faithdial import read_turns
+from faith_jax.data.raw import faithdial, wizard_of_wikipedia
+from faith_jax.data.raw.control_tokens import name_with_tokens
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import InputError
 from faith_jax.labels import NliLabel
@@ -22,15 +25,63 @@ from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
 from faith_jax.training.metrics import Progress
 
-FILES = ("train.json", "valid.json")
 _ROWS = 256  # classified between two lines of progress
+
+
+class Dialogues(NamedTuple):
+    """The form of a data set's files.
+
+    Attributes:
+      files: of training, first, and of validation.
+      read_turns: reads a file's turns.
+      utterances: the field of a dialogue that lists them.
+    """
+
+    files: tuple[str, ...]
+    read_turns: Callable[[pathlib.Path, BadRows], Iterator[dict[str, Any]]]
+    utterances: str
+
+
+FAITHDIAL = Dialogues(("train.json", "valid.json"), faithdial.read_turns, "utterances")
+WIZARD_OF_WIKIPEDIA = Dialogues(
+    ("train.json", "valid_random_split.json", "valid_topic_split.json"),
+    wizard_of_wikipedia.read_turns,
+    "dialog",
+)
+
+
+class Turn(NamedTuple):
+    """A response and the knowledge that it is given."""
+
+    id: str
+    knowledge: str
+    response: str
+
+
+def dialogues_of(folder: pathlib.Path) -> Dialogues:
+    """Returns whose files a folder has: those of validation tell.
+
+    Raises:
+      InputError: for a folder with both data sets' files.
+    """
+    found = [
+        data
+        for data in (FAITHDIAL, WIZARD_OF_WIKIPEDIA)
+        if any((folder / name).exists() for name in data.files[1:])
+    ]
+    if len(found) > 1:
+        raise InputError(
+            f"{folder}: holds valid.json (FaithDial) and valid_random_split.json or "
+            "valid_topic_split.json (Wizard of Wikipedia); give each a folder of its own."
+        )
+    return found[0] if found else FAITHDIAL
 
 
 def write_pairs(folder: str, target: str) -> pathlib.Path:
     """Writes all turns as pairs to classify elsewhere.
 
     Args:
-      folder: of train.json and valid.json.
+      folder: of the files, see `Dialogues`.
       target: JSON lines of `id`, `premise` (the knowledge) and `hypothesis` (the response).
 
     Returns:
@@ -40,12 +91,12 @@ def write_pairs(folder: str, target: str) -> pathlib.Path:
       InputError: for a missing or bad file.
     """
     rows = [
-        {"id": turn["id"], "premise": turn["knowledge"], "hypothesis": turn["response"]}
-        for name in FILES
-        for turn in _turns(pathlib.Path(folder) / name)
+        {"id": turn.id, "premise": turn.knowledge, "hypothesis": turn.response}
+        for turns in _turns_of(pathlib.Path(folder)).values()
+        for turn in turns
     ]
     path = pathlib.Path(target)
-    _write(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    _write({path: (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)})
     return path
 
 
@@ -70,7 +121,7 @@ def classified(
     """Returns a model's label of each turn, the most probable of the three, by id.
 
     Args:
-      folder: of train.json and valid.json.
+      folder: of the files, see `Dialogues`.
       model: a folder of a natural language inference classifier.
       labels: the order of its classes, see `nli_label_numbers`.
       **options: see `ClassifierOptions`.
@@ -79,7 +130,7 @@ def classified(
       InputError: for a missing or bad file.
       ConfigError: for a model that is none of three classes, and for a wrong option.
     """
-    turns = [turn for name in FILES for turn in _turns(pathlib.Path(folder) / name)]
+    turns = [turn for part in _turns_of(pathlib.Path(folder)).values() for turn in part]
     classify = pair_classifier(model, **options)
     numbers = nli_label_numbers(classify.label_names, labels)
     by_number = {number: label.value for label, number in numbers.items()}
@@ -87,18 +138,18 @@ def classified(
     progress = Progress("turn", len(turns))
     for start in range(0, len(turns), _ROWS):
         part = turns[start : start + _ROWS]
-        probabilities, _ = classify([(turn["knowledge"], turn["response"]) for turn in part])
+        probabilities, _ = classify([(turn.knowledge, turn.response) for turn in part])
         calls = probabilities.argmax(axis=1)
-        found |= {t["id"]: by_number[int(c)] for t, c in zip(part, calls, strict=True)}
+        found |= {t.id: by_number[int(c)] for t, c in zip(part, calls, strict=True)}
         progress.update(len(found), force=len(found) == len(turns))
     return found
 
 
 def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
-    """Writes both files with `control_tokens` in each turn.
+    """Writes all files with `control_tokens` in each turn that answers from knowledge.
 
     Args:
-      folder: of train.json and valid.json. The bounds of low, medium and high lexical precision
+      folder: of the files, see `Dialogues`. The bounds of low, medium and high lexical precision
         are the terciles of train.json.
       labels: of natural language inference, by the turns' ids.
 
@@ -109,57 +160,78 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
       InputError: for a missing or bad file, a turn without a label, and fewer than three turns in
         train.json. Then nothing is written.
     """
-    source = pathlib.Path(folder)
-    bounds = _bounds(source / FILES[0])
+    turns = _turns_of(pathlib.Path(folder))
+    data = dialogues_of(pathlib.Path(folder))
+    bounds = _bounds(*next(iter(turns.items())))
     contents, lines = {}, []
-    for name in FILES:
-        tokens = _tokens(source / name, bounds, labels)
-        rest = iter(tokens)
-        dialogues = [_with_tokens(row.fields, rest) for row in read_array(source / name)]
-        path = source / f"{pathlib.Path(name).stem}_control-tokens.json"
-        contents[path] = json.dumps(dialogues, indent=1, ensure_ascii=False) + "\n"
-        counts = collections.Counter(token for turn in tokens for token in turn)
+    for source, found in turns.items():
+        tokens = {turn.id: _tokens(source, turn, bounds, labels) for turn in found}
+        path = source.with_name(name_with_tokens(source.name))
+        contents[path] = _marked(source, data.utterances, tokens)
+        counts = collections.Counter(token for turn in tokens.values() for token in turn)
         shares = ", ".join(f"{t} {n / len(tokens):.1%}" for t, n in sorted(counts.items()))
         lines.append(f"{path}: {len(tokens)} turns: {shares}")
-    for path, content in contents.items():
-        _write(path, content)
+    _write(contents)
     return lines
 
 
-def _bounds(path: pathlib.Path) -> Terciles:
-    turns = _turns(path)
+def _turns_of(folder: pathlib.Path) -> dict[pathlib.Path, list[Turn]]:
+    """Returns the turns with knowledge of each file, training first."""
+    data = dialogues_of(folder)
+    return {
+        folder / name: [
+            Turn(turn["id"], turn["knowledge"], turn["response"])
+            for turn in data.read_turns(folder / name, BadRows())
+            if turn["knowledge"]
+        ]
+        for name in data.files
+    }
+
+
+def _bounds(path: pathlib.Path, turns: list[Turn]) -> Terciles:
     if len(turns) < 3:
         raise InputError(
             f"{path}: has {len(turns)} turns; expected 3 or more, whose lexical precision falls "
             "into low, medium and high."
         )
-    return terciles([lexical_precision(t["response"], t["knowledge"]) for t in turns])
+    return terciles([lexical_precision(t.response, t.knowledge) for t in turns])
 
 
-def _turns(path: pathlib.Path) -> list[dict[str, Any]]:
-    return list(read_turns(path, BadRows()))
+def _tokens(
+    path: pathlib.Path, turn: Turn, bounds: Terciles, labels: Mapping[str, str]
+) -> list[str]:
+    if turn.id not in labels:
+        raise InputError(f"{path}: there is no label of turn {turn.id}; label all pairs.")
+    tokens = control_tokens(turn.response, turn.knowledge, bounds, labels[turn.id])
+    return [token.value for token in tokens]
 
 
-def _tokens(path: pathlib.Path, bounds: Terciles, labels: Mapping[str, str]) -> Sequence[list[str]]:
-    """Returns the tokens of a file's turns, in its order."""
-    found = []
-    for turn in _turns(path):
-        if turn["id"] not in labels:
-            raise InputError(f"{path}: there is no label of turn {turn['id']}; label all pairs.")
-        tokens = control_tokens(turn["response"], turn["knowledge"], bounds, labels[turn["id"]])
-        found.append([token.value for token in tokens])
-    return found
+def _marked(path: pathlib.Path, utterances: str, tokens: Mapping[str, list[str]]) -> Iterator[str]:
+    """Yields a file's text with the tokens of its turns, dialogue by dialogue."""
+    for position, row in enumerate(read_array(path)):
+        # The ids of both data sets: a dialogue's own number, or else its place in the file.
+        start = f"{path.stem}-{integer_field(row.fields, 'dialog_idx', row.place, position)}"
+        marked = []
+        for turn, utterance in enumerate(row.fields[utterances]):
+            own = tokens.get(f"{start}-{turn}")
+            marked.append(utterance | {"control_tokens": own} if own else utterance)
+        text = json.dumps({**row.fields, utterances: marked}, indent=1, ensure_ascii=False)
+        yield ("[\n " if position == 0 else ",\n ") + text.replace("\n", "\n ")
+    yield "\n]\n"
 
 
-def _with_tokens(dialogue: Mapping[str, Any], tokens: Iterator[list[str]]) -> dict[str, Any]:
-    utterances = [u | {"control_tokens": next(tokens)} for u in dialogue["utterances"]]
-    return {**dialogue, "utterances": utterances}
-
-
-def _write(path: pathlib.Path, content: str) -> None:
-    beside = path.with_name(f".{path.name}.partial")
+def _write(contents: Mapping[pathlib.Path, Iterator[str]]) -> None:
+    """Writes texts, piece by piece; all files appear whole, or none."""
+    beside = {path: path.with_name(f".{path.name}.partial") for path in contents}
     try:
-        beside.write_text(content, encoding="utf-8")
-        beside.replace(path)
+        for path, pieces in contents.items():
+            with open(beside[path], "w", encoding="utf-8") as file:
+                file.writelines(pieces)
+        for path, partial in beside.items():
+            partial.replace(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
+    finally:
+        for partial in beside.values():
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)

@@ -66,7 +66,7 @@ class DatasetConfig:
 
         Raises:
           ConfigError: on an unknown module, task or split, with the nearest names, and on a task
-            without the cache, or the negatives, that are asked for.
+            without the cache, the negatives or the control tokens that are asked for.
         """
         from faith_jax.tasks import lookup
 
@@ -81,12 +81,21 @@ class DatasetConfig:
         if self.use_cached:
             lookup.check_cached(task)
         lookup.check_split(task, self.split)
+        lookup.check_steered(task)
         if "negatives" in self.task_feature_lengths and "negatives" not in task.output_features:
             raise ConfigError(
                 f"{self.mixture_or_task_name}: its examples have no feature 'negatives', which "
                 "TASK_FEATURE_LENGTHS asks for; choose such as faithdial_generate_infonce."
             )
         return task
+
+    @property
+    def further_features(self) -> frozenset[str]:
+        """What batches have besides a text's input and target tokens, where it is asked for."""
+        features = {"negatives"} & set(self.task_feature_lengths)
+        if self.pack:
+            features |= {"encoder_segment_ids", "decoder_segment_ids"}
+        return frozenset(features)
 
 
 def training_batches(

@@ -195,6 +195,7 @@ class DecodedEvaluation:
         settings = ("TASK_FEATURE_LENGTHS['inputs']", "DECODE_LENGTH")
         self._layout.check_positions(self._limit, decoding.max_length, settings)
         self._is_doha = module.config.knowledge_attention
+        self._batch_size = dataset.batch_size
         self._decoder = BatchDecoder(module, partitioner, decoding, dataset.batch_size)
         self._evaluator = seqio.Evaluator(
             mixture_or_task_name=dataset.mixture_or_task_name,
@@ -214,11 +215,17 @@ class DecodedEvaluation:
 
         def predict(dataset: Any) -> list[tuple[int, list[int]]]:
             rows = [(int(i), self._inputs(f)) for i, f in _numpy(dataset)]
+            logger.info("Decoding %d responses, for the task's metrics", len(rows))
             progress = Progress("decoding", len(rows))
             inputs = [tokens for _, tokens in rows]
             second = [self._knowledge(tokens) for tokens in inputs] if self._is_doha else None
-            decoded = [best for best, *_ in self._decoder(params, inputs, 0, second)]
-            progress.update(len(rows))
+            decoded: list[DecodedRow] = []
+            for start in range(0, len(rows), self._batch_size):
+                end = start + self._batch_size
+                more = None if second is None else second[start:end]
+                found = self._decoder(params, inputs[start:end], start, more)
+                decoded.extend(best for best, *_ in found)
+                progress.update(len(decoded))
             # SeqIO makes one array of all predictions, so they are padded to one length.
             longest = max(len(row.tokens) for row in decoded)
             return [

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from faith_jax.errors import ConfigError, FaithJaxError, InputError
 from faith_jax.evaluation import protocols
 from faith_jax.evaluation.auc_table import auc_table
 from faith_jax.evaluation.dataset_statistics import Table
+from faith_jax.evaluation.ensembles import Range, with_ensembles
 from faith_jax.evaluation.npov_table import npov_cells, npov_word_cells, without_spans
 from faith_jax.evaluation.scored_corpora import (
     Corpus,
@@ -25,7 +27,8 @@ from faith_jax.evaluation.verification import verification_table
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
 from faith_jax.report.tables import auc_figures, auc_rows, npov_figures, npov_rows, rendered
-from faith_jax.runs.outputs import check_outputs, write_text
+from faith_jax.runs.outputs import check_endings, check_outputs, write_text
+from faith_jax.scoring.registry import scorer_card, scorer_names
 
 # Protocols with intervals, which depend on the seed.
 _RESAMPLED = ("auc", "npov", "npov_words")
@@ -50,6 +53,8 @@ class EvaluateOptions:
       seed: of both.
       slice_field: for "npov", the field that names a row's slice; "" = each corpus is one.
       scorers: those to evaluate, in this order; empty = all that the files have.
+      ensembles: by name the members' scorers, each with its range; None = as its card declares.
+        For "auc", "begin" and "pronouns".
       dataset: for "dialfact", the data set with the claims.
       split: of the data set.
     """
@@ -65,6 +70,7 @@ class EvaluateOptions:
     seed: int = 0
     slice_field: str = ""
     scorers: tuple[str, ...] = ()
+    ensembles: Mapping[str, Mapping[str, Range | None]] = dataclasses.field(default_factory=dict)
     dataset: str = "dialfact"
     split: str = "test"
 
@@ -93,9 +99,7 @@ def evaluate(
     outputs = {"--json": json_path, "--histograms": histograms, "--roc-curves": roc_curves}
     outputs |= {f"--{form}": path for form, path in (tables or {}).items()}
     check_outputs([*files, options.development], outputs)
-    for option in ("--histograms", "--roc-curves"):
-        if pathlib.Path(outputs[option] or ".png").suffix not in ("", ".png"):
-            raise ConfigError(f"{option}: {outputs[option]}: pictures are PNG; name a .png file.")
+    check_endings({"--histograms": histograms, "--roc-curves": roc_curves}, ".png")
     if options.protocol == "dialfact" and (histograms or roc_curves):
         raise ConfigError("--protocol=dialfact has labels, and no scores to draw.")
     found = evaluation(files, options)
@@ -134,7 +138,7 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     Raises:
       FaithJaxError: for a bad or missing file, files that do not match, and wrong options.
     """
-    corpora = {} if options.protocol == "dialfact" else _corpora(files, options.scorers)
+    corpora = {} if options.protocol == "dialfact" else _corpora(files, options)
     try:
         table, found = _table(corpora, options, files)
     except FaithJaxError:
@@ -144,6 +148,8 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     if options.protocol != "auc":  # which tells of usable rows itself
         sizes = {name: len(corpus.ids) for name, corpus in corpora.items()}
         table = table._replace(notes=table.notes + few_rows(sizes))
+    if options.ensembles:
+        table = table._replace(notes=table.notes + (_ensemble_note(options.ensembles),))
     drawn = ("resamples", "confidence", "seed") if options.protocol in _RESAMPLED else ()
     settings = {name: getattr(options, name) for name in ("protocol", *drawn)}
     return Evaluation(table, {**settings, **found}, corpora)
@@ -170,9 +176,46 @@ def write_evaluation(
         write_text(path, rendered(found.table, form))
 
 
-def _corpora(files: Sequence[str], scorers: Sequence[str]) -> dict[str, Corpus]:
+def _corpora(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus]:
     rows = {path: read_scored_rows(pathlib.Path(path)) for path in files}
-    return chosen_scorers(read_corpora(rows), scorers)
+    found = read_corpora(rows)
+    if not options.ensembles:
+        return chosen_scorers(found, options.scorers)
+    joined = dict(found)
+    for name, members in options.ensembles.items():
+        there = set.intersection(*(set(corpus.scores) for corpus in joined.values()))
+        ranges = {m: given or _range(m) for m, given in members.items() if given or m in there}
+        try:
+            joined = with_ensembles(joined, {name: tuple(members)}, ranges)
+        except FaithJaxError as error:
+            raise type(error)(f"--ensemble: {error}") from None
+    return chosen_scorers(joined, (*options.scorers, *options.ensembles) if options.scorers else ())
+
+
+def _range(scorer: str) -> Range:
+    """Returns the range that a scorer's card declares.
+
+    Raises:
+      ConfigError: for a scorer of one's own, and one without finite ends.
+    """
+    say = f"say it: {scorer}:LOW:HIGH, such as {scorer}:0:1."
+    if scorer not in scorer_names():
+        raise ConfigError(f"--ensemble: the range of {scorer!r} is not known; {say}")
+    card = scorer_card(scorer)
+    if not math.isfinite(card.high - card.low):
+        ends = f"{card.low:g} to {card.high:g}"
+        raise ConfigError(f"--ensemble: {scorer} has no finite range ({ends}); {say}")
+    return Range(card.low, card.high)
+
+
+def _ensemble_note(ensembles: Mapping[str, Mapping[str, Range | None]]) -> str:
+    """Returns what the ensembles are of."""
+    told = []
+    for name, members in ensembles.items():
+        ranges = {member: given or _range(member) for member, given in members.items()}
+        listed = ", ".join(f"{m} ({low:g} to {high:g})" for m, (low, high) in ranges.items())
+        told.append(f"{name} = {listed}")
+    return f"Ensembles: the mean of scores mapped from their range to 0 to 1: {'; '.join(told)}."
 
 
 def _table(
@@ -186,7 +229,7 @@ def _table(
     if options.protocol == "begin":
         if not options.development:
             raise ConfigError("--protocol=begin needs --development, the scored development part.")
-        scored = _corpora([options.development], options.scorers)
+        scored = _corpora([options.development], options)
         table = protocols.threshold_table(
             _only(scored, options.development),
             _only(corpora, "the test files"),

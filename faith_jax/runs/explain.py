@@ -13,7 +13,7 @@ from faith_jax.data.rows import BadRows
 from faith_jax.errors import ConfigError, InputError, did_you_mean
 from faith_jax.report.salience_page import salience_page
 from faith_jax.report.salience_picture import THRESHOLD, SaliencePicture, salience_picture
-from faith_jax.runs.outputs import check_outputs, write_text
+from faith_jax.runs.outputs import check_endings, check_outputs, write_text
 from faith_jax.scoring.salience import Salience, SalienceOptions, open_salience
 from faith_jax.scoring.salience_inputs import generated_response
 from faith_jax.types import GroundedExample, Grounding
@@ -34,7 +34,7 @@ class Explained:
       con: arguments against.
       grounding: texts without sides, in place of them.
       history: earlier utterances, oldest first; or the query.
-      response: the text to explain; "" = the model writes it.
+      response: the text to explain; None = the model writes it.
       knowledge: "sample", or a folder of topics, from which the query's arguments are taken.
       arguments: how many of them a side.
       seed: of which they are.
@@ -48,7 +48,7 @@ class Explained:
     con: tuple[str, ...] = ()
     grounding: tuple[str, ...] = ()
     history: tuple[str, ...] = ()
-    response: str = ""
+    response: str | None = None
     knowledge: str = ""
     arguments: int = 2
     seed: int = 0
@@ -71,9 +71,11 @@ class Explained:
                 "--knowledge, --input."
             )
         if self.file:
+            if self.response is not None:
+                raise ConfigError("--response: the rows of --input have theirs; leave one out.")
             return self._of_file()
         grounding = self._of_topic() if self.knowledge else self._of_texts()
-        return [GroundedExample("response", grounding, self.history, self.response)]
+        return [GroundedExample("response", grounding, self.history, self.response or "")]
 
     def _of_texts(self) -> Grounding:
         if self.grounding and (self.pro or self.con):
@@ -154,9 +156,11 @@ def explain(
         raise ConfigError(f"--threshold: expected a share from 0 to 1, got {threshold!r}.")
     inputs = [given.file] if given.file else []
     check_outputs(inputs, {"--html": html, "--png": png, "--json": json_file})
+    check_endings({"--png": png}, ".png")
+    check_endings({"--html": html}, ".html")
     examples = given.examples()
     salience = open_salience(model, **options)
-    if not given.file and not given.response.strip():
+    if not given.file and given.response is None:
         examples = [_with_response(salience, example) for example in examples]
     maps = salience(examples)
     pictures = []

@@ -100,6 +100,9 @@ def infer(
         rows = task_rows(dataset)
         source, split = dataset.mixture_or_task_name, dataset.split
     else:
+        from faith_jax.tasks import lookup
+
+        lookup.check_steered(None)
         tokens = default_vocabulary()
         rows = read_input_file(str(input_file), knowledge, arguments_per_side, seed)
         source, split = pathlib.Path(str(input_file)).name, "rows"

@@ -127,7 +127,7 @@ def negatives(options: NegativesOptions, output: str) -> list[str]:
     lines = [_write(options.source, partial, name, turns[name], found) for name in FILES]
     shutil.copy(options.source / "test.json", partial / "test.json")
     for line in show_tasks.prepare("faithdial", str(partial / "tfds"), str(partial)):
-        logger.info("%s", line)
+        logger.info("%s", line.replace(str(partial), str(target)))  # where it will be
     partial.rename(target)
     return [*lines, f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}"]
 
@@ -150,8 +150,8 @@ def _check_settings(partial: pathlib.Path, options: NegativesOptions) -> None:
     for name, value in settings.items():
         if kept.get(name) != value:
             raise ConfigError(
-                f"{partial}: was begun with another {name} ({kept.get(name)!r}, not {value!r}); "
-                "give it again, or remove the folder."
+                f"{partial}: was begun with another value of {name} ({kept.get(name)!r}, "
+                f"not {value!r}); give it again, or remove the folder."
             )
 
 

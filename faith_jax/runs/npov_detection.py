@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.data.npov_combinations import draw_combinations
+from faith_jax.data.npov_combinations import draw_combinations, temperatures_note
 from faith_jax.errors import ConfigError, counted
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.npov_detection_tables import detection_tables, joined_tidy
@@ -139,9 +139,8 @@ def _notes(
 ) -> Iterator[str]:
     """Yields what the figures are of, and what is missing."""
     yield (
-        f"Generator: {options.model}; {counted(len(rows), 'response')}, at temperatures 0.0 and "
-        f"0.7 to the first three combinations of arguments of a topic, at 0.7 to up to "
-        f"{max(0, options.combinations - 3)} more."
+        f"Generator: {options.model}; {counted(len(rows), 'response')}, "
+        f"{temperatures_note(options.combinations)}."
     )
     cut = sum(row.get("inputs_cut_tokens", 0) > 0 for row in rows)
     if cut:

@@ -213,8 +213,8 @@ def checked_settings(folder: pathlib.Path, options: DetectionOptions) -> dict[st
     for name, (was, now) in pairs.items():
         if was != now:
             raise ConfigError(
-                f"--output: {folder} keeps responses with another {name} ({was}, not {now}); name "
-                "another folder, or remove it."
+                f"--output: {folder} keeps responses with another value of {name} ({was}, "
+                f"not {now}); name another folder, or remove it."
             )
     return settings
 

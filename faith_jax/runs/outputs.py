@@ -37,6 +37,24 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
         taken[place] = option
 
 
+def check_endings(outputs: Mapping[str, str], ending: str) -> None:
+    """Refuses outputs with another ending than their kind's; without any is right.
+
+    Args:
+      outputs: paths of files by the option that names them; "" = none.
+      ending: such as ".png".
+
+    Raises:
+      ConfigError: naming the option and the path.
+    """
+    for option, output in outputs.items():
+        if output and pathlib.Path(output).suffix not in ("", ending):
+            raise ConfigError(
+                f"{option}: {output}: what is written is {ending[1:].upper()}; name a {ending} "
+                "file."
+            )
+
+
 def _same_file(one: pathlib.Path, other: pathlib.Path) -> bool:
     """Returns whether two paths are links to one file."""
     return one.exists() and other.exists() and one.samefile(other)

@@ -7,20 +7,15 @@ of the responses with documents and gold responses; and `settings.json`, which d
 import dataclasses
 import hashlib
 import json
-import logging
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from faith_jax.data.jsonl import read_jsonl
 from faith_jax.data.vocabularies import EMBEDDED
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.errors import ConfigError, did_you_mean
-from faith_jax.runs.outputs import write_text
+from faith_jax.runs import response_files
 from faith_jax.runs.reproduce import PMI_TABLE
-from faith_jax.runs.score_input import dataset_rows
-
-logger = logging.getLogger("faith_jax")
 
 # The split of each data set's task that the paper tests on, in the paper's order.
 CORPORA = {"multidoc2dial": "test", "topical_chat": "test_rare", "faithdial": "test"}
@@ -36,15 +31,8 @@ COLUMNS = {
     "BLEU-4": ("", "gold"),
     "ROUGE-L": ("rougeL_f1", "gold"),
 }
-# What `infer` calls its settings, and what this command does.
-_OPTIONS = {
-    "MAX_INPUT_LENGTH": "--max-input-length",
-    "DECODE_LENGTH": "--max-length",
-    "VOCABULARY": "--vocabulary",
-    "CHECKPOINT_PATH": "--model",
-}
 MODEL_SCORERS = ("pmi_faith_mean", "bertscore")
-SETTINGS = "settings.json"
+SETTINGS, ROWS = "settings.json", "rows.jsonl"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,8 +145,8 @@ def checked_settings(folder: pathlib.Path, options: PMITableOptions) -> dict[str
     for name, (was, now) in pairs.items():
         if was != now:
             raise ConfigError(
-                f"--output: {folder} keeps responses or scores with another {name} ({was}, not "
-                f"{now}); name another folder, or remove it."
+                f"--output: {folder} keeps responses or scores with another value of {name} "
+                f"({was}, not {now}); name another folder, or remove it."
             )
     return settings | {"scorers": others | settings["scorers"]}
 
@@ -176,62 +164,18 @@ def checkpoint_state(model: str) -> str:
 
 def read_rows(corpus: str, folder: pathlib.Path, options: PMITableOptions) -> dict[str, Any]:
     """Returns the rows to respond to by id, from the folder or from the task, which it keeps."""
-    path = folder / "rows.jsonl"
-    if not path.exists():
-        task = f"{corpus}_generate{'_sample' if options.sample else ''}"
-        lines = []
-        for _, fields in dataset_rows(task, "", CORPORA[corpus]):
-            row = {
-                "id": fields["id"],
-                "inputs": fields["inputs_pretokenized"],
-                "response": fields["targets_pretokenized"],
-                "knowledge": fields["knowledge"],
-                "history": fields["history"],
-            }
-            lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-            if len(lines) == options.limit:
-                break
-        folder.mkdir(exist_ok=True)
-        write_text(path, "".join(lines))
-    return {row["id"]: row for _, row in read_jsonl(str(path))}
+    task = f"{corpus}_generate{'_sample' if options.sample else ''}"
+    return response_files.read_rows(folder / ROWS, task, CORPORA[corpus], options.limit)
 
 
-def respond(
-    decoding: str, rows: Mapping[str, Any], path: pathlib.Path, options: PMITableOptions
-) -> None:
+def respond(decoding: str, path: pathlib.Path, options: PMITableOptions) -> None:
     """Decodes, and writes the responses beside what they are judged by."""
-    from faith_jax.runs.infer import infer
-
-    folder = path.with_suffix("")
-    if not (folder / "predictions.jsonl").exists():
-        logger.info("%s: decoding by %s", path.parent.name, decoding)
-        try:
-            infer(
-                options.model,
-                str(folder),
-                input_file=str(path.with_name("rows.jsonl")),
-                max_input_length=options.max_input_length,
-                batch_size=options.batch_size,
-                decoding=options.decoding(decoding),
-                formats=("jsonl",),
-                vocabulary=options.tokenizer,
-            )
-        except ConfigError as error:
-            told = str(error)
-            for macro, option in _OPTIONS.items():
-                told = told.replace(macro, option)
-            raise ConfigError(told) from None
-    lines = []
-    for _, made in read_jsonl(str(folder / "predictions.jsonl")):
-        row = rows[made["id"]]
-        found = {
-            "id": made["id"],
-            "knowledge": row["knowledge"],
-            "history": row["history"],
-            "generated_text": made["prediction"],
-            "gold": row["response"],
-            "log_prob": made["log_prob"],
-            "inputs_cut_tokens": made["inputs_cut_tokens"],
-        }
-        lines.append(json.dumps(found, ensure_ascii=False) + "\n")
-    write_text(path, "".join(lines))
+    response_files.respond(
+        path.with_name(ROWS),
+        path,
+        options.model,
+        options.tokenizer,
+        options.decoding(decoding),
+        options.max_input_length,
+        options.batch_size,
+    )

@@ -12,14 +12,11 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.data.grounded_rows import Columns
-from faith_jax.data.jsonl import read_jsonl
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import CheckpointError, ConfigError, InputError, counted
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.decodings import Cell, Measure, bleu_measure, compared, mean_measure
 from faith_jax.evaluation.published import PUBLISHED
-from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.tables import MARK, rendered
 from faith_jax.runs.evaluate_scores import Evaluation, write_evaluation
 from faith_jax.runs.outputs import write_text
@@ -34,8 +31,7 @@ from faith_jax.runs.pmi_responses import (
     respond,
 )
 from faith_jax.runs.reproduce import ENDINGS, PMI_TABLE, of_samples
-from faith_jax.runs.score import score
-from faith_jax.runs.score_input import ScoreInput
+from faith_jax.runs.response_files import cut_rows, scored, scored_path, texts
 from faith_jax.scoring.registry import load_scorer
 
 logger = logging.getLogger("faith_jax")
@@ -76,13 +72,9 @@ def pmi_table(options: PMITableOptions, output: str) -> str:
         measures = {}
         for decoding in dict.fromkeys(options.decodings):
             path = folder / corpus / f"{decoding}.jsonl"
-            if path.exists():
-                logger.info("%s is kept", path)
-            else:
-                respond(decoding, rows, path, options)
+            respond(decoding, path, options)
             measures[decoding] = dict(_measures(corpus, path, options))
-        longer = sum(fields["inputs_cut_tokens"] > 0 for _, fields in read_jsonl(path))
-        if longer:
+        if longer := cut_rows(path):
             cut.append(f"{longer:,} of {counted(len(rows), 'input')} of {corpus}")
         cells[corpus] = compared(measures, BASELINE, options.resamples, seed=options.seed)
     found = _evaluation(cells, {c: len(rows) for c, rows in chosen.items()}, cut, options)
@@ -113,12 +105,8 @@ def _check_models(
                 f"--model: {options.model}: expected a language model, got an encoder-only one."
             )
     for scorer, _ in options.columns.values():
-        if scorer and not all(_scored_path(path, scorer).exists() for path in wanted):
+        if scorer and not all(scored_path(path, scorer).exists() for path in wanted):
             load_scorer(scorer, **options.scorers.get(scorer, {}))
-
-
-def _scored_path(responses: pathlib.Path, scorer: str) -> pathlib.Path:
-    return responses.with_name(f"{responses.stem}_{scorer}.jsonl")
 
 
 def _measures(
@@ -127,21 +115,12 @@ def _measures(
     """Yields the figures of a decoding by column; scores what is not scored yet."""
     for column, (scorer, grounding) in options.columns.items():
         if not scorer:
-            made = [fields for _, fields in read_jsonl(str(responses))]
-            texts = [fields["generated_text"] for fields in made]
-            yield column, bleu_measure(texts, [fields["gold"] for fields in made])
+            yield column, bleu_measure(*texts(responses))
             continue
-        path = _scored_path(responses, scorer)
-        if not path.exists():
-            given = ScoreInput(
-                file=str(responses),
-                columns=Columns(grounding=grounding, response="generated_text", id="id"),
-                corpus=f"{corpus}/{responses.stem}",
-            )
-            score(given, {scorer: options.scorers.get(scorer, {})}, str(path))
-        values = [row["scores"][scorer] for row in read_scored_rows(path)]
+        given = {scorer: options.scorers.get(scorer, {})}
+        values = scored(responses, given, grounding, f"{corpus}/{responses.stem}")[scorer]
         scale = (LOWEST_PMI, HIGHEST_PMI) if scorer == "pmi_faith_mean" else (0.0, 1.0)
-        yield column, mean_measure([math.nan if v is None else v for v in values], *scale)
+        yield column, mean_measure(values, *scale)
 
 
 def _evaluation(

@@ -17,7 +17,7 @@ from faith_jax.report.prompt_tables import (
     report_figures,
 )
 from faith_jax.report.tables import rendered
-from faith_jax.runs.outputs import check_outputs, write_text
+from faith_jax.runs.outputs import check_endings, check_outputs, write_text
 from faith_jax.runs.prompt_runs import RunReader
 
 
@@ -48,6 +48,8 @@ def prompt_report(
     if doubles:
         raise ConfigError(f"{min(doubles)}: is given twice.")
     check_outputs(sources, {"--html": html, "--png": png, "--json": json_path})
+    check_endings({"--png": png}, ".png")
+    check_endings({"--html": html}, ".html")
     report = make_report(sources, nearest)
     panels = prompt_panels(report.runs)
     if png and not panels:

@@ -62,8 +62,12 @@ def report(
     rows = {path: list(read_scored_rows(pathlib.Path(path))) for path in files}
     corpora = chosen_scorers(read_corpora(rows), scorers)
     check_usable(corpora, labels=False)  # examples can be read without
-    # All that is shown but the examples is of the rows that the table is of.
-    used = {name: corpus.part(corpus.usable()) for name, corpus in corpora.items()}
+    # All that is shown but the examples is of the rows that the table is of; where there are no
+    # labels, distributions are of all.
+    used = {
+        name: corpus.part(corpus.usable()) if corpus.usable().any() else corpus
+        for name, corpus in corpora.items()
+    }
     try:
         table = auc_rows(
             auc_table(corpora, baseline, resamples, confidence, seed, test, cluster_field)

@@ -25,6 +25,15 @@ logger = logging.getLogger("faith_jax")
 PMI_TABLE = "pmi_decode"
 # Made by `faith_jax.runs.npov_detection`, likewise.
 NPOV_DETECTION = "npov_detection"
+# The tables of the user's models, with the modules that make them.
+OF_MODELS = {
+    PMI_TABLE: "pmi_table",
+    NPOV_DETECTION: NPOV_DETECTION,
+    "faithdial": "faithdial_table",
+    "faith_critic": "critic_table",
+    "nli": "nli_table",
+    "nli_phrases": "nli_phrases",
+}
 ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv"}
 _TRUE = ("frank", "mnbm", "summeval", "qags_c", "qags_x", "begin", "q2", "dialfact", "paws")
 
@@ -108,11 +117,10 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
     Raises:
       FaithJaxError: for an unknown table or scorer, and where no data is at hand.
     """
-    if table in (PMI_TABLE, NPOV_DETECTION):
-        module = "pmi_table" if table == PMI_TABLE else table
-        raise ConfigError(f"{table} is of a model's responses; see faith_jax.runs.{module}.")
+    if table in OF_MODELS:
+        raise ConfigError(f"{table} is of a model's own; see faith_jax.runs.{OF_MODELS[table]}.")
     if table not in RECIPES:
-        known = (*RECIPES, PMI_TABLE, NPOV_DETECTION)
+        known = (*RECIPES, *OF_MODELS)
         raise ConfigError(
             f"There is no recipe for {table!r}.{did_you_mean(table, known)} There are: "
             f"{', '.join(known)}."

@@ -22,18 +22,22 @@ class Reference(NamedTuple):
     name: str
 
 
-class _Macro(NamedTuple):
+class Macro(NamedTuple):
+    """`%NAME` in a gin file."""
+
     name: str
 
 
-class _Values(config_parser.ParserDelegate):
+class GinValues(config_parser.ParserDelegate):
     """Makes values of a gin file without looking up or running anything that it names."""
 
     def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> Reference:
+        """Returns the name."""
         return Reference(scoped_configurable_name)
 
-    def macro(self, name: str) -> _Macro:
-        return _Macro(name)
+    def macro(self, name: str) -> Macro:
+        """Returns the name."""
+        return Macro(name)
 
 
 def read_settings(folder: pathlib.Path) -> dict[str, Any] | None:
@@ -48,7 +52,7 @@ def read_settings(folder: pathlib.Path) -> dict[str, Any] | None:
     """
     try:
         text = (folder / CONFIG).read_text(encoding="utf-8")
-        parser = config_parser.ConfigParser(text, _Values())
+        parser = config_parser.ConfigParser(text, GinValues())
         bound = [s for s in parser if isinstance(s, config_parser.BindingStatement)]
     except (OSError, ValueError, SyntaxError, tokenize.TokenError):
         return None
@@ -59,7 +63,7 @@ def read_settings(folder: pathlib.Path) -> dict[str, Any] | None:
 
 def _resolved(value: Any, macros: Mapping[str, Any]) -> Any:
     for _ in macros:  # no more steps than macros, even if they name each other in a circle
-        if not isinstance(value, _Macro):
+        if not isinstance(value, Macro):
             break
         value = macros.get(value.name)
     return value

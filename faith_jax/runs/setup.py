@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.doha import doha_from_bart
 from faith_jax.models.importers.checkpoint import (
@@ -214,34 +214,6 @@ def objective_of(config: TransformerConfig, objective: Objective | None) -> Obje
     return objective
 
 
-def check_same_base(found: dict[str, Any] | None, base: BaseModel | None, path: str) -> None:
-    """Checks that a run goes on from the base model it began with.
-
-    Raises:
-      CheckpointError: where the base in model.json is another one.
-    """
-    old = (found or {}).get("content_hash")
-    new = base.content_hash if base else None
-    if old != new:
-        began = f"on the base model {old[:12]}…" if old else "without a frozen base model"
-        given = f"{new[:12]}… ({base.path})" if base and new else "none"
-        raise CheckpointError(
-            f"{path}: this run began {began} but INITIAL_CHECKPOINT_PATH is {given}. Give what it "
-            "began with, or another MODEL_DIR."
-        )
-
-
-def changed_settings(path: pathlib.Path) -> list[str]:
-    """Returns the lines of the config that is in force which a former run's config lacks."""
-    import gin
-
-    if not path.exists():
-        return []
-    former = set(path.read_text(encoding="utf-8").splitlines())
-    lines = [line for line in gin.config_str().splitlines() if line.strip()]
-    return [line for line in lines if line not in former and not line.startswith("#")]
-
-
 def encode_default(text: str) -> list[int]:
     """Returns the token ids of a text in the run's vocabulary, without an end token."""
     from faith_jax.data.vocabularies import default_vocabulary
@@ -272,10 +244,3 @@ def make_folder(path: str) -> pathlib.Path:
             "that you own."
         ) from None
     return folder
-
-
-def write_operative_config(path: pathlib.Path) -> None:
-    """Writes the gin config that is in force, where gin has been used."""
-    import gin
-
-    path.write_text(gin.config_str(), encoding="utf-8")

@@ -6,6 +6,7 @@ batches, dropout and prompts are functions of the config, its seed and the step.
 
 import contextlib
 import logging
+import pathlib
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,16 +17,17 @@ import optax
 
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError
-from faith_jax.models.importers.native import read_model_json, write_model_json
+from faith_jax.models.importers.native import MODEL_JSON, write_model_json
 from faith_jax.models.prompts import PromptInitializer, initializer_name
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
 from faith_jax.runs.datasets import DatasetConfig, check_layout, training_batches, warn_of_cut
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.evaluate import dataset_loss
+from faith_jax.runs.former_run import check_former_run, initial_checkpoint, write_config
 from faith_jax.runs.prompt_start import Starts, prompt_starts
 from faith_jax.runs.run_vocabulary import RunVocabulary, check_kept_vocabulary, keep_vocabulary
-from faith_jax.training.checkpoints import TrainCheckpoints
+from faith_jax.training.checkpoints import TrainCheckpoints, newest_step
 from faith_jax.training.metrics import MetricsWriter, Progress
 from faith_jax.training.objectives import Objective
 from faith_jax.training.partitioning import Partitioner, make_partitioner
@@ -112,7 +114,8 @@ def train(
         model, run.partitioner, initial_checkpoint_path, seed, prompt_initializer
     )
     trained, frozen = split_params(params, trainable)
-    if jax.tree.leaves(frozen) and base is None:
+    is_frozen = bool(jax.tree.leaves(frozen))
+    if is_frozen and base is None:
         raise ConfigError(
             "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
         )
@@ -122,22 +125,30 @@ def train(
         evaluation = _Evaluation(
             trainer, frozen, eval_dataset, decoding, eval_period, decoded_eval_period
         )
-    # Nothing is written before all settings are checked.
-    run.describe(
-        model, base if jax.tree.leaves(frozen) else None, "" if base is None else base.family
-    )
+    # Nothing is written before all settings are checked, and nothing where nothing is trained.
+    objective.check(model, train_dataset.further_features)
+    TrainCheckpoints.check(run.folder, keep_last, keep_best)
+    run.check_former(base, is_frozen)
+    done = newest_step(run.folder)
+    if done is not None and done >= total_steps:
+        logger.warning(
+            "Nothing to train: %s has a checkpoint of step %d, TRAIN_STEPS = %d",
+            run.folder,
+            done,
+            total_steps,
+        )
+        return {}
+    setup.make_folder(model_dir)
     prompts = trained_prompts(trained)
     state = trainer.init_state(trained)
     checkpoints = TrainCheckpoints(run.folder / "checkpoints", keep_last, keep_best)
-    origin = {"initializer": initializer_name(prompt_initializer), "seed": str(seed)}
-    resumed = checkpoints.latest_step() is not None
-    starts = prompt_starts(run.folder, prompts, origin, resumed)
-    if resumed:
+    if done is not None:
         state = checkpoints.restore(state)
         logger.info("Going on from step %d of %s", int(state.step), run.folder)
+    run.describe(base, is_frozen)
+    origin = {"initializer": initializer_name(prompt_initializer), "seed": str(seed)}
+    starts = prompt_starts(run.folder, prompts, origin, done is not None)
     start = int(state.step)
-    if start >= total_steps:
-        logger.warning("Nothing to train: TRAIN_STEPS = %d are done", total_steps)
     logger.info(
         "Training %s of %s parameters on %d devices, %d rows a batch",
         f"{setup.count_params(trained):,}",
@@ -211,34 +222,36 @@ class _Run:
                 "Soft prompts cannot be trained on packed examples: set PACK = False."
             )
         warn_of_cut(train_dataset, model.config)
-        self.folder = setup.make_folder(model_dir)
+        self._model = model
+        self.folder = pathlib.Path(model_dir).expanduser()
 
-    def describe(self, model: Transformer, base: setup.BaseModel | None, family: str) -> None:
-        """Writes model.json and the operative config, or checks a former run's model.json.
+    def check_former(self, base: setup.BaseModel | None, frozen: bool) -> None:
+        """Checks that MODEL_DIR holds no other run; arguments as for `check_former_run`."""
+        check_former_run(self.folder, self._model.config, base, frozen)
+        # The vocabulary is whole where model.json, which is written behind it, is there.
+        if (self.folder / MODEL_JSON).exists():
+            check_kept_vocabulary(self._vocabulary, self.folder)
+
+    def describe(self, base: setup.BaseModel | None, frozen: bool) -> None:
+        """Writes model.json, the vocabulary and the config in force into MODEL_DIR.
 
         Args:
-          model: the module.
-          base: the frozen model, if there is one.
-          family: of the checkpoint that the run began with; "" = none.
+          base: the checkpoint that the run began with, if there is one.
+          frozen: whether it stays, in part, as it is.
         """
-        if (self.folder / "model.json").exists():
-            check_kept_vocabulary(self._vocabulary, self.folder)
-            found = read_model_json(self.folder)
-            setup.check_same_base(found.get("base"), base, str(self.folder))
-            for line in setup.changed_settings(self.folder / "config.gin"):
-                logger.warning("%s began with another value than %s", self.folder, line)
-        if jax.process_index() == 0:
-            keep_vocabulary(self._vocabulary, self.folder)
-            described = (
-                None
-                if base is None
-                else {
-                    "path": base.path,
-                    "content_hash": base.content_hash,
-                }
-            )
-            write_model_json(self.folder, model.config, base=described, family=family)
-            setup.write_operative_config(self.folder / "config.gin")
+        if jax.process_index() != 0:
+            return
+        keep_vocabulary(self._vocabulary, self.folder)
+        write_model_json(
+            self.folder,
+            self._model.config,
+            base={"path": base.path, "content_hash": base.content_hash}
+            if base and frozen
+            else None,
+            metadata=initial_checkpoint(base),
+            family="" if base is None else base.family,
+        )
+        write_config(self.folder)
 
 
 class _Evaluation:

@@ -5,7 +5,7 @@ Reference: Steen 2023, section 2.2, for the mean over Monte-Carlo dropout masks 
 
 import functools
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ import numpy as np
 
 from faith_jax.errors import ConfigError
 from faith_jax.language_model.encoder import EncoderModel
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer
 from faith_jax.scoring.likelihood import rung
 from faith_jax.scoring.models import check_whole, expect_whole
@@ -45,6 +46,47 @@ def _mean_with_dropout(
         return jax.vmap(one_row)(tokens, keys)
 
     return jnp.mean(jax.lax.map(one_pass, jnp.arange(passes)), axis=0)
+
+
+def length_batches(
+    rows: Sequence[Sequence[int]], ladder: Sequence[int], tokens_per_batch: int, pad_id: int
+) -> Iterator[tuple[np.ndarray, list[int]]]:
+    """Yields rows of like lengths as batches of few shapes, with the rows' numbers.
+
+    Args:
+      rows: token ids.
+      ladder: see `rung`.
+      tokens_per_batch: padding included; a batch has at least one row.
+      pad_id: of the model; rows that only fill up have nothing else.
+
+    Yields:
+      int32 [size, length], and the numbers of the rows that stand in its first lines.
+    """
+    by_length: dict[int, list[int]] = {}
+    for number, row in enumerate(rows):
+        by_length.setdefault(rung(len(row), ladder), []).append(number)
+    for length, numbers in by_length.items():
+        size = max(1, tokens_per_batch // length)
+        for start in range(0, len(numbers), size):
+            batch = numbers[start : start + size]
+            tokens = np.full((size, length), pad_id, np.int32)
+            for line, number in zip(tokens, batch, strict=False):
+                line[: len(rows[number])] = rows[number]
+            yield tokens, batch
+
+
+def row_keys(seed: int, tokens: np.ndarray, pad_id: int) -> Array:
+    """Returns the key of each row's dropout, whatever its batch.
+
+    Args:
+      seed: of the run.
+      tokens: int32 [rows, length]; the checksum of those that are no padding tells rows apart.
+      pad_id: of the model.
+    """
+    sums = [zlib.crc32(row[row != pad_id].tobytes()) for row in tokens]
+    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
+        jax.random.key(seed), jnp.asarray(sums, jnp.uint32)
+    )
 
 
 def check_dropout(passes: Any, seed: Any, rate: Any) -> None:
@@ -104,7 +146,7 @@ class ClassificationEngine:
         self.model, self.dropout_passes, self._seed = model, dropout_passes, seed or 0
         self._module = model.module
         if dropout_passes:
-            self._module = Transformer(_with_dropout(model, dropout_rate))
+            self._module = Transformer(with_dropout(model.config, dropout_rate))
         if tokens_per_batch is None:
             tokens_per_batch = 2048 if jax.default_backend() == "cpu" else 32768
         self._tokens_per_batch = tokens_per_batch
@@ -122,35 +164,32 @@ class ClassificationEngine:
           rows: token ids with special tokens, in any order.
         """
         found = np.zeros((len(rows), len(self.model.label_names)), np.float32)
-        by_length: dict[int, list[int]] = {}
-        for number, row in enumerate(rows):
-            by_length.setdefault(rung(len(row), _LENGTHS), []).append(number)
-        for length, numbers in by_length.items():
-            size = max(1, self._tokens_per_batch // length)
-            self._compiled.add((length, size))
-            for start in range(0, len(numbers), size):
-                batch = numbers[start : start + size]
-                tokens = np.full((size, length), self.model.pad_id, np.int32)
-                for line, number in zip(tokens, batch, strict=False):
-                    line[: len(rows[number])] = rows[number]
-                found[batch] = np.asarray(self._classify(tokens))[: len(batch)]
+        for tokens, numbers in length_batches(
+            rows, _LENGTHS, self._tokens_per_batch, self.model.pad_id
+        ):
+            self._compiled.add(tokens.shape)
+            found[numbers] = np.asarray(self._classify(tokens))[: len(numbers)]
         return found
 
     def _classify(self, tokens: np.ndarray) -> Array:
         if not self.dropout_passes:
             return _probabilities(self._module, self.model.params, tokens)
-        # The checksum of the tokens without padding tells rows apart, whatever their batch.
-        sums = [zlib.crc32(row[row != self.model.pad_id].tobytes()) for row in tokens]
-        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
-            jax.random.key(self._seed), jnp.asarray(sums, jnp.uint32)
-        )
+        keys = row_keys(self._seed, tokens, self.model.pad_id)
         return _mean_with_dropout(
             self._module, self.model.params, tokens, keys, self.dropout_passes
         )
 
 
-def _with_dropout(model: EncoderModel, rate: float | None) -> Any:
-    config = model.config
+def with_dropout(config: TransformerConfig, rate: float | None) -> TransformerConfig:
+    """Returns the configuration of a model for Monte-Carlo dropout.
+
+    Args:
+      config: of the model.
+      rate: of all its dropout; None = as it was trained.
+
+    Raises:
+      ConfigError: where it was trained without.
+    """
     if rate is not None:
         return config.replace(
             dropout_rate=rate, attention_dropout_rate=rate, classifier_dropout_rate=rate

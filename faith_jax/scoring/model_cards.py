@@ -65,7 +65,7 @@ SUMMAC_ZS = ScorerCard(
         "Mean over the response's sentences of the largest entailment by a sentence of the "
         "grounding."
     ),
-    low=-1.0,
+    low=0.0,
     high=1.0,
     source="Laban 2022, section 3.2",
     needs_model=True,

@@ -40,6 +40,11 @@ def open_model(model: str, dtype: str | None = None) -> Model:
     return opened
 
 
+def forget_models() -> None:
+    """Lets go of the models that `open_model` keeps; who still holds one keeps it."""
+    open_model.cache_clear()
+
+
 @jax.jit
 def _all_finite(values: Array) -> Array:
     return jnp.isfinite(values).all()

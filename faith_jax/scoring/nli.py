@@ -9,6 +9,7 @@ import numpy as np
 from faith_jax.errors import ConfigError
 from faith_jax.labels import NliLabel
 from faith_jax.scoring.base import BaseScorer, joined
+from faith_jax.scoring.label_words import CRITIC_FORM, NOT_ENTAILED
 from faith_jax.scoring.model_cards import FAITH_CRITIC, NLI
 from faith_jax.scoring.pair_classifier import ClassifierOptions, PairClassifier, pair_classifier
 from faith_jax.types import GroundedExample, Score, ScorerCard
@@ -109,14 +110,18 @@ def nli_scorer(
 
     Args:
       name: "nli_entailment" or "nli_e_minus_c".
-      model: a folder of a classifier with three classes, whose order is read from its config.
-      labels: see `nli_label_numbers`.
+      model: a folder of a classifier with three classes, whose order is read from its config, or
+        of an encoder-decoder that writes the class (`label_words`). "nli_entailment" may also be
+        of two words, for entailment and all else.
+      labels: see `nli_label_numbers`; of an encoder, whose classes' names do not tell.
       **options: see `ClassifierOptions`.
 
     Raises:
       ConfigError: without a model, and for a wrong option.
     """
     classify = pair_classifier(model, **options)
+    if classify.label_names[1:] == (NOT_ENTAILED,) and name == "nli_entailment":
+        return PairScorer(NLI[name], classify, np.array([1.0, 0.0]))
     numbers = nli_label_numbers(classify.label_names, labels)
     weights = np.zeros(len(numbers))
     weights[numbers[NliLabel.ENTAILMENT]] = 1.0
@@ -133,14 +138,15 @@ def faith_critic_scorer(
     """Returns FaithDial's critic: the probability that the knowledge supports the response.
 
     Args:
-      model: a folder of a classifier with two classes of (knowledge, response).
+      model: a folder of a classifier with two classes of (knowledge, response), or of an
+        encoder-decoder that writes the class (`label_words`: faithful, unfaithful).
       faithful_label: see `faithful_class`.
       **options: see `ClassifierOptions`.
 
     Raises:
       ConfigError: without a model, and for a wrong option.
     """
-    classify = pair_classifier(model, **options)
+    classify = pair_classifier(model, CRITIC_FORM, **options)
     weights = np.zeros(len(classify.label_names))
     weights[faithful_class(classify.label_names, faithful_label)] = 1.0
     return PairScorer(FAITH_CRITIC, classify, weights)

@@ -1,20 +1,27 @@
-"""Classifiers of premise and hypothesis, opened once for all scorers that ask for the same one."""
+"""Classifiers of premise and hypothesis, opened once for all scorers that ask for the same one.
+
+A model is an encoder with a classification head, or an encoder-decoder that writes the class.
+"""
 
 import functools
-from collections.abc import Sequence
-from typing import Any, TypedDict, Unpack
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 
+from faith_jax.errors import ConfigError
+from faith_jax.language_model import EncoderModel, LanguageModel
 from faith_jax.scoring.classification import ClassificationEngine, check_dropout
+from faith_jax.scoring.label_words import NLI_FORM, LabelForm, open_label_words
 from faith_jax.scoring.models import (
     check_text,
     check_whole,
-    open_classifier,
+    forget_models,
+    open_model,
     open_tokenizer,
     require_model,
 )
-from faith_jax.scoring.text_pairs import PairEncoder, row_length
+from faith_jax.scoring.text_pairs import PairEncoder, PairRow, row_length
 
 
 class ClassifierOptions(TypedDict, total=False):
@@ -22,21 +29,38 @@ class ClassifierOptions(TypedDict, total=False):
 
     Attributes:
       vocabulary: where the tokenizer is, if not with the model.
-      max_length: tokens of a row; default: 512, or fewer where the positions end before.
+      max_length: tokens of a row; default: 512 of an encoder and 1,024 of an encoder-decoder, or
+        fewer where the positions end before.
+      label_words: what an encoder-decoder writes for each class, in the order of the names that
+        `LabelForm` has, as a list or with commas; default: these names. Not of encoders.
       dropout_passes: k of Monte-Carlo dropout (Steen 2023, section 2.2: 15); default: 0, none.
       seed: of the dropout, with dropout_passes only; default: 0.
       dropout_rate: of the dropout, in (0, 1), likewise; default: as the model was trained.
       dtype: of activations.
-      tokens_per_batch: see `ClassificationEngine`.
+      tokens_per_batch: see `ClassificationEngine` and `LabelWordEngine`.
     """
 
     vocabulary: str | None
     max_length: int | None
+    label_words: str | Sequence[str] | None
     dropout_passes: int
     seed: int | None
     dropout_rate: float | None
     dtype: str | None
     tokens_per_batch: int | None
+
+
+class Engine(Protocol):
+    """What gives class probabilities [rows, classes] of token ids."""
+
+    @property
+    def num_compilations(self) -> int:
+        """How many shapes were compiled."""
+        ...
+
+    def probabilities(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
+        """Returns the class probabilities of rows."""
+        ...
 
 
 class PairClassifier:
@@ -45,19 +69,17 @@ class PairClassifier:
     Several scorers of one run share it, so that the model runs once for all of them.
 
     Args:
+      label_names: the classes, in order.
       engine: of the model.
       encode: of the same model.
     """
 
-    def __init__(self, engine: ClassificationEngine, encode: PairEncoder):
-        self.engine, self.encode = engine, encode
+    def __init__(
+        self, label_names: tuple[str, ...], engine: Engine, encode: Callable[[str, str], PairRow]
+    ):
+        self.label_names, self.engine, self.encode = label_names, engine, encode
         self._last: tuple[tuple[tuple[str, str], ...], tuple[np.ndarray, list[int]]]
-        self._last = ((), (np.zeros((0, len(engine.model.label_names))), []))
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """The classes, in order."""
-        return self.engine.model.label_names
+        self._last = ((), (np.zeros((0, len(label_names))), []))
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> tuple[np.ndarray, list[int]]:
         """Returns the probabilities [pairs, classes] and how many tokens of each were cut."""
@@ -69,11 +91,14 @@ class PairClassifier:
         return self._last[1]
 
 
-def pair_classifier(model: str | None, **options: Unpack[ClassifierOptions]) -> PairClassifier:
+def pair_classifier(
+    model: str | None, form: LabelForm = NLI_FORM, **options: Unpack[ClassifierOptions]
+) -> PairClassifier:
     """Opens a classifier of text pairs, once for all scorers with the same options.
 
     Args:
       model: its folder.
+      form: what the model reads and writes, if it is an encoder-decoder.
       **options: see `ClassifierOptions`.
 
     Raises:
@@ -87,15 +112,51 @@ def pair_classifier(model: str | None, **options: Unpack[ClassifierOptions]) -> 
     passes = options.get("dropout_passes", 0)
     check_dropout(passes, options.get("seed"), options.get("dropout_rate"))
     given: dict[str, Any] = {name: options.get(name) for name in ClassifierOptions.__annotations__}
-    return _opened(path, **(given | {"dropout_passes": passes}))
+    words = _listed(given["label_words"])
+    return _opened(path, form, **(given | {"dropout_passes": passes, "label_words": words}))
+
+
+def _listed(words: Any) -> tuple[str, ...] | None:
+    if words is None:
+        return None
+    given = words.split(",") if isinstance(words, str) else words
+    if not isinstance(given, list | tuple) or not all(isinstance(word, str) for word in given):
+        raise ConfigError(f"label_words: expected texts, one for each class; got {words!r}.")
+    return tuple(word.strip() for word in given)
 
 
 @functools.lru_cache(maxsize=8)
 def _opened(
-    model: str, *, vocabulary: str | None, max_length: int | None, dtype: str | None, **engine: Any
+    model: str,
+    form: LabelForm,
+    *,
+    vocabulary: str | None,
+    max_length: int | None,
+    label_words: tuple[str, ...] | None,
+    dtype: str | None,
+    **engine: Any,
 ) -> PairClassifier:
-    opened = open_classifier(model, dtype)
+    opened = open_model(model, dtype)
+    if isinstance(opened, LanguageModel):
+        tokenizer = open_tokenizer(model, vocabulary, opened.config)
+        return PairClassifier(
+            *open_label_words(opened, tokenizer, form, label_words, max_length, **engine)
+        )
+    if not isinstance(opened, EncoderModel):
+        raise ConfigError(
+            f"model {model}: expected an encoder with a classification head (RoBERTa, DeBERTa-v3) "
+            f"or an encoder-decoder that writes the class (T5), got {type(opened).__name__}."
+        )
+    if label_words is not None:
+        raise ConfigError("label_words: are of encoder-decoders; an encoder's classes have names.")
     limit = row_length(opened.config, max_length)
     classification = ClassificationEngine(opened, **engine)
     tokenizer = open_tokenizer(model, vocabulary, opened.config)
-    return PairClassifier(classification, PairEncoder(tokenizer, opened.config.vocab_size, limit))
+    encode = PairEncoder(tokenizer, opened.config.vocab_size, limit)
+    return PairClassifier(opened.label_names, classification, encode)
+
+
+def forget_classifiers() -> None:
+    """Lets go of all classifiers and models that are opened, for runs of one after another."""
+    _opened.cache_clear()
+    forget_models()

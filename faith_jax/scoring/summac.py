@@ -1,5 +1,6 @@
 """SummaC zero-shot: natural language inference between single sentences (Laban 2022)."""
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -31,6 +32,8 @@ class SummaCScorer(BaseScorer):
     card = SUMMAC_ZS
 
     def __init__(self, classify: PairClassifier, entailment: int, contradiction: int | None = None):
+        if contradiction is not None:
+            self.card = dataclasses.replace(SUMMAC_ZS, low=-1.0)
         self._classify = classify
         self._entailment, self._contradiction = entailment, contradiction
 

@@ -18,6 +18,16 @@ from faith_jax.training.trainer import TrainState
 from faith_jax.types import PyTree
 
 
+def newest_step(model_dir: str | pathlib.Path) -> int | None:
+    """Returns the step of a run's newest checkpoint that is whole; None = there is none.
+
+    Nothing in MODEL_DIR is touched.
+    """
+    found = (pathlib.Path(model_dir) / "checkpoints").glob("*")
+    names = [path.name for path in found if path.is_dir()]
+    return max((int(name) for name in names if name.isdecimal()), default=None)
+
+
 class TrainCheckpoints:
     """Saves and restores train states.
 
@@ -39,16 +49,8 @@ class TrainCheckpoints:
         keep_best: int = 1,
         best_metric: str = "loss",
     ):
-        if keep_last < 1 or keep_best < 0:
-            raise ConfigError(
-                f"KEEP_LAST = {keep_last!r}, KEEP_BEST = {keep_best!r}: expected at least 1 and 0."
-            )
+        self.check(folder, keep_last, keep_best)
         self.folder = pathlib.Path(folder).absolute()
-        if "[" in str(self.folder):
-            # Orbax takes it for a pattern, and leaves out what it then does not find.
-            raise ConfigError(
-                f"{self.folder}: Orbax cannot write to a path with '['; choose another MODEL_DIR."
-            )
         self._best_metric = best_metric
         policies = [checkpoint_managers.LatestN(keep_last)]
         if keep_best:
@@ -72,6 +74,24 @@ class TrainCheckpoints:
                 save_root_metadata=False,
             ),
         )
+
+    @staticmethod
+    def check(folder: str | pathlib.Path, keep_last: int, keep_best: int) -> None:
+        """Checks what is given to the class; nothing is made.
+
+        Raises:
+          ConfigError: see the class.
+        """
+        if keep_last < 1 or keep_best < 0:
+            raise ConfigError(
+                f"KEEP_LAST = {keep_last!r}, KEEP_BEST = {keep_best!r}: expected at least 1 and 0."
+            )
+        path = pathlib.Path(folder).absolute()
+        if "[" in str(path):
+            # Orbax takes it for a pattern, and leaves out what it then does not find.
+            raise ConfigError(
+                f"{path}: Orbax cannot write to a path with '['; choose another MODEL_DIR."
+            )
 
     def _metric(self, metrics: Mapping[str, float]) -> float:
         value = metrics.get(self._best_metric, math.inf)

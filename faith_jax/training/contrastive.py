@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Collection
 from typing import Any
 
 import jax
@@ -73,13 +74,26 @@ class InfoNCE(Objective):
         """Whether a row's loss depends on others, so that a batch cannot be taken in pieces."""
         return self.in_batch_negatives
 
+    def check(self, module: Transformer, features: Collection[str]) -> None:
+        """See `Objective`."""
+        if "negatives" not in features:
+            raise ConfigError(
+                "InfoNCE: the batches have no negatives. Choose a task that has them, such as "
+                "faithdial_generate_infonce, and set their number and length: "
+                "TASK_FEATURE_LENGTHS = {'inputs': 256, 'targets': 64, 'negatives': (8, 64)}."
+            )
+        if not (module.config.num_encoder_layers and module.config.num_decoder_layers):
+            raise ConfigError("InfoNCE: expected a model with an encoder and a decoder.")
+        if "decoder_segment_ids" in features:
+            raise ConfigError("InfoNCE: packed examples have no negatives; set PACK = False.")
+
     def prepare(self, module: Transformer, batch: Batch, state: PyTree = ()) -> Batch:
         """Adds `contrast_weights`, float [batch]: target tokens over rows with negatives, or 0.
 
         The trainer divides by target tokens, so that rows so weighted give a mean over rows, also
         where a batch is taken in pieces.
         """
-        _check(module, batch)
+        self.check(module, batch)
         rows = jnp.any(_valid_negatives(batch, module.config.pad_id), axis=1)
         tokens = jnp.sum(self.cross_entropy.weights(module, batch))
         weights = jnp.where(rows, tokens / jnp.maximum(jnp.sum(rows), 1), 0.0)
@@ -203,24 +217,6 @@ def _fitted(tokens: Array, length: int, pad: int) -> Array:
     return jnp.pad(tokens, widths, constant_values=pad)
 
 
-def _check(module: Transformer, batch: Batch) -> None:
-    if "negatives" not in batch:
-        raise ConfigError(
-            "InfoNCE: the batches have no negatives. Choose a task that has them, such as "
-            "faithdial_generate_infonce, and set their number and length: TASK_FEATURE_LENGTHS = "
-            "{'inputs': 256, 'targets': 64, 'negatives': (8, 64)}."
-        )
-    if not (module.config.num_encoder_layers and module.config.num_decoder_layers):
-        raise ConfigError("InfoNCE: expected a model with an encoder and a decoder.")
-    if "decoder_segment_ids" in batch:
-        raise ConfigError("InfoNCE: packed examples have no negatives; set PACK = False.")
-    if module.config.decoder_prompt_length:
-        raise ConfigError(
-            "InfoNCE: negatives stand in one row of the decoder, which has no place for a decoder "
-            "prompt; use an encoder prompt."
-        )
-
-
 def _read_to_the_end(tokens: Array, start: int, pad: int) -> tuple[Array, Array, Array]:
     """Returns what the decoder reads of texts [..., length]: [..., 1 + length], mask, last place.
 
@@ -250,20 +246,17 @@ def _negative_states(
 ) -> Array:
     """Returns the states of the negatives' end tokens, [batch, texts, embed].
 
-    A row's negatives stand in one decoder row, told apart as packed examples are, so that the
-    encoder's keys and values are projected once.
+    Each negative is a decoder row of its own; those of a row share the encoder's keys and values.
     """
     config, negatives = module.config, batch["negatives"]
     rows, texts, length = negatives.shape
     fed, mask, last = _read_to_the_end(negatives, config.decoder_start_id, config.pad_id)
-    segments = jnp.repeat(jnp.arange(1, texts + 1, dtype=jnp.int32), length + 1)
     read = {
         **batch,
-        "decoder_input_tokens": fed.reshape(rows, -1),
-        "decoder_target_tokens": mask.reshape(rows, -1),
-        "decoder_segment_ids": jnp.broadcast_to(segments, (rows, segments.shape[0])),
+        "decoder_input_tokens": fed.reshape(rows * texts, length + 1),
+        "decoder_target_tokens": mask.reshape(rows * texts, length + 1),
     }
     key = None if key is None else jax.random.fold_in(key, 1)
     hidden: Any = decoder_states(module, params, read, encoded, key)
-    hidden = hidden.reshape(rows, texts, length + 1, -1)
-    return jnp.take_along_axis(hidden, last[:, :, None, None], axis=2)[:, :, 0]
+    ends = jnp.take_along_axis(hidden, last.reshape(-1, 1, 1), axis=1)
+    return ends.reshape(rows, texts, -1)

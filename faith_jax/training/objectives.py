@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
@@ -28,6 +29,14 @@ class Objective(Protocol):
         """Returns what the objective keeps from step to step, as arrays: () = nothing."""
         return ()
 
+    def check(self, module: Transformer, features: Collection[str]) -> None:
+        """Checks that the objective is of a model and of batches with these arrays.
+
+        Raises:
+          ConfigError: where it is not.
+        """
+        return None
+
     def prepare(self, module: Transformer, batch: Batch, state: PyTree) -> Batch:
         """Returns a whole batch of training with what its pieces need to know of it.
 
@@ -37,7 +46,7 @@ class Objective(Protocol):
           state: after the batches before.
 
         Raises:
-          ConfigError: on a model or a batch that the objective is not of.
+          ConfigError: see `check`.
         """
         return batch
 

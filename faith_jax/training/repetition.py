@@ -1,6 +1,7 @@
 """Which of its tokens a text repeats: an encoder's lesson in comparing texts."""
 
 import dataclasses
+from collections.abc import Collection
 
 import jax
 import jax.numpy as jnp
@@ -59,14 +60,18 @@ class RepeatedTokens(Objective):
         if self.ngram < 1:
             raise ConfigError(f"RepeatedTokens.ngram: expected 1 or more, got {self.ngram!r}.")
 
+    def check(self, module: Transformer, features: Collection[str]) -> None:
+        """See `Objective`."""
+        if not module.config.num_encoder_layers or module.config.knowledge_attention:
+            raise ConfigError("RepeatedTokens: expected a model with one encoder input.")
+
     def prepare(self, module: Transformer, batch: Batch, state: PyTree = ()) -> Batch:
         """Adds `input_weights`, float [batch]: target tokens over input tokens of the batch.
 
         The trainer divides by target tokens, so that input tokens so weighted give a mean.
         """
+        self.check(module, batch)
         config = module.config
-        if not config.num_encoder_layers or config.knowledge_attention:
-            raise ConfigError("RepeatedTokens: expected a model with one encoder input.")
         tokens = batch["encoder_input_tokens"]
         counted = jnp.sum(_is_text(tokens, config.pad_id, config.eos_ids))
         weight = jnp.sum(self.cross_entropy.weights(module, batch)) / jnp.maximum(counted, 1)

@@ -1,6 +1,7 @@
 """Loss truncation: no gradient from the examples that a model finds least likely (Kang 2020)."""
 
 import dataclasses
+from collections.abc import Collection
 from typing import NamedTuple
 
 import jax
@@ -116,13 +117,20 @@ class LossTruncation(Objective):
         zero = jnp.zeros((), jnp.int32)
         return RecentLosses(jnp.zeros(self.window, jnp.float32), zero, zero)
 
+    def check(self, module: Transformer, features: Collection[str]) -> None:
+        """See `Objective`."""
+        if "decoder_segment_ids" in features:
+            raise ConfigError(
+                "LossTruncation: packed examples have no losses of their own; set PACK = False."
+            )
+
     def prepare(self, module: Transformer, batch: Batch, state: RecentLosses) -> Batch:
         """Adds `highest_loss` and `row_weights`, float [batch], the same in each row.
 
         The latter make sums over rows, which the trainer divides by target tokens, to means over
         the examples of the batch.
         """
-        _check_not_packed(batch)
+        self.check(module, batch)
         weights = self.cross_entropy.weights(module, batch)
         examples = jnp.sum(jnp.any(weights > 0, axis=1))
         quantile = state.quantile(1.0 - self.drop_fraction)
@@ -146,7 +154,7 @@ class LossTruncation(Objective):
         `loss` is what is minimised; `negative_log_likelihood` is that of all examples; after
         `prepare` metrics have `examples_dropped` besides, a share of the batch, from 0 to 1.
         """
-        _check_not_packed(batch)
+        self.check(module, batch)
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden = decoder_states(module, params, batch, encoded, dropout_key)
         tokens = self.cross_entropy.of_tokens(hidden, output_layer(module, params), module, batch)
@@ -163,10 +171,3 @@ class LossTruncation(Objective):
         metrics |= {"loss": kept["loss"], "z_loss": kept["z_loss"]}
         metrics["examples_dropped"] = jnp.sum(dropped * batch["row_weights"])
         return metrics["loss"], metrics, rows
-
-
-def _check_not_packed(batch: Batch) -> None:
-    if "decoder_segment_ids" in batch:
-        raise ConfigError(
-            "LossTruncation: packed examples have no losses of their own; set PACK = False."
-        )

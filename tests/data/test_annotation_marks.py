@@ -96,9 +96,9 @@ def test_what_is_not_said_to_be_full_or_partial_is_what_the_row_has():
             "field 'coverage': expected yes or no, as the row is begun, got \"\"; fin",
         ),
         ({"repetition": None}, "field 'repetition': .*clear its marks, or give --blank-is-no"),
-        ({"coverage": "yess"}, "field 'coverage': expected yes or no, got \"yess\".*mean 'yes'"),
+        ({"coverage": "yess"}, "field 'coverage': expected yes or no, got \"yess\"; write one.$"),
         ({"coverage": 0.0}, "field 'coverage': expected yes or no, got 0.0"),
-        ({"coverage": "maybe"}, "field 'coverage': expected yes or no, got \"maybe\"; write one"),
+        ({"coverage": "maybe"}, "field 'coverage': expected yes or no, got \"maybe\"; write one.$"),
         (
             {"hallucination": "yes"},
             "'unsupported_spans': expected the words of the hallucination, since hallucination = "

@@ -5,7 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faith_jax.data.npov import Argument, Topic
-from faith_jax.data.npov_combinations import Combination, draw_combinations, response_rows
+from faith_jax.data.npov_combinations import (
+    Combination,
+    draw_combinations,
+    response_rows,
+    temperatures_note,
+)
 from faith_jax.errors import InputError
 
 
@@ -57,3 +62,12 @@ def test_the_first_three_get_two_responses():
 def test_too_few_arguments(sizes):
     with pytest.raises(InputError, match=r"topic 'tea' has . pro and . con: expected at least 2"):
         draw_combinations(topic(*sizes))
+
+
+def test_temperatures_are_told_as_they_are():
+    both = "at temperatures 0.0 and 0.7 to "
+    assert temperatures_note(1) == f"{both}up to 1 combination of a topic's arguments"
+    assert temperatures_note(3) == f"{both}up to 3 combinations of a topic's arguments"
+    assert temperatures_note(18) == (
+        f"{both}the first 3 combinations of a topic's arguments, at 0.7 to up to 15 more"
+    )

@@ -155,5 +155,8 @@ def test_bad_options(options, message):
 
 def test_corpora_with_other_scorers():
     other = Corpus("o", ("1",), np.ones(1), {"good": np.ones(1)})
-    with pytest.raises(ValueError, match="o has scores of good, but one of good, base, chance"):
+    with pytest.raises(
+        ValueError, match="corpus 'o' has scores of good, but 'one' of good, base"
+    ) as found:
         auc_table({"one": CORPORA["one"], "o": other})
+    assert 'by "corpus": "one" in each' in str(found.value)

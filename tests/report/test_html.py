@@ -96,6 +96,19 @@ def test_curves_and_histograms():
     assert not any(h for c in nothing["classes"] for h in c["heights"])
 
 
+def test_what_has_no_labels_has_no_curves():
+    unlabelled = corpus("u", [math.nan] * 4)
+    found = histogram(unlabelled, "s")
+    assert [(c["name"], c["count"], c["filled"]) for c in found["classes"]] == [
+        ("no label", 4, True)
+    ]
+    table = Table("A title", ("scorer", "c"), (("s", 0.5),))
+    html = report_page("Title", {"c": corpus(), "u": unlabelled}, table, [row()])
+    assert html.count("ROC curves of ") == 1
+    assert "without curves: u." in html
+    assert "no label (4), filled" in html
+
+
 def test_examples_that_are_left_out_are_told_of():
     assert "The first 1 examples; 7 more are left out." in page(row(), left_out=7)
     assert "left out" not in page(row())

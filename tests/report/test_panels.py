@@ -53,6 +53,13 @@ def test_shares_of_each_class():
     assert panel.shares["not faithful"][[0, -1]] == pytest.approx([2 / 3, 1 / 3])
 
 
+def test_rows_without_labels_have_one_distribution():
+    scores = {"a": [0, 0, 1, np.nan], "b": [0, 1, 1, 1]}
+    panel = histogram_panel(corpus(scores, [np.nan] * 4), "a")
+    assert panel.counts == {"no label": 3}
+    assert panel.shares["no label"][[0, -1]] == pytest.approx([2 / 3, 1 / 3])
+
+
 def test_lines_and_axes():
     assert len(set(lines_of([str(n) for n in range(28)]).values())) == 28
     assert axis_top({"a": np.zeros(3)}) == 1.0

@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import pytest
@@ -14,6 +15,18 @@ def test_words_below_the_threshold_are_marked():
     assert salience_picture(EXAMPLE, word_salience(), 0.25).uncovered_words == ("keeps", "awake")
     assert salience_picture(EXAMPLE, word_salience(), 0.0).unsupported_words == ()
     assert picture.query == "Is tea better?"
+
+
+def test_the_heading_says_what_is_the_query():
+    def heading(identifier, history):
+        example = dataclasses.replace(EXAMPLE, id=identifier, history=history)
+        return salience_picture(example, word_salience()).heading
+
+    # A response that was given by itself has no name of its own.
+    assert heading("response", ("Is tea better?",)) == "query: Is tea better?"
+    assert heading("r2", ("Is tea better?",)) == "r2, query: Is tea better?"
+    assert heading("r2", ()) == "r2"
+    assert heading("response", ()) == "response"
 
 
 def test_pieces_are_the_texts():

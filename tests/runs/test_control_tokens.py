@@ -54,6 +54,70 @@ def test_the_samples_tokens_are_what_the_command_makes(command, folder):
         assert f"<entailed> {entailed / turns:.1%}" in line
 
 
+WOW = sample_folder("wizard_of_wikipedia")
+WOW_NAMES = ("train", "valid_random_split", "valid_topic_split")
+
+
+@pytest.fixture
+def wow_folder(tmp_path):
+    for name in WOW_NAMES:
+        (tmp_path / f"{name}.json").write_bytes((WOW / f"{name}.json").read_bytes())
+    return tmp_path
+
+
+def test_wizard_of_wikipedias_tokens_are_what_the_command_makes(command, wow_folder):
+    """Of the Wizard's turns with knowledge; all else stays as it is."""
+    pairs, labels = wow_folder / "pairs.jsonl", {}
+    assert command("control-tokens", wow_folder, f"--pairs={pairs}")[0] == 0
+    for name in WOW_NAMES:
+        marked = json.loads((WOW / f"{name}_control-tokens.json").read_text("utf-8"))
+        plain = json.loads((WOW / f"{name}.json").read_text("utf-8"))
+        for number, dialogue in enumerate(marked):
+            for turn, utterance in enumerate(dialogue["dialog"]):
+                if tokens := utterance.pop("control_tokens", None):
+                    entailed = tokens[2] == "<entailed>"
+                    labels[f"{name}-{number}-{turn}"] = "entailment" if entailed else "neutral"
+        assert marked == plain
+    assert len(labels) == 10
+    rows = [json.loads(line) for line in pairs.read_text("utf-8").splitlines()]
+    assert [row["id"] for row in rows] == list(labels)
+    assert rows[0]["premise"] == "A tail keeps a flat kite steady."
+    nli = wow_folder / "nli.jsonl"
+    nli.write_text("".join(json.dumps({"id": i, "label": labels[i]}) + "\n" for i in labels))
+    status, out, err = command("control-tokens", wow_folder, f"--nli={nli}")
+    assert (status, err) == (0, "")
+    for name, line in zip(WOW_NAMES, out.splitlines(), strict=True):
+        made = wow_folder / f"{name}_control-tokens.json"
+        assert made.read_bytes() == (WOW / made.name).read_bytes()
+        assert line.startswith(f"{made}: ")
+    assert not list(wow_folder.glob(".*"))
+
+
+def test_texts_stay_as_they_are(command, wow_folder):
+    """Whatever line separators stand in them."""
+    dialogues = json.loads((wow_folder / "train.json").read_text("utf-8"))
+    dialogues[0]["persona"] = "one\u2028two\x85three\nfour"
+    (wow_folder / "train.json").write_text(json.dumps(dialogues), "utf-8")
+    assert command("control-tokens", wow_folder, f"--pairs={wow_folder / 'p.jsonl'}")[0] == 0
+    rows = [json.loads(line) for line in (wow_folder / "p.jsonl").open(encoding="utf-8")]
+    nli = wow_folder / "nli.jsonl"
+    nli.write_text("".join(json.dumps({"id": r["id"], "label": "neutral"}) + "\n" for r in rows))
+    assert command("control-tokens", wow_folder, f"--nli={nli}")[0] == 0
+    made = json.loads((wow_folder / "train_control-tokens.json").read_text("utf-8"))
+    assert made[0]["persona"] == dialogues[0]["persona"]
+
+
+def test_a_folder_of_both_data_sets_is_refused(command, wow_folder):
+    (wow_folder / "valid.json").write_text("[]")
+    status, _, err = command("control-tokens", wow_folder, f"--pairs={wow_folder / 'p.jsonl'}")
+    assert status == 2
+    assert "holds valid.json (FaithDial) and valid_random_split.json or" in err
+    (wow_folder / "valid.json").unlink()
+    (wow_folder / "valid_topic_split.json").unlink()
+    status, _, err = command("control-tokens", wow_folder, f"--pairs={wow_folder / 'p.jsonl'}")
+    assert (status, "valid_topic_split.json: no such file" in err) == (2, True)
+
+
 def test_mistakes(command, folder):
     nli = folder / "nli.jsonl"
 
@@ -178,3 +242,27 @@ def test_tokens_that_there_are_not(steered, tokens):
 def test_a_vocabulary_without_extra_ids_reads_them_as_text():
     assert extra_id_texts(0) == extra_id_texts(6) == {}
     assert set(extra_id_texts(7)) == ALL_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("source", "parts"),
+    [
+        (("infer.gin", "MIXTURE_OR_TASK_NAME=faithdial_generate_sample"), "faithdial_generate_s"),
+        (("infer_file.gin", "INPUT_FILE=rows.jsonl"), "CONTROL_TOKENS: rows of INPUT_FILE have no"),
+    ],
+)
+def test_inputs_without_control_tokens_cannot_be_steered(command, tmp_path, source, parts):
+    file, binding = source
+    status, _, err = command(
+        "infer",
+        f"--gin_file=runs/{file}",
+        "--gin_file=decoding/control_tokens.gin",
+        f"--gin.{binding}",
+        "--gin.CHECKPOINT_PATH=mini",
+        "--gin.CONTROL_TOKENS=('<first-person>', '<low-prec>', '<non-entailed>')",
+        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+    )
+    assert status == 2, err
+    assert parts in err
+    assert "choose one of faithdial_generate_ctrl, faithdial_generate_ctrl_sample, " in err
+    assert not list(tmp_path.iterdir())

@@ -1,9 +1,12 @@
+import numpy as np
 import pytest
 
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs.decoded_evaluation import BatchDecoder
+from faith_jax.runs.datasets import DatasetConfig
+from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedEvaluation, DecodedRow
+from faith_jax.training.partitioning import make_partitioner
 from tests.models import families, tiny
 
 
@@ -12,3 +15,34 @@ def test_tokens_outside_the_vocabulary_are_refused_before_a_run_begins(config):
     decoding = DecodingConfig(max_length=4, eos_id=(1, 50))
     with pytest.raises(ConfigError, match=r"eos_id = \(1, 50\); expected .* vocabulary size of 50"):
         BatchDecoder(Transformer(config), None, decoding, batch_size=2)
+
+
+def test_batches_are_decoded_one_by_one_and_told_of(monkeypatch, caplog):
+    """With the written responses as what is decoded, the metrics are at their best."""
+    dataset = DatasetConfig(
+        "npov_generate_sample",
+        {"inputs": 224, "targets": 224},
+        split="validation",
+        batch_size=7,
+        shuffle=False,
+    )
+    module = Transformer(tiny.TINY)
+    evaluation = DecodedEvaluation(
+        module, make_partitioner(tiny.TINY), dataset, DecodingConfig(max_length=224)
+    )
+    rows = list(dataset.task().get_dataset(None, "validation", shuffle=False).as_numpy_iterator())
+    pieces = []
+
+    def decode(params, inputs, first, second):
+        pieces.append((first, len(inputs)))
+        written = rows[first : first + len(inputs)]
+        return [[DecodedRow(row["targets"], 0.0, 0.0)] for row in written]
+
+    monkeypatch.setattr(evaluation, "_decoder", decode)
+    with caplog.at_level("INFO", logger="faith_jax"):
+        found = evaluation.evaluate({})
+    assert len(rows) == 18
+    assert pieces == [(0, 7), (7, 7), (14, 4)]
+    assert "Decoding 18 responses, for the task's metrics" in caplog.text
+    assert found["rouge1"] == found["token_f1"] == 1.0
+    assert np.isfinite(found["argument_recall"])

@@ -144,8 +144,11 @@ def test_outputs_overwrite_no_input_and_not_each_other(capsys, tmp_path, monkeyp
         (["--protocol=pronouns", "--seed=0"], "--seed: goes with --protocol=auc or npov"),
         (["--protocol=npov", "--cluster-field=x"], "--cluster-field: goes with --protocol=auc"),
         (["--confidence=0"], "between 0 and 1, not 0"),
-        (["--roc-curves=curve.pdf"], "--roc-curves: curve.pdf: pictures are PNG; name a .png"),
-        (["--histograms=h.jpg"], "--histograms: h.jpg: pictures are PNG"),
+        (
+            ["--roc-curves=curve.pdf"],
+            "--roc-curves: curve.pdf: what is written is PNG; name a .png",
+        ),
+        (["--histograms=h.jpg"], "--histograms: h.jpg: what is written is PNG"),
     ],
 )
 def test_options_that_say_nothing_are_refused(capsys, tmp_path, arguments, message):

@@ -188,3 +188,55 @@ def test_the_protocol_of_dialfact(capsys, tmp_path, offline_data_dir):
     assert "claims have no prediction" in evaluate(capsys, *arguments, "--split=validation")[2]
     assert "no scores to draw" in evaluate(capsys, *arguments, "--histograms=h.png")[2]
     assert "splits validation, test" in evaluate(capsys, *arguments, "--split=train")[2]
+
+
+def test_an_ensemble_is_a_further_scorer(capsys, tmp_path):
+    e_minus_c = [2 * score - 1 for score in SCORES[::-1]]
+    one = write(tmp_path / "one.jsonl", SCORES, LABELS, scorer="token_f1")
+    two = write(tmp_path / "two.jsonl", e_minus_c, LABELS, scorer="nli_e_minus_c")
+    own = write(tmp_path / "own.jsonl", [8 * score for score in SCORES], LABELS, scorer="mine")
+    table = tmp_path / "table.json"
+    status, lines, _ = evaluate(
+        capsys, one, two, own, "--ensemble=both=token_f1,nli_e_minus_c", f"--json={table}",
+        "--ensemble=all=token_f1,nli_e_minus_c,mine:0:8", "--scorers=token_f1",
+    )  # fmt: skip
+    assert status == 0
+    found = json.loads(table.read_text())
+    areas = {name: row["c"]["auc"] for name, row in found["corpora"].items()}
+    # The two orders are each other's reverse: both is constant but for 0.3 + 0.7 and the like.
+    assert list(areas) == ["token_f1", "both", "all"]
+    assert areas["both"] == pytest.approx(0.5, abs=0.2)
+    assert areas["all"] == areas["token_f1"] == pytest.approx(8 / 9)
+    note = next(line for line in lines if line.startswith("Ensembles: "))
+    assert "both = token_f1 (0 to 1), nli_e_minus_c (-1 to 1)" in note
+    assert "mine (0 to 8)" in note
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("both=token_f1", "expected NAME=SCORER,SCORER, got 'both=token_f1'"),
+        ("token_f1,mine", "expected NAME=SCORER,SCORER"),
+        ("x=token_f1,mine:0", "expected SCORER or SCORER:LOW:HIGH, got 'mine:0'"),
+        ("x=token_f1,mine:a:b", "expected SCORER or SCORER:LOW:HIGH"),
+        ("x=token_f1,mine", "the range of 'mine' is not known; say it: mine:LOW:HIGH"),
+        ("x=token_f1,mine:0:0.5", "mine: the score 0.9 is outside of its range, 0 to 0.5"),
+        ("x=token_f1,nothing", "there are no scores of 'nothing', only of token_f1, mine"),
+        ("mine=token_f1,mine:0:1", "is a scorer's name; give the ensemble another"),
+    ],
+)
+def test_ensembles_that_there_cannot_be(capsys, tmp_path, option, message):
+    one = write(tmp_path / "one.jsonl", SCORES, LABELS, scorer="token_f1")
+    two = write(tmp_path / "two.jsonl", SCORES, LABELS, scorer="mine")
+    status, _, error = evaluate(capsys, one, two, f"--ensemble={option}")
+    assert status == 2
+    assert error.startswith("faith-jax: --ensemble: ")
+    assert message in error
+
+
+def test_ensembles_go_with_some_protocols(capsys, tmp_path):
+    one = write(tmp_path / "one.jsonl", SCORES, LABELS)
+    status, _, error = evaluate(capsys, one, "--ensemble=x=a,b", "--protocol=npov")
+    assert (status, "--ensemble: goes with --protocol=auc or begin" in error) == (2, True)
+    status, _, error = evaluate(capsys, one, "--ensemble=x=a,b", "--ensemble=x=a,b")
+    assert (status, error) == (2, "faith-jax: --ensemble: 'x' is given twice.")

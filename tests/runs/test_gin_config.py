@@ -12,7 +12,7 @@ import pytest
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.errors import ConfigError
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs import gin_config, setup
+from faith_jax.runs import gin_config
 from tests.paths import REPOSITORY
 
 FOLDER = REPOSITORY / "gin_configs"
@@ -216,19 +216,6 @@ def test_values_of_the_wrong_type(binding, message):
     gin_config.parse(files, [*required, "LEARNING_RATE=1"])
     with pytest.raises(ConfigError, match=message):
         gin_config.parse(files, [*required, binding])
-
-
-def test_settings_that_changed_since_a_run_began(tmp_path):
-    parse("models/t5_1_1_mini.gin", "runs/train.gin")
-    path = tmp_path / "config.gin"
-    assert setup.changed_settings(path) == []
-    setup.write_operative_config(path)
-    assert setup.changed_settings(path) == []
-    with gin.unlock_config():
-        gin.parse_config("LEARNING_RATE = 0.5")
-    assert [line for line in setup.changed_settings(path) if "LEARNING_RATE" in line] == [
-        "LEARNING_RATE = 0.5"
-    ]
 
 
 def test_folders_named_like_ours_are_not_in_the_way(tmp_path, monkeypatch):

@@ -38,14 +38,18 @@ def stopped(command, tmp_path, monkeypatch):
     return tmp_path / "made"
 
 
-def test_a_stopped_run_goes_on_to_a_data_set(command, stopped, monkeypatch):
+def test_a_stopped_run_goes_on_to_a_data_set(command, stopped, monkeypatch, caplog):
+    caplog.set_level("INFO", logger="faith_jax")
     status, _, err = command(*SETTINGS, "--seed=1", f"--output={stopped}")
     assert status == 2
-    assert "was begun with another seed (0, not 1)" in err
+    assert "was begun with another value of seed (0, not 1)" in err
     with monkeypatch.context() as patched:  # nothing is generated again
         patched.setattr(negatives, "_respond", None)
         status, out, err = command(*SETTINGS, f"--output={stopped}")
     assert status == 0, err
+    # What is told of the data set is where it is in the end.
+    assert f"{stopped}/tfds/faithdial" in caplog.text
+    assert ".partial/tfds" not in caplog.text
     assert_negatives(stopped, out)
     assert_read_by_the_task(command, stopped, monkeypatch)
     status, _, err = command(*SETTINGS, f"--output={stopped}")

@@ -11,7 +11,7 @@ from faith_jax.cli import main
 from faith_jax.data import vocabularies
 from faith_jax.decoding.config import PMIConfig
 from faith_jax.language_model import load_model
-from faith_jax.runs import pmi_responses, pmi_table
+from faith_jax.runs import pmi_table, response_files
 from faith_jax.runs.score_input import dataset_rows
 from tests.scoring.tiny_models import write_model
 
@@ -94,7 +94,7 @@ def refuse_work(monkeypatch):
 
     def refuse():
         monkeypatch.setattr("faith_jax.runs.infer.infer", fail)
-        monkeypatch.setattr(pmi_table, "score", fail)
+        monkeypatch.setattr(response_files, "score", fail)
         monkeypatch.setattr(pmi_table, "load_scorer", fail)
 
     return refuse
@@ -174,7 +174,7 @@ def test_responses_are_the_models(reproduce, models, tmp_path, refuse_work):
     assert table.read_text() == before
     status, _, errors = reproduce(tmp_path, *arguments[:-1], "--p=0.8")
     assert status == 2
-    assert "another p (0.9, not 0.8); name another folder, or remove it" in errors[-1]
+    assert "another value of p (0.9, not 0.8); name another folder, or remove it" in errors[-1]
 
 
 def test_a_scorer_may_be_added(reproduce, models, tmp_path, monkeypatch):
@@ -183,8 +183,8 @@ def test_a_scorer_may_be_added(reproduce, models, tmp_path, monkeypatch):
     assert reproduce(tmp_path, model)[0] == 0
     as_if_decoded(tmp_path)
     scored = []
-    really = pmi_table.score
-    monkeypatch.setattr(pmi_table, "score", lambda *a: scored.append(a[1]) or really(*a))
+    really = response_files.score
+    monkeypatch.setattr(response_files, "score", lambda *a: scored.append(a[1]) or really(*a))
     given = f"--scorer-model={models['gpt2']}"
     assert reproduce(tmp_path, model, given)[0] == 0
     assert scored == [{"pmi_faith_mean": {"model": models["gpt2"]}}] * 2
@@ -195,7 +195,7 @@ def test_a_scorer_may_be_added(reproduce, models, tmp_path, monkeypatch):
         tmp_path, model, given, "--scorer-option=pmi_faith_mean.max_length=64"
     )
     assert status == 2
-    assert "with another scorer-option of pmi_faith_mean" in errors[-1]
+    assert "with another value of scorer-option of pmi_faith_mean" in errors[-1]
 
 
 def test_published_figures_stand_below_ours(reproduce, models, tmp_path, monkeypatch):
@@ -205,7 +205,7 @@ def test_published_figures_stand_below_ours(reproduce, models, tmp_path, monkeyp
     def sample(task, tfds, split):
         return dataset_rows(f"{task.removesuffix('_sample')}_sample", tfds, split)
 
-    monkeypatch.setattr(pmi_responses, "dataset_rows", sample)
+    monkeypatch.setattr(response_files, "dataset_rows", sample)
     given = ("pmi_decode", f"--model={models['bart']}", f"--output={tmp_path}", "--resamples=100")
     chosen = ("--corpus=faithdial", "--decodings=likelihood,pmi")
     assert main(["reproduce", *given, *chosen]) == 0
@@ -249,7 +249,10 @@ def test_rows_without_a_score_do_not_count(reproduce, models, tmp_path):
         (("--model={bart}", "--limit=-1"), "--limit: expected a positive number, got -1."),
         (("--model={bart}", "--max-input-length=400"), "--max-input-length: inputs take"),
         (("--model={bart}", "--scorer-model={roberta}"), "expected a language model, got an enc"),
-        (("--model={bart}", "--scorers=bleu"), "--scorers: pmi_decode has the table's own"),
+        (
+            ("--model={bart}", "--scorers=bleu"),
+            "reproduce pmi_decode has no argument '--scorers=bleu'",
+        ),
         (
             ("--model={bart}", "--scorer-option=bertscore.layer=1"),
             "--scorer-option: bertscore is not scored without a model of its own.",
@@ -292,4 +295,4 @@ def test_a_tokenizer_elsewhere(reproduce, models, tmp_path):
 def test_options_of_other_tables_are_refused(capsys, tmp_path):
     given = ("reproduce", "begin", "--sample", f"--output={tmp_path}", "--beams=2")
     assert main(given) == 2
-    assert "--beams: goes with pmi_decode, not with begin." in capsys.readouterr().err
+    assert "reproduce begin has no argument '--beams=2'" in capsys.readouterr().err

@@ -50,6 +50,9 @@ def test_examples_without_labels_are_shown(capsys, tmp_path):
     assert report(capsys, path, f"--output={page}")[0] == 0
     html = page.read_text(encoding="utf-8")
     assert len(json.loads(html.split('id="data">')[1].split("</script>")[0])) == 2
+    assert "<td>no labels</td>" in html
+    assert "one class" not in html
+    assert "no label (2), filled" in html
 
 
 def test_more_examples_than_the_page_holds(capsys, tmp_path):

@@ -4,7 +4,8 @@ import json
 import pytest
 
 from faith_jax.cli import main
-from faith_jax.runs.reproduce import RECIPES
+from faith_jax.cli.reproduce_commands import SCORED
+from faith_jax.runs.reproduce import OF_MODELS, RECIPES
 from tests.paths import REAL, needs_shared
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
@@ -128,7 +129,7 @@ def test_published_figures_stand_below_ours(capsys, tmp_path, monkeypatch):
 def test_mistakes(capsys, tmp_path):
     status, _, errors = reproduce(capsys, "treu", f"--output={tmp_path}")
     assert status == 2
-    assert "There is no recipe for 'treu'. Did you mean 'true'" in errors[-1]
+    assert "TABLE: there is no 'treu'. Did you mean 'true'" in errors[-1]
     status, _, errors = reproduce(capsys, "pronouns", f"--output={tmp_path}/x")
     assert status == 2
     assert errors[-1].startswith("faith-jax: ")
@@ -146,3 +147,24 @@ def test_corpora_that_are_not_at_hand_are_left_out(capsys, caplog, tmp_path):
     assert lines[1].split() == ["scorer", "qags_c", "q2", "average"]
     assert lines[3].split()[1::2] == ["63.8", "65.9", "64.9"]
     assert any("frank_test is left out" in message for message in caplog.messages)
+
+
+def test_an_unknown_table_is_named_before_its_options(command, tmp_path):
+    output = tmp_path / "out"
+    given = ("reproduce", "npov_detectoin", "--model=mini", f"--output={output}")
+    status, _, err = command(*given)
+    assert status == 2
+    assert "there is no 'npov_detectoin'. Did you mean 'npov_detection'" in err
+    assert not output.exists()
+
+
+def test_every_table_is_a_command(capsys):
+    assert {name: recipe.title for name, recipe in RECIPES.items()} == SCORED
+    for table in (*RECIPES, *OF_MODELS):
+        with pytest.raises(SystemExit) as stopped:
+            main(["reproduce", table, "--help"])
+        assert stopped.value.code == 0
+        shown = capsys.readouterr().out
+        assert f"faith-jax reproduce {table}" in shown
+        assert ("--scorers" in shown) == (table in RECIPES)
+        assert "--output" in shown

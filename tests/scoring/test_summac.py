@@ -34,6 +34,7 @@ def test_the_largest_entailment_of_each_sentence(nli, use_contradiction):
     scorer = load_scorer("summac_zs", model=nli, use_contradiction=use_contradiction)
     found = [score.value for score in scorer.score(DOCUMENTS, RESPONSES)]
     np.testing.assert_allclose(found, by_hand(use_contradiction), atol=1e-5)
+    assert (scorer.card.low, scorer.card.high) == (-1.0 if use_contradiction else 0.0, 1.0)
 
 
 def test_texts_of_a_grounding_are_split_each(nli):

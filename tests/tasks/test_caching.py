@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 
+import gin
 import numpy as np
 import pytest
 import seqio
@@ -11,7 +12,12 @@ from faith_jax.errors import ConfigError
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.tasks import lookup
 
-TASKS = ("faithdial_generate_sample", "faithdial_generate_infonce_sample", "npov_coverage_sample")
+TASKS = (
+    "faithdial_generate_sample",
+    "faithdial_generate_infonce_sample",
+    "npov_coverage_sample",
+    "nli_anli_augmented_sample",
+)
 LENGTHS = {"inputs": 64, "targets": 32, "negatives": (8, 16)}
 
 
@@ -41,7 +47,7 @@ def rows(name, split, use_cached):
     dataset = lookup.get_task(name).get_dataset(
         LENGTHS, split, shuffle=False, use_cached=use_cached
     )
-    return sorted(dataset.as_numpy_iterator(), key=lambda row: row["id"])
+    return sorted(dataset.as_numpy_iterator(), key=lambda row: (row["id"], *row["inputs"].tolist()))
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -53,6 +59,19 @@ def test_a_cached_task_gives_the_same_rows(cached, name):
             assert row.keys() == same.keys()
             for feature in same:
                 np.testing.assert_array_equal(row[feature], same[feature])
+
+
+def test_a_cache_serves_any_phrases(cached):
+    name, phrase = "nli_anli_augmented_sample", "By the way,"
+    with gin.unlock_config():
+        gin.bind_parameter("faith_jax.tasks.nli.augmentation.phrases", (phrase,))
+    try:
+        found, expected = (rows(name, "train", use_cached) for use_cached in (True, False))
+    finally:
+        gin.clear_config()
+    texts = [row["inputs_pretokenized"].decode() for row in found]
+    assert texts == [row["inputs_pretokenized"].decode() for row in expected]
+    assert sum(phrase in text for text in texts) == len(texts) // 2 > 0
 
 
 def config(name):

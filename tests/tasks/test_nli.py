@@ -1,12 +1,15 @@
 import collections
 
+import gin
 import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax import templates
 from faith_jax.data.augmentation.dialogue_phrases import PHRASES, with_random_phrase
+from faith_jax.data.raw.decode import DECODE
+from faith_jax.data.raw_files import sample_files
 from faith_jax.errors import ConfigError
-from faith_jax.tasks import lookup, sources
+from faith_jax.tasks import lookup, nli, sources
 
 
 def rows(name, split="train"):
@@ -40,6 +43,71 @@ def test_every_instance_comes_twice_once_with_a_phrase():
         assert hypothesis.startswith(PHRASES)
         assert inputs(after) == templates.nli_inputs(after["premise"].decode(), hypothesis)
         assert after["label"] == before["label"]
+
+
+def test_dialogue_nlis_pairs():
+    for split, size in (("train", 12), ("validation", 12), ("test", 12), ("test_verified", 6)):
+        found = rows("nli_dnli_sample", split)
+        assert len(found) == size
+        for row in found:
+            expected = templates.nli_inputs(row["premise"].decode(), row["hypothesis"].decode())
+            assert inputs(row) == expected
+            assert row["targets_pretokenized"] == row["label"]
+        labels = {row["label"] for row in found}
+        assert labels == {b"entailment", b"neutral", b"contradiction"}
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test", "test_human_bot", "test_rct"])
+def test_decodes_pairs_and_dialogues(split):
+    dialogues = list(DECODE.examples(sample_files(DECODE), split))
+    pairs, whole = [], []
+    for dialogue in dialogues:
+        history, response = dialogue["history"], dialogue["response"]
+        other = history[-2] if len(history) >= 3 else history[-1]
+        for premise in dialogue["contradicted"] or [other]:
+            pairs.append((premise, response, dialogue["label"]))
+        whole.append((" ".join(history), response, dialogue["label"]))
+    for name, expected in (("nli_decode_sample", pairs), ("nli_decode_dialogue_sample", whole)):
+        found = [
+            tuple(
+                row[field].decode() for field in ("premise", "hypothesis", "targets_pretokenized")
+            )
+            for row in rows(name, split)
+        ]
+        assert found == expected
+        for row in rows(name, split):
+            expected = templates.nli_inputs(row["premise"].decode(), row["hypothesis"].decode())
+            assert inputs(row) == expected
+
+
+@pytest.fixture
+def bind():
+    def bind(phrases):
+        with gin.unlock_config():
+            gin.bind_parameter("faith_jax.tasks.nli.augmentation.phrases", phrases)
+
+    yield bind
+    with gin.unlock_config():
+        gin.clear_config()
+
+
+def test_gin_may_set_other_phrases(bind):
+    plain, chosen = rows("nli_anli_sample"), ("I think", "By the way,")
+    bind(chosen)
+    both = rows("nli_anli_augmented_sample")
+    assert [inputs(row) for row in both[: len(plain)]] == [inputs(row) for row in plain]
+    for before, after in zip(plain, both[len(plain) :], strict=True):
+        texts = before["hypothesis"].decode(), before["id"].decode()
+        assert after["hypothesis"].decode() == with_random_phrase(*texts, 0, chosen)
+        assert after["hypothesis"].decode().startswith(chosen)
+        assert after["hypothesis"].decode() in inputs(after)
+
+
+@pytest.mark.parametrize("phrases", [(), "I think", ("I think", ""), (1,)])
+def test_phrases_must_be_texts(bind, phrases):
+    bind(phrases)
+    with pytest.raises(ConfigError, match=r"nli.augmentation.phrases: expected a list of texts"):
+        nli.augmentation()
 
 
 @pytest.mark.parametrize(("name", "parts"), [("nli_anli", 3), ("nli_mnli", 1)])

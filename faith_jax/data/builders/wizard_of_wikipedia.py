@@ -7,8 +7,13 @@ from faith_jax.data.raw import wizard_of_wikipedia
 
 
 class WizardOfWikipedia(RawBuilder):
-    """The Wizard's turns of Wizard of Wikipedia."""
+    """The Wizard's turns of Wizard of Wikipedia; those with knowledge also with control tokens."""
 
     name = "wizard_of_wikipedia"
     code_path = pathlib.Path(__file__)
-    BUILDER_CONFIGS = configs({"official": wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA})
+    BUILDER_CONFIGS = configs(
+        {
+            "official": wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA,
+            "control_tokens": wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS,
+        }
+    )

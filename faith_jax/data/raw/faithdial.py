@@ -9,15 +9,16 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from faith_jax.data.control_tokens import CONTROL_TOKENS, FAITHFUL_TOKENS
 from faith_jax.data.fields import (
     choice_field,
     field_error,
+    integer_field,
     list_field,
     text_field,
     texts_field,
 )
 from faith_jax.data.json_items import read_array
+from faith_jax.data.raw import control_tokens
 from faith_jax.data.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
 from faith_jax.data.rows import BadRows, Row, parsed
 from faith_jax.errors import InputError
@@ -33,7 +34,6 @@ _SHA256 = {
     "test.json": "acae13df566cdb2bf28274465a9b314dd0f66211fb9d40781c3c6922df33f674",
 }
 WIZARD, SEEKER = "Wizard", "Seeker"
-_TOKENS_SUFFIX = "_control-tokens"  # as the authors' script names its files
 
 
 def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
@@ -62,16 +62,15 @@ def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]
 def _turns(dialogue: Row, path: pathlib.Path) -> list[Row]:
     """Returns the rows of a dialogue's turns, which know their dialogue and number."""
     place, fields = dialogue
-    number = fields.get("dialog_idx", int(place.rpartition("[")[2].rstrip("]")))
-    if not isinstance(number, int):
-        raise field_error(place, "dialog_idx", "a whole number", number)
+    position = int(place.rpartition("[")[2].rstrip("]"))
+    number = integer_field(fields, "dialog_idx", place, position)
     utterances = list_field(fields, "utterances", place, of="utterance")
     rows = []
     for turn, utterance in enumerate(utterances):
         where = f"{place}.utterances[{turn}]"
         if not isinstance(utterance, dict):
             raise field_error(place, f"utterances[{turn}]", "an object", utterance)
-        split = path.stem.removesuffix(_TOKENS_SUFFIX)
+        split = path.stem.removesuffix(control_tokens.SUFFIX)
         about = {"_id": f"{split}-{number}-{turn}", "_dialogue": number, "_turn": turn}
         rows.append(Row(where, utterance | about))
     return rows
@@ -94,7 +93,7 @@ def _turn(row: Mapping[str, Any], place: str) -> dict[str, Any]:
         "original_response": _text_or_none(row, "original_response", place),
         "begin_labels": begin,
         "vrm_labels": texts_field(row, "VRM", place),
-        "control_tokens": _control_tokens(row, place),
+        "control_tokens": control_tokens.control_tokens_field(row, place),
     }
     return turn | {
         "negatives": negative_responses(turn, texts_field(row, "negative_samples", place))
@@ -116,16 +115,6 @@ def negative_responses(turn: Mapping[str, Any], samples: Iterable[str] = ()) -> 
     negatives = dict.fromkeys(map(one_space, texts))
     negatives.pop(one_space(turn["response"]), None)
     return list(negatives)
-
-
-def _control_tokens(row: Mapping[str, Any], place: str) -> list[str]:
-    tokens = texts_field(row, "control_tokens", place)
-    if tokens and len(tokens) != len(CONTROL_TOKENS):
-        raise field_error(place, "control_tokens", f"{len(CONTROL_TOKENS)} tokens", tokens)
-    for position, (token, known) in enumerate(zip(tokens, CONTROL_TOKENS, strict=False)):
-        field = f"control_tokens[{position}]"
-        choice_field({field: token}, field, place, known)
-    return tokens
 
 
 def _text_or_none(row: Mapping[str, Any], field: str, place: str) -> str:
@@ -151,16 +140,8 @@ def _read_with_control_tokens(
     paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
 ) -> Iterator[dict[str, Any]]:
     for path in paths.values():
-        for turn in read_turns(path, bad_rows):
-            if split == "test":  # at test time, faithful responses are asked for
-                turn["control_tokens"] = [token.value for token in FAITHFUL_TOKENS]
-            if turn.pop("speaker") != WIZARD:
-                continue
-            if turn["control_tokens"]:
-                yield turn
-            else:
-                problem = f"{path}: the turn {turn['id']} has no control_tokens; {_ADD_TOKENS}."
-                bad_rows.add(InputError(problem))
+        turns = (t for t in read_turns(path, bad_rows) if t.pop("speaker") == WIZARD)
+        yield from control_tokens.with_control_tokens(turns, path, split, bad_rows)
 
 
 def critic_examples(turn: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -206,7 +187,6 @@ _FILES = files_by_name(
 )
 _HOMEPAGE = "https://mcgill-nlp.github.io/FaithDial/"
 _BY_HAND = f"Get train.json, valid.json and test.json from {_URL.replace('/resolve/', '/tree/')}."
-_ADD_TOKENS = "faith-jax control-tokens adds them"
 _CITATION = """
 @article{dziri2022faithdial,
   title = {{FaithDial}: A Faithful Benchmark for Information-Seeking Dialogue},
@@ -251,8 +231,7 @@ FAITHDIAL = RawDataset(
 )
 
 _WITH_TOKENS = {
-    "train": f"train{_TOKENS_SUFFIX}.json",
-    "validation": f"valid{_TOKENS_SUFFIX}.json",
+    split: control_tokens.name_with_tokens(_SPLITS[split][0]) for split in ("train", "validation")
 }
 
 FAITHDIAL_CONTROL_TOKENS = dataclasses.replace(
@@ -262,7 +241,7 @@ FAITHDIAL_CONTROL_TOKENS = dataclasses.replace(
     features=_TURN | {"control_tokens": TEXTS},
     read=_read_with_control_tokens,
     description=f"{_DESCRIPTION} Each example has the control tokens of CTRL (Rashkin 2021).",
-    by_hand=f"{_BY_HAND} The former two need control tokens: {_ADD_TOKENS}.",
+    by_hand=f"{_BY_HAND} The former two need control tokens: {control_tokens.ADD_TOKENS}.",
 )
 
 FAITH_CRITIC = RawDataset(

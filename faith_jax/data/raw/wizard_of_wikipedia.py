@@ -4,6 +4,7 @@ One example for each turn of the Wizard, with the sentence that it says it used 
 that it was shown.
 """
 
+import dataclasses
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from faith_jax.data.fields import (
     text_field,
 )
 from faith_jax.data.json_items import read_array
+from faith_jax.data.raw import control_tokens
 from faith_jax.data.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
 from faith_jax.data.rows import BadRows, Row, parsed
 from faith_jax.errors import InputError
@@ -37,7 +39,9 @@ class Passage(NamedTuple):
 
 
 def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
-    """Yields the Wizard's turns of a file; see `WIZARD_OF_WIKIPEDIA.features`.
+    """Yields the Wizard's turns of a file; see `WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS.features`.
+
+    `control_tokens` is empty where the file has none.
 
     Args:
       path: train.json, valid_random_split.json, …: one array of dialogues.
@@ -45,7 +49,7 @@ def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]
     """
     for dialogue in read_array(path, bad_rows=bad_rows):
         try:
-            turns = _wizard_turns(dialogue, path.stem)
+            turns = _wizard_turns(dialogue, path.stem.removesuffix(control_tokens.SUFFIX))
         except InputError as error:
             bad_rows.add(error)
             continue
@@ -123,6 +127,7 @@ def _turn(row: Mapping[str, Any], place: str) -> dict[str, Any]:
         "response": text_field(row, "text", place),
         "passage_titles": [passage.title for passage in passages],
         "passage_sentences": [passage.sentence for passage in passages],
+        "control_tokens": control_tokens.control_tokens_field(row, place),
     }
 
 
@@ -154,7 +159,17 @@ def _read(
     paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
 ) -> Iterator[dict[str, Any]]:
     for path in paths.values():
-        yield from read_turns(path, bad_rows)
+        for turn in read_turns(path, bad_rows):
+            del turn["control_tokens"]
+            yield turn
+
+
+def _read_with_control_tokens(
+    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
+) -> Iterator[dict[str, Any]]:
+    for path in paths.values():
+        turns = (turn for turn in read_turns(path, bad_rows) if turn["knowledge"])
+        yield from control_tokens.with_control_tokens(turns, path, split, bad_rows)
 
 
 _SPLITS = {
@@ -165,12 +180,15 @@ _SPLITS = {
     "test_unseen": ("test_topic_split.json",),
 }
 
+_FILES = files_by_name(
+    *(RawFile(name, _ARCHIVE, _SHA256, member=name) for (name,) in _SPLITS.values())
+)
+_BY_HAND = f"Get {_ARCHIVE} and unpack it."
+
 WIZARD_OF_WIKIPEDIA = RawDataset(
     name="wizard_of_wikipedia",
     splits=_SPLITS,
-    files=files_by_name(
-        *(RawFile(name, _ARCHIVE, _SHA256, member=name) for (name,) in _SPLITS.values())
-    ),
+    files=_FILES,
     features={
         "id": TEXT,
         "dialogue": INTEGER,
@@ -203,5 +221,23 @@ WIZARD_OF_WIKIPEDIA = RawDataset(
   year = {2019},
 }
 """,
-    by_hand=f"Get {_ARCHIVE} and unpack it.",
+    by_hand=_BY_HAND,
+)
+
+_WITH_TOKENS = {
+    split: name if split.startswith("test") else control_tokens.name_with_tokens(name)
+    for split, (name,) in _SPLITS.items()
+}
+
+WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS = dataclasses.replace(
+    WIZARD_OF_WIKIPEDIA,
+    splits={split: (name,) for split, name in _WITH_TOKENS.items()},
+    files={name: _FILES.get(name, RawFile(name)) for name in _WITH_TOKENS.values()},
+    features={**WIZARD_OF_WIKIPEDIA.features, "control_tokens": TEXTS},
+    read=_read_with_control_tokens,
+    description=(
+        f"{WIZARD_OF_WIKIPEDIA.description} Each turn with knowledge, with the control tokens of "
+        "CTRL (Rashkin 2021)."
+    ),
+    by_hand=f"{_BY_HAND} Training and validation need control tokens: {control_tokens.ADD_TOKENS}.",
 )

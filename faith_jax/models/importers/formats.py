@@ -42,6 +42,10 @@ def open_checkpoint(
     return checkpoint
 
 
+def _is_checkpoint(path: pathlib.Path) -> bool:
+    return path.is_dir() and (is_native(path) or is_huggingface(path) or is_t5x(path))
+
+
 def _accepted() -> str:
     """Returns what can be opened, for people."""
     names = embedded_models()
@@ -55,7 +59,7 @@ def _accepted() -> str:
 def _nothing_known(path: pathlib.Path) -> str:
     if not path.exists():
         beside = path.parent.iterdir() if path.parent.is_dir() else []
-        names = [*embedded_models(), *(p.name for p in beside)]
+        names = [*embedded_models(), *(p.name for p in beside if _is_checkpoint(p))]
         return f"{path}: there is no such checkpoint.{did_you_mean(path.name, names)} {_accepted()}"
     if path.is_file():
         return f"{path}: is a file; give the folder of a checkpoint."

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from faith_jax.data.raw import (
     begin,
     cmu_dog,
+    decode,
     dialfact,
     dialfact_evidence,
+    dialogue_nli,
     faithdial,
     faithdial_audit,
     multidoc2dial,
@@ -30,9 +32,11 @@ DATASETS = {
     "begin": begin.BEGIN,
     "begin_2021": begin.BEGIN_2021,
     "cmu_dog": cmu_dog.CMU_DOG,
+    "decode": decode.DECODE,
     "dialfact": dialfact.DIALFACT,
     "dialfact retrieved": dialfact_evidence.DIALFACT_RETRIEVED,
     "dialfact_evidence": dialfact_evidence.DIALFACT_EVIDENCE,
+    "dialogue_nli": dialogue_nli.DIALOGUE_NLI,
     "faithdial": faithdial.FAITHDIAL,
     "faithdial control tokens": faithdial.FAITHDIAL_CONTROL_TOKENS,
     "faith_critic": faithdial.FAITH_CRITIC,
@@ -43,6 +47,7 @@ DATASETS = {
     "topical_chat": topical_chat.TOPICAL_CHAT,
     "topical_chat post-build": topical_chat.TOPICAL_CHAT_POST_BUILD,
     "wizard_of_wikipedia": wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA,
+    "wizard_of_wikipedia control tokens": wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS,
     **{f"true {name}": corpus for name, corpus in CORPORA.items()},
 }
 VALUES = st.sampled_from(

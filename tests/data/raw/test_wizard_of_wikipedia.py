@@ -2,7 +2,11 @@ import json
 
 import pytest
 
-from faith_jax.data.raw.wizard_of_wikipedia import WIZARD_OF_WIKIPEDIA, read_turns
+from faith_jax.data.raw.wizard_of_wikipedia import (
+    WIZARD_OF_WIKIPEDIA,
+    WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS,
+    read_turns,
+)
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import InputError
 
@@ -58,8 +62,9 @@ def test_fields_of_a_turn(tmp_path):
         "response": "It is a leaf.",
         "passage_titles": ["Tea", "Tea"],
         "passage_sentences": ["Tea is a leaf.", "It is brewed."],
+        "control_tokens": [],
     }
-    assert row.keys() == WIZARD_OF_WIKIPEDIA.features.keys()
+    assert row.keys() == WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS.features.keys()
 
 
 def test_the_wizard_is_shown_what_was_retrieved_for_the_last_turn_of_both(tmp_path):
@@ -125,3 +130,37 @@ def test_bad_dialogues(tmp_path, bad, message):
     bad_rows = BadRows(skip=True)
     assert len(read(tmp_path, dialogue(wizard("x")), bad, bad_rows=bad_rows)) == 1
     assert bad_rows.count == 1
+
+
+TOKENS = ["<first-person>", "<low-prec>", "<non-entailed>"]
+MARKED = wizard("I drink it.", {"a_0": "Tea is a leaf."}) | {"control_tokens": TOKENS}
+
+
+def controlled(tmp_path, split, name, *turns):
+    (tmp_path / name).write_text(json.dumps([dialogue(*turns)]), encoding="utf-8")
+    dataset = WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS
+    return list(dataset.examples({name: tmp_path / name}, split))
+
+
+def test_control_tokens(tmp_path):
+    name = "valid_topic_split_control-tokens.json"
+    turns = (apprentice("Hi."), MARKED, wizard("Fine."))
+    (row,) = controlled(tmp_path, "validation_unseen", name, *turns)
+    assert (row["id"], row["control_tokens"]) == ("valid_topic_split-0-1", TOKENS)
+    assert row.keys() == WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS.features.keys()
+    # In test, faithful responses are asked for.
+    (row,) = controlled(tmp_path, "test_unseen", "test_topic_split.json", *turns)
+    assert row["control_tokens"] == ["<no-first-person>", "<high-prec>", "<entailed>"]
+    paths = {"valid_topic_split.json": tmp_path / name}
+    plain = list(WIZARD_OF_WIKIPEDIA.examples(paths, "validation_unseen"))
+    assert [row.keys() for row in plain] == [WIZARD_OF_WIKIPEDIA.features.keys()] * 2
+
+
+def test_a_turn_without_control_tokens(tmp_path):
+    bare = {name: value for name, value in MARKED.items() if name != "control_tokens"}
+    message = r"the turn train-0-1 has no control_tokens; faith-jax control-tokens adds them"
+    with pytest.raises(InputError, match=message):
+        controlled(tmp_path, "train", "train_control-tokens.json", MARKED, bare)
+    wrong = MARKED | {"control_tokens": TOKENS[:2]}
+    with pytest.raises(InputError, match="field 'control_tokens': expected 3 tokens"):
+        controlled(tmp_path, "train", "train_control-tokens.json", wrong)

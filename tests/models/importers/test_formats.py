@@ -67,6 +67,14 @@ def test_a_missing_path_gets_the_nearest_names(folders):
     assert "there is no such checkpoint" in error_of(folders / "no" / "such" / "folder")
 
 
+def test_only_checkpoints_are_suggested(folders, tmp_path):
+    (tmp_path / ".zebra_notes").write_text("")
+    (tmp_path / "zebra_data").mkdir()
+    assert "Did you mean" not in error_of(tmp_path / "zebra")
+    shutil.copytree(folders / "huggingface", tmp_path / "zebra_t5")
+    assert "Did you mean 'zebra_t5'?" in error_of(tmp_path / "zebra")
+
+
 def test_an_unknown_name_is_told_what_is_accepted(tmp_path, monkeypatch, folders):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(embedded_models, "_FOLDER", tmp_path / "embedded")

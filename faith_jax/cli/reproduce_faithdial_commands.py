@@ -1,0 +1,179 @@
+"""The options of `reproduce faithdial`: tables 5 and 8 of Dziri 2022."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from faith_jax.cli.evaluate_commands import listed_names
+from faith_jax.cli.reproduce_options import add_options, table_parser
+from faith_jax.errors import ConfigError
+
+# What the sample is trained with, where nobody says: minutes on 2 cores.
+_SAMPLE = {"steps": 40, "batch_size": 8, "input_length": 256, "target_length": 64}
+_SAMPLE_LENGTH = 32
+
+_SHARED = (
+    "vocabulary", "max-length", "max-input-length", "batch-size", "limit", "resamples", "seed",
+)  # fmt: skip
+
+
+def add_faithdial_table(tables: argparse._SubParsersAction) -> list[argparse.ArgumentParser]:
+    """Adds the command; the options' defaults are the run's."""
+    table = table_parser(
+        tables,
+        "faithdial",
+        "Dziri 2022, tables 5 and 8: generators by training data and method",
+        "Models are trained by each method on each data, respond to FaithDial's test turns and,\n"
+        "zero-shot, to other dialogues', and are judged (docs/faithdial.md). Columns that need a\n"
+        "model are left out without one.",
+    )
+    add_options(
+        table,
+        _SHARED,
+        vocabulary="of all models, where they carry none",
+        max_length="tokens of a response at most (default 128; of samples 32)",
+        max_input_length="tokens of an input at most (default 512; of samples 256)",
+    )
+    table.add_argument(
+        "--models",
+        action="append",
+        metavar="NAME=CHECKPOINT",
+        help="to train, such as t5=checkpoints/t5_base (repeatable)",
+    )
+    table.add_argument(
+        "--methods",
+        metavar="NAMES",
+        help="of cross_entropy, ctrl, loss_truncation, infonce (default: all)",
+    )
+    table.add_argument(
+        "--trained-on",
+        metavar="NAMES",
+        help="of wow, faithdial, wow_then_faithdial (default: these), and faithdial_wow: "
+        "FaithDial's dialogues with Wizard of Wikipedia's responses",
+    )
+    table.add_argument(
+        "--tested-on",
+        metavar="NAMES",
+        help="of faithdial, wow, topical_chat, cmu_dog (default: all that are at hand)",
+    )
+    table.add_argument(
+        "--seeds", metavar="NUMBERS", help="of trainings; figures are means over them (default 0)"
+    )
+    table.add_argument(
+        "--trained",
+        action="append",
+        metavar="SYSTEM/DATA=FOLDER",
+        help="a model that is trained already, such as t5_infonce/faithdial=runs/infonce "
+        "(repeatable)",
+    )
+    table.add_argument(
+        "--train-steps",
+        type=int,
+        metavar="N",
+        help="of each training (default: 10 epochs; of samples 40)",
+    )
+    table.add_argument("--train-batch-size", type=int, metavar="N", help="default 32; of samples 8")
+    table.add_argument(
+        "--learning-rate", type=float, metavar="RATE", help="its peak (default 6.25e-5)"
+    )
+    table.add_argument(
+        "--target-length", type=int, metavar="N", help="tokens (default 256; of samples 64)"
+    )
+    table.add_argument("--critic-model", metavar="FOLDER", help="FaithDial's critic")
+    table.add_argument("--q2-model", metavar="FOLDER", help="asks and answers questions")
+    table.add_argument("--q2-nli-model", metavar="FOLDER", help="compares answers")
+    table.add_argument("--bertscore-model", metavar="FOLDER", help="an encoder")
+    table.add_argument(
+        "--scorer-option",
+        action="append",
+        metavar="SCORER.NAME=VALUE",
+        help="of faith_critic, q2_f1, q2_nli and bertscore (repeatable)",
+    )
+    return [table]
+
+
+def run_faithdial_table(_: str, given: Mapping[str, Any], sample: bool, output: str) -> str:
+    """Makes the table; returns it as text."""
+    from faith_jax.runs.faithdial_table import faithdial_table
+
+    return faithdial_table(_options(given, sample), output)
+
+
+def _options(given: Mapping[str, Any], sample: bool) -> Any:
+    """Returns the run's options from those of the command line that were given."""
+    from faith_jax.runs.faithdial_options import FaithDialOptions
+    from faith_jax.runs.faithdial_systems import Training
+
+    training: dict[str, Any] = {"sample": sample, **(_SAMPLE if sample else {})}
+    names = {
+        "train_steps": "steps",
+        "train_batch_size": "batch_size",
+        "learning_rate": "learning_rate",
+        "max_input_length": "input_length",
+        "target_length": "target_length",
+        "vocabulary": "vocabulary",
+    }
+    training |= {to: given[name] for name, to in names.items() if name in given}
+    settings: dict[str, Any] = {
+        "models": _named("models", given.get("models", ())),
+        "trained": _named("trained", given.get("trained", ())),
+        "training": Training(**training),
+        "scorers": _scorers(given),
+    }
+    if sample:
+        settings["max_length"] = _SAMPLE_LENGTH
+    for name in ("methods", "trained_on", "tested_on"):
+        if name in given:
+            settings[name] = tuple(listed_names(given[name]))
+    if "seeds" in given:
+        settings["seeds"] = _numbers(given["seeds"])
+    for name in ("max_length", "batch_size", "limit", "resamples", "seed"):
+        if name in given:
+            settings[name] = given[name]
+    return FaithDialOptions(**settings)
+
+
+def _named(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """Returns what stands behind each name."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, path = (part.strip() for part in text.partition("="))
+        if not (name and equals and path):
+            raise ConfigError(f"--{option}: expected NAME=FOLDER, got {text!r}.")
+        if name in found:
+            raise ConfigError(f"--{option}: {name!r} is given twice.")
+        found[name] = path
+    return found
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ConfigError(
+            f"--seeds: expected whole numbers with commas, such as 0,1,2; got {text!r}."
+        ) from None
+
+
+def _scorers(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns the options of the scorers that have a model."""
+    from faith_jax.cli.score_commands import scorer_options
+    from faith_jax.runs.faithdial_options import MODEL_SCORERS
+
+    told = scorer_options(list(MODEL_SCORERS), given.get("scorer_option", []))
+    for option, scorers in (
+        ("critic_model", ("faith_critic",)),
+        ("q2_model", ("q2_f1", "q2_nli")),
+        ("bertscore_model", ("bertscore",)),
+    ):
+        for name in scorers:
+            if option in given:
+                told[name] = {"model": given[option]} | told[name]
+    if "q2_nli_model" in given:
+        told["q2_nli"] = {"nli_model": given["q2_nli_model"]} | told["q2_nli"]
+    if "nli_model" not in told["q2_nli"]:
+        told.pop("q2_nli")
+    for name, options in told.items():
+        if options and "model" not in options:
+            raise ConfigError(f"--scorer-option: {name} is not scored without a model of its own.")
+    return {name: options for name, options in told.items() if options}

@@ -1,0 +1,176 @@
+"""What FaithDial's table 5 is made of, and what its folder keeps."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from faith_jax.data.vocabularies import EMBEDDED
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.errors import ConfigError
+from faith_jax.runs.faithdial_systems import (
+    FAITHDIAL_WOW,
+    RECIPES,
+    TRAINED_ON,
+    System,
+    Training,
+    check_names,
+)
+from faith_jax.runs.outputs import write_text
+from faith_jax.runs.pmi_responses import SETTINGS, checkpoint_state
+
+# The task and split of what is responded to; others than the first are zero-shot (table 8).
+TESTED_ON = {
+    "faithdial": ("faithdial_generate", "test"),
+    "wow": ("wizard_of_wikipedia_generate", "test_unseen"),
+    "topical_chat": ("topical_chat_generate", "test_rare"),
+    "cmu_dog": ("cmu_dog_generate", "test"),
+}
+# The scorer of each column, and what it compares responses with; BLEU is of a whole corpus.
+COLUMNS = {
+    "Critic": ("faith_critic", "knowledge"),
+    "Q\u00b2 F1": ("q2_f1", "knowledge"),
+    "Q\u00b2 NLI": ("q2_nli", "knowledge"),
+    "BERTScore": ("bertscore", "knowledge"),
+    "F1": ("token_f1", "knowledge"),
+    "BLEU": ("", "gold"),
+    "ROUGE": ("rougeL_f1", "gold"),
+}
+MODEL_SCORERS = ("faith_critic", "q2_f1", "q2_nli", "bertscore")
+_P = 0.6
+
+
+@dataclasses.dataclass(frozen=True)
+class FaithDialOptions:
+    """What is trained, what it responds to, and what judges the responses.
+
+    Attributes:
+      models: checkpoints by the names that the table gives them.
+      methods: of `RECIPES`; each model is trained by each.
+      trained_on: of `TRAINED_ON` and `FAITHDIAL_WOW`.
+      tested_on: of `TESTED_ON`.
+      seeds: of training and sampling; figures are means over them.
+      trained: checkpoints that are trained already, by "SYSTEM/TRAINED_ON", where a system is a
+        model with its method ("t5_infonce", or "t5" of cross-entropy); of all seeds.
+      training: how the others are trained.
+      scorers: options of the scorers that need a model, of `MODEL_SCORERS`; the columns of those
+        that are missing are left out.
+      max_length: tokens of a response at most.
+      batch_size: rows decoded at once.
+      limit: respond to the first rows of each data set only; 0 = to all.
+      resamples: of the bootstrap, and rounds of the test.
+      seed: of both.
+    """
+
+    models: Mapping[str, str]
+    methods: tuple[str, ...] = tuple(RECIPES)
+    trained_on: tuple[str, ...] = TRAINED_ON
+    tested_on: tuple[str, ...] = tuple(TESTED_ON)
+    seeds: tuple[int, ...] = (0,)
+    trained: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    training: Training = dataclasses.field(default_factory=Training)
+    scorers: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    max_length: int = 128
+    batch_size: int = 16
+    limit: int = 0
+    resamples: int = 1000
+    seed: int = 0
+
+    def __post_init__(self):
+        if not self.models:
+            raise ConfigError("faithdial needs models to train: give --models=NAME=CHECKPOINT.")
+        check_names("methods", self.methods, RECIPES)
+        check_names("trained-on", self.trained_on, (*TRAINED_ON, FAITHDIAL_WOW))
+        check_names("tested-on", self.tested_on, TESTED_ON)
+        for name in self.models:
+            if not name.replace("-", "").replace("_", "").isalnum():
+                raise ConfigError(
+                    f"--models: expected a name of letters, digits, - and _, got {name!r}."
+                )
+        if len(set(self.seeds)) != len(self.seeds) or not self.seeds or min(self.seeds) < 0:
+            raise ConfigError(
+                f"--seeds: expected different whole numbers of at least 0, got {self.seeds}."
+            )
+        if self.trained:
+            everything = dataclasses.replace(
+                self, trained={}, methods=tuple(RECIPES), trained_on=(*TRAINED_ON, FAITHDIAL_WOW)
+            )
+            known = [f"{system.name}/{system.trained_on}" for system in everything.systems()]
+            check_names("trained", tuple(self.trained), tuple(dict.fromkeys(known)))
+
+    def systems(self) -> list[System]:
+        """Returns all that there is data for, in the table's order."""
+        systems = [
+            System(model, method, data, seed)
+            for data in dict.fromkeys(self.trained_on)
+            for model in self.models
+            for method in dict.fromkeys(self.methods)
+            for seed in self.seeds
+        ]
+        return [system for system in systems if system.is_possible]
+
+    @property
+    def sample(self) -> bool:
+        """Whether all data are the samples in the package."""
+        return self.training.sample
+
+    @property
+    def decoding(self) -> DecodingConfig:
+        """The paper's: nucleus sampling with p = 0.6."""
+        return DecodingConfig(self.max_length, temperature=1.0, top_p=_P)
+
+    def task(self, tested_on: str) -> tuple[str, str]:
+        """Returns the task and the split of what is responded to."""
+        task, split = TESTED_ON[tested_on]
+        return f"{task}{'_sample' if self.sample else ''}", split
+
+    def vocabulary(self, model: str) -> str:
+        """Returns where the tokenizer of a model is."""
+        there = pathlib.Path(self.models[model]).expanduser().is_dir()
+        return self.training.vocabulary or (self.models[model] if there else EMBEDDED)
+
+    def columns(self, tested_on: str) -> dict[str, tuple[str, str]]:
+        """Returns the columns whose scorers need no model, or have one.
+
+        Zero-shot responses are not compared with gold ones (Dziri 2022, section 5.2.4).
+        """
+        needed = set(MODEL_SCORERS) - set(self.scorers)
+        gold = ("gold",) if tested_on != "faithdial" else ()
+        return {n: how for n, how in COLUMNS.items() if how[0] not in needed and how[1] not in gold}
+
+
+def keep_settings(folder: pathlib.Path, options: FaithDialOptions) -> None:
+    """Writes what decides responses and scores, and refuses a folder with others.
+
+    Models, methods, data and scorers may be added; what each training is decided by stands in its
+    own folder.
+
+    Raises:
+      ConfigError: naming the setting.
+    """
+    told: dict[str, Any] = {
+        "sample": options.sample,
+        "limit": options.limit,
+        "max-length": options.max_length,
+        "input-length": options.training.input_length,
+    }
+    for name, model in {**options.models, **options.trained}.items():
+        told[f"model {name}"] = [model, checkpoint_state(model)]
+    for name, given in options.scorers.items():
+        told[f"scorer-option of {name}"] = dict(given)
+    settings = json.loads(json.dumps(told, default=str))
+    path = folder / SETTINGS
+    before: dict[str, Any] = {}
+    if path.exists():
+        try:
+            before = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            raise ConfigError(f"{path}: not readable; name another --output.") from None
+    for name, now in settings.items():
+        if name in before and before[name] != now:
+            raise ConfigError(
+                f"--output: {folder} was begun with another value of {name} "
+                f"({before[name]}, not {now}); name another folder, or remove it."
+            )
+    write_text(path, json.dumps({**before, **settings}, indent=1) + "\n")

@@ -1,0 +1,94 @@
+import pytest
+
+from faith_jax.errors import ConfigError
+from faith_jax.runs import faithdial_systems
+from faith_jax.runs.faithdial_options import FaithDialOptions
+from faith_jax.runs.faithdial_systems import (
+    FAITHDIAL_WOW,
+    RECIPES,
+    System,
+    Training,
+    best_checkpoint,
+    stages,
+    task_of,
+    trained_system,
+)
+from faith_jax.runs.gin_config import config_folder
+from faith_jax.tasks import lookup
+
+
+def test_every_training_has_a_recipe_and_a_task():
+    for method, recipe in RECIPES.items():
+        assert (config_folder() / recipe).is_file()
+        for data in ("wow", "faithdial", FAITHDIAL_WOW):
+            if System("t5", method, data, 0).is_possible:
+                lookup.get_task(task_of(method, data, sample=True))
+
+
+def test_infonce_begins_with_cross_entropy_where_there_is_nothing_to_contrast():
+    plans = {m: list(stages(System("t5", m, "wow_then_faithdial", 0))) for m in RECIPES}
+    assert plans["infonce"] == [("cross_entropy", "wow"), ("infonce", "faithdial")]
+    assert plans["ctrl"] == [("ctrl", "wow"), ("ctrl", "faithdial")]
+    assert not System("t5", "infonce", "wow", 0).is_possible
+    assert not System("t5", "ctrl", FAITHDIAL_WOW, 0).is_possible
+
+
+def test_the_papers_systems_are_twenty():
+    models = {"gpt2": "a", "dialogpt": "b", "doha": "c", "t5": "d"}
+    plain = FaithDialOptions(models, methods=("cross_entropy",)).systems()
+    others = FaithDialOptions({"t5": "d"}, methods=tuple(RECIPES)[1:]).systems()
+    names = {(s.trained_on, s.name) for s in (*plain, *others)}
+    assert len(names) == 20
+    assert ("wow", "t5_infonce") not in names
+
+
+def test_what_a_training_is_told():
+    told = Training(steps=200, batch_size=6, learning_rate=0.1, sample=True).bindings(
+        "infonce", "faithdial", "start", 3
+    )
+    assert told["MIXTURE_OR_TASK_NAME"] == "faithdial_generate_infonce_sample"
+    assert told["TASK_FEATURE_LENGTHS"] == {"inputs": 512, "targets": 256, "negatives": (8, 64)}
+    assert told["NUM_MICROBATCHES"] == 2  # what 4 pieces and 6 rows both divide into
+    assert (told["TRAIN_STEPS"], told["WARMUP_STEPS"], told["EVAL_PERIOD"]) == (200, 8, 10)
+    assert (told["RANDOM_SEED"], told["INITIAL_CHECKPOINT_PATH"]) == (3, "start")
+    truncated = Training(steps=5736).bindings("loss_truncation", "faithdial", "start", 0)
+    assert truncated["TRUNCATION_WARMUP_STEPS"] == 313
+    assert truncated["WARMUP_STEPS"] == 229
+    assert truncated["EVAL_PERIOD"] == 286
+    recipes_own = Training().bindings("cross_entropy", "faithdial", "start", 0)
+    assert not {"TRAIN_STEPS", "BATCH_SIZE", "LEARNING_RATE"} & set(recipes_own)
+
+
+def test_ten_epochs_of_wizard_of_wikipedia(monkeypatch):
+    monkeypatch.setattr(faithdial_systems, "_count", lambda task: 331)
+    told = Training(batch_size=10).bindings("cross_entropy", "wow", "start", 0)
+    assert told["TRAIN_STEPS"] == 331
+    assert told["eval_split/datasets.DatasetConfig.split"] == "validation_unseen"
+
+
+def test_systems_share_the_training_that_they_begin_with(tmp_path, monkeypatch):
+    trained = []
+
+    def train(recipe, bindings, place):
+        trained.append((recipe, bindings["INITIAL_CHECKPOINT_PATH"], place.name))
+        (place / "checkpoints" / "7").mkdir(parents=True, exist_ok=True)
+
+    monkeypatch.setattr(faithdial_systems, "train_recipe", train)
+    monkeypatch.setattr(faithdial_systems, "best_checkpoint", lambda place: place / "best")
+    for method in ("cross_entropy", "infonce"):
+        system = System("t5", method, "wow_then_faithdial", 1)
+        found = trained_system(system, {"t5": "base"}, tmp_path, Training(steps=1))
+        assert found == tmp_path / "t5" / "seed_1" / f"{method}_wow_then_faithdial" / "best"
+    wow = tmp_path / "t5" / "seed_1" / "cross_entropy_wow"
+    first = ("faithdial_generate_finetune.gin", "base", "cross_entropy_wow")
+    assert trained[0] == trained[2] == first
+    assert trained[3] == (
+        "faithdial_generate_infonce.gin",
+        str(wow / "best"),
+        "infonce_wow_then_faithdial",
+    )
+
+
+def test_a_folder_without_checkpoints(tmp_path):
+    with pytest.raises(ConfigError, match="has no checkpoint; remove it"):
+        best_checkpoint(tmp_path)

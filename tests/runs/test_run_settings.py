@@ -1,0 +1,116 @@
+"""Settings of a run: followed through macros, references and scopes, and compared by value."""
+
+import gin
+import pytest
+
+from faith_jax.runs import gin_config
+from faith_jax.runs.run_log import Reference
+from faith_jax.runs.run_settings import Difference, differences, settings_in_force, settings_of
+
+REQUIRED = (
+    "MODEL_DIR=m",
+    "MIXTURE_OR_TASK_NAME=t",
+    "TRAIN_STEPS=5",
+    "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 9}",
+)
+
+
+def parsed(*bindings, files=()):
+    gin_config.parse(["models/t5_1_1_mini.gin", "runs/train.gin", *files], [*REQUIRED, *bindings])
+    return settings_in_force()
+
+
+def changed(*bindings, files=()):
+    return differences(parsed(), parsed(*bindings, files=files))
+
+
+def test_arguments_are_followed_through_macros_references_and_scopes():
+    found = parsed("BATCH_SIZE=4")
+    assert found["total_steps"] == (5, "TRAIN_STEPS")
+    assert found["optimizer"].value == Reference("faith_jax.training.optimizers.adafactor")
+    assert found["optimizer.learning_rate.total_steps"] == (5, "TRAIN_STEPS")
+    assert found["train_dataset.batch_size"] == (4, "BATCH_SIZE")
+    # The same configurable in two scopes.
+    assert found["train_dataset.split"].value == "train"
+    assert found["eval_dataset.split"].value == "validation"
+    assert found["eval_dataset.pack"].value is False  # a default
+    assert found["train_dataset.task_feature_lengths"].value == {"inputs": 8, "targets": 9}
+
+
+def test_a_written_config_is_the_same():
+    found = parsed("BATCH_SIZE=4")
+    assert settings_of(gin.config_str()) == found
+    assert differences(found, found) == []
+
+
+@pytest.mark.parametrize(
+    ("binding", "expected"),
+    [
+        ("RANDOM_SEED=3", ("seed", "RANDOM_SEED", "0", "3")),
+        ("LABEL_SMOOTHING=0.1", ("objective.label_smoothing", "LABEL_SMOOTHING", "0.0", "0.1")),
+        (
+            "optimizers.adafactor.decay_rate=0.5",
+            ("optimizer.decay_rate", "adafactor.decay_rate", "0.8", "0.5"),
+        ),
+        (
+            "LEARNING_RATE=0.5",
+            ("optimizer.learning_rate.learning_rate", "LEARNING_RATE", "0.001", "0.5"),
+        ),
+        (
+            "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 7}",
+            (
+                "train_dataset.task_feature_lengths",
+                "TASK_FEATURE_LENGTHS",
+                "{'inputs': 8, 'targets': 9}",
+                "{'inputs': 8, 'targets': 7}",
+            ),
+        ),
+    ],
+)
+def test_a_difference_is_named_as_it_is_set(binding, expected):
+    assert Difference(*expected) in changed(binding)
+
+
+def test_another_reference_hides_its_arguments():
+    assert changed("OPTIMIZER=@optimizers.adamw()") == [
+        (
+            "optimizer",
+            "OPTIMIZER",
+            "@training.optimizers.adafactor",
+            "@training.optimizers.adamw",
+        )
+    ]
+
+
+def test_what_nothing_uses_and_how_a_value_is_said_are_no_difference(tmp_path):
+    (tmp_path / "more.gin").write_text(
+        "from __gin__ import dynamic_registration\n"
+        "import faith_jax.runs.train\n"
+        "SEED_OF_MINE = 0\n"
+        "RANDOM_SEED = %SEED_OF_MINE\n"
+        "faith_jax.runs.train.train.keep_last = 2\n"
+    )
+    assert changed("optimizers.adamw.weight_decay=0.5") == []
+    assert changed(files=[str(tmp_path / "more.gin")]) == []
+    # A default that is written out.
+    assert changed("train_split/datasets.DatasetConfig.pack=False") == []
+
+
+def test_references_in_lists_are_followed():
+    text = "train.train.total_steps = 3\ntrain.train.{} = [@a.f(), (1, %X)]\na.f.y = {}\nX = {}\n"
+    head = "from faith_jax.runs import train\nimport a\n"
+    one, other = (settings_of(head + text.format("trainable", y, 5)) for y in (1, 2))
+    (found,) = differences(one, other)
+    assert found == ("trainable.0.y", "f.y", "1", "2")
+    third = settings_of(head + text.format("trainable", 1, 6))
+    assert [d.path for d in differences(one, third)] == ["trainable"]
+
+
+@pytest.mark.parametrize("text", ["", "train.train.x = [", "A = %A\nfoo.bar = %A\n"])
+def test_what_is_no_config_of_a_run(text):
+    assert settings_of(text) is None
+
+
+def test_circles_end():
+    head = "from faith_jax.runs import train\nimport a\ntrain.train.total_steps = %X\nX = %Y\n"
+    assert settings_of(head + "Y = %X\ntrain.train.optimizer = @a.f()\na.f.x = @a.f()\n")
