@@ -23,6 +23,16 @@ def _same_default_vocabulary():
         vocabularies.set_default_vocabulary(*before)
 
 
+@pytest.fixture(autouse=True)
+def _no_gin_bindings():
+    """Clears behind a test what a run bound in gin for its process."""
+    yield
+    if "gin" in sys.modules:
+        gin = sys.modules["gin"]
+        with gin.unlock_config():
+            gin.clear_config()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _few_compiled_programs():
     """Drops JAX's compiled programs behind a module once there are many."""

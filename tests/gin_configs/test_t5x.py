@@ -89,7 +89,6 @@ def build(monkeypatch):
         return gin.query_parameter("%MODEL").scoped_configurable_fn()
 
     yield parse
-    gin.clear_config()
     gin.config._LOCATION_PREFIXES[:] = prefixes
 
 

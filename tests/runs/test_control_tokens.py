@@ -195,9 +195,7 @@ def steered():
         with gin.unlock_config():
             gin.bind_parameter("faith_jax.tasks.faithdial.steering.control_tokens", tokens)
 
-    yield bind
-    with gin.unlock_config():
-        gin.clear_config()
+    return bind
 
 
 def rows_of(split):

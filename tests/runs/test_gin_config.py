@@ -37,12 +37,6 @@ PUBLISHED = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _clean_gin():
-    yield
-    gin.clear_config()
-
-
 def macro(name):
     value = gin.query_parameter(f"{name}/macro.value")
     return value.scoped_configurable_fn() if hasattr(value, "scoped_configurable_fn") else value

@@ -371,9 +371,7 @@ def test_ensembles_and_published_figures(reproduce, models, tmp_path, monkeypatc
         (("--model={base}", "--scorer-option=base.max_length=3"), "--model: nli_entailment: max_l"),
         (("--model={base}", "--scorer-option=q2.num_beams=3"), "q2 has no model; give --q2-model"),
         (("--model={base}", "--scorer-option=x.labels=3"), "'x' is not among the models."),
-        (("--model={base}", "--scorers=bleu"), "--scorers: nli has the table's own; see --methods"),
-        (("--model={base}", "--beams=2"), "--beams: goes with pmi_decode, not with nli."),
-        (("--model={base}", "--draws=2"), "--draws: goes with nli_phrases, not with nli."),
+        (("--model={base}", "--draws=2"), "faith-jax reproduce nli has no argument '--draws=2'."),
     ],
 )
 def test_mistakes(reproduce, models, tmp_path, arguments, message):

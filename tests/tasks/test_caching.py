@@ -65,10 +65,7 @@ def test_a_cache_serves_any_phrases(cached):
     name, phrase = "nli_anli_augmented_sample", "By the way,"
     with gin.unlock_config():
         gin.bind_parameter("faith_jax.tasks.nli.augmentation.phrases", (phrase,))
-    try:
-        found, expected = (rows(name, "train", use_cached) for use_cached in (True, False))
-    finally:
-        gin.clear_config()
+    found, expected = (rows(name, "train", use_cached) for use_cached in (True, False))
     texts = [row["inputs_pretokenized"].decode() for row in found]
     assert texts == [row["inputs_pretokenized"].decode() for row in expected]
     assert sum(phrase in text for text in texts) == len(texts) // 2 > 0

@@ -86,9 +86,7 @@ def bind():
         with gin.unlock_config():
             gin.bind_parameter("faith_jax.tasks.nli.augmentation.phrases", phrases)
 
-    yield bind
-    with gin.unlock_config():
-        gin.clear_config()
+    return bind
 
 
 def test_gin_may_set_other_phrases(bind):

@@ -400,9 +400,7 @@ def label_bindings():
             for name, text in labels.items():
                 gin.bind_parameter(f"faith_jax.tasks.npov.error_labels.{name}", text)
 
-    yield bind
-    with gin.unlock_config():
-        gin.clear_config()
+    return bind
 
 
 def test_labels_may_be_flipped_and_renamed(label_bindings):
