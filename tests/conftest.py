@@ -1,8 +1,11 @@
 """What all tests share."""
 
 import gc
+import os
 import pathlib
+import shutil
 import sys
+import tempfile
 
 import pytest
 
@@ -10,6 +13,24 @@ MAPS = pathlib.Path("/proc/self/maps")
 # Linux gives a process 65,530 mappings, and XLA takes some for each program that it compiles: at
 # the end of them it crashes.
 MOST_MAPS = 15_000
+CACHE = "JAX_COMPILATION_CACHE_DIR"
+_CACHE_FOLDER = pytest.StashKey[str]()
+
+
+def pytest_configure(config):
+    """Keeps compiled programs on disk until the tests end, for all of their processes.
+
+    A run compiles its steps anew, whatever its process has compiled before.
+    """
+    if CACHE not in os.environ:
+        config.stash[_CACHE_FOLDER] = folder = tempfile.mkdtemp(prefix="faith_jax_compiled_")
+        os.environ |= {CACHE: folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3"}
+
+
+def pytest_unconfigure(config):
+    """Removes them."""
+    if _CACHE_FOLDER in config.stash:
+        shutil.rmtree(config.stash[_CACHE_FOLDER], ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

@@ -115,6 +115,30 @@ def _dropped(weights: Array, rate: float, key: Array, broadcast: bool) -> Array:
     return weights * (keep.astype(weights.dtype) / jnp.asarray(1.0 - rate, weights.dtype))
 
 
+def _one_row_per_example(
+    inputs: Array, mask: Array | None, batch: int
+) -> tuple[Array, Array | None]:
+    """Puts the queries of all copies of an example, which see the same keys, behind one another.
+
+    So keys are multiplied with one large matrix, and no product is transposed.
+
+    Args:
+      inputs: [rows, query_length, embed], `rows` a multiple of `batch`.
+      mask: boolean [rows or 1, 1, query_length, key_length], or None.
+      batch: the number of examples.
+
+    Returns:
+      Inputs [batch, copies * query_length, embed], and the mask of them.
+    """
+    rows, length, width = inputs.shape
+    if rows == batch:
+        return inputs, mask
+    if mask is not None:
+        mask = jnp.broadcast_to(mask, (rows, 1, length, mask.shape[-1]))
+        mask = mask.reshape(batch, 1, -1, mask.shape[-1])
+    return inputs.reshape(batch, -1, width), mask
+
+
 class MultiHeadAttention(nn.Module):
     """Self-attention, or attention over the encoder's outputs.
 
@@ -161,7 +185,8 @@ class MultiHeadAttention(nn.Module):
         Args:
           inputs: [rows, query_length, embed].
           encoded: [batch, key_length, embed]; left out in self-attention, and in
-            cross-attention whose `encoder_cache` is filled.
+            cross-attention whose `encoder_cache` is filled. `rows` may be a multiple of `batch`;
+            the copies of an example then have the same broadcast dropout.
           mask: boolean, broadcast to [rows, heads, query_length, key_length].
           bias: added to the logits, broadcast likewise.
           deterministic: no dropout.
@@ -173,16 +198,21 @@ class MultiHeadAttention(nn.Module):
         Returns:
           [rows, query_length, embed].
         """
-        query = self._project("query", inputs, self.num_heads)
-        if rotation is not None:
-            query = rotate(query, rotation)
+        shape = inputs.shape
         prefix: tuple[Array, Array] | None = None
         key: Array
         value: Array
-        if encoded is None and self.has_variable("encoder_cache", "key"):
+        is_cached = encoded is None and self.has_variable("encoder_cache", "key")
+        if is_cached:
             key = self.get_variable("encoder_cache", "key")
             value = self.get_variable("encoder_cache", "value")
-        else:
+        if is_cached or encoded is not None:
+            batch = key.shape[0] if encoded is None else encoded.shape[0]
+            inputs, mask = _one_row_per_example(inputs, mask, batch)
+        query = self._project("query", inputs, self.num_heads)
+        if rotation is not None:
+            query = rotate(query, rotation)
+        if not is_cached:
             source = inputs if encoded is None else encoded
             kv_heads = self.num_kv_heads or self.num_heads
             key = self._project("key", source, kv_heads)
@@ -218,7 +248,7 @@ class MultiHeadAttention(nn.Module):
             dropout_key=dropout_key,
             broadcast_dropout=self.broadcast_dropout,
         )
-        return self._project_out(x, inputs.shape[-1])
+        return self._project_out(x, shape[-1]).reshape(shape)
 
     def _project(self, name: str, x: Array, heads: int) -> Array:
         """[batch, length, embed] -> [batch, heads, length, head_dim]."""

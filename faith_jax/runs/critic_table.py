@@ -29,9 +29,16 @@ from faith_jax.runs.critic_models import (
     trained_critics,
 )
 from faith_jax.runs.evaluate_scores import Evaluation, write_evaluation
+from faith_jax.runs.kept_settings import (
+    SETTINGS,
+    check_same,
+    checkpoint_state,
+    made_folder,
+    read_settings_file,
+    write_settings,
+)
 from faith_jax.runs.outputs import write_text
 from faith_jax.runs.pair_batches import PAIRS
-from faith_jax.runs.pmi_responses import checkpoint_state
 from faith_jax.runs.reproduce import ENDINGS, of_samples
 from faith_jax.runs.score_input import dataset_rows
 from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
@@ -40,7 +47,6 @@ from faith_jax.training.metrics import Progress
 logger = logging.getLogger("faith_jax")
 
 ZERO_SHOT = "\u2020"
-SETTINGS = "settings.json"
 # Each column's task and split; `validation` of MultiNLI is its matched part.
 COLUMNS = {
     "MNLI": ("nli_mnli", "validation"),
@@ -71,11 +77,7 @@ def critic_table(options: CriticTableOptions, output: str) -> str:
         where no critic or no data is at hand.
       ProcessError: for a training that failed or was stopped.
     """
-    folder = pathlib.Path(output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--output: {folder}: cannot be written ({error.strerror}).") from None
+    folder = made_folder(output)
     settings = _read_settings(folder / SETTINGS, options)
     pairs, missing = _columns(folder, options)
     check_critics(options)
@@ -99,7 +101,7 @@ def critic_table(options: CriticTableOptions, output: str) -> str:
                 number = faithful_number(row, classify.label_names)
                 path.parent.mkdir(exist_ok=True)
                 settings["critics"][row] = _told(critic)
-                write_text(folder / SETTINGS, json.dumps(settings, indent=1) + "\n")
+                write_settings(folder, settings)
                 write_text(path, _calls(f"{row} on {column}", tested, classify, number))
             calls = [made for _, made in read_jsonl(path)]
             found = accuracy(
@@ -121,18 +123,9 @@ def _read_settings(path: pathlib.Path, options: CriticTableOptions) -> dict[str,
     settings: dict[str, Any] = {"sample": options.sample, "max-length": options.max_length}
     if not path.exists():
         return settings | {"critics": {}}
-    try:
-        before = json.loads(path.read_text(encoding="utf-8"))
-        critics = dict(before["critics"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ConfigError(f"{path}: not readable; name another --output.") from None
-    for name, now in settings.items():
-        if before.get(name) != now:
-            raise ConfigError(
-                f"--output: {path.parent} keeps calls with another value of {name} "
-                f"({before.get(name)}, not {now}); name another folder, or remove it."
-            )
-    return settings | {"critics": critics}
+    before = read_settings_file(path, "critics")
+    check_same(path.parent, before, settings, "calls")
+    return settings | {"critics": dict(before["critics"])}
 
 
 def _told(critic: str) -> dict[str, str]:

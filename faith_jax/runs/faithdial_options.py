@@ -1,7 +1,6 @@
 """What FaithDial's table 5 is made of, and what its folder keeps."""
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -17,8 +16,14 @@ from faith_jax.runs.faithdial_systems import (
     Training,
     check_names,
 )
-from faith_jax.runs.outputs import write_text
-from faith_jax.runs.pmi_responses import SETTINGS, checkpoint_state
+from faith_jax.runs.kept_settings import (
+    SETTINGS,
+    as_json,
+    check_same,
+    checkpoint_state,
+    read_settings_file,
+    write_settings,
+)
 
 # The task and split of what is responded to; others than the first are zero-shot (table 8).
 TESTED_ON = {
@@ -159,18 +164,9 @@ def keep_settings(folder: pathlib.Path, options: FaithDialOptions) -> None:
         told[f"model {name}"] = [model, checkpoint_state(model)]
     for name, given in options.scorers.items():
         told[f"scorer-option of {name}"] = dict(given)
-    settings = json.loads(json.dumps(told, default=str))
+    settings = as_json(told)
     path = folder / SETTINGS
-    before: dict[str, Any] = {}
-    if path.exists():
-        try:
-            before = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            raise ConfigError(f"{path}: not readable; name another --output.") from None
-    for name, now in settings.items():
-        if name in before and before[name] != now:
-            raise ConfigError(
-                f"--output: {folder} was begun with another value of {name} "
-                f"({before[name]}, not {now}); name another folder, or remove it."
-            )
-    write_text(path, json.dumps({**before, **settings}, indent=1) + "\n")
+    before = read_settings_file(path) if path.exists() else {}
+    asked = {name: value for name, value in settings.items() if name in before}
+    check_same(folder, before, asked, "responses or scores")
+    write_settings(folder, {**before, **settings})

@@ -13,6 +13,7 @@ from faith_jax.runs.evaluate_scores import Evaluation
 from faith_jax.runs.faithdial_options import COLUMNS, MODEL_SCORERS, FaithDialOptions
 from faith_jax.runs.faithdial_systems import CROSS_ENTROPY
 from faith_jax.runs.reproduce import of_samples
+from faith_jax.runs.table_files import by_column
 
 _OPTION = {
     "faith_critic": "--critic-model",
@@ -28,7 +29,7 @@ Cells = Mapping[tuple[str, str, str], Mapping[str, Cell]]
 def report(
     cells: Cells,
     by_seed: Sequence[tuple[Any, ...]],
-    cut: Sequence[str],
+    cut: Mapping[str, int],
     left_out: Sequence[str],
     options: FaithDialOptions,
 ) -> Evaluation:
@@ -37,8 +38,8 @@ def report(
     Args:
       cells: the figures by column, of each data set that is responded to, training data and system.
       by_seed: of each seed: these three, the column, the seed and the value.
-      cut: what was too long, in words.
-      left_out: likewise.
+      cut: by data set, how many inputs were cut for the system with the most such inputs.
+      left_out: what is, in words.
       options: of the run.
     """
     columns = list(dict.fromkeys(name for row in cells.values() for name in row))
@@ -62,7 +63,6 @@ def report(
     first = ("tested_on", "trained_on", "system")
     names = (*first, "column", "responses", "value", "low", "high", "seeds_sd", "p_value")
     plain = Table("", (*names, "significant", "published"), tuple(tidy))
-    seeds = [(*row[:-1], None if row[-1] != row[-1] else row[-1]) for row in by_seed]
     title = "Systems by training data, with 95% bootstrap intervals (Dziri 2022, tables 5 and 8)"
     if options.limit:
         title += f", first {counted(options.limit, 'row')} of each data set"
@@ -71,17 +71,11 @@ def report(
     figures = {
         "sample": options.sample,
         "models": dict(options.models),
-        "rows": _finite(plain.columns, plain.rows),
-        "by_seed": _finite((*first, "column", "seed", "value"), seeds),
+        "rows": by_column(plain),
+        "by_seed": by_column(Table("", (*first, "column", "seed", "value"), tuple(by_seed))),
     }
     found_all = Evaluation(table, figures, {})
     return of_samples(found_all) if options.sample else found_all
-
-
-def _finite(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """Returns the rows by column, with None for what is undefined."""
-    named = (zip(columns, row, strict=True) for row in rows)
-    return [{name: None if v != v else v for name, v in row} for row in named]
 
 
 def _spread(key: tuple[str, str, str], by_seed: Sequence[tuple[Any, ...]]) -> dict[str, float]:
@@ -108,7 +102,7 @@ def _published(value: float | None) -> str:
 
 
 def _notes(
-    cells: Cells, cut: Sequence[str], left_out: Sequence[str], options: FaithDialOptions
+    cells: Cells, cut: Mapping[str, int], left_out: Sequence[str], options: FaithDialOptions
 ) -> Iterator[str]:
     """Yields what the figures are and what is left out."""
     given = (f"{name} = {path}" for name, path in options.models.items())
@@ -146,5 +140,9 @@ def _notes(
     ]
     if missing:
         yield f"Some responses' scores are undefined, and not in the mean: {'; '.join(missing)}."
-    if cut:
-        yield f"Inputs cut at {options.training.input_length} tokens: {'; '.join(cut)}."
+    longer = [f"{counted(rows, 'input')} of {corpus}" for corpus, rows in cut.items() if rows]
+    if longer:
+        yield (
+            f"Cut at {options.training.input_length} tokens, counted for the system with the most: "
+            f"{'; '.join(longer)}."
+        )

@@ -33,6 +33,7 @@ from faith_jax.runs.faithdial_systems import (
     task_of,
     trained_system,
 )
+from faith_jax.runs.kept_settings import made_folder
 from faith_jax.runs.reproduce import ENDINGS
 from faith_jax.runs.response_files import (
     cut_rows,
@@ -64,11 +65,7 @@ def faithdial_table(options: FaithDialOptions, output: str) -> str:
       FaithJaxError: for a wrong option or checkpoint, for a folder with other settings, and where
         no data is at hand.
     """
-    folder = pathlib.Path(output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--output: {folder}: cannot be written ({error.strerror}).") from None
+    folder = made_folder(output)
     systems, left_out = _with_data(options)
     tested = _tested(folder, options, left_out)
     _check_models(options)
@@ -76,14 +73,13 @@ def faithdial_table(options: FaithDialOptions, output: str) -> str:
     checkpoints = _trained(folder, systems, options)
     cells: dict[tuple[str, str, str], dict[str, Cell]] = {}
     by_seed: list[tuple[Any, ...]] = []
-    cut: list[str] = []
+    cut: dict[str, int] = {}
     for corpus in tested:
         for group in _groups(systems):
             measures: dict[str, dict[str, Measure]] = {}
             for system in group:
                 path = _respond(folder / corpus, system, checkpoints[system], options)
-                if longer := cut_rows(path):
-                    cut.append(f"{longer:,} of {path.stem} ({corpus})")
+                cut[corpus] = max(cut.get(corpus, 0), cut_rows(path))
                 found = dict(_measures(corpus, path, options))
                 by_seed += [
                     (corpus, system.trained_on, system.name, name, system.seed, _value(measure))

@@ -26,9 +26,16 @@ from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.runs import show_tasks
 from faith_jax.runs.infer import infer
+from faith_jax.runs.kept_settings import (
+    SETTINGS,
+    as_json,
+    check_same,
+    checkpoint_state,
+    read_settings_file,
+    write_settings,
+)
 from faith_jax.runs.npov_responses import check_language_model
 from faith_jax.runs.outputs import write_text
-from faith_jax.runs.pmi_responses import checkpoint_state
 from faith_jax.templates import dialogue_inputs, one_space
 from faith_jax.training.metrics import Progress
 
@@ -141,18 +148,12 @@ def _check_settings(partial: pathlib.Path, options: NegativesOptions) -> None:
             for name in _ALL_FILES
         ],
     }
-    note = partial / "settings.json"
-    if not note.exists():
-        partial.mkdir(parents=True, exist_ok=True)
-        write_text(note, json.dumps(settings, indent=1) + "\n")
+    if (partial / SETTINGS).exists():
+        before = read_settings_file(partial / SETTINGS)
+        check_same(partial, before, as_json(settings), "a stopped run")
         return
-    kept = json.loads(note.read_text(encoding="utf-8"))
-    for name, value in settings.items():
-        if kept.get(name) != value:
-            raise ConfigError(
-                f"{partial}: was begun with another value of {name} ({kept.get(name)!r}, "
-                f"not {value!r}); give it again, or remove the folder."
-            )
+    partial.mkdir(parents=True, exist_ok=True)
+    write_settings(partial, settings)
 
 
 def _perturbed(turns: list[dict[str, Any]], options: NegativesOptions) -> Iterator[dict[str, str]]:

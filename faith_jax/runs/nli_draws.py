@@ -13,9 +13,16 @@ from faith_jax.data.augmentation.dialogue_phrases import PHRASES, phrase_draw
 from faith_jax.data.raw.true.corpora import AVERAGED, CORPORA
 from faith_jax.data.vocabularies import default_vocabulary_setting, set_default_vocabulary
 from faith_jax.errors import ConfigError
+from faith_jax.runs.kept_settings import (
+    SETTINGS,
+    as_json,
+    check_same,
+    checkpoint_state,
+    read_settings_file,
+    write_settings,
+)
 from faith_jax.runs.nli_methods import BASE, NLI_PHRASES, ModelOptions, check_base, check_names
 from faith_jax.runs.outputs import write_text
-from faith_jax.runs.pmi_responses import SETTINGS, checkpoint_state
 
 logger = logging.getLogger("faith_jax")
 
@@ -107,7 +114,7 @@ class PhraseOptions:
         }
         for name in ("phrases", "train_steps", "batch_size", "learning_rate", "max_input_length"):
             told[name.replace("_", "-")] = getattr(self, name)
-        return json.loads(json.dumps(told | {"seed": self.seed, "sample": self.sample}))
+        return as_json(told | {"seed": self.seed, "sample": self.sample})
 
 
 def draw_folder(folder: pathlib.Path, number: int) -> pathlib.Path:
@@ -143,18 +150,8 @@ def check_settings(folder: pathlib.Path, options: PhraseOptions) -> None:
     """
     path, now = folder / SETTINGS, options.settings()
     if path.exists() and any(folder.glob("draw_*")):
-        try:
-            before = json.loads(path.read_text(encoding="utf-8"))
-            pairs = {name: (before.get(name), value) for name, value in now.items()}
-        except (OSError, ValueError, AttributeError):
-            raise ConfigError(f"{path}: not readable; name another --output.") from None
-        for name, (was, is_now) in pairs.items():
-            if was != is_now:
-                raise ConfigError(
-                    f"--output: {folder} keeps draws with another value of {name} ({was}, "
-                    f"not {is_now}); name another folder, or remove it."
-                )
-    write_text(path, json.dumps(now, indent=1, ensure_ascii=False) + "\n")
+        check_same(folder, read_settings_file(path), now, "draws")
+    write_settings(folder, now)
 
 
 def trained_draw(folder: pathlib.Path, number: int, options: PhraseOptions) -> str:

@@ -18,6 +18,7 @@ from faith_jax.evaluation.method_table import AVERAGE
 from faith_jax.evaluation.roc import roc_auc
 from faith_jax.evaluation.scored_corpora import check_usable
 from faith_jax.report.nli_tables import phrase_table
+from faith_jax.runs.kept_settings import made_folder
 from faith_jax.runs.nli_draws import (
     PhraseOptions,
     check_settings,
@@ -26,7 +27,7 @@ from faith_jax.runs.nli_draws import (
     trained_draw,
 )
 from faith_jax.runs.nli_methods import ALL_OF_BASE, BASE, NLI_PHRASES, ModelOptions
-from faith_jax.runs.nli_scores import Cells, made_folder
+from faith_jax.runs.nli_scores import Cells
 from faith_jax.runs.table_files import write_tables
 from faith_jax.scoring.pair_classifier import forget_classifiers
 
@@ -113,7 +114,7 @@ def _draw(
     own = draw_folder(folder, number)
     cells = _cells(own / "scores", str(own / "run"), options)
     if any(cells.missing(corpus) for corpus in corpora):
-        made_folder(str(own))
+        made_folder(own)
         forget_classifiers()  # training needs the room
         cells = _cells(own / "scores", trained_draw(own, number, options), options)
         cells.begin(corpora)

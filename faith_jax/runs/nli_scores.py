@@ -17,9 +17,16 @@ from faith_jax.data.rows import BadRows
 from faith_jax.errors import ConfigError, FaithJaxError, InputError
 from faith_jax.evaluation.scored_corpora import Corpus, read_corpora
 from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.runs.kept_settings import (
+    SETTINGS,
+    as_json,
+    checkpoint_state,
+    made_folder,
+    read_settings_file,
+    write_settings,
+)
 from faith_jax.runs.nli_methods import MODELS, Method, ModelOptions
 from faith_jax.runs.outputs import write_text
-from faith_jax.runs.pmi_responses import SETTINGS, checkpoint_state
 from faith_jax.runs.score import score
 from faith_jax.runs.score_input import ScoreInput
 from faith_jax.scoring.pair_classifier import forget_classifiers
@@ -29,20 +36,6 @@ logger = logging.getLogger("faith_jax")
 
 _TOGETHER = "+"
 _ROWS = "rows.sha256"
-
-
-def made_folder(output: str) -> pathlib.Path:
-    """Returns the output folder, which is made where it is not there.
-
-    Raises:
-      ConfigError: where it cannot be.
-    """
-    folder = pathlib.Path(output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--output: {folder}: cannot be written ({error.strerror}).") from None
-    return folder
 
 
 def corpus_input(corpus: str, sample: bool) -> ScoreInput:
@@ -87,7 +80,7 @@ class Cells:
                 "options": options,
                 "models": {path: checkpoint_state(f) for path, f in states.items()},
             }
-        return json.loads(json.dumps(told, default=str))
+        return as_json(told)
 
     def check_kept(self) -> dict[str, Any]:
         """Returns what `begin` notes, and refuses a folder with scores of other settings.
@@ -97,13 +90,9 @@ class Cells:
         """
         path = self.folder / SETTINGS
         kept = {name for name in self.methods if any(self._kept_files(name))}
-        before: dict[str, Any] = {}
         if path.exists():
-            try:
-                before = json.loads(path.read_text(encoding="utf-8"))
-                was_sample, known = before["sample"], before["methods"]
-            except (OSError, ValueError, KeyError, TypeError):
-                raise ConfigError(f"{path}: not readable; name another --output.") from None
+            before = read_settings_file(path, "methods")
+            was_sample, known = before.get("sample"), before["methods"]
             if was_sample != self.sample and any(self.folder.glob("*/*.jsonl*")):
                 what = "the samples" if was_sample else "the corpora themselves"
                 raise ConfigError(
@@ -134,12 +123,11 @@ class Cells:
         settings = self.check_kept()
         states = self._at_hand(corpora)
         self._check_models(list(states))
-        text = json.dumps(settings, indent=1, ensure_ascii=False) + "\n"
-        made_folder(str(self.folder))
-        write_text(self.folder / SETTINGS, text)
+        made_folder(self.folder)
+        write_settings(self.folder, settings)
         for corpus, state in states.items():
             if state:
-                made_folder(str(self.folder / corpus))
+                made_folder(self.folder / corpus)
                 write_text(self.folder / corpus / _ROWS, state)
         return list(states)
 

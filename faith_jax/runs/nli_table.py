@@ -15,6 +15,7 @@ from faith_jax.evaluation.ensembles import with_ensembles
 from faith_jax.evaluation.method_table import AVERAGE, MethodTable, method_table
 from faith_jax.evaluation.scored_corpora import Corpus, check_usable, row_notes
 from faith_jax.report import nli_tables
+from faith_jax.runs.kept_settings import made_folder
 from faith_jax.runs.nli_costs import COSTED, MethodCost, method_cost
 from faith_jax.runs.nli_methods import (
     BASE,
@@ -27,7 +28,7 @@ from faith_jax.runs.nli_methods import (
     TESTED,
     NliOptions,
 )
-from faith_jax.runs.nli_scores import Cells, made_folder
+from faith_jax.runs.nli_scores import Cells
 from faith_jax.runs.table_files import write_tables
 from faith_jax.scoring.pair_classifier import forget_classifiers
 

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.data.npov_combinations import draw_combinations, temperatures_note
-from faith_jax.errors import ConfigError, counted
+from faith_jax.errors import counted
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.npov_detection_tables import detection_tables, joined_tidy
 from faith_jax.evaluation.scored_corpora import Corpus
 from faith_jax.report.table_page import table_page
 from faith_jax.report.tables import rendered
+from faith_jax.runs.kept_settings import made_folder, write_settings
 from faith_jax.runs.npov_detection_data import (
     NOT_ANNOTATED,
     ORGANIC,
@@ -39,7 +40,6 @@ from faith_jax.runs.npov_responses import (
     responses_of,
 )
 from faith_jax.runs.outputs import write_text
-from faith_jax.runs.pmi_responses import SETTINGS
 
 logger = logging.getLogger("faith_jax")
 
@@ -67,13 +67,10 @@ def npov_detection(options: DetectionOptions, output: str) -> str:
     for topic in topics:
         draw_combinations(topic, 1)  # its errors come before anything is computed
     check_models(options)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--output: {folder}: cannot be written ({error.strerror}).") from None
+    made_folder(output)
     settings = checked_settings(folder, options)
     check_kept(folder / SCORED, options)
-    write_text(folder / SETTINGS, json.dumps(settings, indent=1) + "\n")
+    write_settings(folder, settings)
     rows = responses_of(folder, topics, options)
     found = judged(rows, topics, options)
     sets, lost = write_sets(folder / DATA, rows, topics, found, options.seed)

@@ -13,10 +13,10 @@ from faith_jax.errors import ConfigError
 from faith_jax.evaluation.npov_detection import AGGREGATIONS, salience_name
 from faith_jax.evaluation.scored_corpora import Corpus, read_corpora
 from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.runs.kept_settings import checkpoint_state
 from faith_jax.runs.npov_detection_data import SLICES, set_file
 from faith_jax.runs.npov_responses import ERRORS, DetectionOptions
 from faith_jax.runs.outputs import write_text
-from faith_jax.runs.pmi_responses import checkpoint_state
 from faith_jax.runs.score import score
 from faith_jax.runs.score_input import ScoreInput
 from faith_jax.scoring.base import BaseScorer

@@ -20,8 +20,13 @@ from faith_jax.data.vocabularies import EMBEDDED, load_vocabulary
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import CheckpointError, ConfigError, InputError, did_you_mean
 from faith_jax.evaluation.npov_truth import ErrorFreeRule
+from faith_jax.runs.kept_settings import (
+    SETTINGS,
+    check_same,
+    checkpoint_state,
+    read_settings_file,
+)
 from faith_jax.runs.outputs import write_text
-from faith_jax.runs.pmi_responses import SETTINGS, checkpoint_state
 from faith_jax.runs.reproduce import NPOV_DETECTION as DETECTION
 
 logger = logging.getLogger("faith_jax")
@@ -205,17 +210,7 @@ def checked_settings(folder: pathlib.Path, options: DetectionOptions) -> dict[st
     path = folder / SETTINGS
     if not (folder / RESPONSES).exists() and not any(folder.glob("t*/predictions.jsonl")):
         return settings
-    try:
-        before = json.loads(path.read_text(encoding="utf-8"))
-        pairs = {name: (before.get(name), now) for name, now in settings.items()}
-    except (OSError, ValueError, AttributeError):
-        raise ConfigError(f"{path}: not readable; name another --output.") from None
-    for name, (was, now) in pairs.items():
-        if was != now:
-            raise ConfigError(
-                f"--output: {folder} keeps responses with another value of {name} ({was}, "
-                f"not {now}); name another folder, or remove it."
-            )
+    check_same(folder, read_settings_file(path), settings, "responses")
     return settings
 
 

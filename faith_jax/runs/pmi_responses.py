@@ -5,8 +5,6 @@ of the responses with documents and gold responses; and `settings.json`, which d
 """
 
 import dataclasses
-import hashlib
-import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +13,13 @@ from faith_jax.data.vocabularies import EMBEDDED
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.errors import ConfigError, did_you_mean
 from faith_jax.runs import response_files
+from faith_jax.runs.kept_settings import (
+    SETTINGS,
+    as_json,
+    check_same,
+    checkpoint_state,
+    read_settings_file,
+)
 from faith_jax.runs.reproduce import PMI_TABLE
 
 # The split of each data set's task that the paper tests on, in the paper's order.
@@ -32,7 +37,7 @@ COLUMNS = {
     "ROUGE-L": ("rougeL_f1", "gold"),
 }
 MODEL_SCORERS = ("pmi_faith_mean", "bertscore")
-SETTINGS, ROWS = "settings.json", "rows.jsonl"
+ROWS = "rows.jsonl"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,40 +131,22 @@ def checked_settings(folder: pathlib.Path, options: PMITableOptions) -> dict[str
     }
     for name in ("sample", "limit", "num_beams", "alpha", "p", "max_length", "max_input_length"):
         told[name.replace("_", "-")] = getattr(options, name)
-    settings: dict[str, Any] = json.loads(json.dumps(told, default=str))
+    settings = as_json(told)
     path = folder / SETTINGS
     if not any(folder.glob("*/*/predictions.jsonl")):
         if path.exists():  # of a run that came to nothing
             for rows in folder.glob("*/rows.jsonl"):
                 rows.unlink()
         return settings
-    try:
-        before = json.loads(path.read_text(encoding="utf-8"))
-        others = before.pop("scorers")
-    except (OSError, ValueError, KeyError, AttributeError):
-        raise ConfigError(f"{path}: not readable; name another --output.") from None
-    pairs = {name: (before.get(name), settings[name]) for name in settings if name != "scorers"}
+    before = read_settings_file(path, "scorers")
+    others = before["scorers"]
+    now = {name: value for name, value in settings.items() if name != "scorers"}
     for name, given in settings["scorers"].items():
         if any(folder.glob(f"*/*_{name}.jsonl")):
-            pairs[f"scorer-option of {name}"] = (others.get(name), given)
-    for name, (was, now) in pairs.items():
-        if was != now:
-            raise ConfigError(
-                f"--output: {folder} keeps responses or scores with another value of {name} "
-                f"({was}, not {now}); name another folder, or remove it."
-            )
+            before[f"scorer-option of {name}"] = others.get(name)
+            now[f"scorer-option of {name}"] = given
+    check_same(folder, before, now, "responses or scores")
     return settings | {"scorers": others | settings["scorers"]}
-
-
-def checkpoint_state(model: str) -> str:
-    """Returns what changes with the files of a checkpoint."""
-    root = pathlib.Path(model).expanduser()
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        if path.is_file():
-            status = path.stat()
-            digest.update(repr((path.name, status.st_size, status.st_mtime_ns)).encode())
-    return digest.hexdigest()[:16]
 
 
 def read_rows(corpus: str, folder: pathlib.Path, options: PMITableOptions) -> dict[str, Any]:

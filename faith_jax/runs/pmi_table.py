@@ -5,7 +5,6 @@ decoding and scorer. A further run with the same settings keeps all of these, an
 decodings and scorers.
 """
 
-import json
 import logging
 import math
 import pathlib
@@ -19,12 +18,11 @@ from faith_jax.evaluation.decodings import Cell, Measure, bleu_measure, compared
 from faith_jax.evaluation.published import PUBLISHED
 from faith_jax.report.tables import MARK, rendered
 from faith_jax.runs.evaluate_scores import Evaluation, write_evaluation
-from faith_jax.runs.outputs import write_text
+from faith_jax.runs.kept_settings import made_folder, write_settings
 from faith_jax.runs.pmi_responses import (
     BASELINE,
     HIGHEST_PMI,
     LOWEST_PMI,
-    SETTINGS,
     PMITableOptions,
     checked_settings,
     read_rows,
@@ -32,6 +30,7 @@ from faith_jax.runs.pmi_responses import (
 )
 from faith_jax.runs.reproduce import ENDINGS, PMI_TABLE, of_samples
 from faith_jax.runs.response_files import cut_rows, scored, scored_path, texts
+from faith_jax.runs.table_files import by_column
 from faith_jax.scoring.registry import load_scorer
 
 logger = logging.getLogger("faith_jax")
@@ -48,11 +47,7 @@ def pmi_table(options: PMITableOptions, output: str) -> str:
       FaithJaxError: for a wrong option or checkpoint, for a folder with responses of other
         settings, and where no data is at hand.
     """
-    folder = pathlib.Path(output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--output: {folder}: cannot be written ({error.strerror}).") from None
+    folder = made_folder(output)
     settings = checked_settings(folder, options)
     chosen, problems = {}, []
     for corpus in dict.fromkeys(options.corpora):
@@ -65,7 +60,7 @@ def pmi_table(options: PMITableOptions, output: str) -> str:
     if not chosen:
         raise problems[0]
     _check_models(folder, chosen, options)
-    write_text(folder / SETTINGS, json.dumps(settings, indent=1) + "\n")
+    write_settings(folder, settings)
     cells: dict[str, dict[str, dict[str, Cell]]] = {}
     cut: list[str] = []
     for corpus, rows in chosen.items():
@@ -156,7 +151,7 @@ def _evaluation(
     if published:
         notes = (*notes, PUBLISHED[PMI_TABLE].note)
     table = Table(title, ("corpus", "decoding", *columns), tuple(rows), notes, plain)
-    figures = {"sample": options.sample, "model": options.model, "rows": _finite(plain)}
+    figures = {"sample": options.sample, "model": options.model, "rows": by_column(plain)}
     found_all = Evaluation(table, figures, {})
     return of_samples(found_all) if options.sample else found_all
 
@@ -167,12 +162,6 @@ def _text(column: str, cell: Cell) -> str:
     digits = 2 if column == "BLEU-4" else 3
     low, high = (f"{end:.{digits}f}" for end in cell.interval)
     return f"{cell.value:.{digits}f}{MARK if cell.significant else ''} ({low}\u2013{high})"
-
-
-def _finite(table: Table) -> list[dict[str, Any]]:
-    """Returns the rows by column, with None for what is undefined."""
-    rows = (zip(table.columns, row, strict=True) for row in table.rows)
-    return [{name: None if v != v else v for name, v in row} for row in rows]
 
 
 def _notes(

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.errors import ConfigError, ProcessError
+from faith_jax.runs.kept_settings import as_json, checkpoint_state
 from faith_jax.runs.outputs import write_text
-from faith_jax.runs.pmi_responses import checkpoint_state
 from faith_jax.runs.run_log import read_settings
 from faith_jax.training.checkpoints import newest_step
 
@@ -70,7 +70,7 @@ def _settings(gin_file: str, bindings: Mapping[str, Any]) -> dict[str, Any]:
     told = {"recipe": gin_file, **bindings}
     if isinstance(initial := bindings.get(_INITIAL), str):
         told[_STATE] = checkpoint_state(initial)
-    return json.loads(json.dumps(told, default=str))
+    return as_json(told)
 
 
 def _check_settings(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:

@@ -28,9 +28,9 @@ class InfoNCE(Objective):
 
     infonce = -log( exp(s(c, x+)) / sum_x exp(s(c, x)) ), s(c, x) = c.x / (sqrt(embed) temperature),
     over the target x+ and the row's negatives, each read by the decoder to its end token, whose
-    state before the output layer is x. Rows without negatives take no part, nor do negatives that
-    are the target itself. The loss is the cross-entropy's mean over target tokens and `weight`
-    times infonce's mean over rows.
+    state before the output layer is x. Rows without a target or without negatives take no part, nor
+    do negatives that are the target itself. The loss is the cross-entropy's mean over target tokens
+    and `weight` times infonce's mean over rows.
 
     The batch has `negatives`, int [batch, texts, length], each with its end token, texts of padding
     where a row has fewer; targets have their end tokens too. Batches are not packed.
@@ -184,10 +184,14 @@ def contrast(scores: Array, valid: Array) -> tuple[Array, Array]:
 
 
 def _valid_negatives(batch: Batch, pad: int) -> Array:
-    """Returns which negatives are neither padding nor the target: boolean [batch, texts]."""
+    """Returns which negatives contrast with a target: boolean [batch, texts].
+
+    Those that are neither padding nor the target itself, where there is a target.
+    """
     targets, negatives = _same_lengths(batch, pad)
     same = jnp.all(negatives == targets[:, None], axis=-1)
-    return jnp.any(negatives != pad, axis=-1) & ~same
+    is_positive = jnp.any(targets != pad, axis=-1)
+    return jnp.any(negatives != pad, axis=-1) & ~same & is_positive[:, None]
 
 
 def _valid_others(batch: Batch, pad: int) -> Array:

@@ -12,6 +12,8 @@ from faith_jax.types import StepScores
 from tests.decoding import reference
 from tests.decoding.toy import chain, hashed_logits, history_model, table
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 RULES = [False, True, "never"]
 
 

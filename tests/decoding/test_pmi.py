@@ -12,6 +12,8 @@ from tests.decoding import reference
 from tests.decoding.test_beam import assert_same
 from tests.decoding.toy import hashed_logits, history_model
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 VOCAB, LENGTH, EXAMPLES = 9, 6, 3
 SEARCHES = {
     "greedy": {},

@@ -133,10 +133,15 @@ def test_published_figures_stand_below_ours():
     options = FaithDialOptions({"t5": "mine"}, training=Training(sample=False))
     measure = mean_measure([0.0, 1.0], 0.0, 0.01)
     figures = compared({"t5": {"Critic": measure}}, "t5", 10)
-    found = report({("faithdial", "wow", "t5"): figures["t5"]}, [], [], [], options)
+    cut = {"faithdial": 3, "wow": 0}
+    found = report({("faithdial", "wow", "t5"): figures["t5"]}, [], cut, [], options)
     assert found.table.rows[0][:3] == ("faithdial", "wow", "t5")
     assert found.table.rows[0][3].startswith("50.0 (")
     assert found.table.rows[1] == ("faithdial", "wow", "t5 (published)", "46.5")
+    assert found.table.notes[-2] == (
+        f"Cut at {options.training.input_length} tokens, counted for the system with the most: "
+        "3 inputs of faithdial."
+    )
     assert "Dziri 2022, tables 5 and 8" in found.table.notes[-1]
 
 
@@ -180,6 +185,6 @@ def test_a_folder_of_other_settings_is_refused(reproduce, tmp_path):
     assert reproduce(tmp_path, *given)[0] == 0
     status, _, errors = reproduce(tmp_path, *given, "--max-length=5")
     assert status == 2
-    assert "was begun with another value of max-length (4, not 5)" in errors[-1]
+    assert "keeps responses or scores with another value of max-length (4, not 5)" in errors[-1]
     (tmp_path / "settings.json").write_text("no json")
     assert "settings.json: not readable" in reproduce(tmp_path, *given)[2][-1]

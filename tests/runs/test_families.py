@@ -14,6 +14,8 @@ from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
 from faith_jax.runs.model_inputs import InputLayout
 from tests.scoring import tiny_models
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 LENGTHS = {"inputs": 160, "targets": 90}
 LIMITS = f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}"
 TASK = "faithdial_generate_sample"

@@ -9,6 +9,8 @@ from faith_jax.models.importers.native import read_model_json
 from tests.runs.conftest import TINY, read_item
 from tests.runs.test_bad_input import assert_mistake
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 STEPS = ("--gin.TRAIN_STEPS=2", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=1")
 RUN = (*TINY, *STEPS)
 

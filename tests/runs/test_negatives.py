@@ -42,7 +42,7 @@ def test_a_stopped_run_goes_on_to_a_data_set(command, stopped, monkeypatch, capl
     caplog.set_level("INFO", logger="faith_jax")
     status, _, err = command(*SETTINGS, "--seed=1", f"--output={stopped}")
     assert status == 2
-    assert "was begun with another value of seed (0, not 1)" in err
+    assert "keeps a stopped run with another value of seed (0, not 1)" in err
     with monkeypatch.context() as patched:  # nothing is generated again
         patched.setattr(negatives, "_respond", None)
         status, out, err = command(*SETTINGS, f"--output={stopped}")

@@ -15,7 +15,7 @@ from faith_jax.runs import pmi_table, response_files
 from faith_jax.runs.score_input import dataset_rows
 from tests.scoring.tiny_models import write_model
 
-pytestmark = pytest.mark.usefixtures("offline_data_dir")
+pytestmark = pytest.mark.usefixtures("offline_data_dir", "quick_compilation")
 
 RESPONSES = {
     "likelihood": ["I do not know.", "You can brush the dust off. That is fine by me."],

@@ -21,6 +21,8 @@ from faith_jax.types import GroundedExample, Grounding
 from tests.paths import REPOSITORY, SHARED
 from tests.scoring import sharded_salience, tiny_models
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 PARITY = SHARED / "data" / "parity"
 NPOV = GroundedExample(
     "1",

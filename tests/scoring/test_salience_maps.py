@@ -10,6 +10,8 @@ from faith_jax.models.transformer import Transformer, initial_variables, output_
 from faith_jax.scoring.salience_maps import salience_maps, target_logits
 from tests.paths import SHARED
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 PARITY = SHARED / "data" / "parity"
 RNG = np.random.default_rng(0)
 SMALL = TransformerConfig(

@@ -174,6 +174,17 @@ def test_without_a_negative_there_is_only_cross_entropy(model, batch):
     assert float(metrics["infonce"]) == float(metrics["hits_at_1"]) == 0.0
 
 
+def test_a_row_without_a_target_takes_no_part(model, batch):
+    targets = np.array(batch["decoder_target_tokens"])
+    targets[1] = 0
+    fed = np.pad(targets[:, :-1], ((0, 0), (1, 0)))
+    given = batch | {"decoder_target_tokens": targets, "decoder_input_tokens": fed}
+    rest = {name: np.delete(array, 1, axis=0) for name, array in batch.items()}
+    found, expected = (measured(InfoNCE(), model, b)[1] for b in (given, rest))
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, err_msg=name)
+
+
 def test_contrast_in_closed_form():
     scores = jnp.asarray([[1.0, 1.0, 9.0], [0.0, -jnp.inf, 2.0], [3.0, 5.0, 5.0]])
     valid = jnp.asarray([[True, True, False], [True, False, True], [True, False, False]])
