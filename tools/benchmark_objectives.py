@@ -19,8 +19,6 @@ from typing import Any
 import jax
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-
 from faith_jax.language_model import load_model
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, initial_variables

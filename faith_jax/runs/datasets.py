@@ -6,7 +6,6 @@ numbers on any number of processes. Text is small; if reading ever bounds a run,
 
 import dataclasses
 import importlib
-import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,8 +16,6 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.runs.model_inputs import InputLayout, converted
 from faith_jax.runs.pair_batches import PairBatches
 from faith_jax.runs.run_vocabulary import check_ids
-
-logger = logging.getLogger("faith_jax")
 
 TOO_LONG = "faith_jax: target too long: "
 
@@ -116,13 +113,13 @@ def training_batches(
     """
     if model is not None and model.is_encoder_only:
         pairs = pair_batches(config, model)
-        examples = _all_examples(config, num_epochs=None).skip(start_step * config.batch_size)
+        examples = all_examples(config, num_epochs=None).skip(start_step * config.batch_size)
         yield from pairs.batches(examples.prefetch(4), config.batch_size)
         raise InputError(f"{_name(config)} has no examples.")
     dataset = _features(config, model, num_epochs=None)
     dataset = dataset.batch(config.batch_size, drop_remainder=True).skip(start_step).prefetch(4)
     found = False
-    for batch in _readable(dataset, config):
+    for batch in readable(dataset, config):
         found = True
         yield _model_features(batch, config, model)
     if not found:
@@ -134,11 +131,11 @@ def evaluation_batches(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields the split once, in order; the last batch is filled up with rows of no weight."""
     if model is not None and model.is_encoder_only:
-        examples = _all_examples(dataclasses.replace(config, shuffle=False), num_epochs=1)
+        examples = all_examples(dataclasses.replace(config, shuffle=False), num_epochs=1)
         yield from pair_batches(config, model).batches(examples, config.batch_size)
         return
     dataset = _features(dataclasses.replace(config, shuffle=False), model, num_epochs=1)
-    for batch in _readable(dataset.batch(config.batch_size), config):
+    for batch in readable(dataset.batch(config.batch_size), config):
         features = _model_features(batch, config, model)
         yield {name: fill_rows(array, config.batch_size) for name, array in features.items()}
 
@@ -155,7 +152,7 @@ def pair_batches(config: DatasetConfig, model: TransformerConfig) -> PairBatches
     return PairBatches.of(config.task(), _name(config), model, length)
 
 
-def _all_examples(config: DatasetConfig, num_epochs: int | None) -> Any:
+def all_examples(config: DatasetConfig, num_epochs: int | None) -> Any:
     """Returns a split's examples, with all of their fields."""
     return config.task().get_dataset(
         None,
@@ -170,68 +167,6 @@ def _all_examples(config: DatasetConfig, num_epochs: int | None) -> Any:
 def fill_rows(array: np.ndarray, rows: int) -> np.ndarray:
     """Returns [rows, …]: the array with rows of zeros behind its own."""
     return np.pad(array, ((0, rows - array.shape[0]),) + ((0, 0),) * (array.ndim - 1))
-
-
-def count_cut(config: DatasetConfig, sample: int = 1000) -> dict[str, float]:
-    """Counts how far inputs exceed their limit, over the first `sample` examples.
-
-    Returns:
-      {"examples", "examples_cut", "tokens", "tokens_cut"} of the inputs, and {"negatives",
-      "negatives_cut"}, texts.
-
-    Raises:
-      InputError: on a target among them that is longer than its limit.
-    """
-    limit = config.task_feature_lengths["inputs"]
-    dataset = _all_examples(dataclasses.replace(config, shuffle=False), num_epochs=1)
-    totals: dict[str, float] = dict.fromkeys(
-        ("examples", "examples_cut", "tokens", "tokens_cut", "negatives", "negatives_cut"), 0
-    )
-    most, longest = config.task_feature_lengths.get("negatives", (0, 0))
-    for example in _readable(dataset.take(sample), config):
-        length = len(example["inputs"])
-        totals["examples"] += 1
-        totals["tokens"] += length
-        totals["examples_cut"] += length > limit
-        totals["tokens_cut"] += max(0, length - limit)
-        if most:  # a task of other objectives may have them as texts
-            lengths = np.count_nonzero(example["negatives"][:most], axis=-1)
-            totals["negatives"] += len(lengths)
-            totals["negatives_cut"] += int(np.sum(lengths > longest))
-        if len(example["targets"]) > config.task_feature_lengths["targets"]:
-            identifier = example.get("id", b"?")
-            shown = identifier.decode() if isinstance(identifier, bytes) else str(identifier)
-            raise _too_long(config, shown, len(example["targets"]))
-    return totals
-
-
-def warn_of_cut(config: DatasetConfig, model: TransformerConfig) -> None:
-    """Says how much of the first examples is too long, where it is.
-
-    Raises:
-      InputError: see `count_cut`.
-      ConfigError: see `pair_batches`.
-    """
-    if model.is_encoder_only:
-        examples = _all_examples(dataclasses.replace(config, shuffle=False), num_epochs=1)
-        pair_batches(config, model).warn_of_cut(examples)
-        return
-    cut, lengths = count_cut(config), config.task_feature_lengths
-    if cut["examples_cut"]:
-        logger.warning(
-            "%d of the first %d inputs are cut to %d tokens (%.1f%% of their tokens)",
-            cut["examples_cut"],
-            cut["examples"],
-            lengths["inputs"],
-            100 * cut["tokens_cut"] / cut["tokens"],
-        )
-    if cut["negatives_cut"]:
-        logger.warning(
-            "%d of the first %d negatives are cut to %d tokens",
-            cut["negatives_cut"],
-            cut["negatives"],
-            lengths["negatives"][1],
-        )
 
 
 def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout:
@@ -322,7 +257,7 @@ def _examples(
 
     task = config.task()
     # SeqIO would cut silently; here inputs are cut and long targets are errors.
-    dataset = _all_examples(config, num_epochs)
+    dataset = all_examples(config, num_epochs)
     if with_knowledge and "knowledge" not in dataset.element_spec:
         raise ConfigError(
             f"{config.mixture_or_task_name}: its examples have no field 'knowledge', which DoHA's "
@@ -373,7 +308,7 @@ def _fit_texts(tokens: Any, texts: int, length: int, eos_id: int) -> Any:
     return tf.cond(tf.shape(tokens)[1] > length, cut, lambda: tokens)
 
 
-def _readable(dataset: Any, config: DatasetConfig) -> Iterator[dict[str, Any]]:
+def readable(dataset: Any, config: DatasetConfig) -> Iterator[dict[str, Any]]:
     """Yields NumPy examples; a target that is too long becomes an error people can act on."""
     import tensorflow as tf
 
@@ -385,10 +320,11 @@ def _readable(dataset: Any, config: DatasetConfig) -> Iterator[dict[str, Any]]:
         found = error.message.partition(TOO_LONG)[2].replace("\\", "")
         identifier, _, rest = found.partition(" ")
         length = "".join(c for c in rest.split("]")[0] if c.isdigit())
-        raise _too_long(config, identifier.strip('"'), int(length)) from None
+        raise target_too_long(config, identifier.strip('"'), int(length)) from None
 
 
-def _too_long(config: DatasetConfig, identifier: str, length: int) -> InputError:
+def target_too_long(config: DatasetConfig, identifier: str, length: int) -> InputError:
+    """Returns what is raised of an example whose target has `length` tokens."""
     return InputError(
         f"{_name(config)}, example {identifier}: the target has {length} tokens but "
         f"TASK_FEATURE_LENGTHS allows {config.task_feature_lengths['targets']}; raise the limit "

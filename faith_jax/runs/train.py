@@ -21,7 +21,8 @@ from faith_jax.models.importers.native import MODEL_JSON, write_model_json
 from faith_jax.models.prompts import PromptInitializer, initializer_name
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
-from faith_jax.runs.datasets import DatasetConfig, check_layout, training_batches, warn_of_cut
+from faith_jax.runs.cut_inputs import warn_of_cut
+from faith_jax.runs.datasets import DatasetConfig, check_layout, training_batches
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.evaluate import dataset_loss
 from faith_jax.runs.former_run import check_former_run, initial_checkpoint, write_config

@@ -7,6 +7,7 @@ accelerator keeps its memory from the others.
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -55,6 +56,7 @@ def train_recipe(
         _check_settings(folder, settings)
         if done == (read_settings(folder) or {}).get("total_steps"):
             return folder
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -62,7 +64,12 @@ def train_recipe(
     write_text(folder / SETTINGS, json.dumps(settings, indent=1) + "\n")
     values = {**bindings, "MODEL_DIR": str(folder)}
     flags = [f"--gin.{name}={_gin_value(value)}" for name, value in values.items()]
-    _run(["train", f"--gin_file={gin_file}", *flags], folder)
+    try:
+        _run(["train", f"--gin_file={gin_file}", *flags], folder)
+    except ConfigError:
+        if is_new and [path.name for path in folder.iterdir()] == [SETTINGS]:
+            shutil.rmtree(folder)
+        raise
     return folder
 
 

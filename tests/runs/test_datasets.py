@@ -7,7 +7,8 @@ from faith_jax.data import vocabularies
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError
 from faith_jax.language_model import load_model
-from faith_jax.runs.datasets import DatasetConfig, count_cut, evaluation_batches, training_batches
+from faith_jax.runs.cut_inputs import count_cut
+from faith_jax.runs.datasets import DatasetConfig, evaluation_batches, training_batches
 from tests.scoring import tiny_models
 
 TASK = "faithdial_generate_infonce_sample"

@@ -118,7 +118,7 @@ def test_a_mistake_is_told_in_its_words(tmp_path, instead, capfd):
     with pytest.raises(ConfigError, match=r"training in .*run: There is no task 'x'\.$"):
         train_recipe(RECIPE, {}, tmp_path / "run")
     assert capfd.readouterr().err == "step 1/4\n"
-    # What came to nothing holds no settings.
+    assert not (tmp_path / "run").exists()
     instead("")
     train_recipe(RECIPE, {"BATCH_SIZE": 8}, tmp_path / "run")
 

@@ -1,0 +1,42 @@
+import importlib.util
+import json
+import sys
+
+import pytest
+
+from tests.models.tiny import TINY
+from tests.paths import REPOSITORY
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+_SPEC = importlib.util.spec_from_file_location(
+    "benchmark_objectives", REPOSITORY / "tools" / "benchmark_objectives.py"
+)
+benchmark = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(benchmark)
+
+
+def test_ratios_are_of_medians_of_one_run(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(benchmark.SHAPES, "mini", TINY)
+    path = tmp_path / "figures.json"
+    sizes = "--inputs=5", "--targets=3", "--negatives=2"
+    monkeypatch.setattr(sys, "argv", ["tool", "--rounds=3", *sizes, f"--json={path}"])
+    benchmark.main()
+    told = json.loads(path.read_text())
+    rows = {row["objective"]: row for row in told["rows"]}
+    assert list(rows) == ["cross_entropy", "ctrl", "loss_truncation", "infonce"]
+    for name, row in rows.items():
+        assert row["seconds"] == sorted(told["seconds"][name])[1] > 0
+        assert row["time"] == row["seconds"] / rows["cross_entropy"]["seconds"]
+    # Three texts a row are decoded in place of one, of one token more each.
+    assert 1.5 < rows["infonce"]["operations"] < 4
+    assert 1 < rows["ctrl"]["operations"] < 2
+    assert rows["loss_truncation"]["operations"] == pytest.approx(1, abs=0.05)
+    assert capsys.readouterr().out.count("\n") == 5
+
+
+def test_sizes_that_cannot_be(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["tool", "--rounds=0"])
+    with pytest.raises(SystemExit) as ended:
+        benchmark.main()
+    assert ended.value.code == 2
