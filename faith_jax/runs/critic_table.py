@@ -77,10 +77,10 @@ def critic_table(options: CriticTableOptions, output: str) -> str:
         where no critic or no data is at hand.
       ProcessError: for a training that failed or was stopped.
     """
+    check_critics(options)
     folder = made_folder(output)
     settings = _read_settings(folder / SETTINGS, options)
     pairs, missing = _columns(folder, options)
-    check_critics(options)
     # All trainings come first: each is a process that needs the accelerator to itself.
     critics, untrained = trained_critics(folder, options)
     if not critics:
@@ -120,7 +120,11 @@ def critic_table(options: CriticTableOptions, output: str) -> str:
 
 def _read_settings(path: pathlib.Path, options: CriticTableOptions) -> dict[str, Any]:
     """Returns what the folder's calls were made with, or is to be; refuses other settings."""
-    settings: dict[str, Any] = {"sample": options.sample, "max-length": options.max_length}
+    settings: dict[str, Any] = {
+        "table": CRITIC_TABLE,
+        "sample": options.sample,
+        "max-length": options.max_length,
+    }
     if not path.exists():
         return settings | {"critics": {}}
     before = read_settings_file(path, "critics")

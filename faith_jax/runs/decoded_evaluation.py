@@ -1,5 +1,6 @@
 """SeqIO's Evaluator with real decoding, and the decoding of a stream of rows on the mesh."""
 
+import functools
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from faith_jax.models.transformer import Transformer
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.model_inputs import InputLayout
 from faith_jax.training.metrics import Progress
-from faith_jax.training.partitioning import Partitioner
+from faith_jax.training.partitioning import Compiled, Partitioner
 from faith_jax.types import PyTree
 
 logger = logging.getLogger("faith_jax")
@@ -67,24 +68,13 @@ class BatchDecoder:
         self._has_second = is_doha or decoding.pmi is not None
         self._partitioner, self._batch_size = partitioner, batch_size
         self._config, self._uses_pmi = module.config, decoding.pmi is not None
-        is_causal = module.config.is_decoder_only
-
-        def decode(params, *arrays):
-            *inputs, rows = arrays
-            # A decoder-only model's inputs come with their lengths.
-            inputs = inputs if is_causal else inputs[::2]
-            inputs = [tuple(inputs)] if is_doha else inputs
-            family: Any = causal if is_causal else encoder_decoder
-            generate = family.generate_pmi if self._uses_pmi else family.generate
-            keys = encoder_decoder.row_keys(seed, rows)
-            return generate(module, params, *inputs, keys, decoding)
-
-        self._decode = partitioner.jit(decode, out_shardings=partitioner.replicated)
+        self._decode = _compiled(module, partitioner, decoding, seed)
+        self._compiled_before = self._decode.num_compilations
 
     @property
     def num_compilations(self) -> int:
-        """How many shapes were compiled so far."""
-        return self._decode.num_compilations
+        """How many shapes were compiled so far, but for what a decoder before had compiled."""
+        return self._decode.num_compilations - self._compiled_before
 
     def __call__(
         self,
@@ -138,6 +128,26 @@ class BatchDecoder:
         if self._config.is_decoder_only:
             tokens = np.maximum(tokens, 0)
         return tokens, lengths
+
+
+@functools.lru_cache(maxsize=8)
+def _compiled(
+    module: Transformer, partitioner: Partitioner, decoding: DecodingConfig, seed: int
+) -> Compiled:
+    """Returns the decoding loop; one for all checkpoints of a model that a process decodes with."""
+    config = module.config
+    family: Any = causal if config.is_decoder_only else encoder_decoder
+    generate = family.generate if decoding.pmi is None else family.generate_pmi
+
+    def decode(params, *arrays):
+        *inputs, rows = arrays
+        # A decoder-only model's inputs come with their lengths.
+        inputs = inputs if config.is_decoder_only else inputs[::2]
+        inputs = [tuple(inputs)] if config.knowledge_attention else inputs
+        keys = encoder_decoder.row_keys(seed, rows)
+        return generate(module, params, *inputs, keys, decoding)
+
+    return partitioner.jit(decode, out_shardings=partitioner.replicated)
 
 
 def _responses(result: DecodingResult) -> list[list[DecodedRow]]:

@@ -25,6 +25,8 @@ from faith_jax.runs.kept_settings import (
     write_settings,
 )
 
+FAITHDIAL = "faithdial"
+
 # The task and split of what is responded to; others than the first are zero-shot (table 8).
 TESTED_ON = {
     "faithdial": ("faithdial_generate", "test"),
@@ -155,6 +157,7 @@ def keep_settings(folder: pathlib.Path, options: FaithDialOptions) -> None:
       ConfigError: naming the setting.
     """
     told: dict[str, Any] = {
+        "table": FAITHDIAL,
         "sample": options.sample,
         "limit": options.limit,
         "max-length": options.max_length,

@@ -19,6 +19,7 @@ from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.report.tables import rendered
 from faith_jax.runs.evaluate_scores import write_evaluation
 from faith_jax.runs.faithdial_options import (
+    FAITHDIAL,
     MODEL_SCORERS,
     FaithDialOptions,
     keep_settings,
@@ -48,7 +49,6 @@ from faith_jax.scoring.registry import load_scorer
 
 logger = logging.getLogger("faith_jax")
 
-FAITHDIAL = "faithdial"
 # Shares are shown in per cent, as the paper has them; BERTScore is not.
 _PER_CENT = ("Critic", "Q\u00b2 F1", "Q\u00b2 NLI", "F1", "ROUGE")
 _UNFAITHFUL_BELOW = 0.5
@@ -65,10 +65,10 @@ def faithdial_table(options: FaithDialOptions, output: str) -> str:
       FaithJaxError: for a wrong option or checkpoint, for a folder with other settings, and where
         no data is at hand.
     """
-    folder = made_folder(output)
     systems, left_out = _with_data(options)
-    tested = _tested(folder, options, left_out)
     _check_models(options)
+    folder = made_folder(output)
+    tested = _tested(folder, options, left_out)
     keep_settings(folder, options)
     checkpoints = _trained(folder, systems, options)
     cells: dict[tuple[str, str, str], dict[str, Cell]] = {}

@@ -113,8 +113,14 @@ def negatives(options: NegativesOptions, output: str) -> list[str]:
       ConfigError: for wrong options, an output that exists, and a stopped run of other options.
     """
     target = pathlib.Path(output).expanduser()
+    if (target / "tfds").is_dir():
+        raise ConfigError(f"--output: {target} holds negatives already, all of them; name another.")
     if target.exists():
         raise ConfigError(f"--output: {target} exists already; remove it or name another.")
+    if not options.source.is_dir():
+        raise InputError(
+            f"{options.folder}: no such folder; give that of FaithDial's files, or {SAMPLE!r}."
+        )
     check_language_model("--model", options.model)
     turns = {name: list(read_turns(options.source / name, BadRows())) for name in _ALL_FILES}
     rows = list(_perturbed([turn for name in FILES for turn in turns[name]], options))

@@ -155,7 +155,9 @@ class Cells:
                     try:
                         self.load(names[0])
                     except FaithJaxError as error:
-                        raise ConfigError(f"{option}: {error}") from None
+                        given = f"--scorer-option={model}.dropout_rate="
+                        told = str(error).replace("give dropout_rate=", f"give {given}")
+                        raise ConfigError(f"{option}: {told}") from None
             forget_classifiers()
 
     def load(self, name: str) -> Any:

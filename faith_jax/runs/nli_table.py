@@ -6,6 +6,7 @@ further run with the same settings keeps all of it, and may add models, methods 
 
 import logging
 import math
+import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from faith_jax.data.raw.true.corpora import AVERAGED
@@ -15,7 +16,6 @@ from faith_jax.evaluation.ensembles import with_ensembles
 from faith_jax.evaluation.method_table import AVERAGE, MethodTable, method_table
 from faith_jax.evaluation.scored_corpora import Corpus, check_usable, row_notes
 from faith_jax.report import nli_tables
-from faith_jax.runs.kept_settings import made_folder
 from faith_jax.runs.nli_costs import COSTED, MethodCost, method_cost
 from faith_jax.runs.nli_methods import (
     BASE,
@@ -49,7 +49,7 @@ def nli_table(options: NliOptions, output: str) -> str:
       FaithJaxError: for a wrong option or checkpoint, for a folder with scores of other settings
         or rows, and where no corpus is at hand.
     """
-    folder = made_folder(output)
+    folder = pathlib.Path(output)
     methods = {name: METHODS[name] for name in options.scored}
     cells = Cells(folder, methods, options.models, options.sample)
     corpora = cells.begin(options.corpora)

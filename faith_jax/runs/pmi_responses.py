@@ -124,6 +124,7 @@ class PMITableOptions:
 def checked_settings(folder: pathlib.Path, options: PMITableOptions) -> dict[str, Any]:
     """Returns what decides responses and scores, and refuses a folder with others."""
     told = {
+        "table": PMI_TABLE,
         "model": str(pathlib.Path(options.model).expanduser().absolute()),
         "state of the model's files": checkpoint_state(options.model),
         "vocabulary": options.tokenizer,

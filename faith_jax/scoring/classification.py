@@ -198,6 +198,6 @@ def with_dropout(config: TransformerConfig, rate: float | None) -> TransformerCo
     if not any(rates):
         raise ConfigError(
             "dropout_passes: the model was trained without dropout, so that all passes would be "
-            "the same; give dropout_rate=…."
+            "the same; give dropout_rate=0.1 or another."
         )
     return config

@@ -178,6 +178,7 @@ def test_wrong_options(reproduce, tmp_path, arguments, message):
     assert status == 2
     assert message in errors[-1]
     assert len([line for line in errors if line.startswith("faith-jax:")]) == 1
+    assert not (tmp_path / "table").exists()
 
 
 def test_a_folder_of_other_settings_is_refused(reproduce, tmp_path):
@@ -186,5 +187,7 @@ def test_a_folder_of_other_settings_is_refused(reproduce, tmp_path):
     status, _, errors = reproduce(tmp_path, *given, "--max-length=5")
     assert status == 2
     assert "keeps responses or scores with another value of max-length (4, not 5)" in errors[-1]
+    (tmp_path / "settings.json").write_text('{"table": "faith_critic"}')
+    assert "another value of table (faith_critic, not fa" in reproduce(tmp_path, *given)[2][-1]
     (tmp_path / "settings.json").write_text("no json")
     assert "settings.json: not readable" in reproduce(tmp_path, *given)[2][-1]

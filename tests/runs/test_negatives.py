@@ -53,7 +53,7 @@ def test_a_stopped_run_goes_on_to_a_data_set(command, stopped, monkeypatch, capl
     assert_negatives(stopped, out)
     assert_read_by_the_task(command, stopped, monkeypatch)
     status, _, err = command(*SETTINGS, f"--output={stopped}")
-    assert (status, "exists already" in err) == (2, True)
+    assert (status, "holds negatives already, all of them" in err) == (2, True)
 
 
 def assert_negatives(folder, out):

@@ -30,7 +30,9 @@ def _loaded(name: str) -> Any:
         import spacy
     except ImportError:
         raise ConfigError(
-            "spaCy is not installed; install the extra: pip install 'faith_jax[augmentation]'."
+            "spaCy is not installed; install the extra (pip install 'faith_jax[augmentation]', or "
+            f"'.[augmentation]' in a clone) and python -m spacy download {name}, or choose the "
+            "tagger 'rules', which needs neither."
         ) from None
     try:
         return spacy.load(name)
