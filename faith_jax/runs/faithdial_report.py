@@ -8,6 +8,7 @@ from faith_jax.errors import counted
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.decodings import Cell
 from faith_jax.evaluation.published_faithdial import NOTE, SYSTEMS
+from faith_jax.evaluation.scored_corpora import few_rows
 from faith_jax.report.tables import MARK
 from faith_jax.runs.evaluate_scores import Evaluation
 from faith_jax.runs.faithdial_options import COLUMNS, MODEL_SCORERS, FaithDialOptions
@@ -140,6 +141,11 @@ def _notes(
     ]
     if missing:
         yield f"Some responses' scores are undefined, and not in the mean: {'; '.join(missing)}."
+    sizes: dict[str, int] = {}
+    for (corpus, _, _), row in cells.items():
+        sizes[corpus] = max(sizes.get(corpus, 0), *(cell.rows for cell in row.values()))
+    seeds = len(options.seeds)  # a row has a response by each
+    yield from few_rows({corpus: size // seeds for corpus, size in sizes.items()})
     longer = [f"{counted(rows, 'input')} of {corpus}" for corpus, rows in cut.items() if rows]
     if longer:
         yield (

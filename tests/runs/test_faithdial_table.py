@@ -86,6 +86,7 @@ def test_figures_are_means_over_rows_and_seeds(reproduce, models, tmp_path):
     assert figures["t5_ctrl", "F1"]["seeds_sd"] == pytest.approx(np.std(by_seed, ddof=1))
     assert figures["t5", "Critic"]["p_value"] is None
     assert figures["t5_ctrl", "Critic"]["p_value"] > 0
+    assert any("faithdial: 2 rows can say little" in line for line in lines)
     assert any("Q\u00b2 F1 is left out: it needs a model (--q2-model)" in line for line in lines)
 
 
