@@ -11,6 +11,8 @@ from faith_jax.models.importers.checkpoint import flatten
 from faith_jax.runs.prompt_start import read_prompt_starts, read_start_origin, write_prompt_starts
 from tests.runs.conftest import TINY, read_item
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 STEPS = ("--gin.TRAIN_STEPS=4", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=2")
 PROMPT = (
     *TINY,
