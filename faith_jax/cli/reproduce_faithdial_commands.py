@@ -9,7 +9,7 @@ from faith_jax.cli.reproduce_options import add_options, table_parser
 from faith_jax.errors import ConfigError
 
 # What the sample is trained with, where nobody says: minutes on 2 cores.
-_SAMPLE = {"steps": 40, "batch_size": 8, "input_length": 256, "target_length": 64}
+_SAMPLE = {"steps": 20, "batch_size": 8, "input_length": 256, "target_length": 64}
 _SAMPLE_LENGTH = 32
 
 _SHARED = (
@@ -70,7 +70,7 @@ def add_faithdial_table(tables: argparse._SubParsersAction) -> list[argparse.Arg
         "--train-steps",
         type=int,
         metavar="N",
-        help="of each training (default: 10 epochs; of samples 40)",
+        help="of each training (default: 10 epochs; of samples 20)",
     )
     table.add_argument("--train-batch-size", type=int, metavar="N", help="default 32; of samples 8")
     table.add_argument(

@@ -14,6 +14,7 @@ import numpy as np
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.runs.model_inputs import InputLayout, converted
+from faith_jax.runs.numpy_examples import numpy_examples
 from faith_jax.runs.pair_batches import PairBatches
 from faith_jax.runs.run_vocabulary import check_ids
 
@@ -313,7 +314,7 @@ def readable(dataset: Any, config: DatasetConfig) -> Iterator[dict[str, Any]]:
     import tensorflow as tf
 
     try:
-        yield from dataset.as_numpy_iterator()
+        yield from numpy_examples(dataset)
     except tf.errors.InvalidArgumentError as error:
         if TOO_LONG not in error.message:
             raise

@@ -16,6 +16,7 @@ from faith_jax.language_model.base import bucket_length
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.model_inputs import InputLayout
+from faith_jax.runs.numpy_examples import numpy_examples
 from faith_jax.training.metrics import Progress
 from faith_jax.training.partitioning import Compiled, Partitioner
 from faith_jax.types import PyTree
@@ -282,7 +283,7 @@ def strip(tokens: np.ndarray) -> np.ndarray:
 
 
 def _numpy(dataset: Iterable) -> Iterator:
-    return dataset.as_numpy_iterator() if hasattr(dataset, "as_numpy_iterator") else iter(dataset)
+    return numpy_examples(dataset) if hasattr(dataset, "as_numpy_iterator") else iter(dataset)
 
 
 def _inputs_and_targets() -> Any:

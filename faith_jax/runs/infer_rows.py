@@ -10,6 +10,7 @@ import numpy as np
 from faith_jax import templates
 from faith_jax.errors import InputError
 from faith_jax.runs.datasets import DatasetConfig
+from faith_jax.runs.numpy_examples import numpy_examples
 
 # Fields with another place in the output, or that it has of its own.
 _NOT_CARRIED = {
@@ -50,7 +51,7 @@ def task_rows(dataset: DatasetConfig) -> list[InputRow]:
         num_epochs=1,
     )
     rows = []
-    for number, example in enumerate(examples.as_numpy_iterator()):
+    for number, example in enumerate(numpy_examples(examples)):
         identifier = example.get("id", str(number).encode())
         inputs = example["inputs_pretokenized"].decode("utf-8")
         target = templates.npov_response(example["targets_pretokenized"].decode("utf-8"))

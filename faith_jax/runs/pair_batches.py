@@ -10,6 +10,7 @@ import numpy as np
 from faith_jax.data.vocabularies import default_vocabulary
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.models.config import TransformerConfig
+from faith_jax.runs.numpy_examples import numpy_examples
 from faith_jax.scoring.text_pairs import PairEncoder, row_length
 
 logger = logging.getLogger("faith_jax")
@@ -74,7 +75,7 @@ class PairBatches:
           InputError: for an example of a class that the model does not have.
         """
         rows: list[tuple[list[int], int]] = []
-        for example in examples.as_numpy_iterator():
+        for example in numpy_examples(examples):
             rows.append(self.row(example)[:2])
             if len(rows) == size:
                 yield self._batch(rows, size)
@@ -106,7 +107,7 @@ class PairBatches:
 
     def warn_of_cut(self, examples: Any, sample: int = 1000) -> None:
         """Says how many of the first examples are too long."""
-        cut = [self.row(example)[2] for example in examples.take(sample).as_numpy_iterator()]
+        cut = [self.row(example)[2] for example in numpy_examples(examples.take(sample))]
         if any(cut):
             logger.warning(
                 "%d of the first %d rows are cut to %d tokens: of premises the end",

@@ -8,6 +8,7 @@ from typing import Any
 from faith_jax.data.grounded_rows import Columns, ExampleRow, example_rows, file_examples
 from faith_jax.data.rows import BadRows, Row
 from faith_jax.errors import ConfigError
+from faith_jax.runs.numpy_examples import numpy_examples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +97,7 @@ def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
 
         found = lookup.get_task(task)
         lookup.check_split(found, split)
-        examples = found.get_dataset(None, split, shuffle=False).as_numpy_iterator()
+        examples = numpy_examples(found.get_dataset(None, split, shuffle=False))
     else:
         builder = _tfds_builder(tfds_name)
         try:

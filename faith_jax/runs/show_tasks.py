@@ -12,6 +12,7 @@ from faith_jax.data.builders.base import RawBuilder, prepared
 from faith_jax.data.builders.beam import BeamPipeline
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import ConfigError, counted, did_you_mean
+from faith_jax.runs.numpy_examples import numpy_examples
 from faith_jax.tasks import lookup, sources
 
 _WIDTH = 96
@@ -137,7 +138,7 @@ def _splits(task: Any) -> list[str]:
 
 
 def _rows(task: Any, split: str) -> Iterator[dict[str, Any]]:
-    return task.get_dataset(None, split, shuffle=False).as_numpy_iterator()
+    return numpy_examples(task.get_dataset(None, split, shuffle=False))
 
 
 def _text(value: bytes) -> str:
