@@ -94,12 +94,29 @@ def with_ensembles(
 
     Raises:
       ConfigError: see `ensemble_scores`.
-      InputError: for a member that a corpus has no scores of, an ensemble with the name of a
-        scorer, and as `ensemble_scores`.
+      InputError: see `check_members` and `ensemble_scores`.
     """
+    check_members(corpora, ensembles)
     found = {}
     for corpus_name, corpus in corpora.items():
         scores = dict(corpus.scores)
+        for name, members in ensembles.items():
+            try:
+                scores[name] = ensemble_scores({m: corpus.scores[m] for m in members}, ranges)
+            except (ConfigError, InputError) as error:
+                raise type(error)(f"{corpus_name}: ensemble {name}: {error}") from None
+        found[corpus_name] = dataclasses.replace(corpus, scores=scores)
+    return found
+
+
+def check_members(corpora: Mapping[str, Corpus], ensembles: Mapping[str, Sequence[str]]) -> None:
+    """Checks that corpora have scores of all members.
+
+    Raises:
+      InputError: for a member that a corpus has no scores of, and an ensemble with the name of a
+        scorer.
+    """
+    for corpus_name, corpus in corpora.items():
         for name, members in ensembles.items():
             where = f"{corpus_name}: ensemble {name}"
             if name in corpus.scores:
@@ -111,9 +128,3 @@ def with_ensembles(
                     raise InputError(
                         f"{where}: there are no scores of {member!r}, only of {known}.{hint}"
                     )
-            try:
-                scores[name] = ensemble_scores({m: corpus.scores[m] for m in members}, ranges)
-            except (ConfigError, InputError) as error:
-                raise type(error)(f"{where}: {error}") from None
-        found[corpus_name] = dataclasses.replace(corpus, scores=scores)
-    return found

@@ -13,7 +13,7 @@ from faith_jax.errors import ConfigError, FaithJaxError, InputError
 from faith_jax.evaluation import protocols
 from faith_jax.evaluation.auc_table import auc_table
 from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.ensembles import Range, with_ensembles
+from faith_jax.evaluation.ensembles import Range, check_members, with_ensembles
 from faith_jax.evaluation.npov_table import npov_cells, npov_word_cells, without_spans
 from faith_jax.evaluation.scored_corpora import (
     Corpus,
@@ -183,9 +183,9 @@ def _corpora(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus
         return chosen_scorers(found, options.scorers)
     joined = dict(found)
     for name, members in options.ensembles.items():
-        there = set.intersection(*(set(corpus.scores) for corpus in joined.values()))
-        ranges = {m: given or _range(m) for m, given in members.items() if given or m in there}
         try:
+            check_members(joined, {name: tuple(members)})
+            ranges = {member: given or _range(member) for member, given in members.items()}
             joined = with_ensembles(joined, {name: tuple(members)}, ranges)
         except FaithJaxError as error:
             raise type(error)(f"--ensemble: {error}") from None
@@ -200,11 +200,11 @@ def _range(scorer: str) -> Range:
     """
     say = f"say it: {scorer}:LOW:HIGH, such as {scorer}:0:1."
     if scorer not in scorer_names():
-        raise ConfigError(f"--ensemble: the range of {scorer!r} is not known; {say}")
+        raise ConfigError(f"the range of {scorer!r} is not known; {say}")
     card = scorer_card(scorer)
     if not math.isfinite(card.high - card.low):
         ends = f"{card.low:g} to {card.high:g}"
-        raise ConfigError(f"--ensemble: {scorer} has no finite range ({ends}); {say}")
+        raise ConfigError(f"{scorer} has no finite range ({ends}); {say}")
     return Range(card.low, card.high)
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from faith_jax.errors import ConfigError, did_you_mean
 from faith_jax.runs.score_input import dataset_rows
-from faith_jax.runs.trained_cells import train_recipe
+from faith_jax.runs.trained_cells import check_training, train_recipe
 from faith_jax.training.checkpoints import TrainCheckpoints, newest_step
 
 CROSS_ENTROPY, CTRL, INFONCE = "cross_entropy", "ctrl", "infonce"
@@ -189,13 +189,35 @@ def trained_system(
     Raises:
       FaithJaxError: see `train_recipe`.
     """
+    place = folder
+    for recipe, bindings, place in _trainings(system, models, folder, training):
+        train_recipe(recipe, bindings, place)
+    return best_checkpoint(place)
+
+
+def check_trainings(
+    system: System, models: Mapping[str, str], folder: pathlib.Path, training: Training
+) -> None:
+    """Checks the trainings of a system that have begun; arguments as for `trained_system`.
+
+    Raises:
+      ConfigError: for one of other settings.
+    """
+    for recipe, bindings, place in _trainings(system, models, folder, training):
+        if check_training(recipe, bindings, place) is None:
+            return
+
+
+def _trainings(
+    system: System, models: Mapping[str, str], folder: pathlib.Path, training: Training
+) -> Iterator[tuple[str, dict[str, Any], pathlib.Path]]:
+    """Yields recipe, bindings and folder of each training; one begins where the former ended."""
     initial = models[system.model]
     for number, (method, data) in enumerate(stages(system)):
         name = f"{method}_{'wow_then_' if number else ''}{data}"
         place = folder / system.model / f"seed_{system.seed}" / name
-        train_recipe(RECIPES[method], training.bindings(method, data, initial, system.seed), place)
+        yield RECIPES[method], training.bindings(method, data, initial, system.seed), place
         initial = str(best_checkpoint(place))
-    return pathlib.Path(initial)
 
 
 def best_checkpoint(folder: pathlib.Path) -> pathlib.Path:

@@ -30,6 +30,7 @@ from faith_jax.runs.faithdial_systems import (
     CTRL,
     System,
     best_checkpoint,
+    check_trainings,
     stages,
     task_of,
     trained_system,
@@ -166,7 +167,10 @@ def _trained(
     folder: pathlib.Path, systems: Sequence[System], options: FaithDialOptions
 ) -> dict[System, str]:
     """Trains all systems before the first one responds; see `trained_cells`."""
-    found = {}
+    place, found = folder / "models", {}
+    for system in systems:
+        if f"{system.name}/{system.trained_on}" not in options.trained:
+            check_trainings(system, options.models, place, options.training)
     for number, system in enumerate(systems, start=1):
         given = options.trained.get(f"{system.name}/{system.trained_on}")
         if given is not None:
@@ -181,7 +185,6 @@ def _trained(
             system.trained_on,
             system.seed,
         )
-        place = folder / "models"
         found[system] = str(trained_system(system, options.models, place, options.training))
     return found
 

@@ -56,11 +56,9 @@ def train_recipe(
         raise ValueError("MODEL_DIR is an argument of its own.")
     folder = pathlib.Path(model_dir).expanduser()
     settings = _settings(gin_file, bindings)
-    done = newest_step(folder)
-    if done is not None:
-        _check_settings(folder, settings)
-        if done == (read_settings(folder) or {}).get("total_steps"):
-            return folder
+    done = check_training(gin_file, bindings, folder)
+    if done is not None and done == (read_settings(folder) or {}).get("total_steps"):
+        return folder
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,6 +74,24 @@ def train_recipe(
             shutil.rmtree(folder)
         raise
     return folder
+
+
+def check_training(
+    gin_file: str, bindings: Mapping[str, Any], model_dir: str | pathlib.Path
+) -> int | None:
+    """Checks that a folder holds no training of other settings; arguments as for `train_recipe`.
+
+    Returns:
+      The step of its newest checkpoint; None = there is none.
+
+    Raises:
+      ConfigError: see `train_recipe`.
+    """
+    folder = pathlib.Path(model_dir).expanduser()
+    done = newest_step(folder)
+    if done is not None:
+        _check_settings(folder, _settings(gin_file, bindings))
+    return done
 
 
 def _settings(gin_file: str, bindings: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,8 @@ def linear_decay(
     if not 0 <= warmup_steps < total_steps:
         raise ConfigError(
             f"linear_decay: WARMUP_STEPS = {warmup_steps} must be less than "
-            f"TRAIN_STEPS = {total_steps}."
+            f"TRAIN_STEPS = {total_steps}; set both, such as "
+            f"--gin.WARMUP_STEPS={max(total_steps, 0) // 20}."
         )
     decay = optax.linear_schedule(learning_rate, end_rate, total_steps - warmup_steps)
     if not warmup_steps:

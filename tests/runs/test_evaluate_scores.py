@@ -221,6 +221,7 @@ def test_an_ensemble_is_a_further_scorer(capsys, tmp_path):
         ("x=token_f1,mine:a:b", "expected SCORER or SCORER:LOW:HIGH"),
         ("x=token_f1,mine", "the range of 'mine' is not known; say it: mine:LOW:HIGH"),
         ("x=token_f1,mine:0:0.5", "mine: the score 0.9 is outside of its range, 0 to 0.5"),
+        ("x=mine,nothing", "there are no scores of 'nothing', only of token_f1, mine"),
         ("x=token_f1,nothing", "there are no scores of 'nothing', only of token_f1, mine"),
         ("mine=token_f1,mine:0:1", "is a scorer's name; give the ensemble another"),
     ],

@@ -1,7 +1,9 @@
+import json
+
 import pytest
 
 from faith_jax.errors import ConfigError
-from faith_jax.runs import faithdial_systems
+from faith_jax.runs import faithdial_systems, trained_cells
 from faith_jax.runs.faithdial_options import FaithDialOptions
 from faith_jax.runs.faithdial_systems import (
     FAITHDIAL_WOW,
@@ -9,6 +11,7 @@ from faith_jax.runs.faithdial_systems import (
     System,
     Training,
     best_checkpoint,
+    check_trainings,
     stages,
     task_of,
     trained_system,
@@ -87,6 +90,24 @@ def test_systems_share_the_training_that_they_begin_with(tmp_path, monkeypatch):
         str(wow / "best"),
         "infonce_wow_then_faithdial",
     )
+
+
+def test_a_training_of_other_settings_is_refused_before_any_begins(tmp_path):
+    system = System("t5", "ctrl", "wow_then_faithdial", 0)
+    models = {"t5": "mini"}
+    check_trainings(system, models, tmp_path, Training(steps=20, sample=True))  # none has begun
+    first = tmp_path / "t5" / "seed_0" / "ctrl_wow"
+    (first / "checkpoints" / "20").mkdir(parents=True)
+    bindings = Training(steps=20, sample=True).bindings("ctrl", "wow", "mini", 0)
+    settings = trained_cells._settings("faithdial_generate_ctrl.gin", bindings)
+    (first / "recipe.json").write_text(json.dumps(settings))
+    check_trainings(system, models, tmp_path, Training(steps=20, sample=True))
+    with pytest.raises(ConfigError, match=r"ctrl_wow: .* of TRAIN_STEPS \(20, not 10\)"):
+        check_trainings(system, models, tmp_path, Training(steps=10, sample=True))
+    second = tmp_path / "t5" / "seed_0" / "ctrl_wow_then_faithdial" / "checkpoints" / "20"
+    second.mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"ctrl_wow_then_faithdial: .* no readable recipe.json"):
+        check_trainings(system, models, tmp_path, Training(steps=20, sample=True))
 
 
 def test_a_folder_without_checkpoints(tmp_path):
