@@ -7,8 +7,8 @@ from typing import Any
 def numpy_examples(dataset: Any) -> Iterator[dict[str, Any]]:
     """Returns an iterator over a tf.data data set, as NumPy arrays.
 
-    tf.data's automatic tuning is off: a pipeline of texts gains nothing by it, and the thread that
-    tunes may sleep for up to a minute before it lets an iterator end.
+    tf.data's automatic tuning is off, because the thread that tunes may sleep for many seconds
+    before it lets an iterator end; parallel maps then have a fixed number of threads.
     """
     import tensorflow as tf
 
