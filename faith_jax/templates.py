@@ -17,9 +17,6 @@ from collections.abc import Iterable, Sequence
 _BRACES = str.maketrans({"{": "(", "}": ")"})
 _ANGLES = str.maketrans({"<": "(", ">": ")"})
 _WHITE_SPACE = re.compile(r"\s+")
-_TURN = re.compile(r"<(wizard|seeker)>")
-_PAIR = re.compile(r"\{(\w+):([^}]*)\}")
-_KEPT_WITHOUT_DOCUMENT = ("query", "message", "context")
 
 
 def clean_value(text: str) -> str:
@@ -155,47 +152,6 @@ def controlled_dialogue_inputs(
     '<entailed> <knowledge> Tea is a leaf. <seeker> What is tea?'
     """
     return " ".join([*control_tokens, dialogue_inputs(knowledge, history, last)]).strip()
-
-
-def knowledge_of(inputs: str) -> str:
-    """Returns the knowledge in a dialogue generator's input: DoHA's second input.
-
-    Raises:
-      ValueError: for a text without the tag <knowledge>.
-
-    >>> knowledge_of("<knowledge> Tea is a leaf. <wizard> Hello. <seeker> What is tea?")
-    'Tea is a leaf.'
-    """
-    _, tag, rest = inputs.partition("<knowledge>")
-    if not tag:
-        raise ValueError("there is no <knowledge>")
-    turns = _TURN.search(rest)
-    return (rest[: turns.start()] if turns else rest).strip()
-
-
-def without_document(inputs: str) -> str:
-    """Returns a generator's input without its knowledge: PMI-Decode's other branch.
-
-    Of a dialogue that is the part behind the tag <knowledge>, of the curly braces format all but
-    the query, the message and the context.
-
-    Raises:
-      ValueError: for a text that has no knowledge in either form.
-
-    >>> without_document("<knowledge> Tea is a leaf. <wizard> Hello. <seeker> What is tea?")
-    '<wizard> Hello. <seeker> What is tea?'
-    >>> without_document("{query: Is tea better?} {pro: It is calming.} {con: It stains.}")
-    '{query: Is tea better?}'
-    """
-    before, tag, rest = inputs.partition("<knowledge>")
-    if tag:
-        turns = _TURN.search(rest)
-        return f"{before}{rest[turns.start() :] if turns else ''}".strip()
-    pairs = _PAIR.findall(inputs)
-    kept = [f"{{{key}:{value}}}" for key, value in pairs if key in _KEPT_WITHOUT_DOCUMENT]
-    if len(kept) == len(pairs):
-        raise ValueError("there is no <knowledge>, and no {key: value} of a document")
-    return " ".join(kept)
 
 
 def clean_tagged(text: str) -> str:

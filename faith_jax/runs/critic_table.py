@@ -16,6 +16,7 @@ from faith_jax.errors import ConfigError, InputError, counted
 from faith_jax.evaluation.critic_transfer import Accuracy, accuracy, faithful_calls
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.published import PUBLISHED
+from faith_jax.input.rows import PAIRS
 from faith_jax.labels import NliLabel
 from faith_jax.models.embedded_models import checkpoint_path
 from faith_jax.report.tables import rendered
@@ -38,7 +39,6 @@ from faith_jax.runs.kept_settings import (
     write_settings,
 )
 from faith_jax.runs.outputs import write_text
-from faith_jax.runs.pair_batches import PAIRS
 from faith_jax.runs.reproduce import ENDINGS, of_samples
 from faith_jax.runs.score_input import dataset_rows
 from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier

@@ -2,21 +2,24 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from faith_jax import templates
+from faith_jax.cutting import Fitted, Kind, fit, parse
 from faith_jax.errors import InputError
+from faith_jax.input.layout import InputLayout
+from faith_jax.input.numpy_examples import numpy_examples
+from faith_jax.input.rows import check_ids
 from faith_jax.runs.datasets import DatasetConfig
-from faith_jax.runs.numpy_examples import numpy_examples
 
 # Fields with another place in the output, or that it has of its own.
 _NOT_CARRIED = {
     "id", "inputs", "targets", "inputs_pretokenized", "targets_pretokenized", "response", "target",
     "inputs_without_document", "label", "prediction", "predictions", "log_prob", "num_tokens",
-    "inputs_cut_tokens",
+    "inputs_cut_tokens", "inputs_cut_knowledge", "inputs_cut_history", "inputs_cut_response",
 }  # fmt: skip
 
 
@@ -29,7 +32,7 @@ class InputRow:
       inputs: the text that the model sees.
       target: the gold response, "" where it is not known.
       second_inputs: the text of PMI-Decode's other branch, or DoHA's knowledge; None = what
-        `inputs` say of it (`templates.without_document`, `templates.knowledge_of`).
+        `inputs` say of it.
       fields: the row's other texts and lists of texts, such as the knowledge: written beside the
         response, so that it can be scored.
     """
@@ -172,21 +175,80 @@ class _Arguments:
         return [argument.text for argument in pro], [argument.text for argument in con]
 
 
-def with_second(row: InputRow, find: Callable[[str], str]) -> InputRow:
-    """Returns the row with the second input of PMI-Decode or DoHA, found in the first.
+class InputTokens(NamedTuple):
+    """What a model reads of a row.
 
-    Raises:
-      InputError: where it is not given, and the input has no knowledge in a form that we know.
+    Attributes:
+      ids: of its input.
+      second: of PMI-Decode's other branch or of DoHA's knowledge; empty for other models.
+      cut: how many tokens of the input are cut, by the kind of their part.
     """
-    if row.second_inputs is not None:
-        return row
-    try:
-        return dataclasses.replace(row, second_inputs=find(row.inputs))
-    except ValueError as error:
-        what = "DoHA needs the knowledge", "knowledge"
-        if find is templates.without_document:
-            what = "PMI-Decode needs the input without its document", "inputs_without_document"
-        raise InputError(f"Row {row.id}: {what[0]}, but {error}; give {what[1]!r}.") from None
+
+    ids: list[int]
+    second: list[int]
+    cut: Mapping[Kind, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class RowTokens:
+    """Makes the tokens of rows.
+
+    Attributes:
+      tokenizer: the model's.
+      layout: of the model.
+      max_length: tokens of an input, special ones included.
+      limit: what says so, for errors.
+      cut_policy: see `faith_jax.cutting`.
+      branches: "pmi" and "doha" have a second input.
+    """
+
+    tokenizer: Any
+    layout: InputLayout
+    max_length: int
+    limit: str
+    cut_policy: str
+    branches: str = ""
+
+    def __call__(self, row: InputRow) -> InputTokens:
+        """Returns a row's tokens.
+
+        Raises:
+          InputError: the policy cannot cut the input; PMI-Decode or DoHA find no knowledge in it;
+            the model has no embedding for one of its tokens.
+        """
+        fitted = self._fitted(row, row.inputs)
+        second: list[int] = []
+        if self.branches and row.second_inputs is not None:
+            policy = "end" if self.branches == "doha" else self.cut_policy
+            second = self._known(row, self._fitted(row, row.second_inputs, policy).ids)
+        elif self.branches:
+            knowledge = [p for p in parse(row.inputs) if p.kind == Kind.KNOWLEDGE]
+            if not knowledge:
+                what = "DoHA needs the knowledge", "knowledge"
+                if self.branches == "pmi":
+                    what = (
+                        "PMI-Decode needs the input without its document",
+                        "inputs_without_document",
+                    )
+                raise InputError(
+                    f"Row {row.id}: {what[0]}, but there is no <knowledge>, and no {{key: value}} "
+                    f"of a document; give {what[1]!r}."
+                )
+            if self.branches == "pmi":
+                second = self._known(row, fitted.without_knowledge)
+            else:
+                text = " ".join(row.inputs[p.text_start : p.text_end] for p in knowledge)
+                second = self._known(row, self._fitted(row, text, "end").ids)
+        return InputTokens(self._known(row, fitted.ids), second, fitted.cut)
+
+    def _fitted(self, row: InputRow, text: str, policy: str = "") -> Fitted:
+        room, where = self.layout.room(self.max_length), f"Row {row.id}: {self.limit}"
+        return fit(self.tokenizer, text, room, policy or self.cut_policy, where)
+
+    def _known(self, row: InputRow, ids: list[int]) -> list[int]:
+        whole = self.layout.inputs(ids)
+        check_ids(whole, self.layout.config, f"Row {row.id}")
+        return whole
 
 
 def _text(where: str, field: str, value: Any) -> str:

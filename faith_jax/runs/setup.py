@@ -1,9 +1,11 @@
 """What every run sets up: the model, its parameters on the mesh, and how they are described."""
 
+import contextlib
 import dataclasses
 import logging
 import pathlib
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -224,6 +226,19 @@ def encode_default(text: str) -> list[int]:
 def count_params(params: PyTree) -> int:
     """Returns the number of parameters."""
     return sum(int(np.prod(x.shape)) for x in jax.tree.leaves(params))
+
+
+@contextlib.contextmanager
+def new_folder(path: str) -> Iterator[pathlib.Path]:
+    """Makes MODEL_DIR, see `make_folder`; where it is new, an error within removes it again."""
+    was_there = pathlib.Path(path).expanduser().exists()
+    folder = make_folder(path)
+    try:
+        yield folder
+    except BaseException:
+        if not was_there and jax.process_index() == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def make_folder(path: str) -> pathlib.Path:

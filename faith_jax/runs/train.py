@@ -7,6 +7,7 @@ batches, dropout and prompts are functions of the config, its seed and the step.
 import contextlib
 import logging
 import pathlib
+import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -21,8 +22,7 @@ from faith_jax.models.importers.native import MODEL_JSON, write_model_json
 from faith_jax.models.prompts import PromptInitializer, initializer_name
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
-from faith_jax.runs.cut_inputs import warn_of_cut
-from faith_jax.runs.datasets import DatasetConfig, check_layout, training_batches
+from faith_jax.runs.datasets import DatasetConfig, SplitRows, check_layout
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.evaluate import dataset_loss
 from faith_jax.runs.former_run import check_former_run, initial_checkpoint, write_config
@@ -37,6 +37,8 @@ from faith_jax.training.trainer import Trainer, merge_params, split_params
 from faith_jax.types import PyTree
 
 logger = logging.getLogger("faith_jax")
+
+ROWS = "rows"  # the folder in MODEL_DIR that keeps the data's rows until training ends
 
 
 class Stopped(Exception):
@@ -121,11 +123,6 @@ def train(
             "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
         )
     trainer = Trainer(model, objective, optimizer, run.partitioner, seed, num_microbatches)
-    evaluation = None
-    if eval_dataset is not None:
-        evaluation = _Evaluation(
-            trainer, frozen, eval_dataset, decoding, eval_period, decoded_eval_period
-        )
     # Nothing is written before all settings are checked, and nothing where nothing is trained.
     objective.check(model, train_dataset.further_features)
     TrainCheckpoints.check(run.folder, keep_last, keep_best)
@@ -139,7 +136,12 @@ def train(
             total_steps,
         )
         return {}
-    setup.make_folder(model_dir)
+    with setup.new_folder(model_dir):
+        rows = SplitRows(train_dataset, model.config, run.folder / ROWS)
+        evaluation = None
+        if eval_dataset is not None:
+            periods = eval_period, decoded_eval_period
+            evaluation = _Evaluation(trainer, frozen, eval_dataset, run.folder, decoding, *periods)
     prompts = trained_prompts(trained)
     state = trainer.init_state(trained)
     checkpoints = TrainCheckpoints(run.folder / "checkpoints", keep_last, keep_best)
@@ -161,10 +163,11 @@ def train(
     last: dict[str, float] = {}
     try:
         with _termination() as stop:
-            batches = training_batches(train_dataset, start, model.config)
+            size = train_dataset.batch_size
+            batches = rows.training_batches(start, run.partitioner.local_rows(size))
             progress = Progress("step", total_steps, start)
             for step in range(start + 1, total_steps + 1):
-                batch = run.partitioner.put_batch(next(batches))
+                batch = run.partitioner.put_batch(next(batches), size)
                 state, metrics = trainer.train_step(state, frozen, batch)
                 final = step == total_steps
                 if final or step % log_period == 0:
@@ -187,6 +190,8 @@ def train(
                     checkpoints.wait()
                     raise Stopped(f"Stopped at step {step}; run the same command to go on.")
         checkpoints.wait()
+        if jax.process_index() == 0:
+            shutil.rmtree(run.folder / ROWS, ignore_errors=True)
         logger.info("%d programs compiled", trainer.num_compilations)
         best = checkpoints.best_step()
         if best is not None:
@@ -222,7 +227,6 @@ class _Run:
             raise ConfigError(
                 "Soft prompts cannot be trained on packed examples: set PACK = False."
             )
-        warn_of_cut(train_dataset, model.config)
         self._model = model
         self.folder = pathlib.Path(model_dir).expanduser()
 
@@ -263,16 +267,18 @@ class _Evaluation:
         trainer: Trainer,
         frozen: PyTree,
         dataset: DatasetConfig,
+        folder: pathlib.Path,
         decoding: DecodingConfig | None,
         period: int,
         decoded_period: int | None,
     ):
-        self._trainer, self._frozen, self._dataset = trainer, frozen, dataset
+        self._trainer, self._frozen, self._split = trainer, frozen, dataset.split
         self._period, self._decoded_period = period, decoded_period
+        self._rows = SplitRows(dataset, trainer.module.config, folder / ROWS)
         self._decoded: DecodedEvaluation | None = None
         if decoding is not None:
             self._decoded = DecodedEvaluation(
-                trainer.module, trainer.partitioner, dataset, decoding
+                trainer.module, trainer.partitioner, self._rows, decoding
             )
 
     def measure(self, step: int, final: bool, params: PyTree) -> dict[str, dict[str, float]]:
@@ -281,9 +287,9 @@ class _Evaluation:
         The first are means over target tokens in nats, the second the task's own metrics.
         """
         measured = {}
-        split = self._dataset.split
+        split = self._split
         if final or step % self._period == 0:
-            measured[split] = dataset_loss(self._trainer, params, self._frozen, self._dataset)
+            measured[split] = dataset_loss(self._trainer, params, self._frozen, self._rows)
             logger.info("step %d  %s loss %.4f", step, split, measured[split]["loss"])
         due = self._decoded_period and step % self._decoded_period == 0
         if self._decoded is not None and (final or due):

@@ -7,8 +7,7 @@ from faith_jax.data import vocabularies
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError
 from faith_jax.language_model import load_model
-from faith_jax.runs.cut_inputs import count_cut
-from faith_jax.runs.datasets import DatasetConfig, evaluation_batches, training_batches
+from faith_jax.runs.datasets import DatasetConfig, SplitRows, evaluation_batches, training_batches
 from tests.scoring import tiny_models
 
 TASK = "faithdial_generate_infonce_sample"
@@ -62,10 +61,11 @@ def test_a_negative_that_is_cut_keeps_its_end():
         if length > 7:
             expected[6] = 1
         assert short.tolist() == expected
-    counted = count_cut(config((2, 7)), sample=4)
-    assert counted["negatives"] == np.count_nonzero(lengths)
-    assert counted["negatives_cut"] == np.count_nonzero(lengths > 7)
-    assert count_cut(config((8, 64)), sample=4)["negatives_cut"] == 0
+    (rows,) = SplitRows(config((2, 7)), mini()).members
+    counted = rows.column("negatives_cut").to_pylist()[:4]
+    assert counted == np.count_nonzero(lengths > 7, axis=1).tolist()
+    (rows,) = SplitRows(config((8, 64)), mini()).members
+    assert not any(rows.column("negatives_cut").to_pylist())
 
 
 def test_negatives_of_a_model_with_a_prefix_and_padding_of_its_own(tmp_path):

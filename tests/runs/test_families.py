@@ -9,9 +9,9 @@ import pytest
 from faith_jax.data import vocabularies
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError
+from faith_jax.input.layout import InputLayout
 from faith_jax.language_model import load_model
 from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
-from faith_jax.runs.model_inputs import InputLayout
 from tests.scoring import tiny_models
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
