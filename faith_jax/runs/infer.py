@@ -24,7 +24,7 @@ from faith_jax.export.jsonl import append_rows, complete_rows
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.rows import tokenizer_of
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs import setup
+from faith_jax.runs import preflight, setup
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedRow
 from faith_jax.runs.infer_rows import InputRow, RowTokens, read_input_file, task_rows
@@ -51,6 +51,7 @@ def infer(
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
     vocabulary: str | None = None,
     cut_policy: str = "knowledge",
+    dry_run: bool = False,
 ) -> pathlib.Path:
     """Generates responses and writes them.
 
@@ -82,6 +83,8 @@ def infer(
       vocabulary: of JSONL rows and our tasks; None = what the checkpoint carries, or else
         "english_4096". Given, it must be what the checkpoint carries, if it carries one.
       cut_policy: what of a longer input is cut, see `faith_jax.cutting`.
+      dry_run: only say how many rows there are, what of them is cut, and what the first ones look
+        like; JSON of it lies beside `output_dir`, under its name with `.preflight.json` behind it.
 
     Returns:
       The output folder.
@@ -131,8 +134,12 @@ def infer(
     limit = f"{inputs_macro} = {max_input_length}"
     branches = "pmi" if decoding.pmi else "doha" if module.config.knowledge_attention else ""
     read = RowTokens(tokenizer_of(tokens), layout, max_input_length, limit, cut_policy, branches)
-    for row in rows:  # before hours of decoding
-        read(row)
+    report = preflight.inference_report(source, rows, read)  # before hours of decoding
+    if jax.process_index() == 0:
+        beside = output.with_name(output.name + ".preflight.json")
+        preflight.tell(report, beside if dry_run else None)
+    if dry_run:
+        return output
     fingerprint = _fingerprint(
         rows,
         *(str(checkpoint_path), decoding, max_input_length, cut_policy),

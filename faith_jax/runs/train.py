@@ -18,10 +18,11 @@ import optax
 
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError
+from faith_jax.input.rows import tokenizer_of
 from faith_jax.models.importers.native import MODEL_JSON, write_model_json
 from faith_jax.models.prompts import PromptInitializer, initializer_name
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs import setup
+from faith_jax.runs import preflight, setup
 from faith_jax.runs.datasets import DatasetConfig, SplitRows, check_layout
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.evaluate import dataset_loss
@@ -33,7 +34,7 @@ from faith_jax.training.metrics import MetricsWriter, Progress
 from faith_jax.training.objectives import Objective
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 from faith_jax.training.prompt_metrics import MOVED, prompt_movement, trained_prompts
-from faith_jax.training.trainer import Trainer, merge_params, split_params
+from faith_jax.training.trainer import Trainer, TrainState, merge_params, split_params
 from faith_jax.types import PyTree
 
 logger = logging.getLogger("faith_jax")
@@ -67,8 +68,12 @@ def train(
     keep_last: int = 2,
     keep_best: int = 1,
     vocabulary: str | None = None,
+    dry_run: bool = False,
 ) -> dict[str, float]:
     """Trains a model, or only its soft prompt.
+
+    What the run will read is counted and said before its first step (`faith_jax.runs.preflight`),
+    and written to `model_dir`/preflight.json.
 
     Args:
       model: the module, soft prompts included.
@@ -95,6 +100,8 @@ def train(
       vocabulary: of our tasks: "english_4096", or a published tokenizer's folder or file; None =
         what `initial_checkpoint_path` carries, or else "english_4096". Its files are written into
         `model_dir`.
+      dry_run: only say what the run would read; its preflight.json then lies beside `model_dir`,
+        under that folder's name with `.preflight.json` behind it.
 
     Returns:
       The last evaluation's metrics.
@@ -128,7 +135,7 @@ def train(
     TrainCheckpoints.check(run.folder, keep_last, keep_best)
     run.check_former(base, is_frozen)
     done = newest_step(run.folder)
-    if done is not None and done >= total_steps:
+    if done is not None and done >= total_steps and not dry_run:
         logger.warning(
             "Nothing to train: %s has a checkpoint of step %d, TRAIN_STEPS = %d",
             run.folder,
@@ -136,14 +143,18 @@ def train(
             total_steps,
         )
         return {}
-    with setup.new_folder(model_dir):
-        rows = SplitRows(train_dataset, model.config, run.folder / ROWS)
-        evaluation = None
+    with contextlib.nullcontext() if dry_run else setup.new_folder(model_dir):
+        rows, evaluation = run.rows(train_dataset, not dry_run), None
         if eval_dataset is not None:
-            periods = eval_period, decoded_eval_period
-            evaluation = _Evaluation(trainer, frozen, eval_dataset, run.folder, decoding, *periods)
+            evaluated = run.rows(eval_dataset, not dry_run)
+            evaluation = _Evaluation(
+                trainer, frozen, evaluated, decoding, eval_period, decoded_eval_period
+            )
+        state = trainer.init_state(trained)
+        run.preflight(trainer, state, frozen, rows, total_steps, evaluation, dry_run)
+    if dry_run:
+        return {}
     prompts = trained_prompts(trained)
-    state = trainer.init_state(trained)
     checkpoints = TrainCheckpoints(run.folder / "checkpoints", keep_last, keep_best)
     if done is not None:
         state = checkpoints.restore(state)
@@ -230,6 +241,36 @@ class _Run:
         self._model = model
         self.folder = pathlib.Path(model_dir).expanduser()
 
+    def rows(self, dataset: DatasetConfig, kept: bool) -> SplitRows:
+        """Returns a split's rows; where they are kept, a run that goes on finds them again."""
+        return SplitRows(dataset, self._model.config, self.folder / ROWS if kept else None)
+
+    def preflight(
+        self,
+        trainer: Trainer,
+        state: TrainState,
+        frozen: PyTree,
+        rows: SplitRows,
+        steps: int,
+        evaluation: "_Evaluation | None",
+        dry_run: bool,
+    ) -> None:
+        """Says what the run will read and what a step costs; compiles the step."""
+        tokenizer = tokenizer_of(self._vocabulary)
+        report = preflight.training_report(
+            rows, steps, evaluation.rows if evaluation else None, tokenizer
+        )
+        size = rows.config.batch_size
+        batch = next(rows.training_batches(0, self.partitioner.local_rows(size)))
+        report["model"] = {
+            "trained": setup.count_params(state.params),
+            "frozen": setup.count_params(frozen),
+            **trainer.step_cost(state, frozen, self.partitioner.put_batch(batch, size)),
+        }
+        if jax.process_index() == 0:
+            beside = self.folder.with_name(self.folder.name + ".preflight.json")
+            preflight.tell(report, beside if dry_run else self.folder / "preflight.json")
+
     def check_former(self, base: setup.BaseModel | None, frozen: bool) -> None:
         """Checks that MODEL_DIR holds no other run; arguments as for `check_former_run`."""
         check_former_run(self.folder, self._model.config, base, frozen)
@@ -266,20 +307,16 @@ class _Evaluation:
         self,
         trainer: Trainer,
         frozen: PyTree,
-        dataset: DatasetConfig,
-        folder: pathlib.Path,
+        rows: SplitRows,
         decoding: DecodingConfig | None,
         period: int,
         decoded_period: int | None,
     ):
-        self._trainer, self._frozen, self._split = trainer, frozen, dataset.split
+        self._trainer, self._frozen, self.rows = trainer, frozen, rows
         self._period, self._decoded_period = period, decoded_period
-        self._rows = SplitRows(dataset, trainer.module.config, folder / ROWS)
         self._decoded: DecodedEvaluation | None = None
         if decoding is not None:
-            self._decoded = DecodedEvaluation(
-                trainer.module, trainer.partitioner, self._rows, decoding
-            )
+            self._decoded = DecodedEvaluation(trainer.module, trainer.partitioner, rows, decoding)
 
     def measure(self, step: int, final: bool, params: PyTree) -> dict[str, dict[str, float]]:
         """Returns what is due at a step: {"validation": …, "validation_decoded": …}.
@@ -287,9 +324,9 @@ class _Evaluation:
         The first are means over target tokens in nats, the second the task's own metrics.
         """
         measured = {}
-        split = self._split
+        split = self.rows.config.split
         if final or step % self._period == 0:
-            measured[split] = dataset_loss(self._trainer, params, self._frozen, self._rows)
+            measured[split] = dataset_loss(self._trainer, params, self._frozen, self.rows)
             logger.info("step %d  %s loss %.4f", step, split, measured[split]["loss"])
         due = self._decoded_period and step % self._decoded_period == 0
         if self._decoded is not None and (final or due):

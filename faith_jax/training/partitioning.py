@@ -172,6 +172,23 @@ class Compiled:
         with self._partitioner.active():
             return self._function(*args)
 
+    def cost(self, *args: Any) -> dict[str, float]:
+        """Compiles the function for arguments, for which later calls need not compile it anew.
+
+        Returns:
+          `step_operations`: floating-point operations of a device; `step_bytes`: what arguments,
+          results and intermediate values take of its memory.
+        """
+        with self._partitioner.active():
+            compiled = self._function.lower(*args).compile()
+        memory, operations = compiled.memory_analysis(), compiled.cost_analysis() or {}
+        parts = ("argument", "output", "temp", "generated_code")
+        total = sum(getattr(memory, f"{part}_size_in_bytes", 0) for part in parts)
+        return {
+            "step_operations": float(operations.get("flops", 0.0)),
+            "step_bytes": float(total - getattr(memory, "alias_size_in_bytes", 0)),
+        }
+
     @property
     def num_compilations(self) -> int:
         """How many programs were compiled: one for each shape and placement of arguments."""
