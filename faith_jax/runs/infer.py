@@ -1,7 +1,8 @@
 """The run `infer`: generates a response for every row of a task or a JSONL file.
 
 The output folder appears whole or not at all: rows gather in `<output>.partial`, from which a run
-that was killed goes on, and the folder is renamed when the last row is written.
+that was killed goes on, and the folder is renamed when the last row is written. Of several
+processes, process 0 alone reads and writes these files, and tells the others where to go on.
 """
 
 import hashlib
@@ -14,13 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
+from jax.experimental import multihost_utils
 
-from faith_jax import templates
 from faith_jax.cutting import Kind, check_policy
 from faith_jax.data.vocabularies import default_vocabulary
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError, InputError
-from faith_jax.export.jsonl import append_rows, complete_rows
+from faith_jax.export.jsonl import append_rows, complete_rows, keep_rows
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.rows import tokenizer_of
 from faith_jax.models.transformer import Transformer
@@ -55,15 +57,16 @@ def infer(
 ) -> pathlib.Path:
     """Generates responses and writes them.
 
-    Each output row has `id`, `inputs` (as the model saw them before cutting), `prediction`,
-    `log_prob` (natural, sum over the prediction's tokens, the end token included, under the
-    model at temperature 1), `num_tokens` (of the prediction), `inputs_cut_tokens` (how many
-    tokens of the input did not fit), `inputs_cut_knowledge`, `inputs_cut_history` and
-    `inputs_cut_response` (the same by part) and `target` (the gold response, or ""); before these,
-    the other texts that all rows of the data have, such as the arguments. With
-    `decoding.num_return` above 1, `prediction`, `log_prob` and `num_tokens` are those of the best
-    beam or the first sample, and `predictions` is the list of all responses, each with these three
-    and its `score`: what a search ranks by, such as a beam's log-probability by its length.
+    Each output row has `id`, `inputs` (as the model saw them before cutting), `prediction` (what
+    the task's postprocessor makes of the decoded text, see `task_rows`; of a file's rows see
+    `read_input_file`), `log_prob` (natural, sum over the prediction's tokens, the end token
+    included, under the model at temperature 1), `num_tokens` (of the prediction),
+    `inputs_cut_tokens` (how many tokens of the input did not fit), `inputs_cut_knowledge`,
+    `inputs_cut_history` and `inputs_cut_response` (the same by part) and `target` (the gold
+    response, or ""); before these, the other texts that all rows of the data have, such as the
+    arguments. With `decoding.num_return` above 1, `prediction`, `log_prob` and `num_tokens` are those of the
+    best beam or the first sample, and `predictions` is the list of all responses, each with these
+    three and its `score`: what a search ranks by, such as a beam's log-probability by its length.
 
     Args:
       checkpoint_path: any known form; a prompt-tuned MODEL_DIR brings its base with it.
@@ -151,8 +154,6 @@ def infer(
     if jax.process_index() == 0:
         _finish(partial, output, formats, source, split)
     if jax.process_count() > 1:
-        from jax.experimental import multihost_utils
-
         multihost_utils.sync_global_devices("infer: output is written")
     return output
 
@@ -197,10 +198,7 @@ def _generate(
     num_return: int,
 ) -> None:
     path = partial / "predictions.jsonl"
-    # Whole batches only, so that every batch holds the rows it would in an unbroken run.
-    done = len(complete_rows(path)) if jax.process_count() == 1 else 0
-    if jax.process_count() > 1 and jax.process_index() == 0:
-        path.unlink(missing_ok=True)
+    done = _rows_done(path, len(rows), batch_size)
     if done:
         logger.info("Going on from row %d of %s", done, partial)
     progress = Progress("row", len(rows), done)
@@ -220,6 +218,23 @@ def _generate(
         progress.update(start + len(piece), force=start + len(piece) == len(rows))
 
 
+def _rows_done(path: pathlib.Path, total: int, batch_size: int) -> int:
+    """Returns how many rows a run that was stopped has written, the same on every process.
+
+    The file keeps whole batches only, so that each batch holds the rows it would in an unbroken
+    run.
+    """
+    done = 0
+    if jax.process_index() == 0:
+        done = len(complete_rows(path))
+        if done < total:
+            done = keep_rows(path, done - done % batch_size)
+    if jax.process_count() > 1:
+        # Also a barrier: nobody goes on before process 0 has made the folder ready.
+        done = int(multihost_utils.broadcast_one_to_all(np.int32(done)))
+    return done
+
+
 def _output_row(
     row: InputRow,
     cut: Mapping[Kind, int],
@@ -230,7 +245,7 @@ def _output_row(
     """Returns what is written of a row; with several responses, all of them in `predictions`."""
     responses = [
         {
-            "prediction": templates.npov_response(vocabulary.decode([int(t) for t in one.tokens])),
+            "prediction": row.postprocess(vocabulary.decode([int(t) for t in one.tokens])),
             "log_prob": one.log_prob,
             "num_tokens": len(one.tokens),
         }
@@ -258,6 +273,7 @@ def _finish(
     if "tfds" in formats:
         from faith_jax.export.tfds import write_tfds
 
+        shutil.rmtree(partial / "tfds", ignore_errors=True)  # of a run killed here
         write_tfds(
             partial / "tfds",
             "predictions",
@@ -265,11 +281,12 @@ def _finish(
             rows,
             f"Generated responses to {source}, split {split}.",
         )
-    if "jsonl" not in formats:
-        path.unlink()
-    (partial / "fingerprint").unlink()
     summary = {"source": source, "split": split, "rows": len(rows), "inputs_cut": len(cut)}
     (partial / "summary.json").write_text(json.dumps(summary) + "\n", encoding="utf-8")
     if output.exists():
         output.rmdir()
     os.replace(partial, output)
+    # Not before: a run that was killed goes on by these.
+    (output / "fingerprint").unlink()
+    if "jsonl" not in formats:
+        (output / "predictions.jsonl").unlink()

@@ -1,6 +1,7 @@
 """What `infer` responds to: the rows of a task's split or of a JSONL file."""
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ class InputRow:
         `inputs` say of it.
       fields: the row's other texts and lists of texts, such as the knowledge: written beside the
         response, so that it can be scored.
+      postprocess: what is written of a decoded text; the default leaves it as it is.
     """
 
     id: str
@@ -42,25 +44,50 @@ class InputRow:
     target: str = ""
     second_inputs: str | None = None
     fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    # Not in `repr`, by which a stopped run is known: a function's address changes.
+    postprocess: Callable[[str], str] = dataclasses.field(default=str, repr=False)
 
 
 def task_rows(dataset: DatasetConfig) -> list[InputRow]:
-    """Returns the rows of a task's split, in its order."""
-    examples = dataset.task().get_dataset(
-        None,
-        split=dataset.split,
-        shuffle=False,
-        use_cached=dataset.use_cached,
-        num_epochs=1,
-    )
+    """Returns the rows of a task's split, in its order.
+
+    Of a mixture those of each of its tasks that has the split, one task after another, all rows of
+    each whatever its rate; their ids are "<task>/<id>".
+    """
+    given = dataset.task()
     rows = []
-    for number, example in enumerate(numpy_examples(examples)):
-        identifier = example.get("id", str(number).encode())
-        inputs = example["inputs_pretokenized"].decode("utf-8")
-        target = templates.npov_response(example["targets_pretokenized"].decode("utf-8"))
-        fields = {name: _decoded(value) for name, value in example.items()}
-        rows.append(InputRow(identifier.decode("utf-8"), inputs, target, None, fields))
+    for task in getattr(given, "tasks", [given]):
+        if dataset.split not in task.splits:
+            continue
+        examples = task.get_dataset(
+            None, split=dataset.split, shuffle=False, use_cached=dataset.use_cached, num_epochs=1
+        )
+        for number, example in enumerate(numpy_examples(examples)):
+            identifier = str(_decoded(example.get("id", number)))
+            if task is not given:
+                identifier = f"{task.name}/{identifier}"
+            inputs, target = (
+                example[f"{name}_pretokenized"].decode("utf-8") for name in ("inputs", "targets")
+            )
+            postprocess = functools.partial(_postprocessed, task, example)
+            fields = {name: _decoded(value) for name, value in example.items()}
+            target = postprocess(target, is_target=True)
+            rows.append(InputRow(identifier, inputs, target, None, fields, postprocess))
     return with_common_fields(rows)
+
+
+def _postprocessed(
+    task: Any, example: Mapping[str, Any], text: str, is_target: bool = False
+) -> str:
+    """Returns the text that the task's postprocessor makes of a text, called as SeqIO calls it.
+
+    Of a mapping, which our tasks return of targets, this is its "response". Where the
+    postprocessor returns no text, it is the text as it is.
+    """
+    found = task.postprocess_fn(text, example=example, is_target=is_target)
+    if isinstance(found, Mapping):
+        found = found.get("response")
+    return found if isinstance(found, str) else text
 
 
 def _decoded(value: Any) -> Any:
@@ -104,6 +131,9 @@ def read_input_file(
     another form than our tasks'), or `query`, with `pro_arguments` and `con_arguments` (lists) or
     without: then they are retrieved from the knowledge. `response` is kept as the target.
 
+    Of what is decoded to `inputs` nothing is taken away; to `query`, whose input we write in the
+    curly braces format, the response in that format is kept.
+
     Raises:
       InputError: naming file, line and field.
     """
@@ -132,7 +162,7 @@ def _whole_input(where: str, identifier: str, row: Mapping[str, Any]) -> InputRo
             text = _text(where, field, found)
             other = text if other is None else other
     inputs = _text(where, "inputs", row["inputs"])
-    return InputRow(identifier, inputs, str(row.get("response", "")), other, row)
+    return InputRow(identifier, inputs, _target(where, row), other, row)
 
 
 def _query(
@@ -148,7 +178,16 @@ def _query(
             raise InputError(f"{where}: field 'query': {error}") from None
     inputs = templates.npov_generate_inputs(query, pro, con)
     fields = {**row, "pro_arguments": pro, "con_arguments": con}
-    return InputRow(identifier, inputs, str(row.get("response", "")), None, fields)
+    target = _target(where, row)
+    return InputRow(identifier, inputs, target, None, fields, templates.npov_response)
+
+
+def _target(where: str, row: Mapping[str, Any]) -> str:
+    """Returns the gold response as it stands; "" where it is missing or null."""
+    response = row.get("response")
+    if not isinstance(response, str | None):
+        raise InputError(f"{where}: field 'response': expected a text, got {response!r}.")
+    return response or ""
 
 
 class _Arguments:
