@@ -41,7 +41,7 @@ def add_faithdial_table(tables: argparse._SubParsersAction) -> list[argparse.Arg
         "--models",
         action="append",
         metavar="NAME=CHECKPOINT",
-        help="to train, such as t5=checkpoints/t5_base (repeatable)",
+        help="to train, such as t5=checkpoints/t5_base; doha=… makes a BART a DoHA (repeatable)",
     )
     table.add_argument(
         "--methods",
@@ -73,11 +73,11 @@ def add_faithdial_table(tables: argparse._SubParsersAction) -> list[argparse.Arg
         "--train-steps",
         type=int,
         metavar="N",
-        help="of each training (default: 10 epochs; of samples 20)",
+        help="of each training (default: 10 epochs, of doha 25; of samples 20)",
     )
     table.add_argument("--train-batch-size", type=int, metavar="N", help="default 32; of samples 8")
     table.add_argument(
-        "--learning-rate", type=float, metavar="RATE", help="its peak (default 6.25e-5)"
+        "--learning-rate", type=float, metavar="RATE", help="its peak (default 6.25e-5; doha 2e-5)"
     )
     table.add_argument(
         "--target-length", type=int, metavar="N", help="tokens (default 256; of samples 64)"

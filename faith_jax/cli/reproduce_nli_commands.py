@@ -67,7 +67,7 @@ def _add_draws(table: argparse.ArgumentParser) -> None:
         table,
         ("batch-size", "max-input-length"),
         batch_size="rows of a training step (default 64)",
-        max_input_length="tokens of a row of training (default 256)",
+        max_input_length="tokens of a row of training (default 512)",
     )
     table.add_argument("--draws", type=int, metavar="N", help="of phrases (default 10)")
     table.add_argument("--phrases", type=int, metavar="N", help="in a draw (default 5)")

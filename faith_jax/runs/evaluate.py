@@ -48,8 +48,7 @@ def evaluate(
         it must be what the checkpoint carries, if it carries one.
 
     Returns:
-      `loss` and `negative_log_likelihood` (nats a target token), `weight` (target tokens) and,
-      where decoded, the task's metrics.
+      What `dataset_loss` returns and, where decoded, the task's metrics.
     """
     chosen = RunVocabulary.choose(vocabulary, checkpoint_path)
     module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
@@ -84,8 +83,10 @@ def dataset_loss(
 ) -> dict[str, float]:
     """Returns metrics of a whole split, means over its target tokens.
 
-    `loss` and `negative_log_likelihood` are in nats a token, `weight` is the number of target
-    tokens. They do not depend on the batch size or the mesh.
+    `loss`, by which checkpoints are kept, is the model's negative log-likelihood alone, in nats a
+    token, whatever it is trained by; `objective` is what training minimises: with its z-loss,
+    InfoNCE or smoothing, which stand beside it. `weight` is the number of target tokens. They do
+    not depend on the batch size or the mesh.
     """
     totals: dict[str, float] = {}
     partitioner, size = trainer.partitioner, rows.config.batch_size
@@ -94,4 +95,7 @@ def dataset_loss(
         for name, value in sums.items():
             totals[name] = totals.get(name, 0.0) + float(value)
     weight = totals.get("weight") or math.nan  # of nothing, there is no mean
-    return {n: v if n == "weight" else v / weight for n, v in totals.items()}
+    means = {n: v if n == "weight" else v / weight for n, v in totals.items()}
+    if not means:
+        return {}
+    return means | {"loss": means["negative_log_likelihood"], "objective": means["loss"]}

@@ -9,6 +9,8 @@ from faith_jax.data.vocabularies import EMBEDDED
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError
 from faith_jax.runs.faithdial_systems import (
+    CROSS_ENTROPY,
+    DOHA,
     FAITHDIAL_WOW,
     RECIPES,
     TRAINED_ON,
@@ -53,8 +55,8 @@ class FaithDialOptions:
     """What is trained, what it responds to, and what judges the responses.
 
     Attributes:
-      models: checkpoints by the names that the table gives them.
-      methods: of `RECIPES`; each model is trained by each.
+      models: checkpoints by the names that the table gives them; a BART named `doha` becomes one.
+      methods: of `RECIPES`; each model is trained by each, `doha` by cross-entropy alone.
       trained_on: of `TRAINED_ON` and `FAITHDIAL_WOW`.
       tested_on: of `TESTED_ON`.
       seeds: of training and sampling; figures are means over them.
@@ -95,6 +97,11 @@ class FaithDialOptions:
                 raise ConfigError(
                     f"--models: expected a name of letters, digits, - and _, got {name!r}."
                 )
+        if DOHA in self.models and CROSS_ENTROPY not in self.methods:
+            raise ConfigError(
+                f"--methods: {DOHA} is trained by {CROSS_ENTROPY} alone; add it, or leave out "
+                f"--models={DOHA}."
+            )
         if len(set(self.seeds)) != len(self.seeds) or not self.seeds or min(self.seeds) < 0:
             raise ConfigError(
                 f"--seeds: expected different whole numbers of at least 0, got {self.seeds}."

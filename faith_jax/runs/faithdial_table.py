@@ -28,8 +28,10 @@ from faith_jax.runs.faithdial_report import report
 from faith_jax.runs.faithdial_systems import (
     CROSS_ENTROPY,
     CTRL,
+    DOHA,
     System,
     best_checkpoint,
+    check_doha,
     check_trainings,
     stages,
     task_of,
@@ -158,6 +160,11 @@ def _check_models(options: FaithDialOptions) -> None:
             load_vocabulary(options.vocabulary(name))
         except (CheckpointError, ConfigError) as error:
             raise ConfigError(f"--models: {error}") from None
+        if name == DOHA:
+            check_doha("--models: doha", path)
+    for key, path in options.trained.items():
+        if key.startswith(f"{DOHA}/"):
+            check_doha(f"--trained: {key}", path, is_trained=True)
     for name in MODEL_SCORERS:
         if name in options.scorers:
             load_scorer(name, **options.scorers[name])

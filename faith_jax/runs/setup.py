@@ -14,7 +14,7 @@ import numpy as np
 
 from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.doha import doha_from_bart
+from faith_jax.models.doha import check_becomes_doha, doha_from_bart
 from faith_jax.models.importers.checkpoint import (
     PROMPTS,
     Checkpoint,
@@ -41,8 +41,14 @@ def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
       path: any checkpoint that `faith_jax.load_model` opens.
       **changes: fields of `TransformerConfig` that differ, such as `encoder_prompt_length`; a
         `dropout_rate` or `label_names` of None is the checkpoint's.
+
+    Raises:
+      CheckpointError: where it cannot be read, and with `knowledge_attention` for a model that
+        becomes no DoHA.
     """
     config = open_checkpoint(path).config
+    if changes.get("knowledge_attention"):
+        check_becomes_doha(config, path)
     if config.is_decoder_only and changes.get("encoder_prompt_length"):
         # Without an encoder, the prompt stands in front of the one sequence there is.
         changes["decoder_prompt_length"] = changes.pop("encoder_prompt_length")

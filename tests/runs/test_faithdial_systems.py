@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -67,6 +68,27 @@ def test_ten_epochs_of_wizard_of_wikipedia(monkeypatch):
     told = Training(batch_size=10).bindings("cross_entropy", "wow", "start", 0)
     assert told["TRAIN_STEPS"] == 331
     assert told["eval_split/datasets.DatasetConfig.split"] == "validation_unseen"
+
+
+def test_doha_is_trained_by_its_recipe_alone(tmp_path, monkeypatch):
+    options = FaithDialOptions({"t5": "a", "doha": "b"})
+    assert [s.method for s in options.systems() if s.model == "doha"] == ["cross_entropy"] * 3
+    trained = []
+    monkeypatch.setattr(faithdial_systems, "train_recipe", lambda *given: trained.append(given))
+    monkeypatch.setattr(faithdial_systems, "best_checkpoint", lambda place: place / "best")
+    monkeypatch.setattr(faithdial_systems, "_count", lambda task: 83_247)
+    system = System("doha", "cross_entropy", "wow_then_faithdial", 0)
+    trained_system(system, {"doha": "bart"}, tmp_path, Training())
+    (first, on_wow, place), (second, on_faithdial, _) = trained
+    assert first == second == "faithdial_generate_doha.gin"
+    assert place.name == "doha_wow"
+    assert on_wow["TRAIN_STEPS"] == math.ceil(25 * 83_247 / 32)
+    assert on_wow["WARMUP_STEPS"] == round(0.1 * on_wow["TRAIN_STEPS"])
+    assert on_wow["EVAL_PERIOD"] == on_wow["TRAIN_STEPS"] // 50
+    assert "TRAIN_STEPS" not in on_faithdial  # the recipe's own
+    assert on_faithdial["INITIAL_CHECKPOINT_PATH"] == str(place / "best")
+    told = Training(batch_size=12).bindings("doha", "faithdial", "bart", 0)
+    assert told["NUM_MICROBATCHES"] == 4  # what 8 pieces and 12 rows both divide into
 
 
 def test_systems_share_the_training_that_they_begin_with(tmp_path, monkeypatch):

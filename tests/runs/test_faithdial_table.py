@@ -9,6 +9,10 @@ import sacrebleu
 from faith_jax.cli import main
 from faith_jax.errors import InputError
 from faith_jax.evaluation.decodings import compared, mean_measure
+from faith_jax.models.doha import doha_from_bart
+from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten
+from faith_jax.models.importers.formats import open_checkpoint
+from faith_jax.models.importers.native import write_native
 from faith_jax.runs import faithdial_table
 from faith_jax.runs.faithdial_options import FaithDialOptions
 from faith_jax.runs.faithdial_report import report
@@ -170,6 +174,8 @@ def test_systems_without_data_are_left_out(reproduce, tmp_path, monkeypatch):
         (["--models=t5=other"], "--models: 't5' is given twice."),
         (["--trained=t5/nothing=x"], "--trained: there is no 't5/nothing'."),
         (["--critic-model=nowhere"], "nowhere: there is no such checkpoint"),
+        (["--models=doha=mini"], "--models: doha: mini: DoHA is made of a BART, but this is t5"),
+        (["--models=doha=mini", "--methods=ctrl"], "--methods: doha is trained by cross_entropy"),
         (["--models=gpt2=nowhere"], "--models: nowhere: there is no such checkpoint"),
         (["--scorers=token_f1"], "has no argument '--scorers=token_f1'"),
     ],
@@ -180,6 +186,47 @@ def test_wrong_options(reproduce, tmp_path, arguments, message):
     assert message in errors[-1]
     assert len([line for line in errors if line.startswith("faith-jax:")]) == 1
     assert not (tmp_path / "table").exists()
+
+
+def test_a_gpt2_becomes_no_doha_and_a_bart_is_none_yet(reproduce, models, tmp_path):
+    gpt2 = tiny_models.write_model(tmp_path / "gpt2", "gpt2")
+    for given, message in (
+        ((f"--models=doha={gpt2}",), "doha: {}: DoHA is made of a BART, but this is gpt2; give a"),
+        (
+            (f"--models=doha={models['bart']}", f"--trained=doha/faithdial={models['bart']}"),
+            "--trained: doha/faithdial: {}: has no attention over the knowledge",
+        ),
+    ):
+        status, _, errors = reproduce(tmp_path / "table", *FAITHDIAL_ALONE, *given)
+        assert status == 2
+        folder = gpt2 if "gpt2" in message else models["bart"]
+        assert message.format(folder) in errors[-1]
+        assert not (tmp_path / "table").exists()
+
+
+def test_a_trained_doha_responds_from_its_knowledge(reproduce, models, tmp_path):
+    checkpoint = doha_from_bart(open_checkpoint(models["bart"]))
+    write_native(checkpoint, tmp_path / "doha")
+    params = flatten(checkpoint.params)
+    for name in params:
+        if "knowledge_attention/out/kernel" in name:
+            params[name] = np.zeros_like(params[name])
+    blind = Checkpoint(checkpoint.config, unflatten(params))
+    write_native(blind, tmp_path / "blind")
+    found = {}
+    for name in ("doha", "blind"):
+        status, lines, _ = reproduce(
+            tmp_path / f"table_{name}",
+            *FAITHDIAL_ALONE,
+            "--methods=cross_entropy",
+            f"--models=doha={models['bart']}",
+            f"--trained=doha/faithdial={tmp_path / name}",
+        )
+        assert status == 0
+        assert any(line.split()[:3] == ["faithdial", "faithdial", "doha"] for line in lines)
+        rows = rows_of(tmp_path / f"table_{name}" / "faithdial" / "doha_faithdial_seed_0.jsonl")
+        found[name] = [row["log_prob"] for row in rows]
+    assert found["doha"] != found["blind"]
 
 
 def test_a_folder_of_other_settings_is_refused(reproduce, tmp_path):
