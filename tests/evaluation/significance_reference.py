@@ -17,7 +17,7 @@ def area(scores, labels):
 
 
 def delong_covariance(scores, labels):
-    """The covariance of AUCs by DeLong 1988: of the positives' and the negatives' shares of wins."""
+    """DeLong 1988: the covariance of the positives' and of the negatives' shares of wins."""
     tables = [wins(row, labels) for row in scores]
     of_positives = np.cov([table.mean(axis=1) for table in tables])
     of_negatives = np.cov([table.mean(axis=0) for table in tables])

@@ -3,7 +3,6 @@
 import csv
 import json
 import math
-import shutil
 
 import jax
 import jax.numpy as jnp
@@ -14,16 +13,12 @@ import sklearn.metrics
 from faith_jax.cli import main
 from faith_jax.language_model import load_model
 from faith_jax.language_model.encoder_decoder import shift_right
-from faith_jax.models.embedded_models import checkpoint_path
-from faith_jax.models.importers.checkpoint import Checkpoint
-from faith_jax.models.importers.huggingface import write_huggingface
 from faith_jax.runs import npov_detection, npov_detection_scores, npov_responses
 from faith_jax.runs.npov_responses import DetectionOptions, checked_settings, read_topics
 from faith_jax.scoring import registry
 from faith_jax.scoring.salience import open_salience
 from faith_jax.types import GroundedExample, Grounding
-from tests.models import tiny
-from tests.scoring.tiny_models import write_model
+from tests.scoring.tiny_models import write_model, write_t5
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
@@ -77,11 +72,8 @@ def models(tmp_path_factory):
     ):
         changes = {} if family == "roberta" else {"max_positions": 512}
         made[name] = write_model(folder / name, family, seed, **changes)
-    return made | {"reader": write_reader(folder / "reader")}
+    return made | {"reader": write_t5(folder / "reader", num_heads=1)}
 
-
-def write_reader(folder):
-    """Writes a tiny T5 with a vocabulary of words, of which salience's maps are small."""
     config = tiny.TINY.replace(
         vocab_size=4224, num_heads=1, num_encoder_layers=1, num_decoder_layers=1
     )
