@@ -1,8 +1,8 @@
 """The faults that `mutation_check.py` plants, one at a time: each is caught by the tests it names.
 
-An edit replaces a text that stands exactly once in its file; where the code moves on, the edit moves
-with it. Each is a real fault of meaning: a sign, an index by one, a mask dropped, the base of a
-logarithm, a wrong axis, a swapped pair.
+An edit replaces a text that stands exactly once in its file; where the code moves on, the edit
+moves with it. Each is a real fault of meaning: a sign, an index by one, a mask dropped, the base of
+a logarithm, a wrong axis, a swapped pair.
 """
 
 from typing import NamedTuple

@@ -78,7 +78,7 @@ RATE = 1e-3
 
 
 @pytest.fixture(scope="module")
-def chain(tmp_path_factory, offline_data_dir):
+def chain(tmp_path_factory, offline_data_dir, quick_compilation):
     """Parameters by training: T5 trained on WoW, then on FaithDial by two methods.
 
     Each training is one step, in this process in place of one of its own.

@@ -74,13 +74,6 @@ def models(tmp_path_factory):
         made[name] = write_model(folder / name, family, seed, **changes)
     return made | {"reader": write_t5(folder / "reader", num_heads=1)}
 
-    config = tiny.TINY.replace(
-        vocab_size=4224, num_heads=1, num_encoder_layers=1, num_decoder_layers=1
-    )
-    write_huggingface(Checkpoint(config, tiny.model_and_params(config)[1]), folder)
-    shutil.copy(checkpoint_path("mini") / "spiece.model", folder)
-    return str(folder)
-
 
 @pytest.fixture
 def reproduce(capsys, models, knowledge):
