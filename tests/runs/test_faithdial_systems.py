@@ -1,9 +1,13 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
+from faith_jax.cli import main
 from faith_jax.errors import ConfigError
+from faith_jax.models.importers.checkpoint import flatten
+from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.runs import faithdial_systems, trained_cells
 from faith_jax.runs.faithdial_options import FaithDialOptions
 from faith_jax.runs.faithdial_systems import (
@@ -19,6 +23,7 @@ from faith_jax.runs.faithdial_systems import (
 )
 from faith_jax.runs.gin_config import config_folder
 from faith_jax.tasks import lookup
+from tests.scoring import tiny_models
 
 
 def test_every_training_has_a_recipe_and_a_task():
@@ -91,27 +96,57 @@ def test_doha_is_trained_by_its_recipe_alone(tmp_path, monkeypatch):
     assert told["NUM_MICROBATCHES"] == 4  # what 8 pieces and 12 rows both divide into
 
 
-def test_systems_share_the_training_that_they_begin_with(tmp_path, monkeypatch):
-    trained = []
+RATE = 1e-3
 
-    def train(recipe, bindings, place):
-        trained.append((recipe, bindings["INITIAL_CHECKPOINT_PATH"], place.name))
-        (place / "checkpoints" / "7").mkdir(parents=True, exist_ok=True)
 
-    monkeypatch.setattr(faithdial_systems, "train_recipe", train)
-    monkeypatch.setattr(faithdial_systems, "best_checkpoint", lambda place: place / "best")
-    for method in ("cross_entropy", "infonce"):
-        system = System("t5", method, "wow_then_faithdial", 1)
-        found = trained_system(system, {"t5": "base"}, tmp_path, Training(steps=1))
-        assert found == tmp_path / "t5" / "seed_1" / f"{method}_wow_then_faithdial" / "best"
-    wow = tmp_path / "t5" / "seed_1" / "cross_entropy_wow"
-    first = ("faithdial_generate_finetune.gin", "base", "cross_entropy_wow")
-    assert trained[0] == trained[2] == first
-    assert trained[3] == (
-        "faithdial_generate_infonce.gin",
-        str(wow / "best"),
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory, offline_data_dir, quick_compilation):
+    """Parameters by training: T5 trained on WoW, then on FaithDial by two methods.
+
+    Each training is one step, in this process in place of one of its own.
+    """
+    base = tiny_models.write_t5(tmp_path_factory.mktemp("base") / "t5")
+    folder, places = tmp_path_factory.mktemp("systems"), []
+
+    def run(arguments, place):
+        places.append(place.name)
+        assert main(arguments) == 0
+
+    training = Training(1, 4, RATE, input_length=256, target_length=96, negatives=2, sample=True)
+    params = {"base": flatten(open_checkpoint(base).params)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trained_cells, "_run", run)
+        for method in ("cross_entropy", "infonce"):
+            system = System("t5", method, "wow_then_faithdial", 1)
+            found = trained_system(system, {"t5": base}, folder, training)
+            assert found.relative_to(folder).parts[:2] == ("t5", "seed_1")
+            assert found.parts[-3:-1] == (f"{method}_wow_then_faithdial", "checkpoints")
+    for place in places:
+        checkpoint = best_checkpoint(folder / "t5" / "seed_1" / place)
+        params[place] = flatten(open_checkpoint(checkpoint).params)
+    return params
+
+
+def farthest(first, second):
+    """The largest difference of two sets of parameters, in steps of Adam."""
+    return max(np.abs(first[name] - second[name]).max() for name in first) / RATE
+
+
+def test_systems_share_the_training_that_they_begin_with(chain):
+    assert list(chain) == [
+        "base", "cross_entropy_wow", "cross_entropy_wow_then_faithdial",
         "infonce_wow_then_faithdial",
-    )
+    ]  # fmt: skip
+
+
+def test_a_training_starts_from_the_checkpoint_of_the_one_before(chain):
+    """Adam's first step moves a parameter by the learning rate, whatever its gradient."""
+    base, wow = chain["base"], chain["cross_entropy_wow"]
+    assert farthest(wow, base) == pytest.approx(1, rel=0.01)
+    for method in ("cross_entropy", "infonce"):
+        then = chain[f"{method}_wow_then_faithdial"]
+        assert farthest(then, wow) == pytest.approx(1, rel=0.01)
+        assert farthest(then, base) == pytest.approx(2, rel=0.01)
 
 
 def test_a_training_of_other_settings_is_refused_before_any_begins(tmp_path):

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import scipy.special
 
 import faith_jax
 from faith_jax.data.vocabularies import load_vocabulary
@@ -55,21 +56,29 @@ def rows_of(content):
     return [json.loads(line) for line in content.decode().split("\n")[:-1]]
 
 
-def test_rows_are_the_splits_and_their_log_probs_the_models(unbroken, trained):
+def test_rows_are_the_splits(unbroken):
     rows = rows_of(unbroken)
     assert len(rows) == len({row["id"] for row in rows}) == 18
     assert all(row["inputs"].startswith("{query: ") and row["target"] for row in rows)
     assert all(row["inputs_cut_tokens"] == 0 for row in rows)
     assert all(argument in row["inputs"] for row in rows for argument in row["pro_arguments"])
-    # Decode the first row again: its log-probability is that of its tokens, teacher-forced.
+
+
+def test_log_probs_are_those_of_the_sampled_tokens(unbroken, trained):
+    """Rows are sampled again, with the keys of their places; their tokens are scored by softmax."""
+    rows = rows_of(unbroken)[:4]
     vocabulary, model = load_vocabulary(), faith_jax.load_model(str(trained))
-    inputs = np.asarray([[*vocabulary.encode(rows[0]["inputs"]), 1]])
+    ids = [[*vocabulary.encode(row["inputs"]), 1] for row in rows]
+    inputs = np.array([[*row, *[0] * (max(map(len, ids)) - len(row))] for row in ids])
     found = model.decode(inputs, max_length=6, temperature=1.0)
-    assert int(found.length[0]) == rows[0]["num_tokens"]
-    tokens = np.asarray(found.tokens)[:, : rows[0]["num_tokens"]]
-    if np.all(tokens > 0):
-        expected = model.target_log_probs(inputs, tokens).sum()
-        np.testing.assert_allclose(rows[0]["log_prob"], expected, rtol=1e-4)
+    tokens = np.asarray(found.tokens)
+    logits = model.logits(inputs, np.pad(tokens[:, :-1], ((0, 0), (1, 0)))).astype(np.float64)
+    log_probs = scipy.special.log_softmax(logits, axis=-1)
+    for row, length, sampled, scores in zip(rows, found.length, tokens, log_probs, strict=True):
+        assert row["num_tokens"] == length > 0
+        expected = sum(scores[place, sampled[place]] for place in range(length))
+        assert expected < -1
+        np.testing.assert_allclose(row["log_prob"], expected, rtol=1e-4)
 
 
 def test_a_killed_run_goes_on_where_it_was(command, trained, tmp_path, unbroken, monkeypatch):
