@@ -10,9 +10,15 @@ Reference: Honovich 2021 and its published code (q-squared, baselines.py).
 
 import collections
 import functools
+import importlib.util
 from typing import Any
 
 from faith_jax.errors import ConfigError
+
+
+def has_spacy() -> bool:
+    """Returns whether spaCy is installed."""
+    return importlib.util.find_spec("spacy") is not None
 
 
 @functools.cache
