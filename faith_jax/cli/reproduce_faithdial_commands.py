@@ -5,7 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.cli.evaluate_commands import listed_names
-from faith_jax.cli.reproduce_options import add_options, table_parser
+from faith_jax.cli.reproduce_options import (
+    add_options,
+    add_q2_models,
+    table_parser,
+    with_q2_models,
+)
 from faith_jax.errors import ConfigError
 
 # What the sample is trained with, where nobody says: minutes on 2 cores. None of its texts is cut
@@ -83,8 +88,7 @@ def add_faithdial_table(tables: argparse._SubParsersAction) -> list[argparse.Arg
         "--target-length", type=int, metavar="N", help="tokens (default 256; of samples 64)"
     )
     table.add_argument("--critic-model", metavar="FOLDER", help="FaithDial's critic")
-    table.add_argument("--q2-model", metavar="FOLDER", help="asks and answers questions")
-    table.add_argument("--q2-nli-model", metavar="FOLDER", help="compares answers")
+    add_q2_models(table)
     table.add_argument("--bertscore-model", metavar="FOLDER", help="an encoder")
     table.add_argument(
         "--scorer-option",
@@ -164,18 +168,10 @@ def _scorers(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     from faith_jax.runs.faithdial_options import MODEL_SCORERS
 
     told = scorer_options(list(MODEL_SCORERS), given.get("scorer_option", []))
-    for option, scorers in (
-        ("critic_model", ("faith_critic",)),
-        ("q2_model", ("q2_f1", "q2_nli")),
-        ("bertscore_model", ("bertscore",)),
-    ):
-        for name in scorers:
-            if option in given:
-                told[name] = {"model": given[option]} | told[name]
-    if "q2_nli_model" in given:
-        told["q2_nli"] = {"nli_model": given["q2_nli_model"]} | told["q2_nli"]
-    if "nli_model" not in told["q2_nli"]:
-        told.pop("q2_nli")
+    told = with_q2_models(told, given, ("q2_f1", "q2_nli"))
+    for option, name in (("critic_model", "faith_critic"), ("bertscore_model", "bertscore")):
+        if option in given:
+            told[name] = {"model": given[option]} | told[name]
     for name, options in told.items():
         if options and "model" not in options:
             raise ConfigError(f"--scorer-option: {name} is not scored without a model of its own.")

@@ -8,6 +8,7 @@ from typing import Any
 from faith_jax.data.vocabularies import EMBEDDED
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError
+from faith_jax.runs.as_published import as_published, is_missing
 from faith_jax.runs.faithdial_systems import (
     CROSS_ENTROPY,
     DOHA,
@@ -42,11 +43,18 @@ COLUMNS = {
     "Q\u00b2 F1": ("q2_f1", "knowledge"),
     "Q\u00b2 NLI": ("q2_nli", "knowledge"),
     "BERTScore": ("bertscore", "knowledge"),
-    "F1": ("token_f1", "knowledge"),
+    "F1": ("q2_baseline_token_f1", "knowledge"),
+    "TRUE F1": ("token_f1", "knowledge"),
     "BLEU": ("", "gold"),
-    "ROUGE": ("rougeL_f1", "gold"),
+    "ROUGE": ("rougeL_f1_stemmed", "gold"),
 }
-MODEL_SCORERS = ("faith_critic", "q2_f1", "q2_nli", "bertscore")
+# What fills the columns that need models.
+MODEL_SCORERS = {
+    "faith_critic": "a model (--critic-model)",
+    "q2_f1": "models (--q2-model, --q2-nli-model)",
+    "q2_nli": "models (--q2-model, --q2-nli-model)",
+    "bertscore": "a model (--bertscore-model)",
+}
 _P = 0.6
 
 
@@ -64,7 +72,7 @@ class FaithDialOptions:
         model with its method ("t5_infonce", or "t5" of cross-entropy); of all seeds.
       training: how the others are trained.
       scorers: options of the scorers that need a model, of `MODEL_SCORERS`; the columns of those
-        that are missing are left out.
+        that are missing are left out. See `as_published` for defaults.
       max_length: tokens of a response at most.
       batch_size: rows decoded at once.
       limit: respond to the first rows of each data set only; 0 = to all.
@@ -87,6 +95,7 @@ class FaithDialOptions:
     seed: int = 0
 
     def __post_init__(self):
+        object.__setattr__(self, "scorers", as_published(self.scorers))
         if not self.models:
             raise ConfigError("faithdial needs models to train: give --models=NAME=CHECKPOINT.")
         check_names("methods", self.methods, RECIPES)
@@ -145,13 +154,17 @@ class FaithDialOptions:
         return self.training.vocabulary or (self.models[model] if there else EMBEDDED)
 
     def columns(self, tested_on: str) -> dict[str, tuple[str, str]]:
-        """Returns the columns whose scorers need no model, or have one.
+        """Returns the columns whose scorers have what they need.
 
         Zero-shot responses are not compared with gold ones (Dziri 2022, section 5.2.4).
         """
-        needed = set(MODEL_SCORERS) - set(self.scorers)
+        lacking = set(MODEL_SCORERS) - set(self.scorers)
         gold = ("gold",) if tested_on != "faithdial" else ()
-        return {n: how for n, how in COLUMNS.items() if how[0] not in needed and how[1] not in gold}
+        return {
+            name: how
+            for name, how in COLUMNS.items()
+            if how[0] not in lacking and how[1] not in gold and not is_missing(how[0])
+        }
 
 
 def keep_settings(folder: pathlib.Path, options: FaithDialOptions) -> None:

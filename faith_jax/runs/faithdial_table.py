@@ -53,7 +53,7 @@ from faith_jax.scoring.registry import load_scorer
 logger = logging.getLogger("faith_jax")
 
 # Shares are shown in per cent, as the paper has them; BERTScore is not.
-_PER_CENT = ("Critic", "Q\u00b2 F1", "Q\u00b2 NLI", "F1", "ROUGE")
+_PER_CENT = ("Critic", "Q\u00b2 F1", "Q\u00b2 NLI", "F1", "TRUE F1", "ROUGE")
 _UNFAITHFUL_BELOW = 0.5
 
 
@@ -240,7 +240,7 @@ def _measures(
     name = f"{corpus}/{responses.stem}"
     for column, (scorer, grounding) in options.columns(corpus).items():
         if not scorer:
-            yield column, bleu_measure(*texts(responses))
+            yield column, bleu_measure(*texts(responses), lowercase=True)
             continue
         given = {scorer: options.scorers.get(scorer, {})}
         values = scored(responses, given, grounding, name)[scorer]

@@ -75,6 +75,7 @@ class BERTScorer(BaseScorer):
       max_length: tokens of a text, special ones included; what exceeds it is cut at the end.
       prefix_space: see `bertscore_scorer`.
       tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU, else 32,768.
+      lower_grounding: see `bertscore_scorer`.
     """
 
     card = BERTSCORE
@@ -90,6 +91,7 @@ class BERTScorer(BaseScorer):
         max_length: int,
         prefix_space: bool,
         tokens_per_batch: int | None,
+        lower_grounding: bool = False,
     ):
         config = model.config.replace(num_encoder_layers=layer, label_names=())
         self._module = Transformer(config)
@@ -98,6 +100,7 @@ class BERTScorer(BaseScorer):
         self._tokenizer, self._part, self._idf = tokenizer, part, idf
         self._baseline, self._max_length = baseline, max_length
         self._space = " " if prefix_space else ""
+        self._lower = lower_grounding
         if tokens_per_batch is None:
             tokens_per_batch = 2048 if jax.default_backend() == "cpu" else 32768
         self._tokens_per_batch = tokens_per_batch
@@ -110,7 +113,8 @@ class BERTScorer(BaseScorer):
 
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         """Returns one score for each example, NaN where response or grounding is empty."""
-        rows = [(self._row(e.response), self._row(joined(e.grounding))) for e in examples]
+        texts = [(e.response, joined(e.grounding)) for e in examples]
+        rows = [(self._row(r), self._row(g.lower() if self._lower else g)) for r, g in texts]
         scored = [i for i, pair in enumerate(rows) if all(ids for ids, _ in pair)]
         found = [Score(math.nan)] * len(examples)
         by_length: dict[int, list[int]] = {}
@@ -247,6 +251,7 @@ def bertscore_scorer(
     prefix_space: bool = False,
     dtype: str | None = None,
     tokens_per_batch: int | None = None,
+    lower_grounding: bool = False,
 ) -> BERTScorer:
     """Returns BERTScore.
 
@@ -264,6 +269,8 @@ def bertscore_scorer(
         which their baselines are from; since then it is ignored.
       dtype: of activations.
       tokens_per_batch: see `BERTScorer`.
+      lower_grounding: compare with the grounding in lower case, and the response as it stands: so
+        do Q²'s authors, Dziri 2022 and Nandwani 2023, and our tables of these papers.
 
     Raises:
       ConfigError: without a model, and for a wrong option.
@@ -273,8 +280,9 @@ def bertscore_scorer(
     check_whole("tokens_per_batch", tokens_per_batch, 1)
     for name, value in (("vocabulary", vocabulary), ("dtype", dtype), ("baseline", baseline)):
         check_text(name, value)
-    if not isinstance(prefix_space, bool):
-        raise ConfigError(f"prefix_space: expected True or False, got {prefix_space!r}.")
+    for name, flag in (("prefix_space", prefix_space), ("lower_grounding", lower_grounding)):
+        if not isinstance(flag, bool):
+            raise ConfigError(f"{name}: expected True or False, got {flag!r}.")
     if part not in PARTS:
         raise ConfigError(f"part: expected one of {', '.join(PARTS)}, got {part!r}.")
     opened = open_classifier(path, dtype)
@@ -299,4 +307,5 @@ def bertscore_scorer(
         row_length(opened.config, max_length),
         prefix_space,
         tokens_per_batch,
+        lower_grounding,
     )

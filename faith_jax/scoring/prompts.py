@@ -23,10 +23,11 @@ class PromptFormat:
       document: what stands first.
       turn: for each utterance of the history, oldest first.
       cue: what stands in front of the response.
-      response: the scored text; only its tokens count.
+      response: the scored text, behind the cue; see `Prompter.score_cue`.
       last_turns: how many utterances are shown at most; 0 = all.
 
-    The defaults are those of the authors of PMI-Faith (Nandwani 2023).
+    The defaults are those of the authors of PMI-Faith (Nandwani 2023), who give the whole history
+    as one text, as here a single turn.
     """
 
     document: str = "Document: {document}\n\n"
@@ -83,6 +84,7 @@ class Prompter:
       prompt: the format; None = the dialogue format of an encoder-decoder's tasks.
       use_history: whether the history is shown.
       last_turns: utterances shown in the dialogue format.
+      score_cue: whether the cue is scored with the response, as one text, or is read only.
     """
 
     tokenizer: Tokenizer
@@ -92,6 +94,7 @@ class Prompter:
     prompt: PromptFormat | None = dataclasses.field(default_factory=PromptFormat)
     use_history: bool = True
     last_turns: int = 3
+    score_cue: bool = True
 
     def __call__(self, example: GroundedExample) -> ScoredPrompt | None:
         """Returns what is scored of an example; None where its response has no tokens."""
@@ -100,7 +103,8 @@ class Prompter:
         pattern = " {response}" if self.prompt is None else self.prompt.response
         if self.prompt is None and not self.causal:
             pattern = "{response}"
-        text = pattern.replace("{response}", example.response)
+        scored_cue = self.prompt.cue if self.prompt is not None and self.score_cue else ""
+        text = scored_cue + pattern.replace("{response}", example.response)
         ids, spans = self.tokenizer.encode_with_offsets(text)
         if not ids:
             return None
@@ -112,7 +116,7 @@ class Prompter:
         return ScoredPrompt(
             LikelihoodRow(with_document, self._known(kept)),
             LikelihoodRow(without_document, self._known(kept)),
-            pattern.index("{response}"),
+            len(scored_cue) + pattern.index("{response}"),
             tuple(spans[: len(kept)]),
             cut + more,
         )
@@ -122,7 +126,8 @@ class Prompter:
             history = templates.dialogue_inputs("", turns, last=self.last_turns)
             return templates.dialogue_inputs(document, ()) + " ", history, ""
         form = self.prompt
-        return form.document.replace("{document}", document), form.history(turns), form.cue
+        cue = "" if self.score_cue else form.cue
+        return form.document.replace("{document}", document), form.history(turns), cue
 
     def _inputs(
         self, document: str, history: str, cue: str, response_tokens: int
