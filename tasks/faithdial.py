@@ -33,26 +33,23 @@ CRITIC_TARGETS = {
 }
 
 
-def _with_inputs(example: Example, response: tf.Tensor) -> Example:
-    inputs = preprocessors.dialogue_inputs(
-        example["knowledge"], example["history"], LAST_UTTERANCES
-    )
+def with_inputs(example: Example, response: tf.Tensor, last: int = LAST_UTTERANCES) -> Example:
+    """Adds inputs with the last utterances, and a response as the target."""
+    inputs = preprocessors.dialogue_inputs(example["knowledge"], example["history"], last)
     return {**example, "inputs": inputs, "targets": preprocessors.one_space(response)}
 
 
 @seqio.map_over_dataset
 def generate(example: Example) -> Example:
     """Adds inputs, and FaithDial's response as the target."""
-    return _with_inputs(example, example["response"])
+    return with_inputs(example, example["response"])
 
 
 @seqio.map_over_dataset
 def generate_wow(example: Example) -> Example:
     """Adds inputs, and the response before any edit as the target."""
     edited = tf.strings.length(example["original_response"]) > 0
-    return _with_inputs(
-        example, tf.where(edited, example["original_response"], example["response"])
-    )
+    return with_inputs(example, tf.where(edited, example["original_response"], example["response"]))
 
 
 @seqio.map_over_dataset
@@ -60,7 +57,7 @@ def generate_infonce(example: Example) -> Example:
     """As `generate`, with the texts of the negatives."""
     negatives = preprocessors.one_space(example.pop("negatives"))[:MOST_NEGATIVES]
     example = {**example, "negatives_pretokenized": negatives}
-    return _with_inputs(example, example["response"])
+    return with_inputs(example, example["response"])
 
 
 @seqio.map_over_dataset

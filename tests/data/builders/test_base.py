@@ -58,6 +58,7 @@ def data_dir(tmp_path_factory):
         (FaithdialAudit, "sample"),
         (FaithCritic, "sample"),
         (Multidoc2dial, "sample"),
+        (Multidoc2dial, "spans_sample"),
         (Nli, "sample"),
         (TopicalChat, "sample"),
         (TopicalChat, "post_build_sample"),

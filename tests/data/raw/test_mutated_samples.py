@@ -42,6 +42,7 @@ DATASETS = {
     "faith_critic": faithdial.FAITH_CRITIC,
     "faithdial_audit": faithdial_audit.FAITHDIAL_AUDIT,
     "multidoc2dial": multidoc2dial.MULTIDOC2DIAL,
+    "multidoc2dial spans": multidoc2dial.MULTIDOC2DIAL_SPANS,
     "nli": nli.NLI,
     "text_to_text": text_to_text.TEXT_TO_TEXT,
     "topical_chat": topical_chat.TOPICAL_CHAT,
