@@ -10,7 +10,8 @@
 - `faithdial_generate_ctrl`: as `faithdial_generate`, with control tokens before the inputs, each
   one of the vocabulary's extra ids where it has some; `faithdial.steering.control_tokens` sets
   others than the data's.
-- `faith_critic`: knowledge and a response in, `faithful` or `unfaithful` out.
+- `faith_critic`: knowledge and a response in, `faithful` or `unfaithful` out, on the sets of the
+  authors' code; `faith_critic_all_edits` has edited responses in validation and test too.
 """
 
 from collections.abc import Sequence
@@ -156,11 +157,13 @@ add_official_and_sample(
     uncached=steer,
     **_GENERATION,
 )
-add_official_and_sample(
-    "faith_critic",
-    "faithdial",
-    "FaithCritic",
-    criticise,
-    postprocess=metrics.label_postprocess,
-    metric_fns=[metrics.classification],
-)
+for _name, _part in (("faith_critic", ""), ("faith_critic_all_edits", "all_edits")):
+    add_official_and_sample(
+        _name,
+        "faithdial",
+        "FaithCritic",
+        criticise,
+        part=_part,
+        postprocess=metrics.label_postprocess,
+        metric_fns=[metrics.classification],
+    )

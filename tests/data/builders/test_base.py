@@ -57,6 +57,7 @@ def data_dir(tmp_path_factory):
         (Faithdial, "control_tokens_sample"),
         (FaithdialAudit, "sample"),
         (FaithCritic, "sample"),
+        (FaithCritic, "all_edits_sample"),
         (Multidoc2dial, "sample"),
         (Multidoc2dial, "spans_sample"),
         (Nli, "sample"),

@@ -40,6 +40,7 @@ DATASETS = {
     "faithdial": faithdial.FAITHDIAL,
     "faithdial control tokens": faithdial.FAITHDIAL_CONTROL_TOKENS,
     "faith_critic": faithdial.FAITH_CRITIC,
+    "faith_critic all_edits": faithdial.FAITH_CRITIC_ALL_EDITS,
     "faithdial_audit": faithdial_audit.FAITHDIAL_AUDIT,
     "multidoc2dial": multidoc2dial.MULTIDOC2DIAL,
     "multidoc2dial spans": multidoc2dial.MULTIDOC2DIAL_SPANS,
