@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 NOTE = (
     "Published: Dziri 2022, tables 5 and 8 (Critic, Q\u00b2 and F1 there alone), of other models, "
-    "fine-tuned by the authors. Which part of the tests of wow and topical_chat is meant is not said "
-    "there; ours are the unseen and the rare one."
+    "fine-tuned by the authors. Which part of wow's test and of topical_chat's is meant is not "
+    "said there; ours are the unseen and the rare one."
 )
 _COLUMNS = ("Critic", "Q\u00b2 F1", "Q\u00b2 NLI", "BERTScore", "F1", "BLEU", "ROUGE")
 _ZERO_SHOT = ("Critic", "Q\u00b2 F1", "Q\u00b2 NLI", "F1")

@@ -147,7 +147,8 @@ class FaithDialOptions:
     def columns(self, tested_on: str) -> dict[str, tuple[str, str]]:
         """Returns the columns whose scorers need no model, or have one.
 
-        Responses to others than FaithDial are not compared with gold ones (Dziri 2022, section 5.2.4).
+        Responses to other data than FaithDial are not compared with gold ones (Dziri 2022, section
+        5.2.4).
         """
         needed = set(MODEL_SCORERS) - set(self.scorers)
         gold = ("gold",) if tested_on != "faithdial" else ()

@@ -105,7 +105,7 @@ def test_cells_are_the_shares_of_right_calls(reproduce, critics, tmp_path, sets)
 
 
 def test_the_pairs_of_the_published_sets(reproduce, critics, tmp_path):
-    """Edited responses are tested on in our own sets alone; generic ones are neither in the others."""
+    """Edited responses are in our own alone; generic ones have no label in the others."""
     sizes = {}
     for sets in ("published", "own"):
         folder = tmp_path / sets
