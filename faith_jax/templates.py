@@ -196,6 +196,9 @@ def dialfact_inputs(
 ) -> str:
     """Returns the input of DialFact's classifiers (Gupta 2022, section 5.3).
 
+    As in the authors' code, turns of the context are joined by [EOT], and each sentence of
+    evidence follows the title of its article.
+
     Args:
       context: earlier utterances, oldest first.
       claim: the response to judge.
@@ -205,21 +208,22 @@ def dialfact_inputs(
       most_evidence: how many sentences it sees at most.
 
     >>> dialfact_inputs(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
-    '{context: Hi. Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
+    '{context: Hi. [EOT] Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
     """
-    shown = [clean_value(utterance) for utterance in (context[-last:] if last else [])]
     pairs = [(t, s) for t, s in zip(titles, sentences, strict=True) if s][:most_evidence]
     evidence = [f"title: {clean_value(t)} content: {clean_value(s)}" for t, s in pairs]
-    return curly_braces(
-        [("context", " ".join(shown)), ("claim", claim), ("evidence", " ".join(evidence))]
-    )
+    return curly_braces([*_claim_pairs(context, claim, last), ("evidence", " ".join(evidence))])
 
 
 def dialfact_claim_inputs(context: Sequence[str], claim: str, last: int = 2) -> str:
-    """Returns the input of a classifier that sees no evidence.
+    """Returns the input of a classifier of DialFact that sees no evidence.
 
     >>> dialfact_claim_inputs(["Hi."], "It is a leaf.")
     '{context: Hi.} {claim: It is a leaf.}'
     """
+    return curly_braces(_claim_pairs(context, claim, last))
+
+
+def _claim_pairs(context: Sequence[str], claim: str, last: int) -> list[tuple[str, str]]:
     shown = [clean_value(utterance) for utterance in (context[-last:] if last else [])]
-    return curly_braces([("context", " ".join(shown)), ("claim", claim)])
+    return [("context", " [EOT] ".join(shown)), ("claim", claim)]

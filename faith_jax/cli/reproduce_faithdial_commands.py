@@ -56,8 +56,9 @@ def add_faithdial_table(tables: argparse._SubParsersAction) -> list[argparse.Arg
     table.add_argument(
         "--trained-on",
         metavar="NAMES",
-        help="of wow, faithdial, wow_then_faithdial (default: these), and faithdial_wow: "
-        "FaithDial's dialogues with Wizard of Wikipedia's responses",
+        help="of wow, faithdial, wow_then_faithdial, topical_chat and cmu_dog, of which the last "
+        "two are tested on themselves alone (default: these), and faithdial_wow: FaithDial's "
+        "dialogues with Wizard of Wikipedia's responses",
     )
     table.add_argument(
         "--tested-on",

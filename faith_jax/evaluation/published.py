@@ -132,8 +132,8 @@ PUBLISHED = {
     ),
     "faith_critic": Published(
         "Published: Dziri 2022, table 4, of another model: the authors' RoBERTa-large. Their code "
-        "tests on BEGIN's first release without its generic responses, and of FaithCritic's test "
-        "split on Wizard of Wikipedia's own responses alone.",
+        "trains MNLI's critic on two classes, entailment and all else; ours has MNLI's three. "
+        "Which part of BEGIN is meant is not said there; ours is test.",
         {
             ("DECODE",): _row(_CRITICS, 62.5, 58.8, 38.5),
             ("DNLI",): _row(_CRITICS, 52.4, 59.8, 30.9),

@@ -1,4 +1,4 @@
-"""What FaithDial's table 5 is made of, and what its folder keeps."""
+"""What FaithDial's tables 5 and 8 are made of, and what its folder keeps."""
 
 import dataclasses
 import pathlib
@@ -13,6 +13,7 @@ from faith_jax.runs.faithdial_systems import (
     CROSS_ENTROPY,
     DOHA,
     FAITHDIAL_WOW,
+    IN_DOMAIN,
     RECIPES,
     TRAINED_ON,
     System,
@@ -30,7 +31,7 @@ from faith_jax.runs.kept_settings import (
 
 FAITHDIAL = "faithdial"
 
-# The task and split of what is responded to; others than the first are zero-shot (table 8).
+# The task and split of what is responded to; others than the first are table 8's.
 TESTED_ON = {
     "faithdial": ("faithdial_generate", "test"),
     "wow": ("wizard_of_wikipedia_generate", "test_unseen"),
@@ -55,6 +56,7 @@ MODEL_SCORERS = {
     "q2_nli": "models (--q2-model, --q2-nli-model)",
     "bertscore": "a model (--bertscore-model)",
 }
+_ALL_DATA = (*TRAINED_ON, *IN_DOMAIN, FAITHDIAL_WOW)
 _P = 0.6
 
 
@@ -65,7 +67,8 @@ class FaithDialOptions:
     Attributes:
       models: checkpoints by the names that the table gives them; a BART named `doha` becomes one.
       methods: of `RECIPES`; each model is trained by each, `doha` by cross-entropy alone.
-      trained_on: of `TRAINED_ON` and `FAITHDIAL_WOW`.
+      trained_on: of `TRAINED_ON`, `IN_DOMAIN` and `FAITHDIAL_WOW`; those of the second are trained
+        where `tested_on` has them.
       tested_on: of `TESTED_ON`.
       seeds: of training and sampling; figures are means over them.
       trained: checkpoints that are trained already, by "SYSTEM/TRAINED_ON", where a system is a
@@ -82,7 +85,7 @@ class FaithDialOptions:
 
     models: Mapping[str, str]
     methods: tuple[str, ...] = tuple(RECIPES)
-    trained_on: tuple[str, ...] = TRAINED_ON
+    trained_on: tuple[str, ...] = (*TRAINED_ON, *IN_DOMAIN)
     tested_on: tuple[str, ...] = tuple(TESTED_ON)
     seeds: tuple[int, ...] = (0,)
     trained: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -99,7 +102,7 @@ class FaithDialOptions:
         if not self.models:
             raise ConfigError("faithdial needs models to train: give --models=NAME=CHECKPOINT.")
         check_names("methods", self.methods, RECIPES)
-        check_names("trained-on", self.trained_on, (*TRAINED_ON, FAITHDIAL_WOW))
+        check_names("trained-on", self.trained_on, _ALL_DATA)
         check_names("tested-on", self.tested_on, TESTED_ON)
         for name in self.models:
             if not name.replace("-", "").replace("_", "").isalnum():
@@ -117,7 +120,11 @@ class FaithDialOptions:
             )
         if self.trained:
             everything = dataclasses.replace(
-                self, trained={}, methods=tuple(RECIPES), trained_on=(*TRAINED_ON, FAITHDIAL_WOW)
+                self,
+                trained={},
+                methods=tuple(RECIPES),
+                trained_on=_ALL_DATA,
+                tested_on=tuple(TESTED_ON),
             )
             known = [f"{system.name}/{system.trained_on}" for system in everything.systems()]
             check_names("trained", tuple(self.trained), tuple(dict.fromkeys(known)))
@@ -131,7 +138,7 @@ class FaithDialOptions:
             for method in dict.fromkeys(self.methods)
             for seed in self.seeds
         ]
-        return [system for system in systems if system.is_possible]
+        return [s for s in systems if s.is_possible and any(map(s.is_tested_on, self.tested_on))]
 
     @property
     def sample(self) -> bool:
@@ -156,7 +163,8 @@ class FaithDialOptions:
     def columns(self, tested_on: str) -> dict[str, tuple[str, str]]:
         """Returns the columns whose scorers have what they need.
 
-        Zero-shot responses are not compared with gold ones (Dziri 2022, section 5.2.4).
+        Responses to other data than FaithDial are not compared with gold ones (Dziri 2022, section
+        5.2.4).
         """
         lacking = set(MODEL_SCORERS) - set(self.scorers)
         gold = ("gold",) if tested_on != "faithdial" else ()

@@ -1,10 +1,12 @@
-"""The systems of FaithDial's table 5: a model, how it is trained, and on what (Dziri 2022).
+"""The systems of FaithDial's tables 5 and 8: a model, how it is trained, and on what (Dziri 2022).
 
 - Methods: cross-entropy, control tokens (CTRL), loss truncation and InfoNCE, each by the recipe of
   `gin_configs` that has it. The model named `doha` is trained by DoHA's, with cross-entropy alone.
 - Training data: Wizard of Wikipedia, FaithDial, or the former and then the latter, from the
   checkpoint with the lowest validation loss. Responses of Wizard of Wikipedia have no unfaithful
   ones to contrast with, so that InfoNCE begins there with cross-entropy.
+- Table 8 compares zero-shot responses to Topical-Chat and CMU-DoG with those of a model trained
+  there by cross-entropy, which responds to nothing else.
 """
 
 import dataclasses
@@ -34,11 +36,17 @@ _RECIPES = {**RECIPES, DOHA: "faithdial_generate_doha.gin"}
 # The paper's, in its order, and FaithDial's dialogues with Wizard of Wikipedia's responses.
 TRAINED_ON = ("wow", "faithdial", "wow_then_faithdial")
 FAITHDIAL_WOW = "faithdial_wow"
+# Each is responded to by its own models, by cross-entropy, as by those of other data.
+IN_DOMAIN = ("topical_chat", "cmu_dog")
 _TASKS = {
     "wow": "wizard_of_wikipedia_generate",
     "faithdial": "faithdial_generate",
     FAITHDIAL_WOW: "faithdial_generate_wow",
+    "topical_chat": "topical_chat_generate",
+    "cmu_dog": "cmu_dog_generate",
 }
+# Where it is not `validation`: of topics that training has not.
+_VALIDATION = {"wow": "validation_unseen", "topical_chat": "validation_rare"}
 # How long the recipes train, and what of this goes by without dropping an example.
 _RECIPE_STEPS, _TRUNCATION_WARMUP = 5736, 313
 _BATCH_SIZE, _LEAST_PERIOD = 32, 10
@@ -61,7 +69,7 @@ class System(NamedTuple):
     Attributes:
       model: the name of what it starts from.
       method: of `RECIPES`.
-      trained_on: of `TRAINED_ON`, or `FAITHDIAL_WOW`.
+      trained_on: of `TRAINED_ON` and `IN_DOMAIN`, or `FAITHDIAL_WOW`.
       seed: of training and sampling.
     """
 
@@ -77,12 +85,16 @@ class System(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is data for it."""
-        if self.model == DOHA:
+        """Whether there is data for it, and the paper has it or something like it."""
+        if self.model == DOHA or self.trained_on in IN_DOMAIN:
             return self.method == CROSS_ENTROPY
         if self.method == INFONCE:
             return self.trained_on in ("faithdial", "wow_then_faithdial")
         return not (self.method == CTRL and self.trained_on == FAITHDIAL_WOW)
+
+    def is_tested_on(self, corpus: str) -> bool:
+        """Whether it responds to a data set."""
+        return self.trained_on not in IN_DOMAIN or self.trained_on == corpus
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +126,7 @@ class Training:
 
         Args:
           method: of `RECIPES`, or `DOHA`.
-          data: "wow", "faithdial" or `FAITHDIAL_WOW`.
+          data: "wow", "faithdial", `FAITHDIAL_WOW` or one of `IN_DOMAIN`.
           initial: the checkpoint to start from.
           seed: of the training.
         """
@@ -128,8 +140,8 @@ class Training:
             "RANDOM_SEED": seed,
             "DECODING": None,
         }
-        if data == "wow":
-            found["eval_split/datasets.DatasetConfig.split"] = "validation_unseen"
+        if data in _VALIDATION:
+            found["eval_split/datasets.DatasetConfig.split"] = _VALIDATION[data]
         if self.vocabulary:
             found["VOCABULARY"] = self.vocabulary
         if self.learning_rate is not None:
@@ -140,7 +152,7 @@ class Training:
                 found["NUM_MICROBATCHES"] = math.gcd(pieces, self.batch_size)
         if self.steps is not None:
             found |= _of_steps(method, self.steps)
-        elif data == "wow":
+        elif data in ("wow", *IN_DOMAIN):
             rows = _schedule(method).epochs * _count(found["MIXTURE_OR_TASK_NAME"])
             found |= _of_steps(method, math.ceil(rows / (self.batch_size or _BATCH_SIZE)))
         return found

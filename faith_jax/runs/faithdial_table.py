@@ -78,7 +78,7 @@ def faithdial_table(options: FaithDialOptions, output: str) -> str:
     by_seed: list[tuple[Any, ...]] = []
     cut: dict[str, int] = {}
     for corpus in tested:
-        for group in _groups(systems):
+        for group in _groups([system for system in systems if system.is_tested_on(corpus)]):
             measures: dict[str, dict[str, Measure]] = {}
             for system in group:
                 path = _respond(folder / corpus, system, checkpoints[system], options)
@@ -117,7 +117,8 @@ def _with_data(options: FaithDialOptions) -> tuple[list[System], list[str]]:
             logger.warning("%s is left out: %s", key, missing[lacking[0]])
             left_out.append(f"{key} (no data of {lacking[0]})")
     if not systems:
-        raise next(iter(missing.values()), ConfigError("--methods: none has data to train on."))
+        nothing = "--methods, --trained-on, --tested-on: no method has such data to train on."
+        raise next(iter(missing.values()), ConfigError(nothing))
     return systems, left_out
 
 

@@ -64,9 +64,10 @@ def infer(
     `inputs_cut_tokens` (how many tokens of the input did not fit), `inputs_cut_knowledge`,
     `inputs_cut_history` and `inputs_cut_response` (the same by part) and `target` (the gold
     response, or ""); before these, the other texts that all rows of the data have, such as the
-    arguments. With `decoding.num_return` above 1, `prediction`, `log_prob` and `num_tokens` are those of the
-    best beam or the first sample, and `predictions` is the list of all responses, each with these
-    three and its `score`: what a search ranks by, such as a beam's log-probability by its length.
+    arguments. With `decoding.num_return` above 1, `prediction`, `log_prob` and `num_tokens` are
+    those of the best beam or the first sample, and `predictions` is the list of all responses,
+    each with these three and its `score`: what a search ranks by, such as a beam's log-probability
+    by its length.
 
     Args:
       checkpoint_path: any known form; a prompt-tuned MODEL_DIR brings its base with it.

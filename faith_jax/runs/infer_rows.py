@@ -261,8 +261,8 @@ class RowTokens:
             policy = "end" if self.branches == "doha" else self.cut_policy
             second = self._known(row, self._fitted(row, row.second_inputs, policy).ids)
         elif self.branches:
-            knowledge = [p for p in parse(row.inputs) if p.kind == Kind.KNOWLEDGE]
-            if not knowledge:
+            parts = parse(row.inputs)
+            if not parts and row.inputs.strip():
                 what = "DoHA needs the knowledge", "knowledge"
                 if self.branches == "pmi":
                     what = (
@@ -276,6 +276,7 @@ class RowTokens:
             if self.branches == "pmi":
                 second = self._known(row, fitted.without_knowledge)
             else:
+                knowledge = [part for part in parts if part.kind == Kind.KNOWLEDGE]
                 text = " ".join(row.inputs[p.text_start : p.text_end] for p in knowledge)
                 second = self._known(row, self._fitted(row, text, "end").ids)
         return InputTokens(self._known(row, fitted.ids), second, fitted.cut)

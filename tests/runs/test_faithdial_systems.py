@@ -6,12 +6,14 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.errors import ConfigError
+from faith_jax.evaluation.published_faithdial import SYSTEMS
 from faith_jax.models.importers.checkpoint import flatten
 from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.runs import faithdial_systems, trained_cells
-from faith_jax.runs.faithdial_options import FaithDialOptions
+from faith_jax.runs.faithdial_options import TESTED_ON, FaithDialOptions
 from faith_jax.runs.faithdial_systems import (
     FAITHDIAL_WOW,
+    IN_DOMAIN,
     RECIPES,
     System,
     Training,
@@ -29,7 +31,7 @@ from tests.scoring import tiny_models
 def test_every_training_has_a_recipe_and_a_task():
     for method, recipe in RECIPES.items():
         assert (config_folder() / recipe).is_file()
-        for data in ("wow", "faithdial", FAITHDIAL_WOW):
+        for data in ("wow", "faithdial", FAITHDIAL_WOW, *IN_DOMAIN):
             if System("t5", method, data, 0).is_possible:
                 lookup.get_task(task_of(method, data, sample=True))
 
@@ -46,9 +48,41 @@ def test_the_papers_systems_are_twenty():
     models = {"gpt2": "a", "dialogpt": "b", "doha": "c", "t5": "d"}
     plain = FaithDialOptions(models, methods=("cross_entropy",)).systems()
     others = FaithDialOptions({"t5": "d"}, methods=tuple(RECIPES)[1:]).systems()
-    names = {(s.trained_on, s.name) for s in (*plain, *others)}
+    names = {(s.trained_on, s.name) for s in (*plain, *others) if s.trained_on not in IN_DOMAIN}
     assert len(names) == 20
     assert ("wow", "t5_infonce") not in names
+
+
+def test_in_domain_systems_are_of_cross_entropy_and_respond_to_their_own_data():
+    """Table 8's rows."""
+    systems = FaithDialOptions({"t5": "d"}).systems()
+    tested = {
+        (corpus, s.trained_on, s.name)
+        for corpus in TESTED_ON
+        for s in systems
+        if s.is_tested_on(corpus)
+    }
+    assert {key for key in tested if key[1] in IN_DOMAIN} == {
+        ("topical_chat", "topical_chat", "t5"),
+        ("cmu_dog", "cmu_dog", "t5"),
+    }
+    table_8 = {key for key in SYSTEMS if key[0] != "faithdial"}
+    assert table_8 < tested
+    assert len(table_8) == 6
+    there = FaithDialOptions({"t5": "d"}, tested_on=("faithdial", "cmu_dog")).systems()
+    assert {s.trained_on for s in there} & set(IN_DOMAIN) == {"cmu_dog"}
+
+
+@pytest.mark.parametrize(
+    ("data", "split"), [("topical_chat", "validation_rare"), ("cmu_dog", "validation")]
+)
+def test_an_in_domain_training(monkeypatch, data, split):
+    monkeypatch.setattr(faithdial_systems, "_count", lambda task: 640)
+    told = Training().bindings("cross_entropy", data, "start", 0)
+    assert told["MIXTURE_OR_TASK_NAME"] == f"{data}_generate"
+    assert (told["TRAIN_STEPS"], told["WARMUP_STEPS"]) == (200, 8)
+    assert told.get("eval_split/datasets.DatasetConfig.split", "validation") == split
+    assert split in lookup.get_task(f"{data}_generate_sample").splits
 
 
 def test_what_a_training_is_told():

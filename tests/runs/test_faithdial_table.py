@@ -134,6 +134,33 @@ def test_what_is_there_is_kept_and_cells_may_be_added(reproduce, tmp_path):
     assert columns == {"Critic", "F1"}  # zero-shot responses have no gold ones
 
 
+def test_in_domain_rows(reproduce, models, tmp_path):
+    given = ("--trained-on=faithdial,cmu_dog", "--tested-on=faithdial,cmu_dog")
+    given += ("--methods=cross_entropy,ctrl", f"--trained=t5/cmu_dog={models['bart']}")
+    status, lines, errors = reproduce(tmp_path, *given)
+    assert status == 0, errors
+    rows = [line.split()[:3] for line in lines if line.startswith(("faithdial ", "cmu_dog "))]
+    assert rows == [
+        ["faithdial", "faithdial", "t5"],
+        ["faithdial", "faithdial", "t5_ctrl"],
+        ["cmu_dog", "faithdial", "t5"],
+        ["cmu_dog", "faithdial", "t5_ctrl"],
+        ["cmu_dog", "cmu_dog", "t5"],
+    ]
+    status, _, errors = reproduce(tmp_path / "no", "--trained-on=cmu_dog", "--tested-on=faithdial")
+    assert (status, len(errors)) == (2, 1)
+    assert "--methods, --trained-on, --tested-on: no method has such data" in errors[0]
+
+
+def test_published_figures_of_the_in_domain_rows():
+    options = FaithDialOptions({"t5": "mine"}, training=Training(sample=False))
+    figures = compared({"t5": {"Critic": mean_measure([1.0, 1.0], 0.0, 0.01)}}, "t5", 10)
+    cells = {(data, data, "t5"): figures["t5"] for data in ("topical_chat", "cmu_dog", "wow")}
+    found = report(cells, [], {}, [], options)
+    published = [row[3] for row in found.table.rows if row[2] == "t5 (published)"]
+    assert published == ["95", "95.5", "57.9"]
+
+
 def test_published_figures_stand_below_ours():
     options = FaithDialOptions({"t5": "mine"}, training=Training(sample=False))
     measure = mean_measure([0.0, 1.0], 0.0, 0.01)

@@ -170,6 +170,32 @@ def test_data_sets_nest_and_keep_to_their_topics(done):
             assert row["removed_argument"].endswith(f" {row['response'][start:end]}.")
 
 
+def test_the_papers_share_of_synthetic_errors(models, knowledge, reproduce, tmp_path):
+    """With as many errors as in the paper, and with more than the topics can give."""
+    write_responses(tmp_path, options_of(models, knowledge))
+    status, out, error = reproduce(
+        tmp_path, f"--model={models['bart']}", "--errors-per-response=published"
+    )
+    assert status == 0, error
+    assert "Rows with a synthetic error: 2.138 to each error-free response" in out
+    sizes = {}
+    for path in (tmp_path / "data").iterdir():
+        found = rows_of(path)
+        sizes[path.stem] = sum(row["error"] == "none" for row in found), len(found)
+    # 7 error-free responses a topic; 7 and 14 times 667 / 312 are 14.97 and 29.93.
+    assert sizes == {
+        "train_synth": (7, 22),
+        "train_para": (14, 44),
+        "train_dev": (28, 88),
+        "validation": (14, 44),
+        "test_unparaphrased_synthetic": (14, 44),
+        "test_paraphrased_synthetic": (14, 44),
+    }
+    status, _, error = reproduce(tmp_path, f"--model={models['bart']}", "--errors-per-response=3")
+    assert status == 2
+    assert "--errors-per-response: validation, plain: 3 rows with an error to each of 7 " in error
+
+
 def test_the_tables_have_the_figures_of_the_scored_files(done):
     folder, rows, _ = done
     cells = {(r["table"], r["test set"], r["error"], r["method"]): r for r in rows}
@@ -469,12 +495,14 @@ def test_mistakes(models, knowledge, reproduce, tmp_path):
         ((bart, f"--knowledge={no_train}"), "no topic has the split 'train', only test"),
         ((bart, "--sample"), "--sample: is of the topics in the package, --knowledge of"),
         ((bart, "--least-recall=2"), "--least-recall: expected a share in [0, 1], got 2.0."),
+        ((bart, "--errors-per-response=0"), "above 0 and at most 3, the kinds of errors, got 0.0"),
+        ((bart, "--errors-per-response=paper"), "expected a number or published, got 'paper'"),
         ((bart, "--beams=2"), "reproduce npov_detection has no argument '--beams=2'"),
         ((bart, "--scorers=bleu"), "has no argument '--scorers=bleu'"),
     ):
         status, out, error = reproduce(tmp_path / "made", *arguments)
         assert (status, out) == (2, ""), arguments
-        assert error.startswith("faith-jax: ")
+        assert error.startswith(("faith-jax: ", "faith-jax reproduce npov_detection: argument "))
         assert message.format(models["roberta"]) in error, (arguments, error)
     assert not (tmp_path / "made").exists() or not any((tmp_path / "made").iterdir())
 
