@@ -1,5 +1,6 @@
 """A split's rows as a run reads them, in an Arrow file that any row can be read from at once."""
 
+import contextlib
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -113,7 +114,8 @@ def write_cache(
             "some space, or choose another folder."
         ) from None
     finally:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
     if not count:
         raise InputError(f"{where} has no examples.")
 
