@@ -141,7 +141,7 @@ def infer(
     report = preflight.inference_report(source, rows, read)  # before hours of decoding
     if jax.process_index() == 0:
         beside = output.with_name(output.name + ".preflight.json")
-        preflight.tell(report, beside if dry_run else None)
+        preflight.tell(report, beside if dry_run else None, dry_run)
     if dry_run:
         return output
     fingerprint = _fingerprint(

@@ -146,12 +146,19 @@ def text_of(report: Report) -> str:
     return "\n".join(_lines(report))
 
 
-def tell(report: Report, path: pathlib.Path | None) -> None:
-    """Logs a report, its warnings as warnings, and writes it as JSON."""
-    for line in _lines({**report, "warnings": []}):
-        logger.info("%s", line)
-    for warning in report.get("warnings", ()):
-        logger.warning("%s", warning)
+def tell(report: Report, path: pathlib.Path | None, dry_run: bool = False) -> None:
+    """Logs a report, its warnings as warnings, and writes it as JSON; a dry run prints it.
+
+    Raises:
+      ConfigError: the file cannot be written.
+    """
+    if dry_run:
+        print(text_of(report))
+    else:
+        for line in _lines({**report, "warnings": []}):
+            logger.info("%s", line)
+        for warning in report.get("warnings", ()):
+            logger.warning("%s", warning)
     if path is not None:
         beside = path.with_name(path.name + ".tmp")
         text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"

@@ -269,7 +269,8 @@ class _Run:
         }
         if jax.process_index() == 0:
             beside = self.folder.with_name(self.folder.name + ".preflight.json")
-            preflight.tell(report, beside if dry_run else self.folder / "preflight.json")
+            path = beside if dry_run else self.folder / "preflight.json"
+            preflight.tell(report, path, dry_run)
 
     def check_former(self, base: setup.BaseModel | None, frozen: bool) -> None:
         """Checks that MODEL_DIR holds no other run; arguments as for `check_former_run`."""

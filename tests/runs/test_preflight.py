@@ -1,0 +1,139 @@
+import json
+
+import numpy as np
+import pytest
+import seqio
+import tensorflow as tf
+
+from faith_jax.data.seqio_vocabularies import DefaultVocabulary
+from faith_jax.data.vocabularies import load_vocabulary
+from faith_jax.language_model import load_model
+from faith_jax.runs.datasets import DatasetConfig, SplitRows
+from faith_jax.runs.preflight import cut_report, percentiles, text_of, training_report
+
+FOLDER = {
+    "train": [("original", n) for n in range(300)] + [("augmented", n) for n in range(300)],
+    "validation": [("original", 300 + n) for n in range(8)] + [("original", 7), ("original", 8)],
+}
+
+
+def task(name, keeps_order=False):
+    """Registers a task whose originals all stand before what was made of them."""
+
+    def dataset(split, shuffle_files, seed=None):
+        kinds, numbers = zip(*FOLDER[split], strict=True)
+        rows = tf.data.Dataset.from_tensor_slices({"kind": list(kinds), "n": list(numbers)})
+        return rows.map(
+            lambda row: {
+                "inputs": tf.strings.join(
+                    ["<knowledge> Fact ", tf.strings.as_string(row["n"]), ". <seeker> Why?"]
+                ),
+                "targets": tf.constant("So."),
+                "kind": row["kind"],
+            }
+        )
+
+    if name not in seqio.TaskRegistry.names():
+        feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)
+        seqio.TaskRegistry.add(
+            name,
+            source=seqio.FunctionDataSource(dataset, splits=["train", "validation"]),
+            preprocessors=[
+                seqio.preprocessors.tokenize,
+                seqio.preprocessors.append_eos_after_trim,
+            ],
+            output_features={"inputs": feature, "targets": feature},
+            shuffle_buffer_size=None if keeps_order else 1000,
+        )
+    return name
+
+
+def report(name, steps, inputs=40, validation=True):
+    model = load_model("mini").config
+    config = DatasetConfig(name, {"inputs": inputs, "targets": 16}, batch_size=10)
+    held_out = DatasetConfig(name, config.task_feature_lengths, "validation", shuffle=False)
+    judged = SplitRows(held_out, model) if validation else None
+    return training_report(SplitRows(config, model), steps, judged, load_vocabulary())
+
+
+def test_rows_that_file_order_never_reaches_are_named():
+    found = report(task("preflight_in_order", keeps_order=True), steps=20)
+    assert found["kinds"]["kind"] == {
+        "augmented": {"rows": 300, "read": 0, "share": 0.0},
+        "original": {"rows": 300, "read": 200, "share": 1.0},
+    }
+    assert "No row with kind = 'augmented' is ever read, of 300." in found["warnings"]
+    assert any("in its own order" in warning for warning in found["warnings"])
+
+
+def test_shuffled_rows_of_all_kinds_are_read():
+    found = report(task("preflight_shuffled"), steps=20)
+    kinds = found["kinds"]["kind"]
+    assert kinds["augmented"]["read"] + kinds["original"]["read"] == 200
+    assert 0.35 < kinds["augmented"]["share"] < 0.65
+    assert not any("is ever read" in warning for warning in found["warnings"])
+    (member,) = found["members"]
+    assert member["read"] == 200
+    assert member["epochs"] == round(1 / 3, 4)
+    assert member["never_read"] == 400
+    assert any("ends after 0.33 epochs" in warning for warning in found["warnings"])
+
+
+def test_a_run_of_whole_epochs_warns_of_nothing_but_shared_groundings():
+    found = report(task("preflight_shuffled"), steps=120)
+    assert found["members"][0]["epochs"] == 2.0
+    assert found["kinds"]["kind"]["augmented"]["share"] == 0.5
+    assert found["validation"]["shared_groundings"] == 2
+    assert found["warnings"] == [
+        "2 of 10 rows of validation have a grounding that training rows have too."
+    ]
+    assert report(task("preflight_shuffled"), 120, validation=False)["warnings"] == []
+
+
+def test_the_first_examples_are_those_that_the_model_sees_first():
+    found = report(task("preflight_shuffled"), steps=3)
+    model = load_model("mini").config
+    config = DatasetConfig("preflight_shuffled", {"inputs": 40, "targets": 16}, batch_size=10)
+    batch = next(SplitRows(config, model).training_batches())
+    decode = load_vocabulary().decode
+    shown = [example["inputs"] for example in found["examples"]]
+    assert shown == [decode(row) for row in batch["encoder_input_tokens"][:3]]
+    assert all(text.endswith("<seeker> Why?") for text in shown)
+
+
+def test_what_is_cut_is_told_by_part():
+    whole = len(load_vocabulary().encode("<knowledge> Fact 100. <seeker> Why?")) + 1
+    found = report(task("preflight_shuffled"), steps=60, inputs=whole - 2)
+    cut = found["cut"]["knowledge"]
+    assert set(found["cut"]) == {"knowledge"}
+    assert cut["max"] == 2
+    assert cut["rows"] == pytest.approx(600 * cut["share"])
+    assert "cut of knowledge" in text_of(found)
+
+
+def test_percentiles_are_of_all_rows():
+    cut = np.zeros(200, int)
+    cut[:30] = np.arange(1, 31)
+    assert percentiles(cut) == {"p50": 0, "p90": 11, "p99": 29, "max": 30}
+    told = cut_report({"history": cut, "knowledge": np.zeros(200, int)})
+    assert told == {"history": {"rows": 30, "share": 0.15} | percentiles(cut)}
+
+
+TINY = ("train", "--gin_search_paths=tests/testdata/gin", "--gin_file=tiny.gin")
+
+
+def test_a_dry_run_trains_nothing_and_says_what_it_would(command, tmp_path):
+    folder = tmp_path / "model"
+    status, out, err = command(*TINY, "--dry_run", f"--gin.MODEL_DIR={folder}")
+    assert status == 0, err
+    assert out.startswith("npov_generate_sample, split 'train': 48 examples in 12 steps of 4 rows")
+    assert "warning: npov_generate_sample: 60 of 108 rows are never read" in out
+    assert [path.name for path in tmp_path.iterdir()] == ["model.preflight.json"]
+    found = json.loads((tmp_path / "model.preflight.json").read_text())
+    assert found["model"]["frozen"] == 0
+    assert found["model"]["trained"] > 1000
+    assert found["model"]["step_operations"] > 1e6
+    # At the least, parameters and a batch are in memory.
+    assert found["model"]["step_bytes"] > 4 * found["model"]["trained"]
+    assert len(found["examples"]) == 3
+    assert found["members"][0]["never_read"] == found["members"][0]["rows"] - 48
