@@ -1,6 +1,7 @@
 """FaithDial's tables 5 and 8 through the command, with models that stand in for trained ones."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import sacrebleu
 
 from faith_jax.cli import main
 from faith_jax.errors import InputError
+from faith_jax.evaluation import q2_baselines
 from faith_jax.evaluation.decodings import compared, mean_measure
 from faith_jax.models.doha import doha_from_bart
 from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten
@@ -77,9 +79,16 @@ def test_figures_are_means_over_rows_and_seeds(reproduce, models, tmp_path):
     critic = load_scorer("faith_critic", model=models["critic"]).score(knowledge, texts)
     unfaithful = [s.value < 0.5 for s in critic if not np.isnan(s.value)]
     assert figures["t5_ctrl", "Critic"]["value"] == pytest.approx(100 * np.mean(unfaithful))
-    f1 = [s.value for s in load_scorer("token_f1").score(knowledge, texts)]
-    assert figures["t5_ctrl", "F1"]["value"] == pytest.approx(100 * np.nanmean(f1))
-    bleu = sacrebleu.BLEU(effective_order=True).corpus_score(texts, [gold]).score
+    for column, scorer, against in (
+        ("F1", "q2_baseline_token_f1", knowledge),
+        ("TRUE F1", "token_f1", knowledge),
+        ("ROUGE", "rougeL_f1_stemmed", gold),
+    ):
+        scores = [s.value for s in load_scorer(scorer).score(against, texts)]
+        expected = pytest.approx(100 * np.nanmean(scores))
+        assert figures["t5_ctrl", column]["value"] == expected, column
+    lower = [[text.lower() for text in column] for column in (texts, gold)]
+    bleu = sacrebleu.BLEU(effective_order=True).corpus_score(lower[0], [lower[1]]).score
     assert figures["t5_ctrl", "BLEU"]["value"] == pytest.approx(bleu)
     by_seed = [
         row["value"]
@@ -91,7 +100,8 @@ def test_figures_are_means_over_rows_and_seeds(reproduce, models, tmp_path):
     assert figures["t5", "Critic"]["p_value"] is None
     assert figures["t5_ctrl", "Critic"]["p_value"] > 0
     assert any("faithdial: 2 rows can say little" in line for line in lines)
-    assert any("Q\u00b2 F1 is left out: it needs a model (--q2-model)" in line for line in lines)
+    for column in ("Q\u00b2 F1", "Q\u00b2 NLI"):
+        assert f"{column} is left out: it needs models (--q2-model, --q2-nli-model)." in lines
 
 
 def test_ctrl_is_asked_for_a_faithful_response(reproduce, models, tmp_path):
@@ -131,7 +141,7 @@ def test_what_is_there_is_kept_and_cells_may_be_added(reproduce, tmp_path):
     ]
     told = json.loads((tmp_path / "faithdial_sample.json").read_text())
     columns = {row["column"] for row in told["rows"] if row["tested_on"] == "cmu_dog"}
-    assert columns == {"Critic", "F1"}  # zero-shot responses have no gold ones
+    assert columns == {"Critic", "F1", "TRUE F1"}  # zero-shot responses have no gold ones
 
 
 def test_in_domain_rows(reproduce, models, tmp_path):
@@ -177,6 +187,37 @@ def test_published_figures_stand_below_ours():
     assert "Dziri 2022, tables 5 and 8" in found.table.notes[-1]
 
 
+@pytest.mark.parametrize(
+    ("scorers", "published", "why"),
+    [
+        ({"model": "m", "baseline": "b.tsv"}, "0.41", ""),
+        ({"model": "m"}, "", "No published BERTScore: bertscore.baseline=FILE is not given, by wh"),
+    ],
+)
+def test_a_score_that_is_not_the_papers_has_no_published_figure(scorers, published, why):
+    training = Training(sample=False)
+    options = FaithDialOptions({"t5": "mine"}, training=training, scorers={"bertscore": scorers})
+    assert options.scorers["bertscore"]["lower_grounding"] is True
+    measures = {"F1": mean_measure([0.5, 0.7], 0.0, 0.01), "BERTScore": mean_measure([0.2, 0.4])}
+    figures = compared({"t5": measures}, "t5", 10)
+    found = report({("faithdial", "wow", "t5"): figures["t5"]}, [], {}, [], options)
+    assert found.table.rows[1][3:] == ("61.7", published)
+    by_column = {row["column"]: row["published"] for row in found.figures["rows"]}
+    assert by_column == {"F1": 61.7, "BERTScore": 0.41 if published else None}
+    assert any(note.startswith(why) for note in found.table.notes)
+
+
+def test_without_spacy_its_column_is_left_out(reproduce, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    q2_baselines.english_tokenizer.cache_clear()
+    status, lines, _ = reproduce(tmp_path, *FAITHDIAL_ALONE, "--methods=cross_entropy")
+    assert status == 0
+    needed = "F1 is left out: it needs spaCy (pip install 'faith_jax[augmentation]')."
+    assert needed in lines
+    told = json.loads((tmp_path / "faithdial_sample.json").read_text())
+    assert {row["column"] for row in told["rows"]} == {"Critic", "TRUE F1", "BLEU", "ROUGE"}
+
+
 def test_systems_without_data_are_left_out(reproduce, tmp_path, monkeypatch):
     def problem(task, split):
         return InputError("no files") if task.startswith("wizard") else None
@@ -204,6 +245,8 @@ def test_systems_without_data_are_left_out(reproduce, tmp_path, monkeypatch):
         (["--models=doha=mini"], "--models: doha: mini: DoHA is made of a BART, but this is t5"),
         (["--models=doha=mini", "--methods=ctrl"], "--methods: doha is trained by cross_entropy"),
         (["--models=gpt2=nowhere"], "--models: nowhere: there is no such checkpoint"),
+        (["--q2-model=mini"], "q2_f1 needs a model that asks questions (--q2-model) and one of na"),
+        (["--q2-model=mini"], "--q2-nli-model is not given."),
         (["--scorers=token_f1"], "has no argument '--scorers=token_f1'"),
     ],
 )
