@@ -35,8 +35,9 @@ import jax
 import jax.numpy as jnp
 
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.limits import limited_scores
 from faith_jax.decoding.nucleus import top_k
-from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end, suppress_end
+from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end
 from faith_jax.types import Array, PyTree, StepScores
 
 
@@ -90,7 +91,9 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
 
     def advance(state: _State) -> _State:
         scored, cache = prefilled.step(state.last.reshape(-1), state.cache)
-        scored = scored._replace(scores=suppress_end(scored, state.position, config))
+        responses = state.live.tokens.reshape(-1, config.max_length)
+        scores = limited_scores(scored, state.position, config, prefilled, responses)
+        scored = scored._replace(scores=scores)
         candidates, parents = _continue(state.live, scored, state.position, config)
         length = state.position + 1
         last = jax.lax.dynamic_index_in_dim(candidates.tokens, state.position, 2, keepdims=False)

@@ -53,8 +53,10 @@ def prefill(
     Returns:
       The model with batch * copies rows.
     """
-    last, caches = _read(module, params, input_tokens, jnp.asarray(input_lengths), max_length)
-    return _started(module, params, last, caches, copies)
+    lengths = jnp.asarray(input_lengths)
+    last, caches = _read(module, params, input_tokens, lengths, max_length)
+    prompt = jnp.repeat(_filled_in_front(input_tokens, lengths), copies, axis=0)
+    return _started(module, params, last, caches, copies)._replace(prompt=prompt)
 
 
 def _read(
@@ -71,6 +73,14 @@ def _read(
         mutable=["cache", "prefix_cache"],
     )
     return last, caches
+
+
+def _filled_in_front(tokens: Array, lengths: Array) -> Array:
+    """Returns int32 [batch, length], each row at its end, of rows that are filled up behind."""
+    length = tokens.shape[1]
+    place = jnp.arange(length) - (length - lengths[:, None])
+    moved = jnp.take_along_axis(tokens, jnp.maximum(place, 0), axis=1)
+    return jnp.where(place >= 0, moved, -1).astype(jnp.int32)
 
 
 def _started(
@@ -157,5 +167,7 @@ def generate_pmi(
         )
     )
     last, both = jnp.concatenate([first, second]), stack_rows(caches, caches_without_document)
+    prompt = _filled_in_front(input_tokens, jnp.asarray(input_lengths))
     base = _started(module, params, last, both, config.copies)
+    base = base._replace(prompt=jnp.repeat(prompt, config.copies, axis=0))
     return decode(pmi_decode(base, pmi), row_keys, config)

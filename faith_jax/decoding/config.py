@@ -15,6 +15,12 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _are_ids(value: Any, low: int) -> bool:
+    """Whether a value is None, a token id or several."""
+    ids = value if isinstance(value, tuple) else (value,)
+    return value is None or (bool(ids) and all(_is_integer(i, low) for i in ids))
+
+
 def _require(holds: bool, name: str, value: Any, expected: str) -> None:
     if not holds:
         raise ConfigError(f"decoding: {name} = {value!r}; expected {expected}.")
@@ -59,6 +65,11 @@ class DecodingConfig:
         counts the end token. 0 = plain sums; above 0 longer responses gain.
       early_stopping: when beam search stops, see `decoding.beam`: False, True or "never".
       min_length: tokens of a response at least, the end token included; 0 = no limit.
+      no_repeat_ngram: no n-gram of this many tokens comes twice; 0 = no limit. What was fed before
+        the response counts: the start token, or the prompt of a decoder-only model.
+      forced_bos_id: what each response begins with; None = what is picked.
+      forced_eos_id: what a response that has not ended by then has as its token number
+        `max_length`, or the best of several; None = what is picked. A forced token's score is 0.
       num_return: responses of each example: the best beams, or that many samples.
       pmi: the choice by PMI-Decode; None = by the model's probabilities.
     """
@@ -73,18 +84,23 @@ class DecodingConfig:
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
     min_length: int = 0
+    no_repeat_ngram: int = 0
+    forced_bos_id: int | None = None
+    forced_eos_id: int | tuple[int, ...] | None = None
     num_return: int = 1
     pmi: PMIConfig | None = None
 
     def __post_init__(self):
-        if isinstance(self.eos_id, list):
-            object.__setattr__(self, "eos_id", tuple(self.eos_id))
+        for name in ("eos_id", "forced_eos_id"):
+            if isinstance(value := getattr(self, name), list):
+                object.__setattr__(self, name, tuple(value))
         checks = {
             "max_length": (_is_integer(self.max_length, 1), "a positive number of tokens"),
             "temperature": (_is_real(self.temperature) and self.temperature >= 0, "0 or more"),
             "top_k": (_is_integer(self.top_k, 0), "0 (all tokens) or more"),
             "top_p": (_is_real(self.top_p) and 0 < self.top_p <= 1, "a probability in (0, 1]"),
-            "eos_id": (self._eos_id_is_valid(), "a token id, several, or None (the model's)"),
+            # A negative end token never occurs: such a row never ends.
+            "eos_id": (_are_ids(self.eos_id, -1), "a token id, several, or None (the model's)"),
             "pad_id": (
                 self.pad_id is None or _is_integer(self.pad_id, 0),
                 "a token id or None (the model's)",
@@ -100,18 +116,21 @@ class DecodingConfig:
                 and (not _is_integer(self.max_length, 1) or self.min_length <= self.max_length),
                 f"0 to max_length = {self.max_length}",
             ),
+            "no_repeat_ngram": (
+                _is_integer(self.no_repeat_ngram, 0),
+                "0 (no limit) or more tokens",
+            ),
+            "forced_bos_id": (
+                self.forced_bos_id is None or _is_integer(self.forced_bos_id, 0),
+                "a token id or None",
+            ),
+            "forced_eos_id": (_are_ids(self.forced_eos_id, 0), "a token id, several, or None"),
             "num_return": (_is_integer(self.num_return, 1), "a positive number of responses"),
             "pmi": (self.pmi is None or isinstance(self.pmi, PMIConfig), "a PMIConfig or None"),
         }
         for name, (holds, expected) in checks.items():
             _require(holds, name, getattr(self, name), expected)
         self._check_search()
-
-    def _eos_id_is_valid(self) -> bool:
-        ids = self.eos_id if isinstance(self.eos_id, tuple) else (self.eos_id,)
-        # A negative id never occurs: such a row never ends.
-        integers = all(_is_integer(i, -1) for i in ids)
-        return self.eos_id is None or (bool(ids) and integers)
 
     def _check_search(self) -> None:
         """Refuses settings that contradict each other, each with the way out."""
@@ -143,6 +162,14 @@ class DecodingConfig:
         return self.eos_id if isinstance(self.eos_id, tuple) else (self.eos_id,)
 
     @property
+    def forced_last_ids(self) -> tuple[int, ...]:
+        """The tokens of `forced_eos_id`."""
+        found = self.forced_eos_id
+        if found is None:
+            return ()
+        return found if isinstance(found, tuple) else (found,)
+
+    @property
     def padding(self) -> int:
         """The token that fills rows behind their end; raises as `end_ids`."""
         if self.pad_id is None:
@@ -159,6 +186,10 @@ class DecodingConfig:
         ends = () if self.eos_id is None else self.end_ids
         holds = all(end < vocab_size for end in ends)
         _require(holds, "eos_id", self.eos_id, ids.format("token ids"))
+        holds = all(token < vocab_size for token in self.forced_last_ids)
+        _require(holds, "forced_eos_id", self.forced_eos_id, ids.format("token ids"))
+        holds = self.forced_bos_id is None or self.forced_bos_id < vocab_size
+        _require(holds, "forced_bos_id", self.forced_bos_id, ids.format("a token id"))
         holds = self.pad_id is None or self.pad_id < vocab_size
         _require(holds, "pad_id", self.pad_id, ids.format("a token id"))
 

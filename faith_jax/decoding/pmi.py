@@ -10,7 +10,8 @@ with alpha = 0 and p = 1 they find what they find without it.
 
 The authors' code (github.com/ynandwan/pmi-faith) computes the same, except that its set also takes
 one token more where the probabilities sum to p exactly, and that their search's own processors
-(minimum length) come before the set is taken, ours after.
+(minimum length, repeated n-grams, forced tokens) come before the set is taken, ours after. N-grams
+of a decoder-only model's prompt are those of the prompt with the document.
 
 Reference: Nandwani 2023, section 4.2.
 """
@@ -75,4 +76,5 @@ def pmi_decode(base: Prefilled, config: PMIConfig) -> Prefilled:
         return cache._replace(base=base.reorder(cache.base, jnp.concatenate([order, order + rows])))
 
     cache = _PairedCache(base.cache, base.first_tokens, jnp.bool_(False))
-    return Prefilled(step, cache, base.first_tokens[:rows], jax.tree_util.Partial(reorder))
+    prompt = None if base.prompt is None else base.prompt[:rows]
+    return Prefilled(step, cache, base.first_tokens[:rows], jax.tree_util.Partial(reorder), prompt)

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 
 from faith_jax.decoding.beam import beam_search
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.limits import limited_scores
 from faith_jax.decoding.nucleus import keep_most_probable
-from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end, suppress_end
+from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end
 from faith_jax.types import Array, PyTree
 
 
@@ -92,7 +93,7 @@ def search(prefilled: Prefilled, row_keys: Array, config: DecodingConfig) -> Dec
 
     def advance(state: _State) -> _State:
         scored, cache = prefilled.step(state.last, state.cache)
-        scores = suppress_end(scored, state.position, config)
+        scores = limited_scores(scored, state.position, config, prefilled, state.tokens)
         position_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, state.position)
         chosen = next_tokens(scores, config, position_keys)
         gained = jnp.take_along_axis(scores, chosen[:, None], axis=-1)[:, 0]

@@ -22,12 +22,15 @@ class Prefilled(NamedTuple):
       cache: the model's state before the first token.
       first_tokens: int32 [rows], what is fed first: the start token, or a prompt's last token.
       reorder: (cache, int32 [rows]) -> cache whose row r is the given cache's row rows[r].
+      prompt: int32 [rows, any], what each row has been fed of its own sequence, `first_tokens`
+        last, filled up with -1 in front; alike within an example. None = `first_tokens` alone.
     """
 
     step: StepFunction
     cache: PyTree
     first_tokens: Array
     reorder: Callable[[PyTree, Array], PyTree]
+    prompt: Array | None = None
 
 
 class DecodingResult(NamedTuple):
@@ -112,23 +115,3 @@ def is_end(tokens: Array, config: DecodingConfig) -> Array:
     for end in config.end_ids:
         found |= tokens == end
     return found
-
-
-def suppress_end(scored: StepScores, position: Array, config: DecodingConfig) -> Array:
-    """Returns the scores [rows, vocab], without end tokens while a row would be too short.
-
-    Where nothing else may be chosen (the nucleus of PMI-Decode may hold the end token only),
-    the model's own log-probabilities of the other tokens take the scores' place.
-
-    Args:
-      scored: of the token at `position`.
-      position: int32 scalar, tokens decoded before it.
-      config: `min_length` and `eos_id`.
-    """
-    if config.min_length <= 1:
-        return scored.scores
-    end = is_end(jnp.arange(scored.scores.shape[-1]), config)
-    others = jnp.where(end, -jnp.inf, scored.scores)
-    possible = jnp.any(others > -jnp.inf, axis=-1, keepdims=True)
-    others = jnp.where(possible, others, jnp.where(end, -jnp.inf, scored.log_probs))
-    return jnp.where(position + 1 < config.min_length, others, scored.scores)
