@@ -9,8 +9,12 @@ from typing import Any
 from faith_jax.evaluation.q2_baselines import has_spacy
 from faith_jax.scoring.prompts import PromptFormat
 
-# In the tables of Dziri 2022 and Nandwani 2023, where a scorer's own default is another.
-PAPERS_OPTIONS: Mapping[str, Mapping[str, Any]] = {"bertscore": {"lower_grounding": True}}
+# Of the tables of Dziri 2022 and Nandwani 2023; said even where they are the scorer's own default,
+# so that they stand among the settings of what is kept.
+PAPERS_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "bertscore": {"lower_grounding": True},
+    "pmi_faith_mean": {"score_cue": True},
+}
 _PROMPT = PromptFormat()
 _PROMPTS = ("document", "turn", "cue", "response")
 # Options with other values make another function of a scorer.

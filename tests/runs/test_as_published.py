@@ -10,7 +10,7 @@ def test_tables_of_papers_have_the_papers_options_unless_others_are_given():
     found = as_published(given)
     assert found == {
         "bertscore": {"model": "m", "lower_grounding": True},
-        "pmi_faith_mean": {"model": "g"},
+        "pmi_faith_mean": {"model": "g", "score_cue": True},
     }
     other = as_published({"bertscore": {"lower_grounding": False}})
     assert other["bertscore"] == {"lower_grounding": False}

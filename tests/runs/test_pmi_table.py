@@ -202,7 +202,8 @@ def test_a_scorer_may_be_added(reproduce, models, tmp_path, monkeypatch):
     monkeypatch.setattr(response_files, "score", lambda *a: scored.append(a[1]) or really(*a))
     given = f"--scorer-model={models['gpt2']}"
     assert reproduce(tmp_path, model, given)[0] == 0
-    assert scored == [{"pmi_faith_mean": {"model": models["gpt2"]}}] * 2
+    options = {"model": models["gpt2"], "score_cue": True}
+    assert scored == [{"pmi_faith_mean": options}] * 2
     # One that another run left out is kept; with other options it is refused.
     assert reproduce(tmp_path, model)[0] == 0
     assert len(scored) == 2
