@@ -141,7 +141,10 @@ def write_sets(
         other = [paraphrased_row(row, written) for row in plain]
         lost += other.count(None)
         organic = _organic_rows(rows, found, split, Slice.FULL_ORGANIC)
-        kinds = {"plain": plain, PARAPHRASED: [row for row in other if row is not None]}
+        kinds: dict[str, list[Mapping[str, Any]]] = {
+            "plain": [*plain],
+            PARAPHRASED: [row for row in other if row is not None],
+        }
         if errors_per_response is not None:
             for kind, members in kinds.items():
                 what = f"--errors-per-response: {split}, {kind}"

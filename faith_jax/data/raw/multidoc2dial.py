@@ -169,7 +169,9 @@ def _agent_turns(dialogue: Row, domain: str, passages: bool) -> list[Row]:
     """
     place, fields = dialogue
     name = text_field(fields, "dial_id", place)
-    rows, said, asked = [], [], None
+    rows: list[Row] = []
+    said: list[tuple[str, str]] = []
+    asked = None
     for number, turn in enumerate(list_field(fields, "turns", place, of="turn")):
         where = f"{place}.turns[{number}]"
         if not isinstance(turn, dict):
