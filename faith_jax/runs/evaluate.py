@@ -58,11 +58,12 @@ def evaluate(
     folder = None if output_dir is None else setup.make_folder(output_dir)
     objective = setup.objective_of(module.config, objective)
     trainer = Trainer(module, objective, optax.identity(), partitioner)
-    decodes = decoding is not None and not module.config.is_encoder_only
-    if decodes:
+    if module.config.is_encoder_only:
+        decoding = None
+    if decoding is not None:
         log_ignored(checkpoint_path, decoding, module.config)
     metrics = dataset_loss(trainer, params, {}, eval_dataset)
-    if decodes:
+    if decoding is not None:
         evaluation = DecodedEvaluation(module, partitioner, eval_dataset, decoding)
         metrics |= evaluation.evaluate(params)
     for name, value in sorted(metrics.items()):
