@@ -12,6 +12,7 @@ import optax
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
+from faith_jax.runs.checkpoint_decoding import log_ignored
 from faith_jax.runs.datasets import DatasetConfig, SplitRows
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.run_vocabulary import RunVocabulary
@@ -57,9 +58,13 @@ def evaluate(
     folder = None if output_dir is None else setup.make_folder(output_dir)
     objective = setup.objective_of(module.config, objective)
     trainer = Trainer(module, objective, optax.identity(), partitioner)
+    if module.config.is_encoder_only:
+        decoding = None
+    if decoding is not None:
+        log_ignored(checkpoint_path, decoding, module.config)
     rows = SplitRows(eval_dataset, module.config)
     metrics = dataset_loss(trainer, params, {}, rows)
-    if decoding is not None and not module.config.is_encoder_only:
+    if decoding is not None:
         evaluation = DecodedEvaluation(module, partitioner, rows, decoding)
         metrics |= evaluation.evaluate(params)
     for name, value in sorted(metrics.items()):

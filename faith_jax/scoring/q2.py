@@ -29,6 +29,8 @@ from faith_jax.types import GroundedExample, Score
 ASK = "answer: {answer}  context: {context}"
 ANSWER = "question: {question}  context: {context}"
 NO_ANSWERS = ("", "unanswerable", "no answer")
+# How the published code searches for questions, beside the number of beams.
+_SEARCH = {"no_repeat_ngram": 3, "early_stopping": True}
 _PERSONAL = frozenset({"i", "you", "my", "your"})
 _DROPPED = re.compile(r"\b(a|an|the|in|our)\b")
 _NO_FALLBACK = "q2_f1_no_fallback"
@@ -117,7 +119,7 @@ class QuestionAsker:
         tagged = self.tagger.tag([response for _, response in pairs])
         spans = [(n, span) for n, text in enumerate(tagged) for span in answer_candidates(text)]
         prompts = [self.templates[0].format(answer=s, context=pairs[n][1]) for n, s in spans]
-        asked, _ = self.ask(prompts, self.num_beams)
+        asked, _ = self.ask(prompts, self.num_beams, **_SEARCH)
         tried = [
             (place, question)
             for place, questions in enumerate(asked)

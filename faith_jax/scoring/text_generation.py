@@ -1,7 +1,8 @@
 """Texts from texts, many at once and in few compiled shapes, for scorers that ask a model."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -49,13 +50,14 @@ class TextGenerator:
         return cls(model, tokenizer, limit, max_length)
 
     def __call__(
-        self, texts: Sequence[str], num_beams: int = 1
+        self, texts: Sequence[str], num_beams: int = 1, **search: Any
     ) -> tuple[list[list[str]], list[int]]:
         """Returns for each text its answers, the best first, and how many of its tokens were cut.
 
         Args:
           texts: may repeat; each is answered once.
           num_beams: of the search, all of which are answers.
+          **search: further fields of `DecodingConfig`, such as `no_repeat_ngram`.
         """
         unique = list(dict.fromkeys(texts))
         rows, cuts = self._encoded(unique)
@@ -71,7 +73,9 @@ class TextGenerator:
                 tokens[len(batch) :, 0] = self.model.config.eos_ids[0]
                 for line, number in zip(tokens, batch, strict=False):
                     line[: len(rows[number])] = rows[number]
-                for number, found in zip(batch, self._decoded(tokens, num_beams), strict=False):
+                for number, found in zip(
+                    batch, self._decoded(tokens, num_beams, search), strict=False
+                ):
                     answers[unique[number]] = found
         cut = dict(zip(unique, cuts, strict=True))
         return [answers[text] for text in texts], [cut[text] for text in texts]
@@ -86,9 +90,11 @@ class TextGenerator:
             rows.append(check_ids(row, self.model.config.vocab_size))
         return rows, cut
 
-    def _decoded(self, tokens: np.ndarray, num_beams: int) -> list[list[str]]:
+    def _decoded(
+        self, tokens: np.ndarray, num_beams: int, search: Mapping[str, Any]
+    ) -> list[list[str]]:
         found = self.model.decode(
-            tokens, max_length=self.max_length, num_beams=num_beams, num_return=num_beams
+            tokens, max_length=self.max_length, num_beams=num_beams, num_return=num_beams, **search
         )
         beams = np.asarray(found.tokens).reshape(len(tokens), num_beams, -1)
         return [

@@ -1,5 +1,6 @@
 """Decoder-only models beside a search that computes the whole sequence anew at each step."""
 
+import dataclasses
 import functools
 
 import jax
@@ -14,6 +15,7 @@ from faith_jax.decoding.search import copy_keys, next_tokens
 from faith_jax.errors import ConfigError
 from tests.decoding import reference
 from tests.decoding.test_beam import assert_same
+from tests.decoding.test_limits import banned_by_hugging_face
 from tests.models import families, tiny
 
 # Every position scheme, grouped heads, windows shorter than the inputs.
@@ -238,3 +240,35 @@ def test_pmi_decode_needs_both_inputs_and_its_config():
         causal.generate(module, params, INPUTS, LENGTHS, KEYS, config_of(pmi=PMI))
     with pytest.raises(ConfigError, match="pmi = None"):
         pmi_result(module, params, config_of())
+
+
+def without_repetition(model, prompt, size):
+    """The model with what would end an n-gram again forbidden; `prompt` counts."""
+
+    def limited(tokens):
+        scores, log_probs = model(tokens)
+        scores = np.array(scores)
+        scores[list(banned_by_hugging_face([int(t) for t in (*prompt, *tokens)], size))] = -np.inf
+        return scores, log_probs
+
+    return limited
+
+
+@pytest.mark.parametrize("pmi", [None, PMIConfig(alpha=0.8, p=1.0)], ids=["plain", "pmi"])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_n_grams_of_each_rows_own_prompt_are_not_repeated(pmi, beams):
+    module, params = model_of("learned")
+    config = config_of(num_beams=beams, num_return=beams, no_repeat_ngram=1, pmi=pmi)
+    free = dataclasses.replace(config, no_repeat_ngram=0)
+    results = [
+        pmi_result(module, params, c) if pmi else generate(module, params, INPUTS, LENGTHS, KEYS, c)
+        for c in (config, free)
+    ]
+    assert np.any(np.asarray(results[0].tokens) != np.asarray(results[1].tokens))
+    search = reference.beam_search if beams > 1 else reference.greedy_search
+    for row in range(ROWS):
+        model = pmi_model(module, params, row, pmi) if pmi else plain_model(module, params, row)
+        limited = without_repetition(model, INPUTS[row, : LENGTHS[row]], 1)
+        expected = search(limited, free)
+        expected = expected if beams > 1 else [expected]
+        assert_same(results[0], row, expected, config, atol=1e-4)

@@ -34,10 +34,11 @@ class Generator:
     """Answers by a table; what is not in it is not answered. Counts what it is asked."""
 
     def __init__(self, table):
-        self.table, self.asked = table, []
+        self.table, self.asked, self.searches = table, [], []
 
-    def __call__(self, texts, num_beams=1):
+    def __call__(self, texts, num_beams=1, **search):
         self.asked += texts
+        self.searches.append(search)
         return [self.table.get(t, [""])[:num_beams] for t in texts], [len(t) % 3 for t in texts]
 
 
@@ -132,6 +133,9 @@ def test_f1_is_the_mean_over_the_first_valid_question_of_each_span():
     asked = len(asker.answer.asked)
     assert scorer.score([KNOWLEDGE], [RESPONSE]) == [score]
     assert len(asker.answer.asked) == asked  # remembered
+    # As q-squared's code searches for questions.
+    assert asker.ask.searches == [{"no_repeat_ngram": 3, "early_stopping": True}]
+    assert asker.answer.searches == [{}] * len(asker.answer.searches)
 
 
 def test_personal_questions_may_stay():
@@ -202,6 +206,9 @@ def test_texts_are_generated_as_one_by_one(generator):
 
 def test_beams_come_best_first(generator):
     ((first, *others),), _ = generator(["copy: Tea is a leaf."], num_beams=3)
+    # What the search is asked for besides reaches it.
+    with pytest.raises(ConfigError, match="no_repeat_ngram = -1"):
+        generator(["copy: Tea is a leaf."], num_beams=3, no_repeat_ngram=-1)
     assert len({first, *others}) == 3
     assert "Tea is a leaf" in first
 

@@ -1,0 +1,318 @@
+"""Decoding as a published checkpoint's generation_config.json says it.
+
+Older folders have such settings in config.json; they are read where there is no
+generation_config.json, as Hugging Face reads them. Lengths are translated: theirs count the start
+token of an encoder-decoder, ours what is decoded. Of a decoder-only model theirs count the prompt
+too, so that only `max_new_tokens` and `min_new_tokens` have a counterpart.
+"""
+
+import json
+import logging
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.errors import ConfigError
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.embedded_models import checkpoint_path
+from faith_jax.models.importers.formats import open_checkpoint
+
+logger = logging.getLogger("faith_jax")
+
+GENERATION_CONFIG = "generation_config.json"
+# Where neither the user nor the checkpoint says it: decoding/decoding.gin's.
+_MAX_LENGTH = 512
+# Hugging Face's own, of sampling, where the file does not say it.
+_TOP_K = 50
+
+
+def _whole(low: int) -> tuple[Callable[[Any], bool], str]:
+    def holds(value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and value >= low
+
+    return holds, f"a whole number of at least {low}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _are_tokens(value: Any) -> bool:
+    is_token = _whole(0)[0]
+    several = isinstance(value, list) and bool(value) and all(map(is_token, value))
+    return several or is_token(value)
+
+
+_NUMBER = (_is_number, "a number")
+_TOKENS = (_are_tokens, "a token id or a list of them")
+_BOOLEAN = (lambda value: isinstance(value, bool), "true or false")
+# The fields that are read: what is right for each.
+_READ: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "max_length": _whole(1),
+    "max_new_tokens": _whole(1),
+    "min_length": _whole(0),
+    "min_new_tokens": _whole(0),
+    "no_repeat_ngram_size": _whole(0),
+    "forced_bos_token_id": _whole(0),
+    "forced_eos_token_id": _TOKENS,
+    "num_beams": _whole(1),
+    "num_return_sequences": _whole(1),
+    "length_penalty": _NUMBER,
+    "early_stopping": (lambda v: isinstance(v, bool) or v == "never", 'true, false or "never"'),
+    "do_sample": _BOOLEAN,
+    "temperature": _NUMBER,
+    "top_k": _whole(0),
+    "top_p": _NUMBER,
+    "eos_token_id": _TOKENS,
+    "pad_token_id": _whole(0),
+    "decoder_start_token_id": _TOKENS,
+}
+_LENGTHS = ("max_length", "max_new_tokens", "min_length", "min_new_tokens")
+_OF_SAMPLING = ("temperature", "top_k", "top_p")
+_OUR_NAMES = {
+    "no_repeat_ngram_size": "no_repeat_ngram",
+    "forced_bos_token_id": "forced_bos_id",
+    "forced_eos_token_id": "forced_eos_id",
+    "num_return_sequences": "num_return",
+    "eos_token_id": "eos_id",
+    "pad_token_id": "pad_id",
+}
+_OF_MODELS = {"eos_token_id", "pad_token_id", "decoder_start_token_id"}
+# What says nothing of which tokens are picked.
+_WITHOUT_EFFECT = {
+    "bos_token_id", "cache_implementation", "cache_config", "output_attentions",
+    "output_hidden_states", "output_logits", "output_scores", "return_dict_in_generate",
+    "return_legacy_cache", "transformers_version", "use_cache",
+}  # fmt: skip
+# What changes nothing with these values, which older files write out.
+_NEUTRAL = {
+    "diversity_penalty": 0, "encoder_no_repeat_ngram_size": 0, "encoder_repetition_penalty": 1,
+    "epsilon_cutoff": 0, "eta_cutoff": 0, "guidance_scale": 1, "min_p": 0, "num_beam_groups": 1,
+    "penalty_alpha": 0, "remove_invalid_values": False, "renormalize_logits": False,
+    "repetition_penalty": 1, "typical_p": 1,
+}  # fmt: skip
+
+
+class _Said(NamedTuple):
+    """What a checkpoint says of decoding.
+
+    Attributes:
+      file: where it says so.
+      asked: its settings by its own names.
+      settings: fields of `DecodingConfig`, with the name that each is asked for by.
+      ignored: why a setting has no counterpart here, by its own name.
+    """
+
+    file: pathlib.Path
+    asked: dict[str, Any]
+    settings: dict[str, tuple[str, Any]]
+    ignored: dict[str, str]
+
+    def shown(self, names: Any) -> str:
+        return ", ".join(f"{name} = {json.dumps(self.asked[name])}" for name in names)
+
+
+def from_checkpoint(
+    path: str,
+    max_length: int | None = None,
+    min_length: int | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    num_beams: int | None = None,
+    length_penalty: float | None = None,
+    early_stopping: bool | Literal["never"] | None = None,
+    no_repeat_ngram: int | None = None,
+    num_return: int | None = None,
+) -> DecodingConfig:
+    """Returns the decoding that a checkpoint asks for, and says in the log what is left of it.
+
+    Args:
+      path: a Hugging Face folder.
+      max_length: of these and the following None = the checkpoint's, or `DecodingConfig`'s default
+        where it does not say it; of `max_length` 512.
+      min_length: see `DecodingConfig`, as the others.
+      temperature: given, it samples or does not, whatever the checkpoint's `do_sample`.
+      top_k: of sampling.
+      top_p: of sampling.
+      num_beams: of beam search.
+      length_penalty: of beam search.
+      early_stopping: of beam search.
+      no_repeat_ngram: tokens.
+      num_return: responses.
+
+    Raises:
+      ConfigError: where the checkpoint says nothing of decoding, on a field of another type than
+        Hugging Face's, and on settings that contradict each other; naming the file.
+      CheckpointError: where there is no checkpoint.
+    """
+    given = {
+        name: value for name, value in locals().items() if name != "path" and value is not None
+    }
+    said = _said(path, open_checkpoint(path).config)
+    if said is None:
+        raise ConfigError(
+            f"{path}: has no {GENERATION_CONFIG} and no decoding settings in config.json; name a "
+            "published folder that has, by --gin.DECODING_CHECKPOINT, or leave out "
+            "decoding/from_checkpoint.gin."
+        )
+    settings = {field: value for field, (_, value) in said.settings.items()}
+    if num_beams is not None and num_beams > 1 and temperature is None:
+        settings = {k: v for k, v in settings.items() if k not in _OF_SAMPLING}
+    if temperature is not None:
+        settings = {k: v for k, v in settings.items() if k not in _OF_SAMPLING}
+        if temperature > 0:
+            settings.pop("num_beams", None)
+    try:
+        found = DecodingConfig(**{"max_length": _MAX_LENGTH} | settings | given)
+    except ConfigError as error:
+        raise ConfigError(f"{said.file}: {error}") from None
+    applied = [name for field, (name, _) in said.settings.items() if field not in given]
+    logger.info("Decoding as %s says: %s", said.file, said.shown(applied) or "nothing of ours")
+    for name, reason in said.ignored.items():
+        logger.warning("%s: %s is ignored: %s", said.file, said.shown([name]), reason)
+    return found
+
+
+def log_ignored(path: str, decoding: DecodingConfig, model: TransformerConfig) -> None:
+    """Says in the log what a checkpoint asks for and a decoding does not do.
+
+    Args:
+      path: of the checkpoint, in any form; those that are no published folder ask for nothing.
+      decoding: of the run.
+      model: the checkpoint's.
+
+    Raises:
+      ConfigError: on a field of another type than Hugging Face's.
+    """
+    said = _said(path, model)
+    if said is None:
+        return
+    theirs = {"eos_id": model.eos_ids, "pad_id": model.pad_id}
+    other = []
+    for field, (name, value) in said.settings.items():
+        ours = getattr(decoding, field)
+        ours = theirs.get(field) if ours is None else ours
+        if _as_tuple(ours) != _as_tuple(value):
+            other.append(name)
+    ignored = [*other, *(name for name in said.ignored if name not in other)]
+    if ignored:
+        logger.warning(
+            "%s asks for %s, which this run ignores; decoding/from_checkpoint.gin applies what "
+            "has a counterpart.",
+            said.file,
+            said.shown(ignored),
+        )
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _said(path: str, model: TransformerConfig) -> _Said | None:
+    """Returns what a checkpoint says; None = nothing."""
+    folder = checkpoint_path(path)
+    file = folder / GENERATION_CONFIG
+    if file.exists():
+        asked = _object(file)
+    else:
+        file = folder / "config.json"
+        # The rest of this file is of the model, and so are its special tokens.
+        of_decoding = {*_READ, *_NEUTRAL} - _OF_MODELS
+        found = _object(file) if file.exists() else {}
+        asked = {name: value for name, value in found.items() if name in of_decoding}
+    asked = {
+        name: value
+        for name, value in asked.items()
+        if value is not None
+        and not name.startswith("_")
+        and name not in _WITHOUT_EFFECT
+        and not (name in _NEUTRAL and value == _NEUTRAL[name])
+    }
+    if not asked:
+        return None
+    for name, value in asked.items():
+        if name in _READ and not _READ[name][0](value):
+            raise ConfigError(
+                f"{file}: {name}: expected {_READ[name][1]}, got {json.dumps(value)}."
+            )
+    return _Said(file, asked, *_translated(asked, model))
+
+
+def _object(file: pathlib.Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file}: cannot be read as JSON ({error}).") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{file}: expected a JSON object, got {type(found).__name__}.")
+    return found
+
+
+def _translated(
+    asked: Mapping[str, Any], model: TransformerConfig
+) -> tuple[dict[str, tuple[str, Any]], dict[str, str]]:
+    """Returns the settings and what is ignored of checked fields; see `_Said`."""
+    settings: dict[str, tuple[str, Any]] = {}
+    ignored: dict[str, str] = {}
+    for name, value in asked.items():
+        if name not in _READ:
+            ignored[name] = "there is no such setting here"
+        elif name == "decoder_start_token_id":
+            if _as_tuple(value) != (model.decoder_start_id,):
+                ignored[name] = f"the model's config has {model.decoder_start_id}"
+        elif name not in ("do_sample", *_OF_SAMPLING, *_LENGTHS):
+            value = tuple(value) if isinstance(value, list) else value
+            settings[_OUR_NAMES.get(name, name)] = (name, value)
+    _add_lengths(asked, model, settings, ignored)
+    _add_sampling(asked, settings, ignored)
+    if model.is_decoder_only and "forced_bos_token_id" in asked:
+        del settings["forced_bos_id"]
+        ignored["forced_bos_token_id"] = "it is for what comes behind a decoder's start token"
+    return settings, ignored
+
+
+def _add_lengths(
+    asked: Mapping[str, Any],
+    model: TransformerConfig,
+    settings: dict[str, tuple[str, Any]],
+    ignored: dict[str, str],
+) -> None:
+    """Adds `max_length` and `min_length`: of decoded tokens, the end token counted."""
+    # Theirs counts the start token; a response of theirs may end behind `min_new_tokens` tokens.
+    for ours, new, of_new, of_all in (
+        ("max_length", "max_new_tokens", 0, -1),
+        ("min_length", "min_new_tokens", 1, 0),
+    ):
+        if new in asked:
+            settings[ours] = (new, asked[new] + of_new)
+            if ours in asked:
+                ignored[ours] = f"{new} overrides it"
+        elif ours not in asked:
+            continue
+        elif model.is_decoder_only:
+            if asked[ours] > 0:
+                ignored[ours] = "it counts the prompt too, which differs from row to row"
+        elif asked[ours] + of_all < 1 and ours == "max_length":
+            ignored[ours] = "it leaves no token to decode"
+        else:
+            settings[ours] = (ours, asked[ours] + of_all)
+
+
+def _add_sampling(
+    asked: Mapping[str, Any], settings: dict[str, tuple[str, Any]], ignored: dict[str, str]
+) -> None:
+    """Adds `temperature`, `top_k` and `top_p`."""
+    reason = "without do_sample it has no effect"
+    if asked.get("do_sample"):
+        if asked.get("num_beams", 1) == 1:
+            defaults = {"temperature": 1.0, "top_k": _TOP_K, "top_p": 1.0}
+            for name, default in defaults.items():
+                said = name if name in asked else "do_sample"
+                settings[name] = (said, asked.get(name, default))
+            return
+        ignored["do_sample"] = reason = "beams are searched, not sampled"
+    for name in _OF_SAMPLING:
+        if name in asked:
+            ignored[name] = reason
