@@ -37,6 +37,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 LEAST_CAUGHT = 0.95
 # Folders that setup.cfg's package_dir maps into the package.
 _MAPPED = {"faith_jax/tasks": "tasks", "faith_jax/gin_configs": "gin_configs"}
+# Before a fault is planted, each job runs so many parts of the tests.
+_PARTS = 3
 _PASSED, _FAILED, _STOPPED = 0, 1, 2
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
@@ -261,10 +263,11 @@ def _check_tests(
     whole = [test for test in tests if "::" not in test]
     tests = [t for t in tests if t in whole or t.partition("::")[0] not in whole]
     files = sorted({test.partition("::")[0] for test in tests})
+    count = _PARTS * jobs
     parts = [
         part
-        for number in range(jobs)
-        if (part := [t for t in tests if t.partition("::")[0] in files[number::jobs]])
+        for number in range(count)
+        if (part := [t for t in tests if t.partition("::")[0] in files[number::count]])
     ]
     _say(f"Without a fault: {len(tests)} groups of tests …")
 

@@ -102,11 +102,12 @@ def test_log_prob_is_the_models_own_whatever_the_sampling():
     np.testing.assert_array_equal(result.score, result.log_prob)
 
 
-def test_several_end_tokens_end_a_row():
+@pytest.mark.parametrize("ends", [(1, 5), (5, 1)])
+def test_several_end_tokens_end_a_row(ends):
     # 0 -> 3 -> 5 -> 1; 5 ends too.
     transition = np.zeros((VOCAB, VOCAB))
     transition[0, 3] = transition[3, 5] = transition[5, 1] = 2.0
-    result = decoded(transition, 1, config_of(max_length=6, eos_id=(1, 5)))
+    result = decoded(transition, 1, config_of(max_length=6, eos_id=ends))
     np.testing.assert_array_equal(result.tokens, [[3, 5, 0, 0, 0, 0]])
     np.testing.assert_array_equal(result.length, [2])
 

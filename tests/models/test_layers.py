@@ -154,10 +154,13 @@ def test_norm_with_an_offset_adds_it_to_the_scale():
 
 def test_layer_norm_by_hand():
     params = {"scale": np.array([1.0, 2.0, -1.0]), "bias": np.array([0.0, 10.0, 0.5])}
-    found = LayerNorm(epsilon=0.25).apply({"params": params}, jnp.array([1.0, 2.0, 6.0]))
-    # Mean 3, variance (4 + 1 + 9) / 3.
-    unit = np.array([-2.0, -1.0, 3.0]) / math.sqrt(14 / 3 + 0.25)
-    np.testing.assert_allclose(found, unit * params["scale"] + params["bias"], rtol=1e-6)
+    rows = jnp.array([[1.0, 2.0, 6.0], [0.0, 0.0, 3.0]])
+    found = LayerNorm(epsilon=0.25).apply({"params": params}, rows)
+    # Means 3 and 1, variances (4 + 1 + 9) / 3 and (1 + 1 + 4) / 3.
+    first = np.array([-2.0, -1.0, 3.0]) / math.sqrt(14 / 3 + 0.25)
+    second = np.array([-1.0, -1.0, 2.0]) / math.sqrt(2 + 0.25)
+    expected = np.stack([first, second]) * params["scale"] + params["bias"]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_layer_norm_of_large_and_bfloat16_inputs():

@@ -160,6 +160,7 @@ def test_label_names():
 
 def test_the_faithful_class_has_a_name_or_a_number():
     names = ["Entailment", "Hallucination"]
+    assert (faithful_class(names), faithful_class(names[::-1])) == (0, 1)
     assert [faithful_class(names, given) for given in (0, 1, "1", "hallucination ")] == [0, 1, 1, 1]
     assert [faithful_class(["same", "same"], given) for given in (0, 1)] == [0, 1]
     assert faithful_class(["1", "0"], 0) == 1  # a name counts before a number

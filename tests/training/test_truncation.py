@@ -17,7 +17,9 @@ from tests.models import tiny
 CONFIG = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0)
 PARTITIONER = make_partitioner(CONFIG)
 LOSS = CrossEntropy(z_loss=1e-3)
-TRUNCATION = LossTruncation(LOSS, drop_fraction=0.5, window=20, warmup_steps=2)
+# Other than its complement, so that the two are told apart.
+DROPPED = 0.3
+TRUNCATION = LossTruncation(LOSS, drop_fraction=DROPPED, window=20, warmup_steps=2)
 
 
 def recent(window):
@@ -113,7 +115,7 @@ def test_drops_what_is_above_the_quantile_of_what_was_seen(truncating):
     state, seen = fresh(truncating), []
     for step in range(3):
         losses, count = losses_of(state.params, batch(step))
-        highest = np.percentile(seen, 50) if step == 2 else np.inf
+        highest = np.percentile(seen, 100 * (1 - DROPPED)) if step == 2 else np.inf
         dropped = (losses > highest) & (count > 0)
         state, metrics = truncating.train_step(state, {}, batch(step))
         np.testing.assert_allclose(metrics["examples_dropped"], dropped.sum() / 7, rtol=1e-5)
@@ -131,7 +133,7 @@ def test_dropped_rows_have_no_gradient(truncating, plain):
     """A step is that of plain cross-entropy on the rows which stay."""
     state, _ = trained(truncating, fresh(truncating), range(2))
     losses, _ = losses_of(state.params, batch(2))
-    stays = losses <= float(state.objective.quantile(0.5))
+    stays = losses <= float(state.objective.quantile(1 - DROPPED))
     params = jax.tree.map(np.asarray, state.params)
     found, _ = trained(truncating, state, [2])
     weights = (batch(2)["decoder_target_tokens"] > 0) * stays[:, None]
@@ -149,7 +151,7 @@ def test_dropped_rows_have_no_gradient(truncating, plain):
 
 
 def test_without_dropping_it_is_cross_entropy(plain):
-    warming = trainer_of(LossTruncation(LOSS, drop_fraction=0.5, window=20, warmup_steps=9))
+    warming = trainer_of(LossTruncation(LOSS, drop_fraction=DROPPED, window=20, warmup_steps=9))
     state, found = trained(warming, fresh(warming), range(3))
     expected_state, expected = trained(plain, fresh(plain), range(3))
     for metrics, others in zip(found, expected, strict=True):

@@ -85,6 +85,13 @@ def test_an_argument_without_a_paraphrase(rows):
     assert paraphrased_row(rows[2], written) is None
 
 
+@pytest.mark.parametrize("text", ["P1.", "C0."])
+def test_a_given_argument_without_a_paraphrase(rows, text):
+    written = paraphrases([TOPIC])
+    del written["tea", text]
+    assert paraphrased_row(rows[0], written) is None
+
+
 def test_training_sets_nest():
     train = SplitSets([{"id": 1}], [{"id": 2}], [{"id": 3}])
     validation = SplitSets([{"id": 4}], [{"id": 5}], [{"id": 6}])

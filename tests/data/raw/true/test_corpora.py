@@ -32,6 +32,31 @@ def test_samples_have_the_schema_and_both_labels(name):
         assert row["generated_text"]
 
 
+# How grounding and text of each sample's first row begin; the text is consistent.
+FIRST_ROWS = {
+    "frank": ("The village bakery closed on Friday", "The bakery closed after ninety years. A c"),
+    "mnbm": ("Engineers found cracks in two piers", "a railway bridge has cracks"),
+    "summeval": ("The village bakery closed on Friday", "The bakery closed after ninety years."),
+    "qags_c": ("The village bakery closed on Friday", "The bakery closed after ninety years. F"),
+    "qags_x": ("The library has lent its one", "A pupil has borrowed"),
+    "begin": ("a beehive has one queen, who lays", "the queen lays all the eggs"),
+    "q2": ("The ferry to Langholm will run", "it runs every hour from next week"),
+    "dialfact": ("The lighthouse has 212 steps and was", "It has 212 steps, and gas"),
+    "paws": ("The guard in the north tower saw", "The boat was first seen by the guard"),
+    "fever": ("Copper that lies in damp air", "Copper turns green"),
+    "vitaminc": ("In 2019, 43 boats took part", "More than forty boats took part"),
+}
+
+
+@pytest.mark.parametrize("name", list(CORPORA))
+def test_what_is_grounding_and_what_is_judged(name):
+    first = rows(name, sample_files(CORPORA[name]))[0]
+    grounding, text = FIRST_ROWS[name]
+    assert first["grounding"].startswith(grounding)
+    assert first["generated_text"].startswith(text)
+    assert first["label"] == 1
+
+
 @needs_shared
 @pytest.mark.parametrize(
     ("name", "file", "scores", "count", "consistent"),
