@@ -4,14 +4,19 @@
 
 It prints one line for each comparison and exits with 1 if any of them fails. T5X is not on PyPI;
 docs/t5x.md says how to install it. With --write_snapshot it also writes what our tests hold the
-network against without T5X: T5X's parameter names, shapes and axes (t5x_parameters.json) and its
-logits for tiny parameters (t5x_logits.npz), both in tests/testdata.
+network against without T5X, all in tests/testdata: T5X's parameter names, shapes and axes
+(t5x_parameters.json), its logits for tiny parameters (t5x_logits.npz), and those of T5 1.1 in a
+checkpoint that T5X wrote (t5x_checkpoint.tar.gz).
 """
 
 import argparse
 import functools
+import gzip
+import io
 import json
+import pathlib
 import sys
+import tarfile
 import tempfile
 from typing import Any
 
@@ -252,6 +257,26 @@ def golden_logits(version: str) -> dict[str, np.ndarray]:
     return {f"{version}/{key}": np.asarray(value) for key, value in flat.items()}
 
 
+def write_checkpoint(path: pathlib.Path) -> None:
+    """Writes the parameters of which t5x_logits.npz has T5X 1.1's logits, as T5X saves a run."""
+    module = t5x_network.Transformer(t5x_network.T5Config(**(TINY | VERSIONS["t5_1_1"])))
+    tokens = jnp.ones((1, 4), jnp.int32)
+    variables = module.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
+    state = train_state(module, batch_of_tokens(np.random.default_rng(4), TINY["vocab_size"]), 5)
+    state = state.replace_params(trained_looking(variables["params"])).replace_step(
+        jnp.asarray(7, jnp.int32)
+    )
+    partitioner = t5x.partitioning.PjitPartitioner(num_partitions=1)
+    with tempfile.TemporaryDirectory() as folder, gzip.GzipFile(path, "wb", mtime=0) as zipped:
+        t5x.checkpoints.Checkpointer(state, partitioner, folder).save(state)
+        with tarfile.open(fileobj=zipped, mode="w") as archive:
+            for file in sorted(p for p in pathlib.Path(folder).rglob("*") if p.is_file()):
+                entry = tarfile.TarInfo(str(file.relative_to(folder)))
+                entry.size = file.stat().st_size
+                archive.addfile(entry, io.BytesIO(file.read_bytes()))
+    print(f"wrote {path}")
+
+
 def write_snapshots(snapshots: dict[str, Any]) -> None:
     """Writes what our tests read."""
     write(TESTDATA / "t5x_parameters.json", snapshots)
@@ -260,6 +285,7 @@ def write_snapshots(snapshots: dict[str, Any]) -> None:
     path = TESTDATA / "t5x_logits.npz"
     np.savez_compressed(path, config=json.dumps(configs), **arrays)
     print(f"wrote {path}")
+    write_checkpoint(TESTDATA / "t5x_checkpoint.tar.gz")
 
 
 def main() -> int:

@@ -2,12 +2,14 @@
 
     python tools/make_family_fixtures.py [NAME ...]
 
-For each model, tests/testdata/families gets its config.json, its tensors' names and shapes, and
-inputs with expected outputs. Weights are drawn by tests/models/importers/family_folders.py.
+For each model, tests/testdata/families gets its config.json, for T5 also generation_config.json,
+its tensors' names and shapes, and inputs with expected outputs: tests/testdata/families/README.md
+says which. Weights are drawn by tests/models/importers/family_folders.py.
 """
 
 import json
 import pathlib
+import shutil
 import sys
 import tempfile
 from typing import Any
@@ -18,7 +20,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from tests.models.importers import family_folders
 from tests.models.importers.family_folders import FOLDER, VOCAB
-from tests.models.importers.transformers_reference import inputs_of, load, make_folder, reference
+from tests.models.importers.transformers_reference import (
+    inputs_of,
+    load,
+    make_folder,
+    reference,
+    salience,
+)
 
 _GPT2 = {"vocab_size": VOCAB, "n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 32}
 _GPT2 |= {"eos_token_id": 2, "bos_token_id": 0}
@@ -74,8 +82,26 @@ _LLAMA3 = {
     "high_freq_factor": 2.0,
     "original_max_position_embeddings": 16,
 }
+_T5 = {
+    "vocab_size": VOCAB,
+    "d_model": 16,
+    "d_kv": 4,
+    "d_ff": 24,
+    "num_layers": 2,
+    "num_heads": 4,
+    "feed_forward_proj": "gated-gelu",
+    "tie_word_embeddings": False,
+    "decoder_start_token_id": 0,
+}
 # Name: architecture, settings, and fields of config.json that are then put back to older forms.
 MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "t5_v1_1": ("T5ForConditionalGeneration", _T5, {}),
+    "t5_v1_0": (
+        "T5ForConditionalGeneration",
+        _T5 | {"feed_forward_proj": "relu", "tie_word_embeddings": True},
+        {},
+    ),
+    "t5_deep": ("T5ForConditionalGeneration", _T5 | {"num_layers": 3, "num_decoder_layers": 1}, {}),
     "gpt2_inner_relu": (
         "GPT2LMHeadModel",
         _GPT2 | {"n_inner": 20, "activation_function": "relu"},
@@ -190,28 +216,31 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def save(architecture: str, settings: dict[str, Any], older: dict[str, Any]) -> tuple[dict, dict]:
-    """Returns config.json's fields and the tensors' shapes, as Transformers saves such a model."""
-    with tempfile.TemporaryDirectory() as folder:
-        make_folder(pathlib.Path(folder), architecture, settings, older)
-        config = json.loads((pathlib.Path(folder) / "config.json").read_text())
-        stored = family_folders.safetensors.numpy.load_file(f"{folder}/model.safetensors")
-    return config, {name: list(array.shape) for name, array in sorted(stored.items())}
+def save(
+    folder: pathlib.Path, architecture: str, settings: dict[str, Any], older: dict[str, Any]
+) -> None:
+    """Writes config.json and the tensors' shapes, as Transformers saves such a model."""
+    with tempfile.TemporaryDirectory() as scratch:
+        made = pathlib.Path(scratch)
+        make_folder(made, architecture, settings, older)
+        for file in ("config.json", "generation_config.json")[: 1 + (architecture[:2] == "T5")]:
+            shutil.copyfile(made / file, folder / file)
+        stored = family_folders.safetensors.numpy.load_file(made / "model.safetensors")
+    shapes = {name: list(array.shape) for name, array in sorted(stored.items())}
+    (folder / "tensors.json").write_text(json.dumps(shapes, indent=0) + "\n")
 
 
 def main(names: list[str]) -> None:
     """Writes the named models, or all."""
     for name in names or MODELS:
-        config, shapes = save(*MODELS[name])
         folder = FOLDER / name
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
-        (folder / "tensors.json").write_text(json.dumps(shapes, indent=0) + "\n")
+        save(folder, *MODELS[name])
         with tempfile.TemporaryDirectory() as scratch:
             made = family_folders.write_case(pathlib.Path(scratch), name)
             model = load(made, MODELS[name][0])
-            inputs = inputs_of(config)
-            outputs = inputs | reference(model, inputs)
+            inputs = inputs_of(family_folders.config_of(name))
+            outputs = inputs | reference(model, inputs) | salience(model, inputs)
         np.savez_compressed(folder / "expected.npz", **outputs)
         print(name, *(f"{k} {v.shape}" for k, v in outputs.items()))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs faith_jax with its test tools into .venv, then lints, checks types and runs all tests.
+# Installs faith_jax with its test tools into .venv, then lints, checks types and runs the tests.
 #
 # usage: tools/test.sh [pytest arguments]
 set -euo pipefail

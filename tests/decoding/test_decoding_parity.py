@@ -8,7 +8,7 @@ import pytest
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.encoder_decoder import generate, row_keys
 from faith_jax.language_model import load_model
-from tests.paths import PARITY, needs_shared
+from tests.models.importers import family_folders
 
 MAX_LENGTH = 9
 VOCAB = 24
@@ -33,19 +33,16 @@ KEYS = row_keys(0, jnp.arange(len(INPUTS)))
 generated = jax.jit(generate, static_argnums=(0, 4))
 
 
-@needs_shared
-@pytest.mark.parametrize("name", ["t5_1_1", "t5_1_0", "t5_deep"])
-def test_beam_search_finds_the_stored_tokens(name):
-    expected = np.load(PARITY / name / "expected.npz")
-    inputs = expected["encoder_input_tokens"].astype(np.int32)
-    model = load_model(str(PARITY / name))
-    config = DecodingConfig(max_length=12, num_beams=4, length_penalty=0.0)
+@pytest.mark.parametrize("name", family_folders.T5)
+def test_beam_search_finds_the_stored_tokens(tmp_path, name):
+    model, expected = family_folders.load_case(tmp_path, name)
+    inputs = expected["encoder_input_tokens"]
+    config = DecodingConfig(max_length=8, num_beams=4, length_penalty=0.0)
     keys = row_keys(0, jnp.arange(len(inputs)))
     result = generated(model.module, model.params, inputs, keys, config)
-    np.testing.assert_array_equal(result.tokens, expected["beam4_tokens"][:, 1:])
-    # Sums of twelve tokens: 1e-4 each is far more than float32 costs.
-    sums = expected["beam4_sum_log_prob"]
-    np.testing.assert_allclose(result.log_prob, sums, atol=1e-4, rtol=1e-5)
+    np.testing.assert_array_equal(result.tokens, expected["beam4_tokens"])
+    # Sums of eight tokens: 1e-4 each is far more than float32 costs.
+    np.testing.assert_allclose(result.log_prob, expected["beam4_score"], atol=1e-4, rtol=1e-5)
     np.testing.assert_array_equal(result.score, result.log_prob)
 
 

@@ -13,6 +13,7 @@ from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.models.importers.native import read_model_json, write_native
 from faith_jax.runs import convert
 from faith_jax.runs.convert import export_checkpoint, import_checkpoint
+from tests.models.importers import family_folders
 from tests.models.importers.synthetic import (
     TIED,
     random_tensors,
@@ -22,7 +23,7 @@ from tests.models.importers.synthetic import (
     write_t5x,
 )
 from tests.models.tiny import TINY
-from tests.paths import PARITY, REPOSITORY, needs_shared
+from tests.paths import REPOSITORY
 
 COMPANIONS = {
     "spiece.model": b"\x00pieces",
@@ -273,10 +274,10 @@ def test_commands_refuse_a_missing_and_a_broken_source(tmp_path):
     assert "the parameter" in line
 
 
-@needs_shared
-@pytest.mark.parametrize("name", ["t5_1_1", "t5_1_0", "t5_deep"])
+@pytest.mark.parametrize("name", family_folders.T5)
 def test_fixtures_come_back_byte_for_byte(tmp_path, name):
-    import_checkpoint(str(PARITY / name), str(tmp_path / "ours"))
+    published = family_folders.write_case(tmp_path / "published", name)
+    import_checkpoint(str(published), str(tmp_path / "ours"))
     export_checkpoint(str(tmp_path / "ours"), str(tmp_path / "theirs"))
     for file in ("config.json", "model.safetensors", "generation_config.json"):
-        assert (tmp_path / "theirs" / file).read_bytes() == (PARITY / name / file).read_bytes()
+        assert (tmp_path / "theirs" / file).read_bytes() == (published / file).read_bytes()

@@ -18,12 +18,12 @@ from faith_jax.scoring.salience import open_salience
 from faith_jax.scoring.salience_engine import SalienceEngine
 from faith_jax.scoring.salience_inputs import SalienceEncoder
 from faith_jax.types import GroundedExample, Grounding
-from tests.paths import REPOSITORY, SHARED
+from tests.models.importers import family_folders
+from tests.paths import REPOSITORY
 from tests.scoring import sharded_salience, tiny_models
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-PARITY = SHARED / "data" / "parity"
 NPOV = GroundedExample(
     "1",
     # Con stands first and texts have odd spaces and braces: the model sees neither.
@@ -189,18 +189,11 @@ def test_the_same_shapes_compile_once(tmp_path):
         np.testing.assert_allclose(token_map.sum(axis=0), 1, atol=1e-6)
 
 
-def stored_map(name):
-    folder = PARITY / name
-    if not folder.is_dir():
-        pytest.skip(f"{folder} is not there")
-    return load_model(str(folder)), np.load(folder / "expected.npz")
-
-
-@pytest.mark.parametrize("name", ["t5_1_1", "t5_1_0"])
-def test_parity_of_normalised_maps_of_encoder_decoders(name):
-    model, stored = stored_map(name)
+@pytest.mark.parametrize("name", ["t5_v1_1", "t5_v1_0"])
+def test_parity_of_normalised_maps_of_encoder_decoders(tmp_path, name):
+    model, stored = family_folders.load_case(tmp_path, name)
     lengths = (stored["encoder_input_tokens"] != 0).sum(1)
-    counts = stored["target_mask"].sum(1).astype(int)
+    counts = (stored["decoder_target_tokens"] > 0).sum(1)
     rows = [
         LikelihoodRow(inputs[:n].tolist(), targets[:m].tolist())
         for inputs, targets, n, m in zip(
@@ -215,12 +208,14 @@ def test_parity_of_normalised_maps_of_encoder_decoders(name):
         np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "gemma", "gemma2", "llama"])
-def test_parity_of_normalised_maps_of_decoder_only_models(name):
-    model, stored = stored_map(name)
+@pytest.mark.parametrize(
+    "name", ["gpt2_inner_relu", "gemma_legacy_gelu", "gemma2_softcaps", "llama_rope_linear"]
+)
+def test_parity_of_normalised_maps_of_decoder_only_models(tmp_path, name):
+    model, stored = family_folders.load_case(tmp_path, name)
     tokens = stored["input_tokens"][0].tolist()
     found = SalienceEngine(model).maps([LikelihoodRow(tokens[:6], tokens[6:])])[0]
-    expected = salience_scores.normalized_columns(stored["salience"][0, :-1, 6:])
+    expected = salience_scores.normalized_columns(stored["salience"][:-1, 6:])
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 

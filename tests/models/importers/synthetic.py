@@ -1,6 +1,7 @@
 """Checkpoints of random numbers, written as others write them, without any of our writers."""
 
 import json
+import tarfile
 
 import flax.serialization
 import numpy as np
@@ -9,6 +10,7 @@ import tensorstore
 
 from faith_jax.models.importers.checkpoint import flatten, unflatten
 from tests.models.tiny import model_and_params
+from tests.paths import REPOSITORY
 
 VOCAB, EMBED, HEADS, HEAD_DIM, MLP, BUCKETS = 24, 6, 2, 4, 10, 8
 UNUSED = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
@@ -122,6 +124,13 @@ def write_t5x(folder, params, in_file=("scale",), chunks=2):
     # As T5X has it: lists stay lists.
     content = flax.serialization.msgpack_serialize({"version": 3, "optimizer": state})
     (folder / "checkpoint").write_bytes(content)
+    return folder
+
+
+def unpack_t5x(folder):
+    """Writes the checkpoint that T5X itself wrote (tools/compare_with_t5x.py); returns `folder`."""
+    with tarfile.open(REPOSITORY / "tests/testdata/t5x_checkpoint.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
     return folder
 
 

@@ -6,10 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-import faith_jax
 from faith_jax.language_model import CausalLanguageModel, EncoderModel, LanguageModel
 from tests.models.importers import family_folders
-from tests.paths import PARITY, needs_shared
 
 TOLERANCE = 1e-4
 SEARCHED = ("bloom_6_heads", "gemma2_odd_layers", "gpt2_inner_relu", "mistral_window")
@@ -17,8 +15,6 @@ CASES = family_folders.cases()
 CAUSAL = [c for c in CASES if c.startswith(("bloom", "gemma", "gpt2", "llama", "mistral"))]
 BART = [c for c in CASES if c.startswith("bart")]
 ENCODERS = [c for c in CASES if c not in (*CAUSAL, *BART)]
-SHARED_CAUSAL = ("gpt2", "bloom", "gemma", "gemma2", "llama")
-SHARED_ENCODERS = ("roberta", "deberta_v3")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,8 +28,7 @@ def opened(tmp_path_factory):
 
     @functools.cache
     def open_case(name):
-        folder = family_folders.write_case(tmp_path_factory.mktemp(name), name)
-        return faith_jax.load_model(str(folder)), family_folders.expected_of(name)
+        return family_folders.load_case(tmp_path_factory.mktemp(name), name)
 
     return open_case
 
@@ -59,6 +54,11 @@ def test_decoder_only_logits(opened, name):
     found = model.logits(expected["input_tokens"])
     valid = expected["input_mask"] > 0
     np.testing.assert_allclose(found[valid], expected["logits"][valid], atol=TOLERANCE)
+    tokens, follows = expected["input_tokens"], valid[:, 1:]
+    log_softmax = np.asarray(jax.nn.log_softmax(expected["logits"]))[:, :-1]
+    gathered = np.take_along_axis(log_softmax, tokens[:, 1:, None], axis=-1)[..., 0]
+    log_probs = model.next_log_probs(tokens)
+    np.testing.assert_allclose(log_probs[follows], gathered[follows], atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", SEARCHED)
@@ -112,34 +112,3 @@ def test_classes_are_in_the_order_of_their_numbers(opened):
     assert opened("roberta_types")[0].label_names == ("entailment", "neutral", "contradiction")
     assert opened("deberta_long")[0].label_names == ("faithful", "hallucinated")
     assert opened("roberta_base_model")[0].label_names == ()
-
-
-@needs_shared
-@pytest.mark.parametrize("name", SHARED_CAUSAL)
-def test_decoder_only_models_of_the_shared_data(name):
-    model = faith_jax.load_model(str(PARITY / name))
-    expected = np.load(PARITY / name / "expected.npz")
-    tokens, valid = expected["input_tokens"], expected["input_mask"] > 0
-    logits = model.logits(tokens)
-    np.testing.assert_allclose(logits[valid], expected["logits"][valid], atol=TOLERANCE)
-    log_probs = model.next_log_probs(tokens)
-    follows = valid[:, 1:]
-    np.testing.assert_allclose(
-        log_probs[follows], expected["next_log_probs"][follows], atol=TOLERANCE
-    )
-    log_softmax = np.asarray(jax.nn.log_softmax(logits))[:, :-1]
-    gathered = np.take_along_axis(log_softmax, tokens[:, 1:, None], axis=-1)[..., 0]
-    np.testing.assert_allclose(log_probs[follows], gathered[follows], atol=1e-5)
-    greedy = model.generate(expected["prompt_tokens"], max_length=12)
-    np.testing.assert_array_equal(greedy, expected["greedy_tokens"])
-
-
-@needs_shared
-@pytest.mark.parametrize("name", SHARED_ENCODERS)
-def test_encoders_of_the_shared_data(name):
-    model = faith_jax.load_model(str(PARITY / name))
-    expected = np.load(PARITY / name / "expected.npz")
-    tokens, valid = expected["input_tokens"], expected["input_mask"] > 0
-    np.testing.assert_allclose(model.classify(tokens), expected["logits"], atol=TOLERANCE)
-    hidden = model.hidden_states(tokens)
-    np.testing.assert_allclose(hidden[valid], expected["last_hidden"][valid], atol=TOLERANCE)

@@ -10,9 +10,8 @@ import pytest
 from faith_jax.errors import CheckpointError
 from faith_jax.models.importers.checkpoint import flatten, stack_layers, unflatten
 from faith_jax.models.importers.t5x import infer_config, is_t5x, read_t5x
-from tests.models.importers.synthetic import tiny_params, write_t5x
+from tests.models.importers.synthetic import tiny_params, unpack_t5x, write_t5x
 from tests.models.tiny import TINY
-from tests.paths import PARITY, needs_shared
 
 # Not in the shapes; T5's own values.
 UNTOLD = {"relative_attention_max_distance": 128, "dropout_rate": 0.1}
@@ -273,25 +272,19 @@ def test_tree_of_something_else(folder, tree):
 # T5X's own checkpoint.
 
 
-@needs_shared
-def test_fixture_of_t5x():
-    checkpoint = read_t5x(PARITY / "t5x_checkpoint")
+def test_fixture_of_t5x(tmp_path):
+    checkpoint = read_t5x(unpack_t5x(tmp_path))
     shapes = {n: a.shape for n, a in flatten(checkpoint.params).items()}
     assert infer_config(shapes, "fixture") == checkpoint.config
-    expected = {"vocab_size": 384, "emb_dim": 32, "num_heads": 4, "head_dim": 8, "mlp_dim": 64}
+    expected = {"vocab_size": 20, "emb_dim": 8, "num_heads": 2, "head_dim": 4, "mlp_dim": 12}
+    expected |= {"num_encoder_layers": 2, "num_decoder_layers": 3}
     found = dataclasses.asdict(checkpoint.config)
     assert {name: found[name] for name in expected} == expected
     assert checkpoint.config.mlp_activations == ("gelu", "linear")
 
 
-@needs_shared
 def test_fixture_without_a_chunk(tmp_path):
-    folder = shutil.copytree(PARITY / "t5x_checkpoint", tmp_path / "copy", copy_function=_copy)
-    place = place_of(folder / "checkpoint_1000", "decoder/layers_1/mlp/wo/kernel")
+    folder = unpack_t5x(tmp_path)
+    place = place_of(folder / "checkpoint_7", "decoder/layers_1/mlp/wo/kernel")
     (place / "0.0").unlink()
     assert "decoder/layers_1/mlp/wo/kernel lacks its chunk 0.0" in error_of(folder)
-
-
-def _copy(source, target):
-    # The shared data may be read-only; the copy must not be.
-    shutil.copyfile(source, target)
