@@ -139,7 +139,7 @@ def test_a_long_response_loses_its_end_last():
         (templates.dialogue_inputs("", TURNS), 3, "history", "no room for the last turn"),
         ("A text of no known form.", 3, "knowledge", "without knowledge or history that could"),
         (templates.nli_inputs("A b.", "C d."), 2, "knowledge", "what stands around its parts"),
-        (templates.dialogue_inputs("Tea.", TURNS), 40, "error", "CUT_POLICY = 'error'"),
+        (templates.dialogue_inputs("Tea.", TURNS), 40, "error", "the cut policy is 'error'"),
     ],
 )
 def test_what_cannot_be_cut_is_an_error(text, limit, policy, message):
