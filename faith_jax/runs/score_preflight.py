@@ -125,7 +125,7 @@ class Preflight:
 
 
 def _line(name: str, values: Iterable[str]) -> str:
-    return f"  {name:<12}" + "".join(f"{value:>9}" for value in values)
+    return f"  {name:<12}" + "".join(f" {value:>9}" for value in values)
 
 
 def losses(scorer: str, lost: Mapping[str, int], inputs: int) -> Iterator[str]:

@@ -61,7 +61,7 @@ def test_every_scorer_keeps_its_range_and_knows_no_neighbours(rows):
         for score, grounding, response in zip(scores, groundings, responses, strict=True):
             in_range = scorer.card.low <= score.value <= scorer.card.high + 1e-9
             assert math.isnan(score.value) or in_range
-            assert score.cut_tokens == 0
+            assert score.cut == {}
             assert scorer.card.word_level or not score.words
             for word in score.words:
                 text = response if word.text is None else grounding[word.text]
