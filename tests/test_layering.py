@@ -18,7 +18,7 @@ FLOORS = {
     "words": 0,
     "sentences": 0,
     "errors": 0,
-    "cutting": 0,
+    "cutting": 1,
     "version": 0,
     "models": 1,
     "decoding": 2,

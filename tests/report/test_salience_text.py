@@ -15,7 +15,7 @@ def test_without_colours_marked_words_stand_in_brackets():
     assert "\x1b" not in text
     assert "unsupported words: saves" in text
     assert "words not covered: awake" in text
-    assert "3 tokens did not fit" in text
+    assert "3 tokens (2 of knowledge, 1 of history) did not fit" in text
 
 
 def test_colours_change_nothing_but_colours():
