@@ -17,9 +17,6 @@ from collections.abc import Iterable, Sequence
 _BRACES = str.maketrans({"{": "(", "}": ")"})
 _ANGLES = str.maketrans({"<": "(", ">": ")"})
 _WHITE_SPACE = re.compile(r"\s+")
-_TURN = re.compile(r"<(wizard|seeker)>")
-_PAIR = re.compile(r"\{(\w+):([^}]*)\}")
-_KEPT_WITHOUT_DOCUMENT = ("query", "message", "context")
 
 
 def clean_value(text: str) -> str:
@@ -157,47 +154,6 @@ def controlled_dialogue_inputs(
     return " ".join([*control_tokens, dialogue_inputs(knowledge, history, last)]).strip()
 
 
-def knowledge_of(inputs: str) -> str:
-    """Returns the knowledge in a dialogue generator's input: DoHA's second input.
-
-    Raises:
-      ValueError: for a text without the tag <knowledge>.
-
-    >>> knowledge_of("<knowledge> Tea is a leaf. <wizard> Hello. <seeker> What is tea?")
-    'Tea is a leaf.'
-    """
-    _, tag, rest = inputs.partition("<knowledge>")
-    if not tag:
-        raise ValueError("there is no <knowledge>")
-    turns = _TURN.search(rest)
-    return (rest[: turns.start()] if turns else rest).strip()
-
-
-def without_document(inputs: str) -> str:
-    """Returns a generator's input without its knowledge: PMI-Decode's other branch.
-
-    Of a dialogue that is the part behind the tag <knowledge>, of the curly braces format all but
-    the query, the message and the context.
-
-    Raises:
-      ValueError: for a text that has no knowledge in either form.
-
-    >>> without_document("<knowledge> Tea is a leaf. <wizard> Hello. <seeker> What is tea?")
-    '<wizard> Hello. <seeker> What is tea?'
-    >>> without_document("{query: Is tea better?} {pro: It is calming.} {con: It stains.}")
-    '{query: Is tea better?}'
-    """
-    before, tag, rest = inputs.partition("<knowledge>")
-    if tag:
-        turns = _TURN.search(rest)
-        return f"{before}{rest[turns.start() :] if turns else ''}".strip()
-    pairs = _PAIR.findall(inputs)
-    kept = [f"{{{key}:{value}}}" for key, value in pairs if key in _KEPT_WITHOUT_DOCUMENT]
-    if len(kept) == len(pairs):
-        raise ValueError("there is no <knowledge>, and no {key: value} of a document")
-    return " ".join(kept)
-
-
 def clean_tagged(text: str) -> str:
     """Returns `text` with single spaces, its angle brackets made round."""
     return one_space(text).translate(_ANGLES)
@@ -240,6 +196,9 @@ def dialfact_inputs(
 ) -> str:
     """Returns the input of DialFact's classifiers (Gupta 2022, section 5.3).
 
+    As in the authors' code, turns of the context are joined by [EOT], and each sentence of
+    evidence follows the title of its article.
+
     Args:
       context: earlier utterances, oldest first.
       claim: the response to judge.
@@ -249,21 +208,22 @@ def dialfact_inputs(
       most_evidence: how many sentences it sees at most.
 
     >>> dialfact_inputs(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
-    '{context: Hi. Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
+    '{context: Hi. [EOT] Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
     """
-    shown = [clean_value(utterance) for utterance in (context[-last:] if last else [])]
     pairs = [(t, s) for t, s in zip(titles, sentences, strict=True) if s][:most_evidence]
     evidence = [f"title: {clean_value(t)} content: {clean_value(s)}" for t, s in pairs]
-    return curly_braces(
-        [("context", " ".join(shown)), ("claim", claim), ("evidence", " ".join(evidence))]
-    )
+    return curly_braces([*_claim_pairs(context, claim, last), ("evidence", " ".join(evidence))])
 
 
 def dialfact_claim_inputs(context: Sequence[str], claim: str, last: int = 2) -> str:
-    """Returns the input of a classifier that sees no evidence.
+    """Returns the input of a classifier of DialFact that sees no evidence.
 
     >>> dialfact_claim_inputs(["Hi."], "It is a leaf.")
     '{context: Hi.} {claim: It is a leaf.}'
     """
+    return curly_braces(_claim_pairs(context, claim, last))
+
+
+def _claim_pairs(context: Sequence[str], claim: str, last: int) -> list[tuple[str, str]]:
     shown = [clean_value(utterance) for utterance in (context[-last:] if last else [])]
-    return curly_braces([("context", " ".join(shown)), ("claim", claim)])
+    return [("context", " [EOT] ".join(shown)), ("claim", claim)]

@@ -1,22 +1,29 @@
 """Generation from knowledge on four more dialogue data sets; each has a `_sample`.
 
-- `wizard_of_wikipedia_generate`, `multidoc2dial_generate`, `cmu_dog_generate`: knowledge and the
-  last 3 utterances in, the response out.
-- `topical_chat_generate` likewise, over the reading sets that the authors' script makes;
-  `topical_chat_generate_pre_build` over those that their repository ships, with Wikipedia's
-  sections alone.
+- `wizard_of_wikipedia_generate`, `cmu_dog_generate`: knowledge and the last 3 utterances in, the
+  response out.
+- `multidoc2dial_generate`, as Nandwani 2023 has it: every turn of the agent, from the passages that
+  it refers to, if there are any, and the last 5 utterances (3 exchanges without the response).
+- `multidoc2dial_generate_spans`: the turns of the agent that answer the user from spans of a
+  document, with these spans and the last 3 utterances.
+- `topical_chat_generate`, as Nandwani 2023 has it, over the reading sets that the authors' script
+  makes: knowledge and the last 3 utterances in; not the turns that open a conversation.
+  `topical_chat_generate_pre_build` likewise over those that their repository ships, with
+  Wikipedia's sections alone.
+- `topical_chat_generate_with_openings`: as the former, with the opening turns too.
 - `wizard_of_wikipedia_generate_ctrl`: as the first, with control tokens before the inputs; see
   `faithdial_generate_ctrl`, whose `steering` it shares.
 
-Turns without knowledge are left out, and Topical-Chat's turns that draw on personal knowledge
-(Nandwani 2023, section 4).
+But for `multidoc2dial_generate`, turns without knowledge are left out; of Topical-Chat also those
+that draw on personal knowledge (Nandwani 2023, section 5.2).
 """
 
+import seqio
 import tensorflow as tf
 
 from faith_jax.data.raw.topical_chat import PERSONAL
 from faith_jax.tasks import metrics
-from faith_jax.tasks.faithdial import generate, generate_ctrl, steer
+from faith_jax.tasks.faithdial import generate, generate_ctrl, steer, with_inputs
 from faith_jax.tasks.registering import (
     Example,
     add_official_and_sample,
@@ -24,19 +31,33 @@ from faith_jax.tasks.registering import (
     raw_source,
 )
 
+# Three exchanges without the response: what the authors' code shows where nobody says.
+PASSAGE_UTTERANCES = 5
+
 
 def generate_from_knowledge(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Adds inputs and targets to the turns that have knowledge, and drops the others."""
     return generate(dataset.filter(_has_knowledge))
 
 
-def generate_without_personal_knowledge(dataset: tf.data.Dataset) -> tf.data.Dataset:
+@seqio.map_over_dataset
+def generate_from_passages(example: Example) -> Example:
+    """Adds inputs with the last 5 utterances, and with the knowledge where there is some."""
+    return with_inputs(example, example["response"], PASSAGE_UTTERANCES)
+
+
+def generate_with_openings(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """As `generate_from_knowledge`, without turns that draw on what the speaker knew before."""
 
     def impersonal(example: Example) -> tf.Tensor:
         return tf.reduce_all(example["knowledge_sources"] != PERSONAL)
 
     return generate_from_knowledge(dataset.filter(impersonal))
+
+
+def generate_replies(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """As `generate_with_openings`, without turns that open a conversation."""
+    return generate_with_openings(dataset.filter(lambda example: tf.size(example["history"]) > 0))
 
 
 def _has_knowledge(example: Example) -> tf.Tensor:
@@ -51,15 +72,23 @@ _TASKS = {
     ),
     "multidoc2dial_generate": (
         ("multidoc2dial", "Multidoc2dial", "official", "sample"),
+        generate_from_passages,
+    ),
+    "multidoc2dial_generate_spans": (
+        ("multidoc2dial", "Multidoc2dial", "spans", "spans_sample"),
         generate_from_knowledge,
     ),
     "topical_chat_generate": (
         ("topical_chat", "TopicalChat", "post_build", "post_build_sample"),
-        generate_without_personal_knowledge,
+        generate_replies,
+    ),
+    "topical_chat_generate_with_openings": (
+        ("topical_chat", "TopicalChat", "post_build", "post_build_sample"),
+        generate_with_openings,
     ),
     "topical_chat_generate_pre_build": (
         ("topical_chat", "TopicalChat", "official", "sample"),
-        generate_without_personal_knowledge,
+        generate_replies,
     ),
     "cmu_dog_generate": (("cmu_dog", "CmuDog", "official", "sample"), generate_from_knowledge),
 }

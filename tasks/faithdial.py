@@ -10,7 +10,8 @@
 - `faithdial_generate_ctrl`: as `faithdial_generate`, with control tokens before the inputs, each
   one of the vocabulary's extra ids where it has some; `faithdial.steering.control_tokens` sets
   others than the data's.
-- `faith_critic`: knowledge and a response in, `faithful` or `unfaithful` out.
+- `faith_critic`: knowledge and a response in, `faithful` or `unfaithful` out, on the sets of the
+  authors' code; `faith_critic_all_edits` has edited responses in validation and test too.
 """
 
 from collections.abc import Sequence
@@ -33,26 +34,23 @@ CRITIC_TARGETS = {
 }
 
 
-def _with_inputs(example: Example, response: tf.Tensor) -> Example:
-    inputs = preprocessors.dialogue_inputs(
-        example["knowledge"], example["history"], LAST_UTTERANCES
-    )
+def with_inputs(example: Example, response: tf.Tensor, last: int = LAST_UTTERANCES) -> Example:
+    """Adds inputs with the last utterances, and a response as the target."""
+    inputs = preprocessors.dialogue_inputs(example["knowledge"], example["history"], last)
     return {**example, "inputs": inputs, "targets": preprocessors.one_space(response)}
 
 
 @seqio.map_over_dataset
 def generate(example: Example) -> Example:
     """Adds inputs, and FaithDial's response as the target."""
-    return _with_inputs(example, example["response"])
+    return with_inputs(example, example["response"])
 
 
 @seqio.map_over_dataset
 def generate_wow(example: Example) -> Example:
     """Adds inputs, and the response before any edit as the target."""
     edited = tf.strings.length(example["original_response"]) > 0
-    return _with_inputs(
-        example, tf.where(edited, example["original_response"], example["response"])
-    )
+    return with_inputs(example, tf.where(edited, example["original_response"], example["response"]))
 
 
 @seqio.map_over_dataset
@@ -60,7 +58,7 @@ def generate_infonce(example: Example) -> Example:
     """As `generate`, with the texts of the negatives."""
     negatives = preprocessors.one_space(example.pop("negatives"))[:MOST_NEGATIVES]
     example = {**example, "negatives_pretokenized": negatives}
-    return _with_inputs(example, example["response"])
+    return with_inputs(example, example["response"])
 
 
 @seqio.map_over_dataset
@@ -159,11 +157,13 @@ add_official_and_sample(
     uncached=steer,
     **_GENERATION,
 )
-add_official_and_sample(
-    "faith_critic",
-    "faithdial",
-    "FaithCritic",
-    criticise,
-    postprocess=metrics.label_postprocess,
-    metric_fns=[metrics.classification],
-)
+for _name, _part in (("faith_critic", ""), ("faith_critic_all_edits", "all_edits")):
+    add_official_and_sample(
+        _name,
+        "faithdial",
+        "FaithCritic",
+        criticise,
+        part=_part,
+        postprocess=metrics.label_postprocess,
+        metric_fns=[metrics.classification],
+    )

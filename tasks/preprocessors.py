@@ -103,11 +103,11 @@ def dialfact_claim_inputs(context: tf.Tensor, claim: tf.Tensor, last: int = 2) -
 
 def _claim_pairs(context: tf.Tensor, claim: tf.Tensor, last: int) -> list[tuple[str, tf.Tensor]]:
     shown = context[-last:] if last else context[:0]
-    return [("context", _joined(clean_value(shown))), ("claim", claim)]
+    return [("context", _joined(clean_value(shown), " [EOT] ")), ("claim", claim)]
 
 
-def _joined(texts: tf.Tensor) -> tf.Tensor:
-    return tf.strings.reduce_join(texts, separator=" ")
+def _joined(texts: tf.Tensor, separator: str = " ") -> tf.Tensor:
+    return tf.strings.reduce_join(texts, separator=separator)
 
 
 def encode_candidates(

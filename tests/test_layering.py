@@ -31,9 +31,10 @@ FLOORS = {
     "report": 3,
     "tasks": 3,  # SeqIO tasks stand on data and evaluation; runs look them up
     "gin_configs": 3,
-    "runs": 5,
-    "cli": 6,
-    "__main__": 7,
+    "input": 5,
+    "runs": 6,
+    "cli": 7,
+    "__main__": 8,
 }
 # `import faith_jax` re-exports floor 0, and what stands higher only on first use.
 FACADE = "__init__"
@@ -42,6 +43,7 @@ HEAVY = {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x",
 # Where DESIGN.md lets SeqIO and TensorFlow in: rooms and modules, by their dotted names.
 MAY_BE_HEAVY = {
     "cli",
+    "input",
     "runs",
     "tasks",
     "export.tfds",

@@ -20,6 +20,7 @@ _EXAMPLES = {
   %(prog)s --gin_file=models/t5_1_1_base.gin --gin_file=npov_generate_prompt_tune.gin \\
       --gin.INITIAL_CHECKPOINT_PATH=checkpoints/t5_1_1_base \\
       --gin.MODEL_DIR=runs/npov
+  %(prog)s --dry_run --gin_file=quickstart.gin --gin.MODEL_DIR=runs/quickstart
 """,
     "eval": """example:
   %(prog)s --gin_file=runs/eval.gin --gin.CHECKPOINT_PATH=runs/quickstart/prompt \\
@@ -83,6 +84,14 @@ def add_gin_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAct
             action=_Shown,
             help="set a macro or a parameter; VALUE is a Python literal; what is none is a string",
         )
+        if name != "eval":
+            command.add_argument(
+                "--dry_run",
+                action="store_true",
+                help="only say what the run would read: rows and epochs of each kind, what is cut, "
+                "the first examples; nothing is trained or generated, and a JSON file of it is "
+                "written beside the output folder",
+            )
         command.add_argument(
             "--coordinator_address", metavar="HOST:PORT", help="of the first of several processes"
         )
@@ -110,7 +119,7 @@ def _run_gin(options: argparse.Namespace) -> int:
         from faith_jax.runs import train
 
         try:
-            gin_config.run(train.train)
+            gin_config.run(train.train, dry_run=options.dry_run)
         except train.Stopped as stopped:
             print(f"{first_line(stopped)}", file=sys.stderr)
             return 143
@@ -121,8 +130,9 @@ def _run_gin(options: argparse.Namespace) -> int:
     else:
         from faith_jax.runs import infer
 
-        output = gin_config.run(infer.infer)
-        print(output)
+        output = gin_config.run(infer.infer, dry_run=options.dry_run)
+        if not options.dry_run:
+            print(output)
     return 0
 
 

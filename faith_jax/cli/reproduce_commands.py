@@ -26,7 +26,8 @@ SCORED = {
 }
 _EXAMPLES = """examples:
   %(prog)s true --output=runs/true
-  %(prog)s begin --sample --output=runs/begin --scorers=token_f1,bleu
+  %(prog)s begin --sample --output=runs/begin --scorers=q2_baseline_token_f1,pmi_faith_mean \
+      --scorer-option=pmi_faith_mean.model=checkpoints/bloom-560m
   %(prog)s pmi_decode --corpus=faithdial --model=runs/faithdial \\
       --vocabulary=checkpoints/bart-large --scorer-model=checkpoints/bloom-560m \\
       --output=runs/pmi_decode
@@ -57,6 +58,12 @@ def add_reproduce_command(commands: argparse._SubParsersAction) -> None:
         table.add_argument(
             "--scorers", default="", metavar="NAMES", help="default: those that need no model"
         )
+        table.add_argument(
+            "--scorer-option",
+            action="append",
+            metavar="SCORER.NAME=VALUE",
+            help="of one of the scorers, such as pmi_faith_mean.model=FOLDER (repeatable)",
+        )
         table.set_defaults(run=_runner(_run_scored))
     for add, run in (
         (add_pmi_table, run_pmi_table),
@@ -77,9 +84,13 @@ def add_outputs(table: argparse.ArgumentParser) -> None:
 
 
 def _run_scored(table: str, given: Mapping[str, Any], sample: bool, output: str) -> str:
+    from faith_jax.cli.score_commands import scorer_options
     from faith_jax.runs import reproduce
 
-    return reproduce.reproduce(table, output, listed_names(given["scorers"]), sample)
+    scorers = listed_names(given["scorers"])
+    known = scorers or reproduce.RECIPES[table].scorers
+    options = scorer_options(known, given.get("scorer_option", []))
+    return reproduce.reproduce(table, output, scorers, sample, options)
 
 
 def _runner(run: Callable[..., str]) -> Callable[[argparse.Namespace], int]:

@@ -34,6 +34,12 @@ def add_critic_table(tables: argparse._SubParsersAction) -> list[argparse.Argume
         help="a classifier that is trained already: DECODE, DNLI, MNLI or FaithCritic (repeatable)",
     )
     table.add_argument(
+        "--sets",
+        metavar="NAME",
+        help="published: those of the authors' code (default); own: BEGIN's second release, and "
+        "FaithCritic with edited responses in test too",
+    )
+    table.add_argument(
         "--train-steps", type=int, metavar="N", help="default: ten epochs of a critic's data"
     )
     return [table]

@@ -5,7 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.cli.evaluate_commands import listed_names
-from faith_jax.cli.reproduce_options import add_options, table_parser
+from faith_jax.cli.reproduce_options import (
+    add_options,
+    add_q2_models,
+    table_parser,
+    with_q2_models,
+)
 from faith_jax.errors import ConfigError
 
 # What the sample is trained with, where nobody says: minutes on 2 cores. None of its texts is cut
@@ -41,7 +46,7 @@ def add_faithdial_table(tables: argparse._SubParsersAction) -> list[argparse.Arg
         "--models",
         action="append",
         metavar="NAME=CHECKPOINT",
-        help="to train, such as t5=checkpoints/t5_base (repeatable)",
+        help="to train, such as t5=checkpoints/t5_base; doha=… makes a BART a DoHA (repeatable)",
     )
     table.add_argument(
         "--methods",
@@ -51,8 +56,9 @@ def add_faithdial_table(tables: argparse._SubParsersAction) -> list[argparse.Arg
     table.add_argument(
         "--trained-on",
         metavar="NAMES",
-        help="of wow, faithdial, wow_then_faithdial (default: these), and faithdial_wow: "
-        "FaithDial's dialogues with Wizard of Wikipedia's responses",
+        help="of wow, faithdial, wow_then_faithdial, topical_chat and cmu_dog, of which the last "
+        "two are tested on themselves alone (default: these), and faithdial_wow: FaithDial's "
+        "dialogues with Wizard of Wikipedia's responses",
     )
     table.add_argument(
         "--tested-on",
@@ -73,18 +79,17 @@ def add_faithdial_table(tables: argparse._SubParsersAction) -> list[argparse.Arg
         "--train-steps",
         type=int,
         metavar="N",
-        help="of each training (default: 10 epochs; of samples 20)",
+        help="of each training (default: 10 epochs, of doha 25; of samples 20)",
     )
     table.add_argument("--train-batch-size", type=int, metavar="N", help="default 32; of samples 8")
     table.add_argument(
-        "--learning-rate", type=float, metavar="RATE", help="its peak (default 6.25e-5)"
+        "--learning-rate", type=float, metavar="RATE", help="its peak (default 6.25e-5; doha 2e-5)"
     )
     table.add_argument(
         "--target-length", type=int, metavar="N", help="tokens (default 256; of samples 64)"
     )
     table.add_argument("--critic-model", metavar="FOLDER", help="FaithDial's critic")
-    table.add_argument("--q2-model", metavar="FOLDER", help="asks and answers questions")
-    table.add_argument("--q2-nli-model", metavar="FOLDER", help="compares answers")
+    add_q2_models(table)
     table.add_argument("--bertscore-model", metavar="FOLDER", help="an encoder")
     table.add_argument(
         "--scorer-option",
@@ -164,18 +169,10 @@ def _scorers(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     from faith_jax.runs.faithdial_options import MODEL_SCORERS
 
     told = scorer_options(list(MODEL_SCORERS), given.get("scorer_option", []))
-    for option, scorers in (
-        ("critic_model", ("faith_critic",)),
-        ("q2_model", ("q2_f1", "q2_nli")),
-        ("bertscore_model", ("bertscore",)),
-    ):
-        for name in scorers:
-            if option in given:
-                told[name] = {"model": given[option]} | told[name]
-    if "q2_nli_model" in given:
-        told["q2_nli"] = {"nli_model": given["q2_nli_model"]} | told["q2_nli"]
-    if "nli_model" not in told["q2_nli"]:
-        told.pop("q2_nli")
+    told = with_q2_models(told, given, ("q2_f1", "q2_nli"))
+    for option, name in (("critic_model", "faith_critic"), ("bertscore_model", "bertscore")):
+        if option in given:
+            told[name] = {"model": given[option]} | told[name]
     for name, options in told.items():
         if options and "model" not in options:
             raise ConfigError(f"--scorer-option: {name} is not scored without a model of its own.")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faith_jax.cli.evaluate_commands import listed_names
-from faith_jax.cli.reproduce_options import add_options, table_parser
+from faith_jax.cli.reproduce_options import add_options, add_q2_models, table_parser
 from faith_jax.cli.shared import TerminatedError
 from faith_jax.errors import ConfigError
 
@@ -54,11 +54,9 @@ def _add_methods(table: argparse.ArgumentParser) -> None:
     for name, what in (
         ("t5", "a T5 that was trained on ANLI"),
         ("summac", "an NLI classifier for SummaC-ZS"),
-        ("q2", "asks questions, for Q2"),
-        ("q2-answer", "answers them (default: the same)"),
-        ("q2-nli", "compares answers (default: --model)"),
     ):
         table.add_argument(f"--{name}-model", metavar="FOLDER", help=what)
+    add_q2_models(table, "--model")
     table.add_argument("--methods", metavar="NAMES", help="default: all that there are models for")
 
 
@@ -67,7 +65,7 @@ def _add_draws(table: argparse.ArgumentParser) -> None:
         table,
         ("batch-size", "max-input-length"),
         batch_size="rows of a training step (default 64)",
-        max_input_length="tokens of a row of training (default 256)",
+        max_input_length="tokens of a row of training (default 512)",
     )
     table.add_argument("--draws", type=int, metavar="N", help="of phrases (default 10)")
     table.add_argument("--phrases", type=int, metavar="N", help="in a draw (default 5)")

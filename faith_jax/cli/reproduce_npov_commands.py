@@ -59,6 +59,13 @@ def add_npov_detection_table(tables: argparse._SubParsersAction) -> list[argpars
     table.add_argument(
         "--combinations", type=int, metavar="N", help="of arguments a topic, at most (default 18)"
     )
+    table.add_argument(
+        "--errors-per-response",
+        type=_errors,
+        metavar="NUMBER",
+        help="rows with a synthetic error to each error-free response; published = 667/312, as in "
+        "section 4.2 (default: one of each kind, up to 3)",
+    )
     for name, what in (
         ("recall", "of an argument's words are told"),
         ("precision", "of the response's words are given"),
@@ -71,6 +78,19 @@ def add_npov_detection_table(tables: argparse._SubParsersAction) -> list[argpars
             help=f"{what}, at least, where a response is error-free by the rule ({default:g})",
         )
     return [table]
+
+
+def _errors(text: str) -> float:
+    """Returns how many rows with an error there are to each error-free one."""
+    if text != "published":
+        try:
+            return float(text)
+        except ValueError:
+            message = f"expected a number or published, got {text!r}"
+            raise argparse.ArgumentTypeError(message) from None
+    from faith_jax.data.augmentation.npov_sets import PUBLISHED_ERROR_FREE, PUBLISHED_ERRORS
+
+    return PUBLISHED_ERRORS / PUBLISHED_ERROR_FREE
 
 
 def run_npov_detection(_: str, given: Mapping[str, Any], sample: bool, output: str) -> str:

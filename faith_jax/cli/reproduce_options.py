@@ -1,7 +1,10 @@
 """Options that several tables of `reproduce` have, by name."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from faith_jax.errors import ConfigError
 
 _OPTIONS = {
     "model": (str, "CHECKPOINT", "that responds: any language model"),
@@ -50,3 +53,49 @@ def table_parser(
         description=f"{title}.\n\n{description}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def add_q2_models(table: argparse.ArgumentParser, compares: str = "") -> None:
+    """Adds the options that name the models of Q².
+
+    Args:
+      table: of the parser.
+      compares: the default of the third, where there is one.
+    """
+    default = f" (default: {compares})" if compares else ""
+    for name, what in (
+        ("q2", "asks questions about a response, for Q\u00b2"),
+        ("q2-answer", "answers them (default: the same)"),
+        ("q2-nli", f"compares answers, and judges responses without questions{default}"),
+    ):
+        table.add_argument(f"--{name}-model", metavar="FOLDER", help=what)
+
+
+def with_q2_models(
+    scorers: Mapping[str, Mapping[str, Any]], given: Mapping[str, Any], names: Iterable[str]
+) -> dict[str, dict[str, Any]]:
+    """Returns the scorers' options with the models of Q² that `add_q2_models` names.
+
+    Args:
+      scorers: options of all of a table's scorers, by name.
+      given: the command's options.
+      names: of those that are Q².
+
+    Raises:
+      ConfigError: where some of its models are given, but not all that it needs.
+    """
+    models = {name: given.get(f"q2_{name}", "") for name in ("model", "answer_model", "nli_model")}
+    named = {name: path for name, path in models.items() if path}
+    found = {name: dict(options) for name, options in scorers.items()}
+    for name in names:
+        options = named | found[name]
+        if not options:
+            continue
+        for option, needed in (("model", "--q2-model"), ("nli_model", "--q2-nli-model")):
+            if not options.get(option):
+                raise ConfigError(
+                    f"{name} needs a model that asks questions (--q2-model) and one of natural "
+                    f"language inference (--q2-nli-model); {needed} is not given."
+                )
+        found[name] = options
+    return found

@@ -5,7 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from faith_jax.cli.evaluate_commands import listed_names
-from faith_jax.cli.reproduce_options import add_options, table_parser
+from faith_jax.cli.reproduce_options import (
+    add_options,
+    add_q2_models,
+    table_parser,
+    with_q2_models,
+)
 from faith_jax.errors import ConfigError
 
 _SHARED = (
@@ -39,8 +44,10 @@ def add_pmi_table(tables: argparse._SubParsersAction) -> list[argparse.ArgumentP
         "--scorer-option",
         action="append",
         metavar="SCORER.NAME=VALUE",
-        help="of pmi_faith_mean and bertscore, such as bertscore.baseline=FILE (repeatable)",
+        help="of pmi_faith_mean, bertscore and q2_nli, such as bertscore.baseline=FILE, which "
+        "rescales as the paper does (repeatable)",
     )
+    add_q2_models(table)
     table.add_argument(
         "--corpus",
         action="append",
@@ -72,7 +79,10 @@ def _pmi_options(given: Mapping[str, Any], sample: bool) -> Any:
         "pmi_faith_mean": settings.pop("scorer_model", ""),
         "bertscore": settings.pop("bertscore_model", ""),
     }
-    scorers = scorer_options(list(models), settings.pop("scorer_option", []))
+    told = scorer_options([*models, "q2_nli"], settings.pop("scorer_option", []))
+    scorers = with_q2_models(told, settings, ["q2_nli"])
+    for option in ("q2_model", "q2_answer_model", "q2_nli_model"):
+        settings.pop(option, "")
     for name, path in models.items():
         model = {"model": path} if path else {}
         if scorers[name] and "model" not in model | scorers[name]:

@@ -21,7 +21,7 @@ from faith_jax.data.grounded_rows import Columns, ExampleRow, example_rows, read
 from faith_jax.data.rows import Row
 from faith_jax.errors import InputError
 from faith_jax.sentences import split_sentences
-from faith_jax.templates import clean_value
+from faith_jax.templates import clean_value, npov_response
 from faith_jax.types import Grounding
 
 SIDES = ("pro", "con")
@@ -140,6 +140,8 @@ def _texts(
     if "inputs" not in fields:
         raise _lacking(place, "grounding", (*_GROUNDINGS, *_SIDE_FIELDS, "inputs"), fields)
     query, sides, split = _inputs(fields["inputs"], place, topics)
+    if "{response:" in str(fields[response]):  # infer leaves the braces to who gave the inputs
+        texts["response"] = npov_response(fields[response])
     return {"history": query} | texts | sides, split
 
 

@@ -80,16 +80,19 @@ def mean_measure(values: ArrayLike, low: float = 0.0, high: float = 1.0) -> Meas
     return Measure(summands, value, int(defined.sum()))
 
 
-def bleu_measure(responses: Sequence[str], references: Sequence[str]) -> Measure:
+def bleu_measure(
+    responses: Sequence[str], references: Sequence[str], lowercase: bool = False
+) -> Measure:
     """Returns sacrebleu's BLEU-4 of the corpus, 0 to 100 (`text_metrics.corpus_bleu`).
 
     Args:
       responses: the texts to judge.
       references: as many, one for each.
+      lowercase: compare both in lower case.
     """
     from sacrebleu.metrics import BLEU
 
-    bleu = BLEU(effective_order=True)
+    bleu = BLEU(effective_order=True, lowercase=lowercase)
     found = [
         bleu.sentence_score(text, [gold]) for text, gold in zip(responses, references, strict=True)
     ]

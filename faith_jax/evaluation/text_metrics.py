@@ -86,6 +86,8 @@ def match_words(words: Sequence[Hashable], reference: Iterable[Hashable]) -> tup
 def true_words(text: str) -> list[str]:
     """Returns the words that token F1 compares, normalised as the TRUE benchmark does.
 
+    Q²'s authors count other tokens in their baseline: `q2_baselines.content_tokens`.
+
     Lower-cased, ASCII punctuation deleted (so "well-known" is one word), split at white space,
     and the words a, an, the, in, our dropped.
 
@@ -338,12 +340,15 @@ def sentence_bleu(response: str, reference: str) -> float:
     return sacrebleu.sentence_bleu(response, [reference]).score
 
 
-def corpus_bleu(responses: Sequence[str], references: Sequence[str]) -> float:
+def corpus_bleu(
+    responses: Sequence[str], references: Sequence[str], lowercase: bool = False
+) -> float:
     """Returns sacrebleu's BLEU-4 of a whole corpus, from 0 to 100; higher = closer.
 
     Args:
       responses: the texts to judge.
       references: as many, one for each.
+      lowercase: compare both in lower case.
 
     Raises:
       ValueError: for lengths that differ, and for no texts.
@@ -352,4 +357,5 @@ def corpus_bleu(responses: Sequence[str], references: Sequence[str]) -> float:
 
     if len(responses) != len(references) or not responses:
         raise ValueError(f"{len(responses)} responses and {len(references)} references.")
-    return sacrebleu.corpus_bleu(list(responses), [list(references)]).score
+    found = sacrebleu.corpus_bleu(list(responses), [list(references)], lowercase=lowercase)
+    return float(found.score)

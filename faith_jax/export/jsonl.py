@@ -1,6 +1,7 @@
 """Rows to JSONL."""
 
 import json
+import os
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,6 +21,14 @@ def complete_rows(path: pathlib.Path) -> list[dict[str, Any]]:
     text = path.read_bytes()
     whole = text[: text.rfind(b"\n") + 1]
     if whole != text:
-        path.write_bytes(whole)
+        os.truncate(path, len(whole))
     # Not splitlines(): a JSON text may hold separators such as U+2028 as they are.
     return [json.loads(line) for line in whole.decode("utf-8").split("\n")[:-1]]
+
+
+def keep_rows(path: pathlib.Path, number: int) -> int:
+    """Drops all rows behind the first `number` from a file of complete rows; returns `number`."""
+    if path.exists():
+        with path.open("rb") as file:
+            os.truncate(path, sum(len(file.readline()) for _ in range(number)))
+    return number

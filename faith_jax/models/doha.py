@@ -14,6 +14,7 @@ Reference: Prabhumoye 2021, section 3.2.
 import numpy as np
 
 from faith_jax.errors import CheckpointError
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten
 
 # Our names of the parts of a decoder layer that the knowledge's parts begin as.
@@ -22,6 +23,19 @@ COPIED = {
     "pre_cross_attention_layer_norm": "pre_knowledge_attention_layer_norm",
     "post_cross_attention_layer_norm": "post_knowledge_attention_layer_norm",
 }
+
+
+def check_becomes_doha(config: TransformerConfig, source: str) -> None:
+    """Checks that a model has a cross-attention to copy.
+
+    Raises:
+      CheckpointError: where it has not, naming the source.
+    """
+    if config.is_decoder_only or config.is_encoder_only:
+        raise CheckpointError(
+            f"{source}: DoHA is made of an encoder-decoder model (BART), but this one has "
+            f"{config.num_encoder_layers} encoder and {config.num_decoder_layers} decoder layers."
+        )
 
 
 def doha_from_bart(checkpoint: Checkpoint) -> Checkpoint:
@@ -35,11 +49,7 @@ def doha_from_bart(checkpoint: Checkpoint) -> Checkpoint:
     """
     config = checkpoint.config
     source = checkpoint.metadata.get("source", "checkpoint")
-    if config.is_decoder_only or config.is_encoder_only:
-        raise CheckpointError(
-            f"{source}: DoHA is made of an encoder-decoder model (BART), but this one has "
-            f"{config.num_encoder_layers} encoder and {config.num_decoder_layers} decoder layers."
-        )
+    check_becomes_doha(config, source)
     if config.knowledge_attention:
         raise CheckpointError(f"{source}: is DoHA already; it needs no second knowledge attention.")
     params = flatten(checkpoint.params)

@@ -20,6 +20,8 @@ logger = logging.getLogger("faith_jax")
 
 CRITIC_TABLE = "faith_critic"
 RECIPE = "faith_critic_finetune.gin"
+# Which sets the table is of: those of the authors' code, or ours beyond them.
+PUBLISHED_SETS, OWN_SETS = "published", "own"
 # Of an encoder-decoder, which writes the class.
 WRITING_RECIPE = "faithdial_generate_finetune.gin"
 # Appendix D: epochs, and the share of steps that the learning rate warms up for.
@@ -29,6 +31,8 @@ _NO_CRITIC = (
     "expected an encoder (RoBERTa, DeBERTa) or an encoder-decoder that writes the class (T5), got "
     "a decoder-only model"
 )
+# The task that stands for one of the published sets.
+_OWN = {"faith_critic": "faith_critic_all_edits", "begin_2021_classify": "begin_classify"}
 _EVALUATIONS = 20  # of a training, as the recipe has them
 _NLI = tuple(label.value for label in NliLabel)
 _DECODE = tuple(label.value for label in DecodeLabel)
@@ -68,6 +72,9 @@ class CriticTableOptions:
       critics: folders of classifiers by the row, of `ROWS`.
       vocabulary: of `model`, if it is not in its folder.
       sample: train and test on the samples in the package.
+      sets: "published" = as the authors' code has them: BEGIN's first release without generic
+        responses, FaithCritic with Wizard of Wikipedia's responses alone in its test split; "own" =
+        BEGIN's second release, FaithCritic with edited responses in each split.
       train_steps: of each critic; 0 = ten epochs of its data.
       batch_size: rows of a step.
       max_length: tokens of a pair at most; premises are cut.
@@ -79,6 +86,7 @@ class CriticTableOptions:
     critics: Mapping[str, str] = dataclasses.field(default_factory=dict)
     vocabulary: str = ""
     sample: bool = False
+    sets: str = PUBLISHED_SETS
     train_steps: int = 0
     batch_size: int = BATCH_SIZE
     max_length: int = MAX_LENGTH
@@ -90,6 +98,11 @@ class CriticTableOptions:
             raise ConfigError(
                 f"{CRITIC_TABLE} needs critics: give --critics=NAME=FOLDER, or --model=CHECKPOINT "
                 "to train them from."
+            )
+        if self.sets not in (PUBLISHED_SETS, OWN_SETS):
+            raise ConfigError(
+                f"--sets: expected {PUBLISHED_SETS} or {OWN_SETS}, got {self.sets!r}."
+                f"{did_you_mean(self.sets, (PUBLISHED_SETS, OWN_SETS))}"
             )
         for name, folder in self.critics.items():
             if name not in ROWS:
@@ -107,7 +120,9 @@ class CriticTableOptions:
                 )
 
     def task(self, name: str) -> str:
-        """Returns the name of a task, or of its sample."""
+        """Returns the name of a task of these sets, or of its sample."""
+        if self.sets == OWN_SETS:
+            name = _OWN.get(name, name)
         return f"{name}_sample" if self.sample else name
 
 

@@ -8,7 +8,7 @@ run with the same settings goes on from there, and may add rows and columns.
 import json
 import logging
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.data.jsonl import read_jsonl
@@ -16,12 +16,14 @@ from faith_jax.errors import ConfigError, InputError, counted
 from faith_jax.evaluation.critic_transfer import Accuracy, accuracy, faithful_calls
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.published import PUBLISHED
-from faith_jax.labels import NliLabel
+from faith_jax.input.rows import PAIRS
+from faith_jax.labels import Begin2021Label, NliLabel
 from faith_jax.models.embedded_models import checkpoint_path
 from faith_jax.report.tables import rendered
 from faith_jax.runs.critic_models import (
     CRITIC_TABLE,
     EPOCHS,
+    PUBLISHED_SETS,
     ROWS,
     CriticTableOptions,
     check_critics,
@@ -38,7 +40,6 @@ from faith_jax.runs.kept_settings import (
     write_settings,
 )
 from faith_jax.runs.outputs import write_text
-from faith_jax.runs.pair_batches import PAIRS
 from faith_jax.runs.reproduce import ENDINGS, of_samples
 from faith_jax.runs.score_input import dataset_rows
 from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
@@ -50,7 +51,7 @@ ZERO_SHOT = "\u2020"
 # Each column's task and split; `validation` of MultiNLI is its matched part.
 COLUMNS = {
     "MNLI": ("nli_mnli", "validation"),
-    "BEGIN": ("begin_classify", "test"),
+    "BEGIN": ("begin_2021_classify", "test"),
     "FaithCritic": ("faith_critic", "test"),
 }
 _AT_ONCE = 256  # pairs classified between two lines of progress
@@ -90,7 +91,8 @@ def critic_table(options: CriticTableOptions, output: str) -> str:
         _check_critic(folder, row, critic, settings)
         classify = None
         cells[row] = {}
-        for column, tested in pairs.items():
+        for column, whole in pairs.items():
+            tested = asked(row, whole)
             path = folder / row / f"{column}.jsonl"
             if path.exists():
                 logger.info("%s is kept", path)
@@ -123,6 +125,7 @@ def _read_settings(path: pathlib.Path, options: CriticTableOptions) -> dict[str,
     settings: dict[str, Any] = {
         "table": CRITIC_TABLE,
         "sample": options.sample,
+        "sets": options.sets,
         "max-length": options.max_length,
     }
     if not path.exists():
@@ -169,15 +172,36 @@ def _columns(
 
 
 def _pairs(task: str, split: str) -> Iterator[str]:
-    """Yields the pairs of a task as JSON lines: premise, hypothesis, and whether it is faithful."""
+    """Yields the pairs of a task as JSON lines: premise, hypothesis, and whether it is faithful.
+
+    That is null of the generic responses of BEGIN's first release.
+    """
     for _, fields in dataset_rows(task, "", split):
         premise, hypothesis = next(pair for pair in PAIRS if pair[0] in fields)
+        generic = fields.get("begin_label") == Begin2021Label.GENERIC.value
         pair = {
             "premise": fields[premise],
             "hypothesis": fields[hypothesis],
-            "faithful": fields["label"] in (1, NliLabel.ENTAILMENT.value),
+            "faithful": None if generic else fields["label"] in (1, NliLabel.ENTAILMENT.value),
         }
         yield json.dumps(pair, ensure_ascii=False) + "\n"
+
+
+def asked(row: str, pairs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the pairs of a column that a row's critic is asked about.
+
+    As in the authors' code (critic_data.py of FaithDial), generic responses are not among them,
+    but for a critic of contradiction, which has to find that they are none.
+
+    >>> pairs = [{"faithful": True}, {"faithful": None}]
+    >>> asked("MNLI", pairs), asked("DECODE", pairs)
+    ([{'faithful': True}], [{'faithful': True}, {'faithful': True}])
+    """
+    return [
+        {**pair, "faithful": pair["faithful"] is not False}
+        for pair in pairs
+        if row == "DECODE" or pair["faithful"] is not None
+    ]
 
 
 def _calls(
@@ -208,7 +232,8 @@ def _evaluation(
     options: CriticTableOptions,
 ) -> Evaluation:
     """Returns the table and the figures."""
-    published = {} if options.sample else PUBLISHED[CRITIC_TABLE].rows
+    is_published = not options.sample and options.sets == PUBLISHED_SETS
+    published = PUBLISHED[CRITIC_TABLE].rows if is_published else {}
     columns = [c for c in COLUMNS if any(c in found for found in cells.values())]
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
@@ -231,6 +256,7 @@ def _evaluation(
     table = Table(title, ("trained on", *columns), tuple(rows), tuple(notes), plain)
     figures = {
         "sample": options.sample,
+        "sets": options.sets,
         "model": options.model,
         "critics": dict(critics),
         "left_out": dict(missing),
@@ -256,14 +282,22 @@ def _notes(
 ) -> Iterator[str]:
     """Yields what the figures are and what is left out."""
     yield f"{ZERO_SHOT} zero-shot: tested on other data than it was trained on."
+    published = options.sets == PUBLISHED_SETS
     yield (
         "A pair is called faithful where the critic's most probable class is entailment, faithful "
-        "or not_contradiction; it is faithful where its label is entailment (MNLI), Fully "
-        "attributable (BEGIN) or faithful (FaithCritic)."
+        "or not_contradiction; it is faithful where its label is entailment (MNLI), "
+        f"{'entailment' if published else 'Fully attributable'} (BEGIN) or faithful (FaithCritic)."
     )
     yield (
-        "Tested on MNLI's matched validation pairs, on the test split of BEGIN's second release, "
-        "and on FaithCritic's test pairs."
+        "Tested on MNLI's matched validation pairs, on the test split of BEGIN's "
+        + (
+            "first release without generic responses (but DECODE's critic, to which these are "
+            "not_contradiction), and on FaithCritic's test pairs, all of Wizard of Wikipedia's "
+            "responses."
+            if published
+            else "second release, and on FaithCritic's test pairs, edited responses among them; "
+            "published figures, which are of other sets, are not shown."
+        )
     )
     own = [row for row in cells if row not in options.critics]
     if own:

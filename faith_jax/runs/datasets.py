@@ -1,24 +1,39 @@
-"""Batches of SeqIO tasks and mixtures: trimmed, counted, packed or padded, in a fixed order.
+"""A split of a SeqIO task or mixture as batches of a model; any step's batch can be made alone.
 
-Every process reads the whole stream and keeps its devices' rows: a run then gives the same
-numbers on any number of processes. Text is small; if reading ever bounds a run, cache the task.
+A run makes the rows of its split once, as the model reads them (`faith_jax.input.rows`), and keeps
+them in a file that any row can be read from. Which row stands where is a function of the seed
+(`faith_jax.input.order`). So a batch is made without those before it, global batches are the same
+for any number of processes, and each process reads only its own rows of them. What a task draws at
+random in its preprocessors is drawn once, when the rows are made.
 """
 
+import concurrent.futures
 import dataclasses
+import hashlib
 import importlib
-from collections.abc import Iterator, Mapping
+import logging
+import pathlib
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.cutting import check_policy
+from faith_jax.errors import ConfigError
+from faith_jax.input.layout import InputLayout, batch_features, packed_features
+from faith_jax.input.order import Order, Packing
+from faith_jax.input.row_cache import RowCache, read_cache, write_cache
+from faith_jax.input.rows import PairRows, Row, TextRows, pair_features
 from faith_jax.models.config import TransformerConfig
-from faith_jax.runs.model_inputs import InputLayout, converted
-from faith_jax.runs.numpy_examples import numpy_examples
-from faith_jax.runs.pair_batches import PairBatches
-from faith_jax.runs.run_vocabulary import check_ids
+from faith_jax.runs.run_vocabulary import vocabulary_setting_of
 
-TOO_LONG = "faith_jax: target too long: "
+logger = logging.getLogger("faith_jax")
+
+Batch = dict[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,11 +46,12 @@ class DatasetConfig:
         objectives that contrast also "negatives": (texts, tokens of each).
       split: "train", "validation" …
       batch_size: rows of a global batch.
-      shuffle: reshuffled each epoch, by `seed`.
+      shuffle: reshuffled each epoch, by `seed`; a task without a shuffle buffer keeps its order.
       seed: of the order.
       pack: several examples in a row, told apart by segment ids.
       use_cached: read SeqIO's offline cache.
       module: a module to import first, which registers the user's own tasks.
+      cut_policy: what of an input that is too long is cut, see `faith_jax.cutting`.
     """
 
     mixture_or_task_name: str
@@ -47,6 +63,7 @@ class DatasetConfig:
     pack: bool = False
     use_cached: bool = False
     module: str | None = None
+    cut_policy: str = "knowledge"
 
     def __post_init__(self):
         for name in ("inputs", "targets"):
@@ -56,6 +73,7 @@ class DatasetConfig:
                     f"{dict(self.task_feature_lengths)!r}."
                 )
         _check_negatives(self)
+        check_policy(self.cut_policy)
         if self.batch_size < 1:
             raise ConfigError(f"BATCH_SIZE: expected a positive number, got {self.batch_size}.")
 
@@ -96,78 +114,175 @@ class DatasetConfig:
         return frozenset(features)
 
 
+class SplitRows:
+    """The rows of a split, as a model reads them, and the batches made of them.
+
+    Attributes:
+      config: of the split.
+      members: the rows of each task of a mixture, or of the one task.
+      order: in which training reads them.
+    """
+
+    def __init__(
+        self, config: DatasetConfig, model: TransformerConfig, folder: pathlib.Path | None = None
+    ):
+        """Makes the rows, or finds them where this run has made them before.
+
+        Args:
+          config: of the split.
+          model: whose rows they are.
+          folder: where they are kept, on storage that all processes share; None = in a temporary
+            folder of this process.
+
+        Raises:
+          InputError: for a split without examples, a target longer than its limit, an input that
+            the policy cannot cut, an example of an unknown class.
+          ConfigError: where task and model do not fit, and where the rows cannot be written.
+        """
+        self.config, self._model = config, model
+        task = config.task()
+        # Removed when this object is.
+        self._temporary = None if folder else tempfile.TemporaryDirectory(prefix="faith_jax_rows_")
+        place = folder or pathlib.Path(self._temporary.name)  # type: ignore[union-attr]
+        tasks = list(getattr(task, "tasks", [task]))
+        self._layout = None if model.is_encoder_only else check_layout(config, model)
+        self.members = [self._member(member, place) for member in tasks]
+        rates = [float(task.get_rate(member)) for member in tasks] if len(tasks) > 1 else [1.0]
+        self.order = Order(
+            tuple(map(len, self.members)),
+            tuple(rates),
+            tuple(config.shuffle and not member.keeps_order for member in self.members),
+            config.seed,
+        )
+        self._packing = None
+        if config.pack:
+            names = ("inputs", "targets")
+            lengths = [np.stack([m.lengths(n) for n in names], 1) for m in self.members]
+            self._packing = Packing(
+                self.order, lengths, [config.task_feature_lengths[n] for n in names]
+            )
+
+    def _member(self, task: Any, folder: pathlib.Path) -> RowCache:
+        config = self.config
+        where = f"{task.name}, split {config.split!r}"
+        path = folder / f"{re.sub('[^A-Za-z0-9_-]', '_', f'{task.name}-{config.split}')}.arrow"
+        if self._layout is None:
+            length = config.task_feature_lengths["inputs"]
+            maker: TextRows | PairRows = PairRows.of(where, self._model, length)
+        else:
+            lengths = config.task_feature_lengths
+            maker = TextRows(where, self._layout, lengths, config.cut_policy)
+        fingerprint = _fingerprint(config, self._model, task)
+        shared = self._temporary is None and jax.process_count() > 1
+        if (not shared or jax.process_index() == 0) and not read_cache(path, fingerprint):
+            start = time.monotonic()
+            logger.info("Reading %s", where)
+            write_cache(path, maker.rows(task, examples(config, task)), fingerprint, where)
+            logger.info("Read %s in %.1f s", where, time.monotonic() - start)
+        if shared:
+            from jax.experimental import multihost_utils
+
+            multihost_utils.sync_global_devices(f"rows of {where}")
+            if not path.exists():
+                raise ConfigError(
+                    f"{path}: process {jax.process_index()} does not find the rows that process 0 "
+                    "wrote; MODEL_DIR must be on storage that all processes share."
+                )
+        return RowCache(path, task.name, task.shuffle_buffer_size is None)
+
+    def places(self, step: int) -> list[Sequence[int]]:
+        """Returns the places in the order that each row of batch `step` is made of."""
+        first = step * self.config.batch_size
+        numbers = range(first, first + self.config.batch_size)
+        if self._packing is None:
+            return [range(number, number + 1) for number in numbers]
+        return [self._packing.places(number) for number in numbers]
+
+    def training_batches(self, start: int = 0, rows: slice = slice(None)) -> Iterator[Batch]:
+        """Yields batches without end, from the batch that step `start` takes.
+
+        Args:
+          start: how many steps are done.
+          rows: of a global batch, those of this process.
+        """
+        with concurrent.futures.ThreadPoolExecutor(1) as reader:
+            ahead = [reader.submit(self._training_batch, start + n, rows) for n in range(3)]
+            while True:
+                yield ahead.pop(0).result()
+                start += 1
+                ahead.append(reader.submit(self._training_batch, start + 2, rows))
+
+    def _training_batch(self, step: int, rows: slice) -> Batch:
+        groups = self.places(step)[rows]
+        places = np.array([place for group in groups for place in group])
+        members, numbers = self.order.rows(places)
+        found = [
+            self.members[m][n] for m, n in zip(members.tolist(), numbers.tolist(), strict=True)
+        ]
+        if self._packing is None:
+            return self._features(found)
+        remaining = iter(found)
+        packed = [[next(remaining) for _ in group] for group in groups]
+        return packed_features(packed, self.config.task_feature_lengths)
+
+    def evaluation_batches(self, rows: slice = slice(None)) -> Iterator[Batch]:
+        """Yields all rows once, in order; the last batch is filled up with rows of no weight."""
+        size = self.config.batch_size
+        found: list[Row] = []
+        for member in self.members:
+            for number in range(len(member)):
+                found.append(member[number])
+                if len(found) == size:
+                    yield self._features(found[rows])
+                    found = []
+        if found:
+            last = filled(self._features(found), size)
+            yield {name: array[rows] for name, array in last.items()}
+
+    def _features(self, rows: Sequence[Row]) -> Batch:
+        if self._layout is None:
+            length = self.config.task_feature_lengths["inputs"]
+            return pair_features(rows, length, self._model.pad_id)
+        return batch_features(rows, self._layout, self.config.task_feature_lengths)
+
+
 def training_batches(
     config: DatasetConfig, start_step: int = 0, model: TransformerConfig | None = None
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yields global batches without end, from the batch that step `start_step` takes.
-
-    The order is a function of the config alone, so that a resumed run sees the batches that it
-    would have seen; those before `start_step` are read and passed over.
-
-    Args:
-      config: the split.
-      start_step: how many batches are passed over.
-      model: whose inputs they are; None = of a T5.
-
-    Raises:
-      InputError: on a target longer than its limit, or a split without examples.
-    """
-    if model is not None and model.is_encoder_only:
-        pairs = pair_batches(config, model)
-        examples = all_examples(config, num_epochs=None).skip(start_step * config.batch_size)
-        yield from pairs.batches(examples.prefetch(4), config.batch_size)
-        raise InputError(f"{_name(config)} has no examples.")
-    dataset = _features(config, model, num_epochs=None)
-    dataset = dataset.batch(config.batch_size, drop_remainder=True).skip(start_step).prefetch(4)
-    found = False
-    for batch in readable(dataset, config):
-        found = True
-        yield _model_features(batch, config, model)
-    if not found:
-        raise InputError(f"{_name(config)} has no examples.")
+) -> Iterator[Batch]:
+    """Yields global batches without end; see `SplitRows`. A model of None is a T5."""
+    yield from SplitRows(config, model or TransformerConfig()).training_batches(start_step)
 
 
 def evaluation_batches(
     config: DatasetConfig, model: TransformerConfig | None = None
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the split once, in order; the last batch is filled up with rows of no weight."""
-    if model is not None and model.is_encoder_only:
-        examples = all_examples(dataclasses.replace(config, shuffle=False), num_epochs=1)
-        yield from pair_batches(config, model).batches(examples, config.batch_size)
-        return
-    dataset = _features(dataclasses.replace(config, shuffle=False), model, num_epochs=1)
-    for batch in readable(dataset.batch(config.batch_size), config):
-        features = _model_features(batch, config, model)
-        yield {name: fill_rows(array, config.batch_size) for name, array in features.items()}
+) -> Iterator[Batch]:
+    """Yields a split's batches once, in order; see `SplitRows`. A model of None is a T5."""
+    config = dataclasses.replace(config, pack=False)
+    yield from SplitRows(config, model or TransformerConfig()).evaluation_batches()
 
 
-def pair_batches(config: DatasetConfig, model: TransformerConfig) -> PairBatches:
-    """Returns what makes the batches of a model with a classification head.
-
-    Raises:
-      ConfigError: where the task and the model do not fit, and for packed examples.
-    """
-    if config.pack:
-        raise ConfigError("PACK = True: rows to classify cannot be packed; set PACK = False.")
-    length = config.task_feature_lengths["inputs"]
-    return PairBatches.of(config.task(), _name(config), model, length)
-
-
-def all_examples(config: DatasetConfig, num_epochs: int | None) -> Any:
-    """Returns a split's examples, with all of their fields."""
-    return config.task().get_dataset(
+def examples(config: DatasetConfig, task: Any) -> Any:
+    """Returns the examples of a task's split in their own order, once, with all of their fields."""
+    return task.get_dataset(
         None,
         split=config.split,
-        shuffle=config.shuffle,
+        shuffle=False,
         seed=config.seed,
         use_cached=config.use_cached,
-        num_epochs=num_epochs,
+        num_epochs=1,
     )
 
 
-def fill_rows(array: np.ndarray, rows: int) -> np.ndarray:
-    """Returns [rows, …]: the array with rows of zeros behind its own."""
-    return np.pad(array, ((0, rows - array.shape[0]),) + ((0, 0),) * (array.ndim - 1))
+def filled(batch: Batch, rows: int) -> Batch:
+    """Returns a batch of so many rows: those that are missing have no weight."""
+    missing = rows - len(next(iter(batch.values())))
+    found = {
+        name: np.pad(array, ((0, missing),) + ((0, 0),) * (array.ndim - 1))
+        for name, array in batch.items()
+    }
+    if "labels" in batch and missing:  # an encoder must have something to attend to
+        found["encoder_input_tokens"][-missing:] = batch["encoder_input_tokens"][0]
+    return found
 
 
 def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout:
@@ -177,15 +292,22 @@ def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout
       How the model's examples are laid out.
 
     Raises:
-      ConfigError: on packed examples that are not T5's, and lengths beyond the model's positions.
+      ConfigError: on packed examples that are not T5's, lengths beyond the model's positions, and
+        lengths without room for a text.
     """
-    vocabulary = config.task().output_features["targets"].vocabulary
-    layout = InputLayout.of(model, vocabulary)
+    features = config.task().output_features
+    layout = InputLayout.of(model, features["targets"].vocabulary, bool(features["inputs"].add_eos))
+    limits = config.task_feature_lengths
     if not layout.is_t5s:
         if config.pack:
             raise ConfigError("PACK = True: only T5's examples can be packed; set PACK = False.")
-        limits = config.task_feature_lengths
         layout.check_positions(limits["inputs"], limits["targets"])
+    if layout.room(limits["inputs"]) < 1:
+        least = limits["inputs"] - layout.room(limits["inputs"]) + 1
+        raise ConfigError(
+            f"TASK_FEATURE_LENGTHS['inputs'] = {limits['inputs']}: expected at least {least} "
+            "tokens, special ones included."
+        )
     return layout
 
 
@@ -209,155 +331,17 @@ def _check_negatives(config: DatasetConfig) -> None:
         )
 
 
-def _name(config: DatasetConfig) -> str:
-    return f"{config.mixture_or_task_name}, split {config.split!r}"
+def _fingerprint(config: DatasetConfig, model: TransformerConfig, task: Any) -> str:
+    """Returns a hash of what decides a run's rows: of its settings, model and vocabulary.
 
-
-def _features(
-    config: DatasetConfig, model: TransformerConfig | None, num_epochs: int | None
-) -> Any:
-    """Returns the features of a model's batches, not yet batched."""
-    limits = config.task_feature_lengths
-    negatives = limits.get("negatives")
-    layout = None if model is None else check_layout(config, model)
-    if layout is None or (layout.is_t5s and not negatives):
-        import seqio
-
-        lengths = {name: limits[name] for name in ("inputs", "targets")}
-        dataset = _examples(config, lengths, num_epochs)
-        return seqio.EncDecFeatureConverter(pack=config.pack)(dataset, lengths)
-    is_decoder_only, prefix = layout.config.is_decoder_only, len(layout.prefix)
-    rooms: dict[str, Any] = {"inputs": limits["inputs"] - prefix, "targets": limits["targets"]}
-    if not is_decoder_only:
-        rooms["targets"] -= prefix
-    if negatives:
-        rooms["negatives"] = (negatives[0], negatives[1] - prefix)
-    dataset = _examples(
-        config,
-        rooms,
-        num_epochs,
-        keep_end=not is_decoder_only,
-        with_knowledge=layout.config.knowledge_attention,
-    )
-    return converted(dataset, layout, limits["inputs"], limits["targets"], negatives)
-
-
-def _examples(
-    config: DatasetConfig,
-    limits: Mapping[str, Any],
-    num_epochs: int | None,
-    keep_end: bool = True,
-    with_knowledge: bool = False,
-) -> Any:
-    """Returns the tokenised examples, inputs cut to their limit, targets checked against theirs.
-
-    Raises:
-      ConfigError: `with_knowledge`, on a task whose examples have none.
+    All of gin's bindings are in it: tasks may read some. Other rows than are needed are then made
+    anew, which costs time only.
     """
-    import tensorflow as tf
+    import gin
 
-    task = config.task()
-    # SeqIO would cut silently; here inputs are cut and long targets are errors.
-    dataset = all_examples(config, num_epochs)
-    if with_knowledge and "knowledge" not in dataset.element_spec:
-        raise ConfigError(
-            f"{config.mixture_or_task_name}: its examples have no field 'knowledge', which DoHA's "
-            "second encoder input is made of; choose a task of a dialogue data set."
-        )
-    vocabulary = task.output_features["inputs"].vocabulary
-
-    def fit(example):
-        length = tf.shape(example["targets"])[0]
-        message = tf.strings.format(
-            TOO_LONG + "{} {}", (example.get("id", tf.constant("?")), length)
-        )
-        check = tf.debugging.Assert(length <= limits["targets"], [message])
-        inputs, eos = example["inputs"], task.output_features["inputs"].add_eos
-        if eos and not keep_end:
-            inputs = inputs[:-1]
-        cut = inputs[: limits["inputs"]]
-        if eos and keep_end:
-            # The end token survives the cut.
-            cut = tf.cond(
-                tf.shape(inputs)[0] > limits["inputs"],
-                lambda: tf.concat([inputs[: limits["inputs"] - 1], inputs[-1:]], 0),
-                lambda: inputs,
-            )
-        more = {}
-        if with_knowledge:
-            ids = vocabulary.encode_tf(example["knowledge"])[: limits["inputs"] - 1]
-            more["knowledge"] = tf.concat([ids, [vocabulary.eos_id]], 0)
-        if "negatives" in limits:
-            texts, length = limits["negatives"]
-            more["negatives"] = _fit_texts(example["negatives"], texts, length, vocabulary.eos_id)
-        with tf.control_dependencies([check]):
-            return {"inputs": cut, "targets": tf.identity(example["targets"])} | more
-
-    return dataset.map(fit, num_parallel_calls=tf.data.AUTOTUNE)
-
-
-def _fit_texts(tokens: Any, texts: int, length: int, eos_id: int) -> Any:
-    """Returns int32 [at most texts, at most length] of texts padded with 0; a cut one ends too."""
-    import tensorflow as tf
-
-    tokens = tokens[:texts]
-
-    def cut():
-        last = tf.where(tokens[:, length - 1] == 0, 0, eos_id)
-        return tf.concat([tokens[:, : length - 1], last[:, None]], axis=1)
-
-    return tf.cond(tf.shape(tokens)[1] > length, cut, lambda: tokens)
-
-
-def readable(dataset: Any, config: DatasetConfig) -> Iterator[dict[str, Any]]:
-    """Yields NumPy examples; a target that is too long becomes an error people can act on."""
-    import tensorflow as tf
-
-    try:
-        yield from numpy_examples(dataset)
-    except tf.errors.InvalidArgumentError as error:
-        if TOO_LONG not in error.message:
-            raise
-        found = error.message.partition(TOO_LONG)[2].replace("\\", "")
-        identifier, _, rest = found.partition(" ")
-        length = "".join(c for c in rest.split("]")[0] if c.isdigit())
-        raise target_too_long(config, identifier.strip('"'), int(length)) from None
-
-
-def target_too_long(config: DatasetConfig, identifier: str, length: int) -> InputError:
-    """Returns what is raised of an example whose target has `length` tokens."""
-    return InputError(
-        f"{_name(config)}, example {identifier}: the target has {length} tokens but "
-        f"TASK_FEATURE_LENGTHS allows {config.task_feature_lengths['targets']}; raise the limit "
-        "or shorten the response."
-    )
-
-
-def _model_features(
-    batch: Mapping[str, Any], config: DatasetConfig, model: TransformerConfig | None
-) -> dict[str, np.ndarray]:
-    """Keeps what the objective takes, as int32.
-
-    Raises:
-      InputError: on a token that the model has no embedding for.
-    """
-    names = (
-        "encoder_input_tokens",
-        "knowledge_input_tokens",
-        "decoder_input_tokens",
-        "decoder_target_tokens",
-        "decoder_loss_weights",
-        "encoder_segment_ids",
-        "decoder_segment_ids",
-        "negatives",
-    )
-    # SeqIO's weights say no more than its padding.
-    is_ours = batch.get("decoder_loss_weights", np.zeros(0)).dtype == np.int32
-    for name in (*names[:4], "negatives"):
-        if model is not None and name in batch:
-            check_ids([int(np.max(batch[name], initial=0))], model, f"{_name(config)}: a text")
-    return {
-        n: np.asarray(batch[n], np.int32)
-        for n in names
-        if n in batch and (is_ours or n != "decoder_loss_weights")
-    }
+    vocabulary = vocabulary_setting_of(task.output_features["targets"].vocabulary)
+    digest = hashlib.sha256(repr((config, task.name, model, vocabulary)).encode())
+    if vocabulary is not None:
+        digest.update(pathlib.Path(vocabulary.model_file).read_bytes())
+    digest.update(gin.config_str().encode())
+    return digest.hexdigest()

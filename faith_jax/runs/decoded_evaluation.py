@@ -7,16 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from faith_jax import templates
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import DecodingResult
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.errors import ConfigError
+from faith_jax.input.numpy_examples import numpy_examples
+from faith_jax.input.row_cache import RowCache
 from faith_jax.language_model.base import bucket_length
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs.datasets import DatasetConfig
-from faith_jax.runs.model_inputs import InputLayout
-from faith_jax.runs.numpy_examples import numpy_examples
+from faith_jax.runs.datasets import SplitRows, check_layout
 from faith_jax.training.metrics import Progress
 from faith_jax.training.partitioning import Compiled, Partitioner
 from faith_jax.types import PyTree
@@ -177,7 +176,7 @@ class DecodedEvaluation:
     Args:
       module: the model.
       partitioner: the mesh.
-      dataset: the split to decode; targets are not cut.
+      rows: of the split to decode, as the model reads them.
       decoding: how responses are decoded, one for each row.
 
     Raises:
@@ -189,7 +188,7 @@ class DecodedEvaluation:
         self,
         module: Transformer,
         partitioner: Partitioner,
-        dataset: DatasetConfig,
+        rows: SplitRows,
         decoding: DecodingConfig,
     ):
         import seqio
@@ -199,55 +198,40 @@ class DecodedEvaluation:
                 f"NUM_RETURN = {decoding.num_return}: expected 1, because metrics are of one "
                 "response to each row; infer writes several."
             )
-        task = dataset.task()  # its errors are better than SeqIO's
-        self._limit = dataset.task_feature_lengths["inputs"]
-        self._vocabulary = task.output_features["targets"].vocabulary
-        self._layout = InputLayout.of(module.config, self._vocabulary)
+        config = rows.config
         settings = ("TASK_FEATURE_LENGTHS['inputs']", "DECODE_LENGTH")
-        self._layout.check_positions(self._limit, decoding.max_length, settings)
+        layout = check_layout(config, module.config)
+        layout.check_positions(config.task_feature_lengths["inputs"], decoding.max_length, settings)
         self._is_doha = module.config.knowledge_attention
-        self._batch_size = dataset.batch_size
-        self._decoder = BatchDecoder(module, partitioner, decoding, dataset.batch_size)
-        self._evaluator = seqio.Evaluator(
-            mixture_or_task_name=dataset.mixture_or_task_name,
-            feature_converter=_inputs_and_targets(),
-            eval_split=dataset.split,
-            use_cached=dataset.use_cached,
-            seed=dataset.seed,
-            sequence_length={
-                "inputs": dataset.task_feature_lengths["inputs"],
-                "targets": dataset.task_feature_lengths["targets"],
-            },
-            logger_cls=(),
-        )
+        self._batch_size, self._members = config.batch_size, rows.members
+        self._decoder = BatchDecoder(module, partitioner, decoding, config.batch_size)
+        # SeqIO makes the targets; what the model reads are our rows.
+        lengths = {name: config.task_feature_lengths[name] for name in ("inputs", "targets")}
+        self._evaluators = [
+            seqio.Evaluator(
+                mixture_or_task_name=member.name,
+                feature_converter=_inputs_and_targets(),
+                eval_split=config.split,
+                use_cached=config.use_cached,
+                seed=config.seed,
+                sequence_length=lengths,
+                logger_cls=(),
+            )
+            for member in self._members
+        ]
 
     def evaluate(self, params: PyTree) -> dict[str, float]:
         """Returns the metrics; for a mixture each name starts with its task's."""
+        found: dict[str, Any] = {}
+        for member, evaluator in zip(self._members, self._evaluators, strict=True):
 
-        def predict(dataset: Any) -> list[tuple[int, list[int]]]:
-            rows = [(int(i), self._inputs(f)) for i, f in _numpy(dataset)]
-            logger.info("Decoding %d responses, for the task's metrics", len(rows))
-            progress = Progress("decoding", len(rows))
-            inputs = [tokens for _, tokens in rows]
-            second = [self._knowledge(tokens) for tokens in inputs] if self._is_doha else None
-            decoded: list[DecodedRow] = []
-            for start in range(0, len(rows), self._batch_size):
-                end = start + self._batch_size
-                more = None if second is None else second[start:end]
-                found = self._decoder(params, inputs[start:end], start, more)
-                decoded.extend(best for best, *_ in found)
-                progress.update(len(decoded))
-            # SeqIO makes one array of all predictions, so they are padded to one length.
-            longest = max(len(row.tokens) for row in decoded)
-            return [
-                (i, np.pad(row.tokens, (0, longest - len(row.tokens))).tolist())
-                for (i, _), row in zip(rows, decoded, strict=True)
-            ]
+            def predict(dataset: Any, member: RowCache = member) -> list[tuple[int, list[int]]]:
+                return self._predict(params, member, [int(i) for i, _ in _numpy(dataset)])
 
-        metrics, _ = self._evaluator.evaluate(
-            compute_metrics=True, step=None, predict_fn=predict, score_fn=None
-        )
-        found = metrics.result() if hasattr(metrics, "result") else metrics
+            metrics, _ = evaluator.evaluate(
+                compute_metrics=True, step=None, predict_fn=predict, score_fn=None
+            )
+            found |= metrics.result() if hasattr(metrics, "result") else metrics
         single = len(found) == 1
         return {
             name if single else f"{task}/{name}": float(getattr(value, "value", value))
@@ -255,31 +239,24 @@ class DecodedEvaluation:
             for name, value in values.items()
         }
 
-    def _inputs(self, features: Any) -> list[int]:
-        """Returns the model's input of an example in SeqIO's features for T5."""
-        tokens = strip(features["encoder_input_tokens"]).tolist()
-        if self._layout.is_t5s:
-            return tokens
-        ids = tokens[:-1] if tokens[-1:] == [self._layout.eos_id] else tokens
-        return self._layout.inputs(ids, self._limit)[0]
-
-    def _knowledge(self, tokens: Sequence[int]) -> list[int]:
-        """Returns DoHA's second input, the knowledge that stands in the first.
-
-        Raises:
-          InputError: for a task whose inputs have none.
-        """
-        try:
-            text = templates.knowledge_of(self._vocabulary.decode(list(tokens)))
-        except ValueError as error:
-            raise InputError(f"The task's inputs are not DoHA's: {error}.") from None
-        return self._layout.inputs(self._vocabulary.encode(text), self._limit)[0]
-
-
-def strip(tokens: np.ndarray) -> np.ndarray:
-    """Returns tokens without the padding behind them."""
-    filled = np.flatnonzero(tokens)
-    return np.asarray(tokens[: filled[-1] + 1 if filled.size else 0], np.int32)
+    def _predict(
+        self, params: PyTree, member: RowCache, numbers: Sequence[int]
+    ) -> list[tuple[int, list[int]]]:
+        logger.info("Decoding %d responses, for the task's metrics", len(numbers))
+        progress = Progress("decoding", len(numbers))
+        decoded: list[DecodedRow] = []
+        for start in range(0, len(numbers), self._batch_size):
+            rows = [member[number] for number in numbers[start : start + self._batch_size]]
+            second = [row["knowledge"] for row in rows] if self._is_doha else None
+            found = self._decoder(params, [row["inputs"] for row in rows], start, second)
+            decoded.extend(best for best, *_ in found)
+            progress.update(len(decoded))
+        # SeqIO makes one array of all predictions, so they are padded to one length.
+        longest = max(len(row.tokens) for row in decoded)
+        return [
+            (number, np.pad(row.tokens, (0, longest - len(row.tokens))).tolist())
+            for number, row in zip(numbers, decoded, strict=True)
+        ]
 
 
 def _numpy(dataset: Iterable) -> Iterator:

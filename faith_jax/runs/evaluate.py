@@ -12,7 +12,7 @@ import optax
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
-from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
+from faith_jax.runs.datasets import DatasetConfig, SplitRows
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.run_vocabulary import RunVocabulary
 from faith_jax.training.objectives import Objective
@@ -48,8 +48,7 @@ def evaluate(
         it must be what the checkpoint carries, if it carries one.
 
     Returns:
-      `loss` and `negative_log_likelihood` (nats a target token), `weight` (target tokens) and,
-      where decoded, the task's metrics.
+      What `dataset_loss` returns and, where decoded, the task's metrics.
     """
     chosen = RunVocabulary.choose(vocabulary, checkpoint_path)
     module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
@@ -58,9 +57,10 @@ def evaluate(
     folder = None if output_dir is None else setup.make_folder(output_dir)
     objective = setup.objective_of(module.config, objective)
     trainer = Trainer(module, objective, optax.identity(), partitioner)
-    metrics = dataset_loss(trainer, params, {}, eval_dataset)
+    rows = SplitRows(eval_dataset, module.config)
+    metrics = dataset_loss(trainer, params, {}, rows)
     if decoding is not None and not module.config.is_encoder_only:
-        evaluation = DecodedEvaluation(module, partitioner, eval_dataset, decoding)
+        evaluation = DecodedEvaluation(module, partitioner, rows, decoding)
         metrics |= evaluation.evaluate(params)
     for name, value in sorted(metrics.items()):
         logger.info("%s %s: %.4f", eval_dataset.split, name, value)
@@ -79,17 +79,23 @@ def evaluate(
 
 
 def dataset_loss(
-    trainer: Trainer, params: PyTree, frozen: PyTree, dataset: DatasetConfig
+    trainer: Trainer, params: PyTree, frozen: PyTree, rows: SplitRows
 ) -> dict[str, float]:
     """Returns metrics of a whole split, means over its target tokens.
 
-    `loss` and `negative_log_likelihood` are in nats a token, `weight` is the number of target
-    tokens. They do not depend on the batch size or the mesh.
+    `loss`, by which checkpoints are kept, is the model's negative log-likelihood alone, in nats a
+    token, whatever it is trained by; `objective` is what training minimises: with its z-loss,
+    InfoNCE or smoothing, which stand beside it. `weight` is the number of target tokens. They do
+    not depend on the batch size or the mesh.
     """
     totals: dict[str, float] = {}
-    for batch in evaluation_batches(dataset, trainer.module.config):
-        sums = trainer.eval_step(params, frozen, trainer.partitioner.put_batch(batch))
+    partitioner, size = trainer.partitioner, rows.config.batch_size
+    for batch in rows.evaluation_batches(partitioner.local_rows(size)):
+        sums = trainer.eval_step(params, frozen, partitioner.put_batch(batch, size))
         for name, value in sums.items():
             totals[name] = totals.get(name, 0.0) + float(value)
     weight = totals.get("weight") or math.nan  # of nothing, there is no mean
-    return {n: v if n == "weight" else v / weight for n, v in totals.items()}
+    means = {n: v if n == "weight" else v / weight for n, v in totals.items()}
+    if not means:
+        return {}
+    return means | {"loss": means["negative_log_likelihood"], "objective": means["loss"]}

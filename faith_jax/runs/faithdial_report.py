@@ -10,18 +10,12 @@ from faith_jax.evaluation.decodings import Cell
 from faith_jax.evaluation.published_faithdial import NOTE, SYSTEMS
 from faith_jax.evaluation.scored_corpora import few_rows
 from faith_jax.report.tables import MARK
+from faith_jax.runs.as_published import NEEDS_SPACY, difference, is_missing
 from faith_jax.runs.evaluate_scores import Evaluation
 from faith_jax.runs.faithdial_options import COLUMNS, MODEL_SCORERS, FaithDialOptions
 from faith_jax.runs.faithdial_systems import CROSS_ENTROPY
 from faith_jax.runs.reproduce import of_samples
 from faith_jax.runs.table_files import by_column
-
-_OPTION = {
-    "faith_critic": "--critic-model",
-    "q2_f1": "--q2-model",
-    "q2_nli": "--q2-nli-model",
-    "bertscore": "--bertscore-model",
-}
 
 # By data set that is responded to, training data and system: figures by column.
 Cells = Mapping[tuple[str, str, str], Mapping[str, Cell]]
@@ -47,10 +41,12 @@ def report(
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
     shown = False
+    differences = _differences(options)
     for key, found in cells.items():
         spread = _spread(key, by_seed)
         rows.append((*key, *(_text(c, found[c], spread) if c in found else "" for c in columns)))
         theirs = {} if options.sample else SYSTEMS.get(key, {})
+        theirs = {column: value for column, value in theirs.items() if column not in differences}
         if theirs:
             shown = True
             cells_of_theirs = (_published(theirs.get(column)) for column in columns)
@@ -67,7 +63,8 @@ def report(
     title = "Systems by training data, with 95% bootstrap intervals (Dziri 2022, tables 5 and 8)"
     if options.limit:
         title += f", first {counted(options.limit, 'row')} of each data set"
-    notes = (*_notes(cells, cut, left_out, options), *([NOTE] if shown else ()))
+    told = [NOTE, *(f"No published {c}: {why}." for c, why in differences.items())]
+    notes = (*_notes(cells, cut, left_out, options), *(told if shown else ()))
     table = Table(title, (*first, *columns), tuple(rows), notes, plain)
     figures = {
         "sample": options.sample,
@@ -77,6 +74,16 @@ def report(
     }
     found_all = Evaluation(table, figures, {})
     return of_samples(found_all) if options.sample else found_all
+
+
+def _differences(options: FaithDialOptions) -> dict[str, str]:
+    """Returns why columns are not to be compared with the paper's."""
+    found = {
+        column: difference(scorer, options.scorers[scorer])
+        for column, (scorer, _) in COLUMNS.items()
+        if scorer in options.scorers
+    }
+    return {column: why for column, why in found.items() if why}
 
 
 def _spread(key: tuple[str, str, str], by_seed: Sequence[tuple[Any, ...]]) -> dict[str, float]:
@@ -109,9 +116,10 @@ def _notes(
     given = (f"{name} = {path}" for name, path in options.models.items())
     yield f"Models: {', '.join(given)}; responses by nucleus sampling with p = 0.6."
     yield (
-        "Critic: per cent of responses that it calls unfaithful (lower is better), Q\u00b2 and F1 "
-        "in per cent and BERTScore, against the knowledge; BLEU-4 of the corpus (0 to 100) and "
-        "ROUGE-L (F1, per cent) against the gold response."
+        "Critic: per cent of responses that it calls unfaithful (lower is better), Q\u00b2, F1 "
+        "(the paper's: spaCy's tokens without stop words and punctuation) and TRUE F1 (TRUE's "
+        "token F1) in per cent and BERTScore, against the knowledge; BLEU-4 of the corpus in lower "
+        "case (0 to 100) and ROUGE-L (F1 of Porter stems, per cent) against the gold response."
     )
     over = ", of each row's responses by all seeds together" if len(options.seeds) > 1 else ""
     resamples = counted(options.resamples, "resample")
@@ -129,8 +137,12 @@ def _notes(
         )
     shown = {column for row in cells.values() for column in row}
     for column, (scorer, _) in COLUMNS.items():
-        if column not in shown and scorer in MODEL_SCORERS:
-            yield f"{column} is left out: it needs a model ({_OPTION[scorer]})."
+        if column in shown:
+            continue
+        if scorer in MODEL_SCORERS:
+            yield f"{column} is left out: it needs {MODEL_SCORERS[scorer]}."
+        elif is_missing(scorer):
+            yield f"{column} is left out: {NEEDS_SPACY}."
     if left_out:
         yield f"Left out: {'; '.join(left_out)}."
     missing = [

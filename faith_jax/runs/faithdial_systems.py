@@ -1,10 +1,12 @@
-"""The systems of FaithDial's table 5: a model, how it is trained, and on what (Dziri 2022).
+"""The systems of FaithDial's tables 5 and 8: a model, how it is trained, and on what (Dziri 2022).
 
 - Methods: cross-entropy, control tokens (CTRL), loss truncation and InfoNCE, each by the recipe of
-  `gin_configs` that has it.
+  `gin_configs` that has it. The model named `doha` is trained by DoHA's, with cross-entropy alone.
 - Training data: Wizard of Wikipedia, FaithDial, or the former and then the latter, from the
   checkpoint with the lowest validation loss. Responses of Wizard of Wikipedia have no unfaithful
   ones to contrast with, so that InfoNCE begins there with cross-entropy.
+- Table 8 compares zero-shot responses to Topical-Chat and CMU-DoG with those of a model trained
+  there by cross-entropy, which responds to nothing else.
 """
 
 import dataclasses
@@ -15,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.runs.score_input import dataset_rows
 from faith_jax.runs.trained_cells import check_training, train_recipe
 from faith_jax.training.checkpoints import TrainCheckpoints, newest_step
@@ -27,19 +30,37 @@ RECIPES = {
     LOSS_TRUNCATION: "faithdial_generate_loss_truncation.gin",
     INFONCE: "faithdial_generate_infonce.gin",
 }
+# The name of the model that a BART is made a DoHA for, and its recipe.
+DOHA = "doha"
+_RECIPES = {**RECIPES, DOHA: "faithdial_generate_doha.gin"}
 # The paper's, in its order, and FaithDial's dialogues with Wizard of Wikipedia's responses.
 TRAINED_ON = ("wow", "faithdial", "wow_then_faithdial")
 FAITHDIAL_WOW = "faithdial_wow"
+# Each is responded to by its own models, by cross-entropy, as by those of other data.
+IN_DOMAIN = ("topical_chat", "cmu_dog")
 _TASKS = {
     "wow": "wizard_of_wikipedia_generate",
     "faithdial": "faithdial_generate",
     FAITHDIAL_WOW: "faithdial_generate_wow",
+    "topical_chat": "topical_chat_generate",
+    "cmu_dog": "cmu_dog_generate",
 }
+# Where it is not `validation`: of topics that training has not.
+_VALIDATION = {"wow": "validation_unseen", "topical_chat": "validation_rare"}
 # How long the recipes train, and what of this goes by without dropping an example.
 _RECIPE_STEPS, _TRUNCATION_WARMUP = 5736, 313
-_WARMUP_SHARE = 0.04
-_EPOCHS, _BATCH_SIZE = 10, 32
-_EVALUATIONS, _LEAST_PERIOD = 2 * _EPOCHS, 10
+_BATCH_SIZE, _LEAST_PERIOD = 32, 10
+
+
+class _Schedule(NamedTuple):
+    """Epochs of a recipe, the share of its steps to warm up, and the pieces of its batches."""
+
+    epochs: int = 10
+    warmup: float = 0.04
+    pieces: int = 1
+
+
+_SCHEDULES = {DOHA: _Schedule(25, 0.1, 8), INFONCE: _Schedule(pieces=4)}
 
 
 class System(NamedTuple):
@@ -48,7 +69,7 @@ class System(NamedTuple):
     Attributes:
       model: the name of what it starts from.
       method: of `RECIPES`.
-      trained_on: of `TRAINED_ON`, or `FAITHDIAL_WOW`.
+      trained_on: of `TRAINED_ON` and `IN_DOMAIN`, or `FAITHDIAL_WOW`.
       seed: of training and sampling.
     """
 
@@ -64,10 +85,16 @@ class System(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is data for it."""
+        """Whether there is data for it, and the paper has it or something like it."""
+        if self.model == DOHA or self.trained_on in IN_DOMAIN:
+            return self.method == CROSS_ENTROPY
         if self.method == INFONCE:
             return self.trained_on in ("faithdial", "wow_then_faithdial")
         return not (self.method == CTRL and self.trained_on == FAITHDIAL_WOW)
+
+    def is_tested_on(self, corpus: str) -> bool:
+        """Whether it responds to a data set."""
+        return self.trained_on not in IN_DOMAIN or self.trained_on == corpus
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +102,7 @@ class Training:
     """How systems are trained; None = as the recipe has it.
 
     Attributes:
-      steps: of each training; None = 10 epochs of the paper's data.
+      steps: of each training; None = 10 epochs of the paper's data, of DoHA 25.
       batch_size: rows.
       learning_rate: its peak.
       input_length: tokens of an input at most.
@@ -98,8 +125,8 @@ class Training:
         """Returns the gin macros of one training.
 
         Args:
-          method: of `RECIPES`.
-          data: "wow", "faithdial" or `FAITHDIAL_WOW`.
+          method: of `RECIPES`, or `DOHA`.
+          data: "wow", "faithdial", `FAITHDIAL_WOW` or one of `IN_DOMAIN`.
           initial: the checkpoint to start from.
           seed: of the training.
         """
@@ -113,29 +140,34 @@ class Training:
             "RANDOM_SEED": seed,
             "DECODING": None,
         }
-        if data == "wow":
-            found["eval_split/datasets.DatasetConfig.split"] = "validation_unseen"
+        if data in _VALIDATION:
+            found["eval_split/datasets.DatasetConfig.split"] = _VALIDATION[data]
         if self.vocabulary:
             found["VOCABULARY"] = self.vocabulary
         if self.learning_rate is not None:
             found["LEARNING_RATE"] = self.learning_rate
         if self.batch_size is not None:
             found["BATCH_SIZE"] = self.batch_size
-            if method == INFONCE:
-                found["NUM_MICROBATCHES"] = math.gcd(4, self.batch_size)
+            if (pieces := _schedule(method).pieces) > 1:
+                found["NUM_MICROBATCHES"] = math.gcd(pieces, self.batch_size)
         if self.steps is not None:
             found |= _of_steps(method, self.steps)
-        elif data == "wow":
-            rows = _count(found["MIXTURE_OR_TASK_NAME"])
-            found |= _of_steps(method, math.ceil(_EPOCHS * rows / (self.batch_size or _BATCH_SIZE)))
+        elif data in ("wow", *IN_DOMAIN):
+            rows = _schedule(method).epochs * _count(found["MIXTURE_OR_TASK_NAME"])
+            found |= _of_steps(method, math.ceil(rows / (self.batch_size or _BATCH_SIZE)))
         return found
 
 
+def _schedule(method: str) -> _Schedule:
+    return _SCHEDULES.get(method, _Schedule())
+
+
 def _of_steps(method: str, steps: int) -> dict[str, Any]:
-    period = max(steps // _EVALUATIONS, min(steps, _LEAST_PERIOD))
+    schedule = _schedule(method)
+    period = max(steps // (2 * schedule.epochs), min(steps, _LEAST_PERIOD))
     found = {
         "TRAIN_STEPS": steps,
-        "WARMUP_STEPS": round(_WARMUP_SHARE * steps),
+        "WARMUP_STEPS": round(schedule.warmup * steps),
         "EVAL_PERIOD": period,
         "CHECKPOINT_PERIOD": period,
     }
@@ -165,12 +197,15 @@ def stages(system: System) -> Iterator[tuple[str, str]]:
 
     >>> list(stages(System("t5", "infonce", "wow_then_faithdial", 0)))
     [('cross_entropy', 'wow'), ('infonce', 'faithdial')]
+    >>> list(stages(System("doha", "cross_entropy", "faithdial", 0)))
+    [('doha', 'faithdial')]
     """
+    method = DOHA if system.model == DOHA else system.method
     if system.trained_on == "wow_then_faithdial":
-        yield (CROSS_ENTROPY if system.method == INFONCE else system.method), "wow"
-        yield system.method, "faithdial"
+        yield (CROSS_ENTROPY if method == INFONCE else method), "wow"
+        yield method, "faithdial"
     else:
-        yield system.method, system.trained_on
+        yield method, system.trained_on
 
 
 def trained_system(
@@ -216,8 +251,35 @@ def _trainings(
     for number, (method, data) in enumerate(stages(system)):
         name = f"{method}_{'wow_then_' if number else ''}{data}"
         place = folder / system.model / f"seed_{system.seed}" / name
-        yield RECIPES[method], training.bindings(method, data, initial, system.seed), place
+        yield _RECIPES[method], training.bindings(method, data, initial, system.seed), place
         initial = str(best_checkpoint(place))
+
+
+def check_doha(option: str, path: str, is_trained: bool = False) -> None:
+    """Checks that a checkpoint becomes a DoHA, or is one.
+
+    Args:
+      option: that it was given by, for messages.
+      path: any known form, or MODEL_DIR.
+      is_trained: whether it is to be one already.
+
+    Raises:
+      ConfigError: where it does not.
+      CheckpointError: where it cannot be read.
+    """
+    checkpoint = open_checkpoint(path)
+    if checkpoint.config.knowledge_attention:
+        return
+    if is_trained:
+        raise ConfigError(
+            f"{option}: {path}: has no attention over the knowledge, so that it is no DoHA; train "
+            f"one with {_RECIPES[DOHA]}."
+        )
+    if checkpoint.family != "bart":
+        raise ConfigError(
+            f"{option}: {path}: DoHA is made of a BART, but this is "
+            f"{checkpoint.family or 'another model'}; give a BART or a trained DoHA."
+        )
 
 
 def best_checkpoint(folder: pathlib.Path) -> pathlib.Path:

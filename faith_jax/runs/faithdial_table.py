@@ -28,8 +28,10 @@ from faith_jax.runs.faithdial_report import report
 from faith_jax.runs.faithdial_systems import (
     CROSS_ENTROPY,
     CTRL,
+    DOHA,
     System,
     best_checkpoint,
+    check_doha,
     check_trainings,
     stages,
     task_of,
@@ -51,7 +53,7 @@ from faith_jax.scoring.registry import load_scorer
 logger = logging.getLogger("faith_jax")
 
 # Shares are shown in per cent, as the paper has them; BERTScore is not.
-_PER_CENT = ("Critic", "Q\u00b2 F1", "Q\u00b2 NLI", "F1", "ROUGE")
+_PER_CENT = ("Critic", "Q\u00b2 F1", "Q\u00b2 NLI", "F1", "TRUE F1", "ROUGE")
 _UNFAITHFUL_BELOW = 0.5
 
 
@@ -76,7 +78,7 @@ def faithdial_table(options: FaithDialOptions, output: str) -> str:
     by_seed: list[tuple[Any, ...]] = []
     cut: dict[str, int] = {}
     for corpus in tested:
-        for group in _groups(systems):
+        for group in _groups([system for system in systems if system.is_tested_on(corpus)]):
             measures: dict[str, dict[str, Measure]] = {}
             for system in group:
                 path = _respond(folder / corpus, system, checkpoints[system], options)
@@ -115,7 +117,8 @@ def _with_data(options: FaithDialOptions) -> tuple[list[System], list[str]]:
             logger.warning("%s is left out: %s", key, missing[lacking[0]])
             left_out.append(f"{key} (no data of {lacking[0]})")
     if not systems:
-        raise next(iter(missing.values()), ConfigError("--methods: none has data to train on."))
+        nothing = "--methods, --trained-on, --tested-on: no method has such data to train on."
+        raise next(iter(missing.values()), ConfigError(nothing))
     return systems, left_out
 
 
@@ -158,6 +161,11 @@ def _check_models(options: FaithDialOptions) -> None:
             load_vocabulary(options.vocabulary(name))
         except (CheckpointError, ConfigError) as error:
             raise ConfigError(f"--models: {error}") from None
+        if name == DOHA:
+            check_doha("--models: doha", path)
+    for key, path in options.trained.items():
+        if key.startswith(f"{DOHA}/"):
+            check_doha(f"--trained: {key}", path, is_trained=True)
     for name in MODEL_SCORERS:
         if name in options.scorers:
             load_scorer(name, **options.scorers[name])
@@ -233,7 +241,7 @@ def _measures(
     name = f"{corpus}/{responses.stem}"
     for column, (scorer, grounding) in options.columns(corpus).items():
         if not scorer:
-            yield column, bleu_measure(*texts(responses))
+            yield column, bleu_measure(*texts(responses), lowercase=True)
             continue
         given = {scorer: options.scorers.get(scorer, {})}
         values = scored(responses, given, grounding, name)[scorer]

@@ -114,14 +114,14 @@ def _is_not_a_missed_search_path(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("Path not found")
 
 
-def run(function: Callable[..., Any]) -> Any:
-    """Calls a run with the arguments that gin binds to it.
+def run(function: Callable[..., Any], **more: Any) -> Any:
+    """Calls a run with the arguments that gin binds to it, and more.
 
     Raises:
       ConfigError: where the gin files bind nothing to it.
     """
     try:
-        return gin.get_configurable(function)()
+        return gin.get_configurable(function)(**more)
     except ValueError as error:
         if isinstance(error, ConfigError) or "No configurable matching" not in str(error):
             raise

@@ -1,7 +1,8 @@
 """The run `infer`: generates a response for every row of a task or a JSONL file.
 
 The output folder appears whole or not at all: rows gather in `<output>.partial`, from which a run
-that was killed goes on, and the folder is renamed when the last row is written.
+that was killed goes on, and the folder is renamed when the last row is written. Of several
+processes, process 0 alone reads and writes these files, and tells the others where to go on.
 """
 
 import hashlib
@@ -10,23 +11,26 @@ import logging
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
+from jax.experimental import multihost_utils
 
-from faith_jax import templates
+from faith_jax.cutting import Kind, check_policy
 from faith_jax.data.vocabularies import default_vocabulary
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError, InputError
-from faith_jax.export.jsonl import append_rows, complete_rows
+from faith_jax.export.jsonl import append_rows, complete_rows, keep_rows
+from faith_jax.input.layout import InputLayout
+from faith_jax.input.rows import tokenizer_of
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs import setup
+from faith_jax.runs import preflight, setup
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedRow
-from faith_jax.runs.infer_rows import InputRow, read_input_file, task_rows, with_second
-from faith_jax.runs.model_inputs import InputLayout
-from faith_jax.runs.run_vocabulary import RunVocabulary, check_ids
+from faith_jax.runs.infer_rows import InputRow, RowTokens, read_input_file, task_rows
+from faith_jax.runs.run_vocabulary import RunVocabulary
 from faith_jax.training.metrics import Progress
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 
@@ -48,17 +52,22 @@ def infer(
     formats: Sequence[str] = ("jsonl", "tfds"),
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
     vocabulary: str | None = None,
+    cut_policy: str = "knowledge",
+    dry_run: bool = False,
 ) -> pathlib.Path:
     """Generates responses and writes them.
 
-    Each output row has `id`, `inputs` (as the model saw them before cutting), `prediction`,
-    `log_prob` (natural, sum over the prediction's tokens, the end token included, under the
-    model at temperature 1), `num_tokens` (of the prediction), `inputs_cut_tokens` (how many
-    tokens of the input did not fit) and `target` (the gold response, or ""); before these, the
-    other texts that all rows of the data have, such as the arguments. With
-    `decoding.num_return` above 1, `prediction`, `log_prob` and `num_tokens` are those of the best
-    beam or the first sample, and `predictions` is the list of all responses, each with these three
-    and its `score`: what a search ranks by, such as a beam's log-probability by its length.
+    Each output row has `id`, `inputs` (as the model saw them before cutting), `prediction` (what
+    the task's postprocessor makes of the decoded text, see `task_rows`; of a file's rows see
+    `read_input_file`), `log_prob` (natural, sum over the prediction's tokens, the end token
+    included, under the model at temperature 1), `num_tokens` (of the prediction),
+    `inputs_cut_tokens` (how many tokens of the input did not fit), `inputs_cut_knowledge`,
+    `inputs_cut_history` and `inputs_cut_response` (the same by part) and `target` (the gold
+    response, or ""); before these, the other texts that all rows of the data have, such as the
+    arguments. With `decoding.num_return` above 1, `prediction`, `log_prob` and `num_tokens` are
+    those of the best beam or the first sample, and `predictions` is the list of all responses,
+    each with these three and its `score`: what a search ranks by, such as a beam's log-probability
+    by its length.
 
     Args:
       checkpoint_path: any known form; a prompt-tuned MODEL_DIR brings its base with it.
@@ -68,8 +77,7 @@ def infer(
       knowledge: where a row has a query without arguments: a folder of the raw NPOV format, or
         the name of an embedded sample.
       arguments_per_side: how many arguments are retrieved for such a row.
-      max_input_length: tokens of an input, the end token included; what exceeds it is cut from
-        the end of the text.
+      max_input_length: tokens of an input, the end token included.
       batch_size: rows decoded at once.
       decoding: default: greedy, 64 tokens.
       model: if given, the checkpoint must have its dimensions.
@@ -78,6 +86,9 @@ def infer(
       partitioner_for: makes the mesh for the model's config.
       vocabulary: of JSONL rows and our tasks; None = what the checkpoint carries, or else
         "english_4096". Given, it must be what the checkpoint carries, if it carries one.
+      cut_policy: what of a longer input is cut, see `faith_jax.cutting`.
+      dry_run: only say how many rows there are, what of them is cut, and what the first ones look
+        like; JSON of it lies beside `output_dir`, under its name with `.preflight.json` behind it.
 
     Returns:
       The output folder.
@@ -94,9 +105,11 @@ def infer(
     if (dataset is None) == (input_file is None):
         raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
     output = _fresh_output(output_dir)
+    check_policy(cut_policy)
     if dataset is not None:
         tokens = dataset.task().output_features["targets"].vocabulary
         max_input_length = dataset.task_feature_lengths["inputs"]
+        cut_policy = dataset.cut_policy
         rows = task_rows(dataset)
         source, split = dataset.mixture_or_task_name, dataset.split
     else:
@@ -110,37 +123,38 @@ def infer(
         raise InputError(f"{source}: no rows to respond to.")
     module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
     setup.check_generates(module.config)
-    missing = chosen.check(module.config, tokens)
+    chosen.check(module.config, tokens)
     decoding = decoding or DecodingConfig()
     decoder = BatchDecoder(module, partitioner, decoding, batch_size, seed)
     layout = InputLayout.of(module.config, tokens)
     inputs_macro = "MAX_INPUT_LENGTH" if dataset is None else "TASK_FEATURE_LENGTHS['inputs']"
-    least = len(layout.prefix) + (not module.config.is_decoder_only) + 1
+    least = max_input_length - layout.room(max_input_length) + 1
     if max_input_length < least:
         raise ConfigError(
             f"{inputs_macro}: expected at least {least} tokens, special ones included, got "
             f"{max_input_length}."
         )
     layout.check_positions(max_input_length, decoding.max_length, (inputs_macro, "DECODE_LENGTH"))
-    if decoding.pmi is not None:
-        rows = [with_second(row, templates.without_document) for row in rows]
-    elif module.config.knowledge_attention:
-        rows = [with_second(row, templates.knowledge_of) for row in rows]
-    for row in rows if missing else ():  # before hours of decoding
-        for text in (row.inputs, row.second_inputs):
-            _tokens(row, text, tokens, layout, max_input_length)
+    limit = f"{inputs_macro} = {max_input_length}"
+    branches = "pmi" if decoding.pmi else "doha" if module.config.knowledge_attention else ""
+    read = RowTokens(tokenizer_of(tokens), layout, max_input_length, limit, cut_policy, branches)
+    report = preflight.inference_report(source, rows, read)  # before hours of decoding
+    if jax.process_index() == 0:
+        beside = output.with_name(output.name + ".preflight.json")
+        preflight.tell(report, beside if dry_run else None)
+    if dry_run:
+        return output
     fingerprint = _fingerprint(
-        rows, str(checkpoint_path), decoding, max_input_length, seed, batch_size, module.config
+        rows,
+        *(str(checkpoint_path), decoding, max_input_length, cut_policy),
+        *(seed, batch_size, module.config),
     )
     partial = _partial_folder(output, fingerprint)
-    settings = (max_input_length, batch_size, decoding.num_return)
-    _generate(partial, rows, decoder, params, tokens, layout, *settings)
+    _generate(partial, rows, decoder, params, tokens, read, batch_size, decoding.num_return)
     logger.info("%d shapes compiled", decoder.num_compilations)
     if jax.process_index() == 0:
         _finish(partial, output, formats, source, split)
     if jax.process_count() > 1:
-        from jax.experimental import multihost_utils
-
         multihost_utils.sync_global_devices("infer: output is written")
     return output
 
@@ -180,65 +194,73 @@ def _generate(
     decoder: BatchDecoder,
     params: Any,
     vocabulary: Any,
-    layout: InputLayout,
-    max_input_length: int,
+    read: RowTokens,
     batch_size: int,
     num_return: int,
 ) -> None:
-    def tokens_of(row: InputRow, text: str | None) -> tuple[list[int], int]:
-        return _tokens(row, text, vocabulary, layout, max_input_length)
-
     path = partial / "predictions.jsonl"
-    # Whole batches only, so that every batch holds the rows it would in an unbroken run.
-    done = len(complete_rows(path)) if jax.process_count() == 1 else 0
-    if jax.process_count() > 1 and jax.process_index() == 0:
-        path.unlink(missing_ok=True)
+    done = _rows_done(path, len(rows), batch_size)
     if done:
         logger.info("Going on from row %d of %s", done, partial)
     progress = Progress("row", len(rows), done)
     for start in range(done, len(rows), batch_size):
         piece = rows[start : start + batch_size]
-        inputs = [tokens_of(row, row.inputs) for row in piece]
-        others = [tokens_of(row, row.second_inputs) for row in piece]
-        decoded = decoder(params, [ids for ids, _ in inputs], start, [ids for ids, _ in others])
+        inputs = [read(row) for row in piece]
+        second = [found.second for found in inputs]
+        decoded = decoder(params, [found.ids for found in inputs], start, second)
         if jax.process_index() == 0:
             append_rows(
                 path,
                 [
-                    _output_row(row, cut, found, vocabulary, num_return)
-                    for row, (_, cut), found in zip(piece, inputs, decoded, strict=True)
+                    _output_row(row, given.cut, found, vocabulary, num_return)
+                    for row, given, found in zip(piece, inputs, decoded, strict=True)
                 ],
             )
         progress.update(start + len(piece), force=start + len(piece) == len(rows))
 
 
+def _rows_done(path: pathlib.Path, total: int, batch_size: int) -> int:
+    """Returns how many rows a run that was stopped has written, the same on every process.
+
+    The file keeps whole batches only, so that each batch holds the rows it would in an unbroken
+    run.
+    """
+    done = 0
+    if jax.process_index() == 0:
+        done = len(complete_rows(path))
+        if done < total:
+            done = keep_rows(path, done - done % batch_size)
+    if jax.process_count() > 1:
+        # Also a barrier: nobody goes on before process 0 has made the folder ready.
+        done = int(multihost_utils.broadcast_one_to_all(np.int32(done)))
+    return done
+
+
 def _output_row(
-    row: InputRow, cut: int, found: Sequence[DecodedRow], vocabulary: Any, num_return: int
+    row: InputRow,
+    cut: Mapping[Kind, int],
+    found: Sequence[DecodedRow],
+    vocabulary: Any,
+    num_return: int,
 ) -> dict[str, Any]:
     """Returns what is written of a row; with several responses, all of them in `predictions`."""
     responses = [
         {
-            "prediction": templates.npov_response(vocabulary.decode([int(t) for t in one.tokens])),
+            "prediction": row.postprocess(vocabulary.decode([int(t) for t in one.tokens])),
             "log_prob": one.log_prob,
             "num_tokens": len(one.tokens),
         }
         for one in found
     ]
     written = {"id": row.id, **row.fields, "inputs": row.inputs} | responses[0]
-    written |= {"inputs_cut_tokens": cut, "target": row.target}
+    written["inputs_cut_tokens"] = sum(cut.values())
+    for kind in (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE):
+        written[f"inputs_cut_{kind.name.lower()}"] = cut.get(kind, 0)
+    written["target"] = row.target
     if num_return > 1:
         scored = zip(responses, found, strict=True)
         written["predictions"] = [response | {"score": one.score} for response, one in scored]
     return written
-
-
-def _tokens(
-    row: InputRow, text: str | None, vocabulary: Any, layout: InputLayout, limit: int
-) -> tuple[list[int], int]:
-    """Returns a row's input as the model reads it, and how many of its tokens did not fit."""
-    ids, cut = layout.inputs(list(vocabulary.encode(text or "")), limit)
-    check_ids(ids, layout.config, f"Row {row.id}")
-    return ids, cut
 
 
 def _finish(
@@ -252,6 +274,7 @@ def _finish(
     if "tfds" in formats:
         from faith_jax.export.tfds import write_tfds
 
+        shutil.rmtree(partial / "tfds", ignore_errors=True)  # of a run killed here
         write_tfds(
             partial / "tfds",
             "predictions",
@@ -259,11 +282,12 @@ def _finish(
             rows,
             f"Generated responses to {source}, split {split}.",
         )
-    if "jsonl" not in formats:
-        path.unlink()
-    (partial / "fingerprint").unlink()
     summary = {"source": source, "split": split, "rows": len(rows), "inputs_cut": len(cut)}
     (partial / "summary.json").write_text(json.dumps(summary) + "\n", encoding="utf-8")
     if output.exists():
         output.rmdir()
     os.replace(partial, output)
+    # Not before: a run that was killed goes on by these.
+    (output / "fingerprint").unlink()
+    if "jsonl" not in formats:
+        (output / "predictions.jsonl").unlink()

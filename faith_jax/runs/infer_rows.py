@@ -1,22 +1,26 @@
 """What `infer` responds to: the rows of a task's split or of a JSONL file."""
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from faith_jax import templates
+from faith_jax.cutting import Fitted, Kind, fit, parse
 from faith_jax.errors import InputError
+from faith_jax.input.layout import InputLayout
+from faith_jax.input.numpy_examples import numpy_examples
+from faith_jax.input.rows import check_ids
 from faith_jax.runs.datasets import DatasetConfig
-from faith_jax.runs.numpy_examples import numpy_examples
 
 # Fields with another place in the output, or that it has of its own.
 _NOT_CARRIED = {
     "id", "inputs", "targets", "inputs_pretokenized", "targets_pretokenized", "response", "target",
     "inputs_without_document", "label", "prediction", "predictions", "log_prob", "num_tokens",
-    "inputs_cut_tokens",
+    "inputs_cut_tokens", "inputs_cut_knowledge", "inputs_cut_history", "inputs_cut_response",
 }  # fmt: skip
 
 
@@ -29,9 +33,10 @@ class InputRow:
       inputs: the text that the model sees.
       target: the gold response, "" where it is not known.
       second_inputs: the text of PMI-Decode's other branch, or DoHA's knowledge; None = what
-        `inputs` say of it (`templates.without_document`, `templates.knowledge_of`).
+        `inputs` say of it.
       fields: the row's other texts and lists of texts, such as the knowledge: written beside the
         response, so that it can be scored.
+      postprocess: what is written of a decoded text; the default leaves it as it is.
     """
 
     id: str
@@ -39,25 +44,50 @@ class InputRow:
     target: str = ""
     second_inputs: str | None = None
     fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    # Not in `repr`, by which a stopped run is known: a function's address changes.
+    postprocess: Callable[[str], str] = dataclasses.field(default=str, repr=False)
 
 
 def task_rows(dataset: DatasetConfig) -> list[InputRow]:
-    """Returns the rows of a task's split, in its order."""
-    examples = dataset.task().get_dataset(
-        None,
-        split=dataset.split,
-        shuffle=False,
-        use_cached=dataset.use_cached,
-        num_epochs=1,
-    )
+    """Returns the rows of a task's split, in its order.
+
+    Of a mixture those of each of its tasks that has the split, one task after another, all rows of
+    each whatever its rate; their ids are "<task>/<id>".
+    """
+    given = dataset.task()
     rows = []
-    for number, example in enumerate(numpy_examples(examples)):
-        identifier = example.get("id", str(number).encode())
-        inputs = example["inputs_pretokenized"].decode("utf-8")
-        target = templates.npov_response(example["targets_pretokenized"].decode("utf-8"))
-        fields = {name: _decoded(value) for name, value in example.items()}
-        rows.append(InputRow(identifier.decode("utf-8"), inputs, target, None, fields))
+    for task in getattr(given, "tasks", [given]):
+        if dataset.split not in task.splits:
+            continue
+        examples = task.get_dataset(
+            None, split=dataset.split, shuffle=False, use_cached=dataset.use_cached, num_epochs=1
+        )
+        for number, example in enumerate(numpy_examples(examples)):
+            identifier = str(_decoded(example.get("id", number)))
+            if task is not given:
+                identifier = f"{task.name}/{identifier}"
+            inputs, target = (
+                example[f"{name}_pretokenized"].decode("utf-8") for name in ("inputs", "targets")
+            )
+            postprocess = functools.partial(_postprocessed, task, example)
+            fields = {name: _decoded(value) for name, value in example.items()}
+            target = postprocess(target, is_target=True)
+            rows.append(InputRow(identifier, inputs, target, None, fields, postprocess))
     return with_common_fields(rows)
+
+
+def _postprocessed(
+    task: Any, example: Mapping[str, Any], text: str, is_target: bool = False
+) -> str:
+    """Returns the text that the task's postprocessor makes of a text, called as SeqIO calls it.
+
+    Of a mapping, which our tasks return of targets, this is its "response". Where the
+    postprocessor returns no text, it is the text as it is.
+    """
+    found = task.postprocess_fn(text, example=example, is_target=is_target)
+    if isinstance(found, Mapping):
+        found = found.get("response")
+    return found if isinstance(found, str) else text
 
 
 def _decoded(value: Any) -> Any:
@@ -101,6 +131,9 @@ def read_input_file(
     another form than our tasks'), or `query`, with `pro_arguments` and `con_arguments` (lists) or
     without: then they are retrieved from the knowledge. `response` is kept as the target.
 
+    Of what is decoded to `inputs` nothing is taken away; to `query`, whose input we write in the
+    curly braces format, the response in that format is kept.
+
     Raises:
       InputError: naming file, line and field.
     """
@@ -129,7 +162,7 @@ def _whole_input(where: str, identifier: str, row: Mapping[str, Any]) -> InputRo
             text = _text(where, field, found)
             other = text if other is None else other
     inputs = _text(where, "inputs", row["inputs"])
-    return InputRow(identifier, inputs, str(row.get("response", "")), other, row)
+    return InputRow(identifier, inputs, _target(where, row), other, row)
 
 
 def _query(
@@ -145,7 +178,16 @@ def _query(
             raise InputError(f"{where}: field 'query': {error}") from None
     inputs = templates.npov_generate_inputs(query, pro, con)
     fields = {**row, "pro_arguments": pro, "con_arguments": con}
-    return InputRow(identifier, inputs, str(row.get("response", "")), None, fields)
+    target = _target(where, row)
+    return InputRow(identifier, inputs, target, None, fields, templates.npov_response)
+
+
+def _target(where: str, row: Mapping[str, Any]) -> str:
+    """Returns the gold response as it stands; "" where it is missing or null."""
+    response = row.get("response")
+    if not isinstance(response, str | None):
+        raise InputError(f"{where}: field 'response': expected a text, got {response!r}.")
+    return response or ""
 
 
 class _Arguments:
@@ -172,21 +214,81 @@ class _Arguments:
         return [argument.text for argument in pro], [argument.text for argument in con]
 
 
-def with_second(row: InputRow, find: Callable[[str], str]) -> InputRow:
-    """Returns the row with the second input of PMI-Decode or DoHA, found in the first.
+class InputTokens(NamedTuple):
+    """What a model reads of a row.
 
-    Raises:
-      InputError: where it is not given, and the input has no knowledge in a form that we know.
+    Attributes:
+      ids: of its input.
+      second: of PMI-Decode's other branch or of DoHA's knowledge; empty for other models.
+      cut: how many tokens of the input are cut, by the kind of their part.
     """
-    if row.second_inputs is not None:
-        return row
-    try:
-        return dataclasses.replace(row, second_inputs=find(row.inputs))
-    except ValueError as error:
-        what = "DoHA needs the knowledge", "knowledge"
-        if find is templates.without_document:
-            what = "PMI-Decode needs the input without its document", "inputs_without_document"
-        raise InputError(f"Row {row.id}: {what[0]}, but {error}; give {what[1]!r}.") from None
+
+    ids: list[int]
+    second: list[int]
+    cut: Mapping[Kind, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class RowTokens:
+    """Makes the tokens of rows.
+
+    Attributes:
+      tokenizer: the model's.
+      layout: of the model.
+      max_length: tokens of an input, special ones included.
+      limit: what says so, for errors.
+      cut_policy: see `faith_jax.cutting`.
+      branches: "pmi" and "doha" have a second input.
+    """
+
+    tokenizer: Any
+    layout: InputLayout
+    max_length: int
+    limit: str
+    cut_policy: str
+    branches: str = ""
+
+    def __call__(self, row: InputRow) -> InputTokens:
+        """Returns a row's tokens.
+
+        Raises:
+          InputError: the policy cannot cut the input; PMI-Decode or DoHA find no knowledge in it;
+            the model has no embedding for one of its tokens.
+        """
+        fitted = self._fitted(row, row.inputs)
+        second: list[int] = []
+        if self.branches and row.second_inputs is not None:
+            policy = "end" if self.branches == "doha" else self.cut_policy
+            second = self._known(row, self._fitted(row, row.second_inputs, policy).ids)
+        elif self.branches:
+            parts = parse(row.inputs)
+            if not parts and row.inputs.strip():
+                what = "DoHA needs the knowledge", "knowledge"
+                if self.branches == "pmi":
+                    what = (
+                        "PMI-Decode needs the input without its document",
+                        "inputs_without_document",
+                    )
+                raise InputError(
+                    f"Row {row.id}: {what[0]}, but there is no <knowledge>, and no {{key: value}} "
+                    f"of a document; give {what[1]!r}."
+                )
+            if self.branches == "pmi":
+                second = self._known(row, fitted.without_knowledge)
+            else:
+                knowledge = [part for part in parts if part.kind == Kind.KNOWLEDGE]
+                text = " ".join(row.inputs[p.text_start : p.text_end] for p in knowledge)
+                second = self._known(row, self._fitted(row, text, "end").ids)
+        return InputTokens(self._known(row, fitted.ids), second, fitted.cut)
+
+    def _fitted(self, row: InputRow, text: str, policy: str = "") -> Fitted:
+        room, where = self.layout.room(self.max_length), f"Row {row.id}: {self.limit}"
+        return fit(self.tokenizer, text, room, policy or self.cut_policy, where)
+
+    def _known(self, row: InputRow, ids: list[int]) -> list[int]:
+        whole = self.layout.inputs(ids)
+        check_ids(whole, self.layout.config, f"Row {row.id}")
+        return whole
 
 
 def _text(where: str, field: str, value: Any) -> str:

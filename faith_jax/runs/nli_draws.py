@@ -70,7 +70,7 @@ class PhraseOptions:
     train_steps: int = 2000
     batch_size: int = 64
     learning_rate: float = 5e-6
-    max_input_length: int = 256
+    max_input_length: int = 512
     seed: int = 0
 
     def __post_init__(self):

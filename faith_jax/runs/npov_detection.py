@@ -73,7 +73,9 @@ def npov_detection(options: DetectionOptions, output: str) -> str:
     write_settings(folder, settings)
     rows = responses_of(folder, topics, options)
     found = judged(rows, topics, options)
-    sets, lost = write_sets(folder / DATA, rows, topics, found, options.seed)
+    sets, lost = write_sets(
+        folder / DATA, rows, topics, found, options.seed, options.errors_per_response
+    )
     corpora = scored_sets(folder / SCORED, folder / DATA, options)
     absent = {
         name: NOT_ANNOTATED if name in ORGANIC and not options.marks else "" for name in SLICES
@@ -143,6 +145,11 @@ def _notes(
     if cut:
         yield f"{counted(cut, 'input')} cut at {options.max_input_length} tokens."
     yield from _truth_notes(rows, found, options)
+    if options.errors_per_response is not None:
+        yield (
+            f"Rows with a synthetic error: {options.errors_per_response:.4g} to each error-free "
+            "response, drawn."
+        )
     if lost:
         yield (
             f"{counted(lost, 'row')} left out of the paraphrased sets, with an argument without a "

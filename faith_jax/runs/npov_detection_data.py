@@ -12,12 +12,14 @@ from faith_jax.data.annotation_labels import Label, Slice, combined, slice_rows
 from faith_jax.data.annotation_rows import read_marks
 from faith_jax.data.annotation_sheets import AnnotationItem, numbered_arguments
 from faith_jax.data.augmentation.npov_sets import (
+    PARAPHRASED,
     SplitSets,
     paraphrased_row,
     paraphrases,
     synthetic_rows,
     training_sets,
     unused_arguments,
+    with_errors_per_response,
 )
 from faith_jax.errors import InputError, counted
 from faith_jax.evaluation.dataset_statistics import Table
@@ -101,6 +103,7 @@ def write_sets(
     topics: Sequence[npov.Topic],
     found: Judged,
     seed: int,
+    errors_per_response: float | None = None,
 ) -> tuple[Table, int]:
     """Writes training, validation and test sets; files that would not change stay as they are.
 
@@ -110,12 +113,14 @@ def write_sets(
       topics: what they are on.
       found: what is known of them.
       seed: of the synthetic errors.
+      errors_per_response: see `DetectionOptions`.
 
     Returns:
       The table of the sets, and how many rows have an argument without a paraphrase.
 
     Raises:
-      InputError: where no response to a test topic is error-free.
+      InputError: where no response to a test topic is error-free, and where too few rows with an
+        error can be made.
     """
     if not any(row["split"] == "test" for row in found.error_free):
         tested = sum(row["split"] == "test" for row in rows)
@@ -136,7 +141,12 @@ def write_sets(
         other = [paraphrased_row(row, written) for row in plain]
         lost += other.count(None)
         organic = _organic_rows(rows, found, split, Slice.FULL_ORGANIC)
-        splits[split] = SplitSets(plain, [row for row in other if row is not None], organic)
+        kinds = {"plain": plain, PARAPHRASED: [row for row in other if row is not None]}
+        if errors_per_response is not None:
+            for kind, members in kinds.items():
+                what = f"--errors-per-response: {split}, {kind}"
+                kinds[kind] = with_errors_per_response(members, errors_per_response, what, seed)
+        splits[split] = SplitSets(kinds["plain"], kinds[PARAPHRASED], organic)
     sets = {f"train_{n}": s for n, s in _with_splits(training_sets, splits, rows).items()}
     validation = [*splits["validation"].plain, *splits["validation"].paraphrased]
     sets["validation"] = validation or None

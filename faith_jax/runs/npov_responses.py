@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.data import npov
+from faith_jax.data.augmentation.npov_errors import ErrorKind
 from faith_jax.data.jsonl import read_jsonl
 from faith_jax.data.npov_combinations import MOST_COMBINATIONS, TEMPERATURES, response_rows
 from faith_jax.data.samples import sample_folder
@@ -63,6 +64,8 @@ class DetectionOptions:
       splits: whose topics are responded to.
       combinations: of arguments, for each topic at most.
       rule: stands in for marks.
+      errors_per_response: rows with a synthetic error to each error-free one, in (0, 3], drawn from
+        those that can be made; None = all of these.
       max_length: tokens of a response at most.
       max_input_length: tokens of an input at most; the rest is cut at its end.
       batch_size: rows decoded at once.
@@ -81,6 +84,7 @@ class DetectionOptions:
     splits: tuple[str, ...] = npov.SPLITS
     combinations: int = MOST_COMBINATIONS
     rule: ErrorFreeRule = dataclasses.field(default_factory=ErrorFreeRule)
+    errors_per_response: float | None = None
     max_length: int = 256
     max_input_length: int = 512
     batch_size: int = 16
@@ -111,6 +115,12 @@ class DetectionOptions:
         for name, value in dataclasses.asdict(self.rule).items():
             if not 0 <= value <= 1:
                 raise ConfigError(f"--least-{name}: expected a share in [0, 1], got {value}.")
+        errors = self.errors_per_response
+        if errors is not None and not 0 < errors <= len(ErrorKind) - 1:
+            raise ConfigError(
+                "--errors-per-response: expected a number above 0 and at most "
+                f"{len(ErrorKind) - 1}, the kinds of errors, got {errors}."
+            )
         for temperature in TEMPERATURES:
             self.decoding(temperature)
 

@@ -13,6 +13,7 @@ from faith_jax.data.vocabularies import EMBEDDED
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.errors import ConfigError, did_you_mean
 from faith_jax.runs import response_files
+from faith_jax.runs.as_published import as_published, is_missing
 from faith_jax.runs.kept_settings import (
     SETTINGS,
     as_json,
@@ -31,12 +32,19 @@ LOWEST_PMI, HIGHEST_PMI = -2.1, 6.4
 # The scorer of each column and what it compares responses with; BLEU is of a whole corpus.
 COLUMNS = {
     "PMI-Faith": ("pmi_faith_mean", "knowledge"),
-    "token F1": ("token_f1", "knowledge"),
+    "F1-U": ("q2_baseline_token_f1", "knowledge"),
+    "TRUE F1": ("token_f1", "knowledge"),
     "BERTScore": ("bertscore", "knowledge"),
+    "Q\u00b2 NLI": ("q2_nli", "knowledge"),
     "BLEU-4": ("", "gold"),
-    "ROUGE-L": ("rougeL_f1", "gold"),
+    "ROUGE-L": ("rougeL_f1_stemmed", "gold"),
 }
-MODEL_SCORERS = ("pmi_faith_mean", "bertscore")
+# What fills the columns that need models.
+MODEL_SCORERS = {
+    "pmi_faith_mean": "a model (--scorer-model)",
+    "bertscore": "a model (--bertscore-model)",
+    "q2_nli": "models (--q2-model, --q2-nli-model)",
+}
 ROWS = "rows.jsonl"
 
 
@@ -48,7 +56,7 @@ class PMITableOptions:
       model: the generator, any checkpoint of a language model.
       vocabulary: its tokenizer's folder or file, or an embedded name; "" = in the model's folder.
       scorers: options of the scorers that need a model, of `MODEL_SCORERS`; those that are missing
-        are left out of the table.
+        are left out of the table. See `as_published` for defaults.
       corpora: of `CORPORA`.
       decodings: of `DECODINGS`: plain beam search, PMI-Decode, without its mask (p = 1), and with
         equal weights (alpha = 0.5).
@@ -81,6 +89,7 @@ class PMITableOptions:
     seed: int = 0
 
     def __post_init__(self):
+        object.__setattr__(self, "scorers", as_published(self.scorers))
         if not self.model:
             raise ConfigError(f"{PMI_TABLE} needs a model that responds: give --model=CHECKPOINT.")
         for option, names, known in (
@@ -116,9 +125,13 @@ class PMITableOptions:
 
     @property
     def columns(self) -> dict[str, tuple[str, str]]:
-        """The columns whose scorers need no model, or have one."""
-        needed = set(MODEL_SCORERS) - set(self.scorers)
-        return {name: how for name, how in COLUMNS.items() if how[0] not in needed}
+        """The columns whose scorers have what they need."""
+        lacking = set(MODEL_SCORERS) - set(self.scorers)
+        return {
+            name: how
+            for name, how in COLUMNS.items()
+            if how[0] not in lacking and not is_missing(how[0])
+        }
 
 
 def checked_settings(folder: pathlib.Path, options: PMITableOptions) -> dict[str, Any]:

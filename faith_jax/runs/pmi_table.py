@@ -17,12 +17,15 @@ from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.decodings import Cell, Measure, bleu_measure, compared, mean_measure
 from faith_jax.evaluation.published import PUBLISHED
 from faith_jax.report.tables import MARK, rendered
+from faith_jax.runs.as_published import NEEDS_SPACY, difference
 from faith_jax.runs.evaluate_scores import Evaluation, write_evaluation
 from faith_jax.runs.kept_settings import made_folder, write_settings
 from faith_jax.runs.pmi_responses import (
     BASELINE,
+    COLUMNS,
     HIGHEST_PMI,
     LOWEST_PMI,
+    MODEL_SCORERS,
     PMITableOptions,
     checked_settings,
     read_rows,
@@ -110,7 +113,7 @@ def _measures(
     """Yields the figures of a decoding by column; scores what is not scored yet."""
     for column, (scorer, grounding) in options.columns.items():
         if not scorer:
-            yield column, bleu_measure(*texts(responses))
+            yield column, bleu_measure(*texts(responses), lowercase=True)
             continue
         given = {scorer: options.scorers.get(scorer, {})}
         values = scored(responses, given, grounding, f"{corpus}/{responses.stem}")[scorer]
@@ -126,15 +129,19 @@ def _evaluation(
 ) -> Evaluation:
     """Returns the table and the figures."""
     published = {} if options.sample else PUBLISHED[PMI_TABLE].rows
-    columns = list(options.columns)
+    columns, differences = list(options.columns), _differences(options)
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
     for corpus, decodings in cells.items():
         for decoding, found in decodings.items():
             rows.append((corpus, decoding, *(_text(c, found[c]) for c in columns)))
-            theirs = published.get((corpus, decoding), {})
+            theirs = {
+                column: value
+                for column, value in published.get((corpus, decoding), {}).items()
+                if column in columns and column not in differences
+            }
             if theirs:
-                shown = (f"{theirs[c]:.2f}" for c in columns)
+                shown = (f"{theirs[c]:.2f}" if c in theirs else "" for c in columns)
                 rows.append((corpus, f"{decoding} (published)", *shown))
             for column, cell in found.items():
                 p_value = None if math.isnan(cell.p_value) else cell.p_value
@@ -149,11 +156,21 @@ def _evaluation(
         title += f", first {counted(options.limit, 'row')} of each data set"
     notes = tuple(_notes(cells, sizes, cut, options))
     if published:
-        notes = (*notes, PUBLISHED[PMI_TABLE].note)
+        told = (f"No published {c}: {why}." for c, why in differences.items())
+        notes = (*notes, PUBLISHED[PMI_TABLE].note, *told)
     table = Table(title, ("corpus", "decoding", *columns), tuple(rows), notes, plain)
     figures = {"sample": options.sample, "model": options.model, "rows": by_column(plain)}
     found_all = Evaluation(table, figures, {})
     return of_samples(found_all) if options.sample else found_all
+
+
+def _differences(options: PMITableOptions) -> dict[str, str]:
+    """Returns why columns are not to be compared with the paper's."""
+    found = {
+        column: difference(scorer, options.scorers.get(scorer, {}))
+        for column, (scorer, _) in options.columns.items()
+    }
+    return {column: why for column, why in found.items() if why}
 
 
 def _text(column: str, cell: Cell) -> str:
@@ -179,12 +196,14 @@ def _notes(
     if "PMI-Faith" in options.columns:
         model = options.scorers["pmi_faith_mean"].get("model")
         yield (
-            f"PMI-Faith: mean over a response's tokens by {model}, where {LOWEST_PMI} is 0 and "
-            f"{HIGHEST_PMI} is 1 (the paper's range, of its own scorer); not clipped."
+            f"PMI-Faith: pmi_faith_mean by {model}, where {LOWEST_PMI} is 0 and {HIGHEST_PMI} is 1 "
+            "(the paper's range, of its own scorer); not clipped."
         )
     yield (
-        "PMI-Faith, token F1 and BERTScore: against the document; BLEU-4 (of the whole corpus, 0 "
-        "to 100) and ROUGE-L (F1): against the gold response."
+        "PMI-Faith, F1-U (the paper's: spaCy's tokens without stop words and punctuation), TRUE F1 "
+        "(TRUE's token F1), BERTScore and Q\u00b2: against the document; BLEU-4 (of the whole "
+        "corpus in lower case, 0 to 100) and ROUGE-L (F1 of Porter stems): against the gold "
+        "response."
     )
     yield f"Intervals: percentile bootstrap over rows, {counted(options.resamples, 'resample')}."
     if BASELINE in options.decodings and len(options.decodings) > 1:
@@ -193,10 +212,10 @@ def _notes(
             f"approximate randomisation of {counted(options.resamples, 'round')}, with Holm's "
             "correction over the decodings of each data set and column."
         )
-    for column, option in (("PMI-Faith", "--scorer-model"), ("BERTScore", "--bertscore-model")):
+    for column, (scorer, _) in COLUMNS.items():
         if column not in options.columns:
-            yield f"{column} is left out: it needs a model ({option})."
-    yield "Q\u00b2 is left out: it needs models that ask and answer questions."
+            needed = MODEL_SCORERS.get(scorer)
+            yield f"{column} is left out: {f'it needs {needed}' if needed else NEEDS_SPACY}."
     missing = [
         f"{sizes[corpus] - cell.rows:,} of {corpus}, {decoding} ({column})"
         for corpus, decodings in cells.items()

@@ -1,21 +1,26 @@
 """The run `reproduce`: one table of a paper from one command, by any scorers."""
 
 import dataclasses
+import json
 import logging
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import ConfigError, InputError, did_you_mean
-from faith_jax.evaluation.published import PUBLISHED, with_published
+from faith_jax.evaluation.published import PUBLISHED, Published, with_published
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.tables import rendered
+from faith_jax.runs.as_published import NEEDS_SPACY, PAPERS_OPTIONS, difference, is_missing
 from faith_jax.runs.evaluate_scores import (
     EvaluateOptions,
     Evaluation,
     evaluation,
     write_evaluation,
 )
+from faith_jax.runs.kept_settings import as_json, check_same, read_settings_file
+from faith_jax.runs.outputs import write_text
 from faith_jax.runs.score import score
 from faith_jax.runs.score_input import ScoreInput
 
@@ -48,6 +53,7 @@ class Recipe:
       scorers: those that need no model; others by option.
       options: of the evaluation.
       development: the split that thresholds are chosen on; "" = none.
+      scorer_options: of scorers by name, with which they are the paper's.
     """
 
     title: str
@@ -55,6 +61,7 @@ class Recipe:
     scorers: tuple[str, ...]
     options: EvaluateOptions
     development: str = ""
+    scorer_options: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
 
 def _true(corpora: Sequence[str]) -> tuple[tuple[str, str, str, str], ...]:
@@ -75,9 +82,10 @@ RECIPES = {
     "begin": Recipe(
         "Nandwani 2023, table 1: BEGIN",
         (("begin", "official", "sample", "validation"), ("begin", "official", "sample", "test")),
-        (*_OVERLAP, "bleu"),
+        (*_OVERLAP, "bleu", "q2_baseline_token_f1", "q2_baseline_bleu", "rougeL_f1_stemmed"),
         EvaluateOptions(protocol="begin"),
         development="validation",
+        scorer_options=PAPERS_OPTIONS,
     ),
     "npov": Recipe(
         "Chang 2024, table 1: NPOV errors",
@@ -100,19 +108,27 @@ RECIPES = {
 }
 
 
-def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool = False) -> str:
+def reproduce(
+    table: str,
+    output: str,
+    scorers: Sequence[str] = (),
+    sample: bool = False,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> str:
     """Scores what a table needs, evaluates it, and returns the table as text.
 
     The folder gets a scored file for each data set, which a further run with the same scorers
     keeps, and the table as TABLE.md, .tex, .csv and .json, or TABLE_sample. Figures that the paper
-    prints for the same scorers stand below ours, but with samples. Data sets of which no raw files
-    are at hand are left out, and the log says so.
+    prints for the same scorers stand below ours, but with samples, and but for options that make
+    them other functions. Data sets of which no raw files are at hand are left out, and the log
+    says so.
 
     Args:
       table: of `RECIPES`.
       output: the folder.
       scorers: in place of the recipe's.
       sample: of the samples inside the package.
+      options: of the scorers, by name, such as their models.
 
     Raises:
       FaithJaxError: for an unknown table or scorer, and where no data is at hand.
@@ -126,7 +142,12 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
             f"{', '.join(known)}."
         )
     recipe, folder = RECIPES[table], pathlib.Path(output)
-    wanted = tuple(scorers) or recipe.scorers
+    left_out = [] if scorers else [name for name in recipe.scorers if is_missing(name)]
+    wanted = tuple(scorers) or tuple(name for name in recipe.scorers if name not in left_out)
+    chosen = {
+        name: {**recipe.scorer_options.get(name, {}), **(options or {}).get(name, {})}
+        for name in wanted
+    }
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -136,7 +157,7 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
         given = ScoreInput(tfds=f"{name}/{sample_config if sample else config}", split=split)
         path = folder / f"{given.tfds.replace('/', '_')}_{split}.jsonl"
         try:
-            _scored(given, wanted, path)
+            _scored(given, chosen, path)
         except InputError as problem:
             reason = str(problem).partition(". ")[0]
             logger.warning(
@@ -153,15 +174,17 @@ def reproduce(table: str, output: str, scorers: Sequence[str] = (), sample: bool
             tested.append(path)
     if not tested or bool(development) != bool(recipe.development):
         raise problems[0]
-    options = recipe.options
-    if options.baseline and options.baseline not in wanted:
-        options = dataclasses.replace(options, baseline="")
-    options = dataclasses.replace(options, development=development)
-    found = evaluation([str(path) for path in tested], options)
+    settings = dataclasses.replace(recipe.options, development=development)
+    if settings.baseline and settings.baseline not in wanted:
+        settings = dataclasses.replace(settings, baseline="")
+    found = evaluation([str(path) for path in tested], settings)
+    told_of = tuple(f"{name} is left out: {NEEDS_SPACY}." for name in left_out)
+    notes = (*found.table.notes, *told_of)
+    found = dataclasses.replace(found, table=found.table._replace(notes=notes))
     if sample:
         found = of_samples(found)
     else:
-        published = PUBLISHED[table]
+        published = _comparable(PUBLISHED[table], chosen)
         rows = [{"row": list(key), **values} for key, values in published.rows.items()]
         told = {"sample": False, "published": {"note": published.note, "rows": rows}}
         found = dataclasses.replace(
@@ -179,14 +202,33 @@ def of_samples(found: Evaluation) -> Evaluation:
     return dataclasses.replace(found, table=table, figures={"sample": True, **found.figures})
 
 
-def _scored(given: ScoreInput, scorers: Sequence[str], path: pathlib.Path) -> None:
-    """Scores a data set unless the file has it already."""
+def _comparable(published: Published, scorers: Mapping[str, Mapping[str, Any]]) -> Published:
+    """Returns the rows of scorers that have the paper's options, and says which have not."""
+    why = {name: difference(name, given) for name, given in scorers.items()}
+    rows = {key: row for key, row in published.rows.items() if not why.get(key[-1])}
+    hidden = [key[-1] for key in published.rows if key not in rows]
+    note = " ".join([published.note, *(f"Not beside {name}: {why[name]}." for name in hidden)])
+    return Published(note, rows)
+
+
+def _scored(
+    given: ScoreInput, scorers: Mapping[str, Mapping[str, Any]], path: pathlib.Path
+) -> None:
+    """Scores a data set unless the file has it already.
+
+    The scorers' options stand beside the file; one without them is of none.
+    """
+    noted = path.with_suffix(".settings.json")
+    now = as_json({f"scorer-option of {name}": given for name, given in scorers.items()})
     first = next(iter(read_scored_rows(path)), None) if path.exists() else None
     if first is None:
-        score(given, {name: {} for name in scorers}, str(path))
+        write_text(noted, json.dumps(now, indent=1, ensure_ascii=False) + "\n")
+        score(given, scorers, str(path))
         return
     if set(first["scores"]) != set(scorers):
         raise ConfigError(f"{path} has other scorers; remove it or name another folder.")
+    before = read_settings_file(noted) if noted.exists() else {name: {} for name in now}
+    check_same(path.parent, before, now, path.name)
     try:
         expected = next(iter(given.rows(BadRows())), None)
     except InputError:  # the data has gone since

@@ -144,6 +144,8 @@ def scored(
 ) -> dict[str, list[float]]:
     """Returns the scores of responses, NaN where undefined; scores what is not scored yet.
 
+    Responses to turns without a grounding (MultiDoc2Dial has some) are not scored against it.
+
     Args:
       responses: what `respond` wrote.
       scorers: options by name; the file of scores has the first one's name.
@@ -151,12 +153,19 @@ def scored(
       corpus: the name of the data in the scored file.
     """
     path = scored_path(responses, next(iter(scorers)))
+    rows = [fields for _, fields in read_jsonl(str(responses))]
     if not path.exists():
+        grounded = [row for row in rows if row[grounding].strip()]
+        file = responses
+        if len(grounded) < len(rows):
+            file = responses.with_name(f"{responses.stem}_with_{grounding}.jsonl")
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in grounded)
+            write_text(file, "".join(lines))
         columns = Columns(grounding=grounding, response="generated_text", id="id")
-        given = ScoreInput(file=str(responses), columns=columns, corpus=corpus)
+        given = ScoreInput(file=str(file), columns=columns, corpus=corpus)
         score(given, scorers, str(path))
-    rows = [row["scores"] for row in read_scored_rows(path)]
-    return {name: [_number(row[name]) for row in rows] for name in scorers}
+    found = {row["id"]: row["scores"] for row in read_scored_rows(path)}
+    return {name: [_number(found.get(row["id"], {}).get(name)) for row in rows] for name in scorers}
 
 
 def _number(value: float | None) -> float:

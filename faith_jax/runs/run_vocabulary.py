@@ -3,7 +3,6 @@
 import dataclasses
 import logging
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 
 from faith_jax.data.carried_vocabulary import (
@@ -20,7 +19,7 @@ from faith_jax.data.vocabularies import (
     set_default_vocabulary,
 )
 from faith_jax.data.vocabulary_match import SaidTokens, check_vocabulary
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
 
 logger = logging.getLogger("faith_jax")
@@ -163,17 +162,3 @@ def keep_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
         raise ConfigError(
             f"{model_dir}: the vocabulary cannot be written ({error.strerror or error})."
         ) from None
-
-
-def check_ids(ids: Sequence[int], config: TransformerConfig, where: str) -> None:
-    """Checks that the model has an embedding for each token of a text.
-
-    Raises:
-      InputError: naming the text and the first token that it has none for.
-    """
-    for token in ids:
-        if token >= config.vocab_size:
-            raise InputError(
-                f"{where}: the tokenizer makes token {token} of it, but the model has embeddings "
-                f"for {config.vocab_size} only; change the text."
-            )

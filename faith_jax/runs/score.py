@@ -26,9 +26,10 @@ from faith_jax.export.scored_rows import (
     scored_row,
     write_parquet,
 )
+from faith_jax.runs.cut_report import cut_warnings
 from faith_jax.runs.partial_output import ROWS, partial_output
 from faith_jax.runs.score_input import ScoreInput
-from faith_jax.runs.score_preflight import Preflight, look_through, losses, preflight_path
+from faith_jax.runs.score_preflight import Preflight, look_through, preflight_path
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import load_scorer
 
@@ -123,8 +124,9 @@ def score(
     for name, cut in parts.items():
         # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
         if not any(warning.startswith(f"{name}: ") for warning in warnings):
-            for warning in losses(name, {part: found.rows for part, found in cut.items()}, count):
-                logger.warning("%s", warning)
+            shares = {part: {"share": found.rows / count} for part, found in cut.items()}
+            for sentence in cut_warnings(shares):
+                logger.warning("%s: %s", name, sentence)
     return ScoreSummary(target, count, tally.undefined(), tally.cut(), parts, before.left_out)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from faith_jax.data.grounded_rows import Columns, ExampleRow, example_rows, file_examples
 from faith_jax.data.rows import BadRows, Row
 from faith_jax.errors import ConfigError
-from faith_jax.runs.numpy_examples import numpy_examples
+from faith_jax.input.numpy_examples import numpy_examples
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,9 +1,11 @@
 """What every run sets up: the model, its parameters on the mesh, and how they are described."""
 
+import contextlib
 import dataclasses
 import logging
 import pathlib
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -12,7 +14,7 @@ import numpy as np
 
 from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.doha import doha_from_bart
+from faith_jax.models.doha import check_becomes_doha, doha_from_bart
 from faith_jax.models.importers.checkpoint import (
     PROMPTS,
     Checkpoint,
@@ -39,8 +41,14 @@ def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
       path: any checkpoint that `faith_jax.load_model` opens.
       **changes: fields of `TransformerConfig` that differ, such as `encoder_prompt_length`; a
         `dropout_rate` or `label_names` of None is the checkpoint's.
+
+    Raises:
+      CheckpointError: where it cannot be read, and with `knowledge_attention` for a model that
+        becomes no DoHA.
     """
     config = open_checkpoint(path).config
+    if changes.get("knowledge_attention"):
+        check_becomes_doha(config, path)
     if config.is_decoder_only and changes.get("encoder_prompt_length"):
         # Without an encoder, the prompt stands in front of the one sequence there is.
         changes["decoder_prompt_length"] = changes.pop("encoder_prompt_length")
@@ -224,6 +232,19 @@ def encode_default(text: str) -> list[int]:
 def count_params(params: PyTree) -> int:
     """Returns the number of parameters."""
     return sum(int(np.prod(x.shape)) for x in jax.tree.leaves(params))
+
+
+@contextlib.contextmanager
+def new_folder(path: str) -> Iterator[pathlib.Path]:
+    """Makes MODEL_DIR, see `make_folder`; where it is new, an error within removes it again."""
+    was_there = pathlib.Path(path).expanduser().exists()
+    folder = make_folder(path)
+    try:
+        yield folder
+    except BaseException:
+        if not was_there and jax.process_index() == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def make_folder(path: str) -> pathlib.Path:

@@ -12,7 +12,7 @@ from faith_jax.data.builders.base import RawBuilder, prepared
 from faith_jax.data.builders.beam import BeamPipeline
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import ConfigError, counted, did_you_mean
-from faith_jax.runs.numpy_examples import numpy_examples
+from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.tasks import lookup, sources
 
 _WIDTH = 96

@@ -7,6 +7,7 @@ batches, dropout and prompts are functions of the config, its seed and the step.
 import contextlib
 import logging
 import pathlib
+import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,12 +18,12 @@ import optax
 
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError
+from faith_jax.input.rows import tokenizer_of
 from faith_jax.models.importers.native import MODEL_JSON, write_model_json
 from faith_jax.models.prompts import PromptInitializer, initializer_name
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs import setup
-from faith_jax.runs.cut_inputs import warn_of_cut
-from faith_jax.runs.datasets import DatasetConfig, check_layout, training_batches
+from faith_jax.runs import preflight, setup
+from faith_jax.runs.datasets import DatasetConfig, SplitRows, check_layout
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.evaluate import dataset_loss
 from faith_jax.runs.former_run import check_former_run, initial_checkpoint, write_config
@@ -33,10 +34,12 @@ from faith_jax.training.metrics import MetricsWriter, Progress
 from faith_jax.training.objectives import Objective
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 from faith_jax.training.prompt_metrics import MOVED, prompt_movement, trained_prompts
-from faith_jax.training.trainer import Trainer, merge_params, split_params
+from faith_jax.training.trainer import Trainer, TrainState, merge_params, split_params
 from faith_jax.types import PyTree
 
 logger = logging.getLogger("faith_jax")
+
+ROWS = "rows"  # the folder in MODEL_DIR that keeps the data's rows until training ends
 
 
 class Stopped(Exception):
@@ -65,8 +68,12 @@ def train(
     keep_last: int = 2,
     keep_best: int = 1,
     vocabulary: str | None = None,
+    dry_run: bool = False,
 ) -> dict[str, float]:
     """Trains a model, or only its soft prompt.
+
+    What the run will read is counted and said before its first step (`faith_jax.runs.preflight`),
+    and written to `model_dir`/preflight.json.
 
     Args:
       model: the module, soft prompts included.
@@ -93,6 +100,8 @@ def train(
       vocabulary: of our tasks: "english_4096", or a published tokenizer's folder or file; None =
         what `initial_checkpoint_path` carries, or else "english_4096". Its files are written into
         `model_dir`.
+      dry_run: only say what the run would read; its preflight.json then lies beside `model_dir`,
+        under that folder's name with `.preflight.json` behind it.
 
     Returns:
       The last evaluation's metrics.
@@ -121,17 +130,12 @@ def train(
             "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
         )
     trainer = Trainer(model, objective, optimizer, run.partitioner, seed, num_microbatches)
-    evaluation = None
-    if eval_dataset is not None:
-        evaluation = _Evaluation(
-            trainer, frozen, eval_dataset, decoding, eval_period, decoded_eval_period
-        )
     # Nothing is written before all settings are checked, and nothing where nothing is trained.
     objective.check(model, train_dataset.further_features)
     TrainCheckpoints.check(run.folder, keep_last, keep_best)
     run.check_former(base, is_frozen)
     done = newest_step(run.folder)
-    if done is not None and done >= total_steps:
+    if done is not None and done >= total_steps and not dry_run:
         logger.warning(
             "Nothing to train: %s has a checkpoint of step %d, TRAIN_STEPS = %d",
             run.folder,
@@ -139,9 +143,18 @@ def train(
             total_steps,
         )
         return {}
-    setup.make_folder(model_dir)
+    with contextlib.nullcontext() if dry_run else setup.new_folder(model_dir):
+        rows, evaluation = run.rows(train_dataset, not dry_run), None
+        if eval_dataset is not None:
+            evaluated = run.rows(eval_dataset, not dry_run)
+            evaluation = _Evaluation(
+                trainer, frozen, evaluated, decoding, eval_period, decoded_eval_period
+            )
+        state = trainer.init_state(trained)
+        run.preflight(trainer, state, frozen, rows, total_steps, evaluation, dry_run)
+    if dry_run:
+        return {}
     prompts = trained_prompts(trained)
-    state = trainer.init_state(trained)
     checkpoints = TrainCheckpoints(run.folder / "checkpoints", keep_last, keep_best)
     if done is not None:
         state = checkpoints.restore(state)
@@ -161,10 +174,11 @@ def train(
     last: dict[str, float] = {}
     try:
         with _termination() as stop:
-            batches = training_batches(train_dataset, start, model.config)
+            size = train_dataset.batch_size
+            batches = rows.training_batches(start, run.partitioner.local_rows(size))
             progress = Progress("step", total_steps, start)
             for step in range(start + 1, total_steps + 1):
-                batch = run.partitioner.put_batch(next(batches))
+                batch = run.partitioner.put_batch(next(batches), size)
                 state, metrics = trainer.train_step(state, frozen, batch)
                 final = step == total_steps
                 if final or step % log_period == 0:
@@ -187,6 +201,8 @@ def train(
                     checkpoints.wait()
                     raise Stopped(f"Stopped at step {step}; run the same command to go on.")
         checkpoints.wait()
+        if jax.process_index() == 0:
+            shutil.rmtree(run.folder / ROWS, ignore_errors=True)
         logger.info("%d programs compiled", trainer.num_compilations)
         best = checkpoints.best_step()
         if best is not None:
@@ -222,9 +238,38 @@ class _Run:
             raise ConfigError(
                 "Soft prompts cannot be trained on packed examples: set PACK = False."
             )
-        warn_of_cut(train_dataset, model.config)
         self._model = model
         self.folder = pathlib.Path(model_dir).expanduser()
+
+    def rows(self, dataset: DatasetConfig, kept: bool) -> SplitRows:
+        """Returns a split's rows; where they are kept, a run that goes on finds them again."""
+        return SplitRows(dataset, self._model.config, self.folder / ROWS if kept else None)
+
+    def preflight(
+        self,
+        trainer: Trainer,
+        state: TrainState,
+        frozen: PyTree,
+        rows: SplitRows,
+        steps: int,
+        evaluation: "_Evaluation | None",
+        dry_run: bool,
+    ) -> None:
+        """Says what the run will read and what a step costs; compiles the step."""
+        tokenizer = tokenizer_of(self._vocabulary)
+        report = preflight.training_report(
+            rows, steps, evaluation.rows if evaluation else None, tokenizer
+        )
+        size = rows.config.batch_size
+        batch = next(rows.training_batches(0, self.partitioner.local_rows(size)))
+        report["model"] = {
+            "trained": setup.count_params(state.params),
+            "frozen": setup.count_params(frozen),
+            **trainer.step_cost(state, frozen, self.partitioner.put_batch(batch, size)),
+        }
+        if jax.process_index() == 0:
+            beside = self.folder.with_name(self.folder.name + ".preflight.json")
+            preflight.tell(report, beside if dry_run else self.folder / "preflight.json")
 
     def check_former(self, base: setup.BaseModel | None, frozen: bool) -> None:
         """Checks that MODEL_DIR holds no other run; arguments as for `check_former_run`."""
@@ -262,18 +307,16 @@ class _Evaluation:
         self,
         trainer: Trainer,
         frozen: PyTree,
-        dataset: DatasetConfig,
+        rows: SplitRows,
         decoding: DecodingConfig | None,
         period: int,
         decoded_period: int | None,
     ):
-        self._trainer, self._frozen, self._dataset = trainer, frozen, dataset
+        self._trainer, self._frozen, self.rows = trainer, frozen, rows
         self._period, self._decoded_period = period, decoded_period
         self._decoded: DecodedEvaluation | None = None
         if decoding is not None:
-            self._decoded = DecodedEvaluation(
-                trainer.module, trainer.partitioner, dataset, decoding
-            )
+            self._decoded = DecodedEvaluation(trainer.module, trainer.partitioner, rows, decoding)
 
     def measure(self, step: int, final: bool, params: PyTree) -> dict[str, dict[str, float]]:
         """Returns what is due at a step: {"validation": …, "validation_decoded": …}.
@@ -281,9 +324,9 @@ class _Evaluation:
         The first are means over target tokens in nats, the second the task's own metrics.
         """
         measured = {}
-        split = self._dataset.split
+        split = self.rows.config.split
         if final or step % self._period == 0:
-            measured[split] = dataset_loss(self._trainer, params, self._frozen, self._dataset)
+            measured[split] = dataset_loss(self._trainer, params, self._frozen, self.rows)
             logger.info("step %d  %s loss %.4f", step, split, measured[split]["loss"])
         due = self._decoded_period and step % self._decoded_period == 0
         if self._decoded is not None and (final or due):

@@ -81,6 +81,7 @@ class BERTScorer(BaseScorer):
       cut_policy: "error" refuses longer texts; all others are the same here.
       prefix_space: see `bertscore_scorer`.
       tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU, else 32,768.
+      lower_grounding: see `bertscore_scorer`.
     """
 
     card = BERTSCORE
@@ -97,6 +98,7 @@ class BERTScorer(BaseScorer):
         cut_policy: str,
         prefix_space: bool,
         tokens_per_batch: int | None,
+        lower_grounding: bool = False,
     ):
         config = model.config.replace(num_encoder_layers=layer, label_names=())
         self._module = Transformer(config)
@@ -105,6 +107,7 @@ class BERTScorer(BaseScorer):
         self._tokenizer, self._part, self._idf = tokenizer, part, idf
         self._baseline, self._max_length, self._cut_policy = baseline, max_length, cut_policy
         self._space = " " if prefix_space else ""
+        self._lower = lower_grounding
         if tokens_per_batch is None:
             tokens_per_batch = 2048 if jax.default_backend() == "cpu" else 32768
         self._tokens_per_batch = tokens_per_batch
@@ -146,6 +149,7 @@ class BERTScorer(BaseScorer):
         """Returns the rows of response and grounding."""
         where = f"example {example.id!r}: max_length"
         grounding = joined(example.grounding)
+        grounding = grounding.lower() if self._lower else grounding
         return (
             self._row(example.response, Kind.RESPONSE, f"{where}, response"),
             self._row(grounding, Kind.KNOWLEDGE, f"{where}, grounding"),
@@ -269,6 +273,7 @@ def bertscore_scorer(
     prefix_space: bool = False,
     dtype: str | None = None,
     tokens_per_batch: int | None = None,
+    lower_grounding: bool = False,
 ) -> BERTScorer:
     """Returns BERTScore.
 
@@ -287,6 +292,8 @@ def bertscore_scorer(
         which their baselines are from; since then it is ignored.
       dtype: of activations.
       tokens_per_batch: see `BERTScorer`.
+      lower_grounding: compare with the grounding in lower case, and the response as it stands: so
+        do Q²'s authors, Dziri 2022 and Nandwani 2023, and our tables of these papers.
 
     Raises:
       ConfigError: without a model, and for a wrong option.
@@ -297,8 +304,9 @@ def bertscore_scorer(
     for name, value in (("vocabulary", vocabulary), ("dtype", dtype), ("baseline", baseline)):
         check_text(name, value)
     check_policy(cut_policy, "cut_policy")
-    if not isinstance(prefix_space, bool):
-        raise ConfigError(f"prefix_space: expected True or False, got {prefix_space!r}.")
+    for name, flag in (("prefix_space", prefix_space), ("lower_grounding", lower_grounding)):
+        if not isinstance(flag, bool):
+            raise ConfigError(f"{name}: expected True or False, got {flag!r}.")
     if part not in PARTS:
         raise ConfigError(f"part: expected one of {', '.join(PARTS)}, got {part!r}.")
     opened = open_classifier(path, dtype)
@@ -324,4 +332,5 @@ def bertscore_scorer(
         cut_policy,
         prefix_space,
         tokens_per_batch,
+        lower_grounding,
     )

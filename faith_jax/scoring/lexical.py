@@ -4,11 +4,12 @@ The grounding's texts are joined where a scorer compares the response with one r
 look at sentences or arguments keep them apart.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation import text_metrics
+from faith_jax.evaluation import q2_baselines, text_metrics
 from faith_jax.evaluation.extractiveness import extractiveness
 from faith_jax.evaluation.text_metrics import ArgumentOverlap, argument_overlap
 from faith_jax.scoring.base import BaseScorer, by_perspective, joined
@@ -64,13 +65,41 @@ def token_scorer(part: str, normalization: str = "true") -> TextScorer:
     return TextScorer(card, compare)
 
 
+_BASELINES = "Honovich 2021, published code (baselines.py)"
+Q2_BASELINE_TOKEN_F1 = ScorerCard(
+    "q2_baseline_token_f1",
+    "F1 of the response's and the lower-cased grounding's spaCy tokens, without stop words and "
+    "punctuation (extra: augmentation).",
+    0,
+    1,
+    _BASELINES,
+)
+
+
+def q2_baseline_token_f1_scorer() -> TextScorer:
+    """Returns the scorer of token F1 as Q²'s authors, Dziri 2022 and Nandwani 2023 compute it.
+
+    Raises:
+      ConfigError: where spaCy is not installed.
+    """
+    q2_baselines.english_tokenizer()
+    return TextScorer(Q2_BASELINE_TOKEN_F1, q2_baselines.q2_baseline_token_f1)
+
+
+def q2_baseline_bleu_scorer() -> TextScorer:
+    """Returns the scorer of BLEU against the grounding as the same authors compute it."""
+    description = "BLEU-4, all orders counted, of the response with the lower-cased grounding."
+    card = ScorerCard("q2_baseline_bleu", description, 0, 100, _BASELINES)
+    return TextScorer(card, q2_baselines.q2_baseline_bleu)
+
+
 def rouge_scorer(kind: str, part: str, use_stemmer: bool = False) -> TextScorer:
     """Returns the scorer of n-grams or of the longest subsequence in common.
 
     Args:
       kind: "rouge1", "rouge2" or "rougeL".
       part: "precision", "recall" or "f1".
-      use_stemmer: compare Porter stems.
+      use_stemmer: compare Porter stems; "rougeL_f1_stemmed" is the scorer of the papers' tables.
 
     Raises:
       ConfigError: for another value of `use_stemmer`.
@@ -86,6 +115,16 @@ def rouge_scorer(kind: str, part: str, use_stemmer: bool = False) -> TextScorer:
     # rouge-score drops every other character, so other scripts have no words.
     description = f"{_OF_WHAT[part].format(units)} (ROUGE-{kind[5:]}; ASCII letters and digits)."
     return TextScorer(ScorerCard(f"{kind}_{part}", description, 0, 1, "Lin 2004"), compare)
+
+
+def stemmed_rouge_l_scorer() -> TextScorer:
+    """Returns the scorer of ROUGE-L's F1 over Porter stems, as papers print it."""
+    scorer = rouge_scorer("rougeL", "f1", use_stemmer=True)
+    description = scorer.card.description.replace("ROUGE-L;", "ROUGE-L of Porter stems;")
+    scorer.card = dataclasses.replace(
+        scorer.card, name="rougeL_f1_stemmed", description=description
+    )
+    return scorer
 
 
 def bleu_scorer() -> TextScorer:

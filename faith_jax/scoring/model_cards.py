@@ -59,6 +59,14 @@ FAITH_CRITIC = ScorerCard(
     calibrated=True,
     needs_model=True,
 )
+FAITH_CRITIC_CALL = ScorerCard(
+    name="faith_critic_call",
+    description="1 where FaithDial's critic calls the response faithful, 0 where it does not.",
+    low=0.0,
+    high=1.0,
+    source="Nandwani 2023, section 5.1",
+    needs_model=True,
+)
 SUMMAC_ZS = ScorerCard(
     name="summac_zs",
     description=(
@@ -77,8 +85,16 @@ Q2 = {
             name="q2_f1",
             description=(
                 "Mean over questions about the response of the token F1 between its own answer "
-                "and the grounding's."
+                "and the grounding's; without a valid question 1, 0.5 or 0 by inference."
             ),
+            low=0.0,
+            high=1.0,
+            source="Honovich 2021, section 2",
+            needs_model=True,
+        ),
+        ScorerCard(
+            name="q2_f1_no_fallback",
+            description="As q2_f1, but undefined without a valid question.",
             low=0.0,
             high=1.0,
             source="Honovich 2021, section 2",

@@ -11,7 +11,7 @@ from faith_jax.errors import ConfigError
 from faith_jax.labels import NliLabel
 from faith_jax.scoring.base import BaseScorer, SeenInput, joined
 from faith_jax.scoring.label_words import CRITIC_FORM, NOT_ENTAILED
-from faith_jax.scoring.model_cards import FAITH_CRITIC, NLI
+from faith_jax.scoring.model_cards import FAITH_CRITIC, FAITH_CRITIC_CALL, NLI
 from faith_jax.scoring.models import shown_ids
 from faith_jax.scoring.pair_classifier import ClassifierOptions, PairClassifier, pair_classifier
 from faith_jax.types import GroundedExample, Score, ScorerCard
@@ -28,11 +28,14 @@ class PairScorer(BaseScorer):
       card: what it declares.
       classify: shared by the scorers of a model.
       weights: the score is the sum of the class probabilities, each times its weight.
+      calls: the most probable class has the probability 1, the others 0; of equal ones the first.
     """
 
-    def __init__(self, card: ScorerCard, classify: PairClassifier, weights: np.ndarray):
+    def __init__(
+        self, card: ScorerCard, classify: PairClassifier, weights: np.ndarray, calls: bool = False
+    ):
         self.card, self._classify = card, classify
-        self._weights = weights
+        self._weights, self._calls = weights, calls
 
     @property
     def num_compilations(self) -> int:
@@ -46,6 +49,8 @@ class PairScorer(BaseScorer):
             [(joined(e.grounding), e.response) for e in scored],
             [f"example {e.id!r}" for e in scored],
         )
+        if self._calls:
+            probabilities = np.eye(len(self._weights))[probabilities.argmax(axis=1)]
         scores = iter(
             Score(float(value), (), by_name(cut))
             for value, cut in zip(probabilities @ self._weights, cuts, strict=True)
@@ -157,10 +162,37 @@ def faith_critic_scorer(
     Raises:
       ConfigError: without a model, and for a wrong option.
     """
+    return _critic(FAITH_CRITIC, model, faithful_label, options)
+
+
+def faith_critic_call_scorer(
+    model: str | None = None,
+    faithful_label: str | int | None = None,
+    **options: Unpack[ClassifierOptions],
+) -> PairScorer:
+    """Returns the critic's call, 1 or 0, which is what Nandwani 2023 has of it.
+
+    Args:
+      model: see `faith_critic_scorer`, as the others.
+      faithful_label: see there.
+      **options: see there.
+
+    Raises:
+      ConfigError: without a model, and for a wrong option.
+    """
+    return _critic(FAITH_CRITIC_CALL, model, faithful_label, options)
+
+
+def _critic(
+    card: ScorerCard,
+    model: str | None,
+    faithful_label: str | int | None,
+    options: ClassifierOptions,
+) -> PairScorer:
     classify = pair_classifier(model, CRITIC_FORM, **options)
     weights = np.zeros(len(classify.label_names))
     weights[faithful_class(classify.label_names, faithful_label)] = 1.0
-    return PairScorer(FAITH_CRITIC, classify, weights)
+    return PairScorer(card, classify, weights, calls=card is FAITH_CRITIC_CALL)
 
 
 def faithful_class(names: Sequence[str], faithful_label: str | int | None = None) -> int:

@@ -3,8 +3,10 @@
     PMI-Faith(r, d, h) = log P(r | d, h) - log P(r | h)
 
 It is a sum over the response's tokens in the paper, and their mean in the authors' code; both are
-here, over the same tokens in both terms. The unconditional form leaves the history out of both:
-log P(r | d) - log P(r).
+here, over the same tokens in both terms. In the authors' code these are the tokens of
+"Agent: {response}.", cue and full stop included, which is the default here; with `score_cue=False`
+and `response_prompt=" {response}"` they are the response's alone. The unconditional form leaves the
+history out of both: log P(r | d) - log P(r).
 """
 
 import dataclasses
@@ -16,6 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from faith_jax.cutting import by_name, check_policy
+from faith_jax.errors import ConfigError
 from faith_jax.scoring.base import BaseScorer, SeenInput
 from faith_jax.scoring.likelihood import LikelihoodEngine
 from faith_jax.scoring.model_cards import PMI_FAITH
@@ -150,6 +153,7 @@ def _shared(
     use_history: bool,
     cut_policy: str,
     tokens_per_batch: int | None,
+    score_cue: bool,
 ) -> PMIFaith:
     opened = open_language_model(model, dtype)
     config = opened.config
@@ -163,6 +167,7 @@ def _shared(
         use_history,
         last_turns or 3,
         cut_policy,
+        score_cue,
     )
     return PMIFaith(engine, prompter)
 
@@ -180,6 +185,7 @@ def pmi_faith_scorer(
     cut_policy: str = "knowledge",
     dtype: str | None = None,
     tokens_per_batch: int | None = None,
+    score_cue: bool = True,
 ) -> PMIFaithScorer:
     """Returns a PMI-Faith scorer.
 
@@ -200,6 +206,9 @@ def pmi_faith_scorer(
       cut_policy: what is cut of a longer input, see `faith_jax.cutting`.
       dtype: of activations.
       tokens_per_batch: see `LikelihoodEngine`.
+      score_cue: whether the cue's tokens are scored with the response's, as in the authors' code;
+        else the model reads the cue in both terms and only the response's count. Word scores are
+        of the response in both. The dialogue format has no cue.
 
     Raises:
       ConfigError: without a model, and for a wrong option.
@@ -211,6 +220,8 @@ def pmi_faith_scorer(
     check_text("vocabulary", vocabulary)
     check_text("dtype", dtype)
     check_policy(cut_policy, "cut_policy")
+    if not isinstance(score_cue, bool):
+        raise ConfigError(f"score_cue: expected True or False, got {score_cue!r}.")
     given = {
         "document": document_prompt,
         "turn": turn_prompt,
@@ -232,5 +243,6 @@ def pmi_faith_scorer(
         use_history,
         cut_policy,
         tokens_per_batch,
+        score_cue,
     )
     return PMIFaithScorer(name, shared, name.endswith("_mean"))

@@ -25,10 +25,11 @@ class PromptFormat:
       document: what stands first.
       turn: for each utterance of the history, oldest first.
       cue: what stands in front of the response.
-      response: the scored text; only its tokens count.
+      response: the scored text, behind the cue; see `Prompter.score_cue`.
       last_turns: how many utterances are shown at most; 0 = all.
 
-    The defaults are those of the authors of PMI-Faith (Nandwani 2023).
+    The defaults are those of the authors of PMI-Faith (Nandwani 2023), who give the whole history
+    as one text, as here a single turn.
     """
 
     document: str = "Document: {document}\n\n"
@@ -59,11 +60,12 @@ class PromptFormat:
         return text, parts
 
 
-def _filled(name: str, pattern: str, text: str, kind: Kind) -> tuple[str, Part]:
+def _filled(name: str, pattern: str, text: str, kind: Kind, before: str = "") -> tuple[str, Part]:
     place = f"{{{name}}}"
-    filled = pattern.replace(place, text)
+    filled = before + pattern.replace(place, text)
     behind = len(pattern) - pattern.rindex(place) - len(place)
-    return filled, Part(kind, 0, pattern.index(place), len(filled) - behind, len(filled))
+    start = len(before) + pattern.index(place)
+    return filled, Part(kind, 0, start, len(filled) - behind, len(filled))
 
 
 class ScoredPrompt(NamedTuple):
@@ -100,6 +102,7 @@ class Prompter:
       use_history: whether the history is shown.
       last_turns: utterances shown in the dialogue format.
       cut_policy: see `faith_jax.cutting`.
+      score_cue: whether the cue is scored with the response, as one text, or is read only.
     """
 
     tokenizer: Tokenizer
@@ -110,6 +113,7 @@ class Prompter:
     use_history: bool = True
     last_turns: int = 3
     cut_policy: str = "knowledge"
+    score_cue: bool = True
 
     def __call__(self, example: GroundedExample) -> ScoredPrompt | None:
         """Returns what is scored of an example; None where its response has no tokens.
@@ -122,7 +126,8 @@ class Prompter:
         pattern = " {response}" if self.prompt is None else self.prompt.response
         if self.prompt is None and not self.causal:
             pattern = "{response}"
-        text, part = _filled("response", pattern, example.response, Kind.RESPONSE)
+        cue = self.prompt.cue if self.prompt is not None and self.score_cue else ""
+        text, part = _filled("response", pattern, example.response, Kind.RESPONSE, cue)
         ids, spans = self.tokenizer.encode_with_offsets(text)
         if not ids:
             return None
@@ -154,7 +159,8 @@ class Prompter:
             known = parse(first) or [Part(Kind.KNOWLEDGE, 0, 0, 0, len(first))]
             return [(first, known), (history, parse(history))]
         text, part = self.prompt.document_text(document)
-        return [(text, [part]), self.prompt.history_text(turns), (self.prompt.cue, [])]
+        cue = "" if self.score_cue else self.prompt.cue
+        return [(text, [part]), self.prompt.history_text(turns), (cue, [])]
 
     def _encoded(self, text: str, parts: list[Part]) -> tuple[list[int], list[Part]]:
         ids = list(self.tokenizer.encode(text)) if text else []

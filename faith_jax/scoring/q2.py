@@ -34,6 +34,7 @@ _PERSONAL = frozenset({"i", "you", "my", "your"})
 # Stands for the context while an input is put together; a private character.
 _MARK = "\ue000"
 _DROPPED = re.compile(r"\b(a|an|the|in|our)\b")
+_NO_FALLBACK = "q2_f1_no_fallback"
 _VALUES = {NliLabel.ENTAILMENT: 1.0, NliLabel.NEUTRAL: 0.5, NliLabel.CONTRADICTION: 0.0}
 
 
@@ -184,10 +185,12 @@ class Q2Scorer(BaseScorer):
     Args:
       name: "q2_f1", the token F1 of span and answer, or "q2_nli", which asks a model of natural
         language inference where the F1 is below 1 and there is an answer: 1 where question and
-        answer entail question and span, 0 where they contradict it, else the F1.
-      asker: shared by both.
-      classify: of the inference model; None with "q2_f1" alone. With one, a response without a
-        valid question has 1, 0.5 or 0 as the grounding entails it, is neutral or contradicts it.
+        answer entail question and span, 0 where they contradict it, else the F1. In both, a
+        response without a valid question has 1, 0.5 or 0 as the grounding entails it, is neutral
+        or contradicts it, both in lower case. "q2_f1_no_fallback" is the F1 that is undefined
+        there.
+      asker: shared by all.
+      classify: of the inference model; None with "q2_f1_no_fallback".
       numbers: of the inference model's classes.
     """
 
@@ -203,7 +206,7 @@ class Q2Scorer(BaseScorer):
         self._labels = {number: label for label, number in numbers.items()}
 
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
-        """Returns one score for each example, NaN for an empty response, and see `classify`."""
+        """Returns one score for each example, NaN for an empty response; see `name` for others."""
         pairs = [(joined(e.grounding), e.response) for e in examples]
         shown = [pair for pair in pairs if pair[1].strip()]
         asked = iter(self._asker(shown))
@@ -257,7 +260,7 @@ class Q2Scorer(BaseScorer):
         found: list[tuple[float, dict[Kind, int]]] = [(math.nan, {})] * len(pairs)
         places = [n for n, own in enumerate(values) if not own and pairs[n][1].strip()]
         if self._classify is not None:
-            labels, cuts = self._calls([(pairs[n][0].lower(), pairs[n][1]) for n in places])
+            labels, cuts = self._calls([(pairs[n][0].lower(), pairs[n][1].lower()) for n in places])
             for n, label, cut in zip(places, labels, cuts, strict=True):
                 found[n] = (_VALUES[label], cut)
         return found
@@ -294,7 +297,7 @@ def q2_scorer(
       name: see `Q2Scorer`.
       model: a folder of an encoder-decoder that asks questions.
       answer_model: of one that answers them; default: the same, as a model of both tasks is.
-      nli_model: of a classifier of three classes; `q2_nli` needs one.
+      nli_model: of a classifier of three classes; all but `q2_f1_no_fallback` need one.
       labels: see `nli_label_numbers`.
       tagger: finds entities and noun chunks, see `load_tagger`; "rules" finds no noun chunks.
       num_beams: questions tried for each span.
@@ -312,8 +315,10 @@ def q2_scorer(
       ConfigError: without a model, and for a wrong option.
 
     Reference: Honovich 2021, section 2, and its published code: an answer must be the span after
-    `clean_answer`, and the first valid question of a span counts. There the answering model
-    extracts a span (ALBERT on SQuAD 2.0) and personal questions are found by a parse.
+    `clean_answer`, the first valid question of a span counts, and both forms have the same rows,
+    for inference judges responses without a valid question. There the answering model extracts a
+    span (ALBERT on SQuAD 2.0), the beams of a question repeat no three tokens, and personal
+    questions are found by a parse.
     """
     expect_whole("num_beams", num_beams, 1)
     expect_whole("max_question_length", max_question_length, 2)
@@ -324,10 +329,15 @@ def q2_scorer(
         ("answer_template", answer_template, ("question", "context")),
     ):
         _check_template(option, template, fields)
-    if name == "q2_nli" and not nli_model:
-        raise ConfigError("nli_model: give the folder of a natural language inference model.")
     path = require_model(model)
     check_policy(cut_policy, "cut_policy")
+    if name == _NO_FALLBACK and nli_model:
+        raise ConfigError(f"nli_model: {name} asks no inference model; q2_f1 does.")
+    if name != _NO_FALLBACK and not nli_model:
+        raise ConfigError(
+            "nli_model: give the folder of a natural language inference model, which judges "
+            f"responses without a valid question; {_NO_FALLBACK} needs none."
+        )
     lengths = (max_length, max_question_length, cut_policy)
     asker = QuestionAsker(
         load_tagger(tagger),

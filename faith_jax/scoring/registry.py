@@ -114,12 +114,17 @@ def _register_lexical() -> None:
             register_scorer(f"{kind}_{part}", _with_first(lexical.rouge_scorer, kind, part))
     for make in (
         lexical.bleu_scorer,
+        lexical.q2_baseline_bleu_scorer,
+        lexical.stemmed_rouge_l_scorer,
         lexical.coverage_scorer,
         lexical.density_scorer,
         lexical.npov_hallucination_detector,
         lexical.npov_coverage_detector,
     ):
         register_scorer(make().card.name, make)
+    # It needs spaCy, so that its card is known without making one.
+    card = lexical.Q2_BASELINE_TOKEN_F1
+    register_scorer(card.name, lexical.q2_baseline_token_f1_scorer, card)
     for scorer in (lexical.LexicalOverlapScorer, lexical.FirstPersonCountScorer):
         register_scorer(scorer.card.name, scorer)
 
@@ -139,6 +144,8 @@ def _register_models() -> None:
     for name, card in model_cards.NPOV_LABELS.items():
         _register_model(card, "faith_jax.scoring.npov_labels", "npov_label_scorer", name)
     _register_model(model_cards.FAITH_CRITIC, "faith_jax.scoring.nli", "faith_critic_scorer")
+    card = model_cards.FAITH_CRITIC_CALL
+    _register_model(card, "faith_jax.scoring.nli", "faith_critic_call_scorer")
     _register_model(model_cards.SUMMAC_ZS, "faith_jax.scoring.summac", "summac_zs_scorer")
     for name, card in model_cards.Q2.items():
         _register_model(card, "faith_jax.scoring.q2", "q2_scorer", name)

@@ -67,8 +67,9 @@ class Objective(Protocol):
 
         Returns:
           A float32 scalar, the *sum* over target tokens (the trainer divides by their number);
-          metrics, sums too, of which `weight` is the number of target tokens; and arrays [batch],
-          for `update_state`.
+          metrics, sums too: `loss`, the same, `negative_log_likelihood`, the model's alone, by
+          which checkpoints are kept, `weight`, the number of target tokens, and others; and arrays
+          [batch], for `update_state`.
         """
         ...
 

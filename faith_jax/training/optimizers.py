@@ -6,6 +6,7 @@ import jax
 import optax
 
 from faith_jax.errors import ConfigError
+from faith_jax.types import PyTree
 
 Schedule = Callable[[jax.Array | int], jax.Array]
 
@@ -72,7 +73,8 @@ def adafactor(
       multiply_by_parameter_scale: make the rate relative to each parameter's size, as T5 is
         trained; off for soft prompts, as in Lester 2021.
       decay_rate: exponent of the second moment's decay.
-      weight_decay: share of a parameter taken off at each step, times the rate.
+      weight_decay: share of a parameter taken off at each step, whatever the rate; None = none is.
+        Of `decayed` parameters only.
       gradient_clip: largest global norm of the gradient; None = no limit.
     """
     transform = optax.adafactor(
@@ -80,6 +82,7 @@ def adafactor(
         multiply_by_parameter_scale=multiply_by_parameter_scale,
         decay_rate=decay_rate,
         weight_decay_rate=weight_decay,
+        weight_decay_mask=decayed,
     )
     return _clipped(transform, gradient_clip)
 
@@ -99,12 +102,30 @@ def adamw(
       b1: decay of the first moment.
       b2: decay of the second moment.
       eps: added to the root of the second moment.
-      weight_decay: decoupled weight decay, times the rate.
+      weight_decay: decoupled weight decay, times the rate; of `decayed` parameters only.
       gradient_clip: largest global norm of the gradient; None = no limit.
     """
-    return _clipped(
-        optax.adamw(learning_rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay), gradient_clip
+    transform = optax.adamw(
+        learning_rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, mask=decayed
     )
+    return _clipped(transform, gradient_clip)
+
+
+def decayed(params: PyTree) -> PyTree:
+    """Returns which parameters weight decay is for, a tree of booleans: neither biases nor norms.
+
+    Spared are the biases of projections and of the logits, scales and biases of norms, and T5's
+    relative position biases, as Hugging Face's Trainer spares them.
+
+    Args:
+      params: nested dict, of layers one by one or stacked, with or without soft prompts.
+    """
+
+    def decays(path: tuple, _: object) -> bool:
+        names = [str(part.key) for part in path]
+        return names[-1] != "scale" and not any("bias" in name for name in names)
+
+    return jax.tree_util.tree_map_with_path(decays, params)
 
 
 def _clipped(

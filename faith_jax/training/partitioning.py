@@ -119,19 +119,45 @@ class Partitioner:
             return jax.tree.map(lambda x: place(x, shardings), tree)
         return jax.tree.map(place, tree, shardings)
 
-    def put_batch(self, batch: PyTree) -> PyTree:
-        """Makes a global batch, split over "data", of one that every process holds whole.
+    def local_rows(self, batch_size: int) -> slice:
+        """Returns the rows of a global batch that this process's devices hold.
 
         Raises:
           ConfigError: where the batch does not divide by the data axis.
         """
-        for array in jax.tree.leaves(batch):
-            if array.shape[0] % self.data_parallelism:
-                raise ConfigError(
-                    f"A batch of {array.shape[0]} rows does not divide over "
-                    f"{self.data_parallelism} data-parallel devices; set BATCH_SIZE to a multiple."
-                )
-        return self.put(batch, self.rows)
+        if batch_size % self.data_parallelism:
+            raise ConfigError(
+                f"A batch of {batch_size} rows does not divide over {self.data_parallelism} "
+                "data-parallel devices; set BATCH_SIZE to a multiple."
+            )
+        held = self.rows.addressable_devices_indices_map((batch_size,)).values()
+        pieces = [rows.indices(batch_size) for (rows,) in held]
+        return slice(min(start for start, _, _ in pieces), max(stop for _, stop, _ in pieces))
+
+    def put_batch(self, batch: PyTree, batch_size: int | None = None) -> PyTree:
+        """Makes a global batch, split over "data".
+
+        Args:
+          batch: the rows of `local_rows`, or whole, where every process holds all rows.
+          batch_size: rows of the global batch; None = `batch` is whole.
+
+        Raises:
+          ConfigError: see `local_rows`.
+        """
+        whole = len(jax.tree.leaves(batch)[0]) if batch_size is None else batch_size
+        local = self.local_rows(whole)
+        first = 0 if batch_size is None else local.start
+
+        def place(array: Any) -> Any:
+            array = np.asarray(array)
+
+            def piece(index: Any) -> np.ndarray:
+                start, stop, _ = index[0].indices(whole)
+                return array[start - first : stop - first]
+
+            return jax.make_array_from_callback((whole, *array.shape[1:]), self.rows, piece)
+
+        return jax.tree.map(place, batch)
 
 
 class Compiled:
@@ -145,6 +171,23 @@ class Compiled:
         """Calls the function with the mesh and rules active."""
         with self._partitioner.active():
             return self._function(*args)
+
+    def cost(self, *args: Any) -> dict[str, float]:
+        """Compiles the function for arguments, for which later calls need not compile it anew.
+
+        Returns:
+          `step_operations`: floating-point operations of a device; `step_bytes`: what arguments,
+          results and intermediate values take of its memory.
+        """
+        with self._partitioner.active():
+            compiled = self._function.lower(*args).compile()
+        memory, operations = compiled.memory_analysis(), compiled.cost_analysis() or {}
+        parts = ("argument", "output", "temp", "generated_code")
+        total = sum(getattr(memory, f"{part}_size_in_bytes", 0) for part in parts)
+        return {
+            "step_operations": float(operations.get("flops", 0.0)),
+            "step_bytes": float(total - getattr(memory, "alias_size_in_bytes", 0)),
+        }
 
     @property
     def num_compilations(self) -> int:

@@ -163,6 +163,13 @@ class Trainer:
           `negative_log_likelihood` (mean), `z_loss`, `weight` (target tokens),
           `gradient_norm`, and where prompts are trained `prompt_gradient_norms`'.
         """
+        return self._compiled_step(state)(state, frozen, batch)
+
+    def step_cost(self, state: TrainState, frozen: PyTree, batch: Batch) -> dict[str, float]:
+        """Compiles the training step and returns what it costs, see `Compiled.cost`."""
+        return self._compiled_step(state).cost(state, frozen, batch)
+
+    def _compiled_step(self, state: TrainState) -> Any:
         if self._train_step is None:
             shardings = jax.tree.map(lambda x: x.sharding, state)
             self._train_step = self.partitioner.jit(
@@ -170,7 +177,7 @@ class Trainer:
                 donate_argnums=0,
                 out_shardings=(shardings, self.partitioner.replicated),
             )
-        return self._train_step(state, frozen, batch)
+        return self._train_step
 
     def eval_step(self, params: PyTree, frozen: PyTree, batch: Batch) -> dict[str, Array]:
         """Returns the metrics of a batch, summed over target tokens, without dropout."""

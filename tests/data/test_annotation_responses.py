@@ -39,6 +39,16 @@ def test_arguments_of_unknown_topics_are_sentences(tmp_path):
     assert found.by_sentence
 
 
+@pytest.mark.parametrize(
+    ("prediction", "response"),
+    [("{response: So it is.} tail", "So it is."), ("Use {x} or {y}.", "Use {x} or {y}.")],
+)
+def test_responses_in_the_form_of_their_inputs_lose_it(tmp_path, prediction, response):
+    row = infer_row("Tea?", ["It calms."], ["It stains."], prediction=prediction)
+    (found,) = read(tmp_path, row)
+    assert found.item.response == response
+
+
 def test_topics_of_ones_own_tell_arguments_apart(tmp_path):
     topic = {"id": "tea", "title": "Tea", "question": "Tea?", "split": "test"}
     topic |= {"pro": ["It calms.", "It calms. It {warms}."], "con": ["It stains."]}

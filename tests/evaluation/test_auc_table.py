@@ -3,13 +3,14 @@ import math
 
 import numpy as np
 import pytest
+import sklearn.metrics
+from statsmodels.stats.multitest import multipletests
 
 from faith_jax.errors import ConfigError
 from faith_jax.evaluation.auc_table import auc_table
-from faith_jax.evaluation.bootstrap import bootstrap_auc, percentile_interval
-from faith_jax.evaluation.roc import roc_auc
+from faith_jax.evaluation.bootstrap import bootstrap_auc
 from faith_jax.evaluation.scored_corpora import Corpus
-from faith_jax.evaluation.significance import average_randomization, delong_test, exchanges, holm
+from tests.evaluation import significance_reference as reference
 
 
 def corpus(name, seed, rows=120, labels=None, missing=0):
@@ -37,9 +38,10 @@ def test_cells_are_areas_with_their_intervals():
         part = whole.part(whole.usable())
         for scorer in table.scorers:
             cell = table.cells[scorer][name]
-            assert cell.auc == roc_auc(part.scores[scorer], part.labels)
+            area = sklearn.metrics.roc_auc_score(part.labels, part.scores[scorer])
+            assert cell.auc == pytest.approx(area)
             areas = bootstrap_auc(part.scores[scorer][None], part.labels, 200, (3, number))
-            assert cell.interval == percentile_interval(areas[0])
+            assert cell.interval == pytest.approx(np.percentile(areas[0], [2.5, 97.5]))
             assert math.isnan(cell.p_value)
         assert table.average[scorer].auc == pytest.approx(
             np.mean([table.cells[scorer][n].auc for n in CORPORA])
@@ -55,11 +57,11 @@ def test_comparisons_with_the_baseline_are_corrected_and_marked():
     for name, whole in CORPORA.items():
         part = whole.part(whole.usable())
         p_values = [
-            delong_test(part.scores[s], part.scores["base"], part.labels).p_value
+            reference.delong_p(part.scores[s], part.scores["base"], part.labels)
             for s in ("good", "chance")
         ]
         found = [table.cells[s][name].p_value for s in ("good", "chance")]
-        np.testing.assert_allclose(found, holm(p_values))
+        np.testing.assert_allclose(found, multipletests(p_values, method="holm")[1])
         assert [table.cells[s][name].better for s in table.scorers] == [True, False, False]
     assert auc_table(CORPORA, "base", resamples=99).cells["good"]["one"].p_value == 0.02
 
@@ -86,10 +88,10 @@ def test_averages_are_compared_by_exchanges_within_each_corpus():
             for number, whole in enumerate(CORPORA.values()):
                 part = whole.part(whole.usable())
                 pair = part.scores[scorer], part.scores["base"], part.labels
-                parts.append(exchanges(*pair, 200, (5, number)))
-            p_values.append(average_randomization(parts).p_value)
+                parts.append(reference.exchanged_differences(*pair, 200, (5, number)))
+            p_values.append(reference.randomization_p(parts))
         found = [table.average[s].p_value for s in ("good", "chance")]
-        np.testing.assert_allclose(found, holm(p_values))
+        np.testing.assert_allclose(found, multipletests(p_values, method="holm")[1])
         assert [table.average[s].better for s in table.scorers] == [True, False, False]
         assert math.isnan(table.average["base"].p_value)
 

@@ -34,6 +34,14 @@ def test_bleu_is_the_corpus_bleu_of_the_chosen_rows(rows):
     assert measure.value(totals)[0] == pytest.approx(expected)
 
 
+def test_bleu_in_lower_case():
+    shouted = [text.upper() for text in RESPONSES]
+    assert value(bleu_measure(shouted, GOLD, lowercase=True)) == pytest.approx(
+        corpus_bleu(RESPONSES, GOLD)
+    )
+    assert value(bleu_measure(shouted, GOLD)) == 0
+
+
 def test_randomization_against_all_exchanges():
     first, second = [0.9, 0.4, 0.8, 0.7, 0.6], [0.1, 0.5, 0.3, 0.2, 0.6]
     apart = np.array(first) - second

@@ -3,6 +3,8 @@ import pytest
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.published import PUBLISHED, Published, with_published
 
+DECODINGS = ("likelihood", "pmi", "pmi_no_mask", "pmi_equal")
+
 PAPER = Published("From a paper.", {("a", "s"): {"old": 12.0, "new": 34.5}})
 
 
@@ -36,6 +38,20 @@ def test_a_table_without_published_rows_has_a_note():
     found = with_published(ours, PUBLISHED["true"])
     assert found.rows == ours.rows
     assert "scorers with models only" in found.notes[0]
+
+
+def test_decodings_have_q2():
+    rows = PUBLISHED["pmi_decode"].rows
+    assert len(rows) == 12
+    figures = {
+        corpus: [rows[corpus, name]["Q\u00b2 NLI"] for name in DECODINGS]
+        for corpus in ("multidoc2dial", "topical_chat", "faithdial")
+    }
+    assert figures == {
+        "multidoc2dial": [0.63, 0.65, 0.69, 0.65],
+        "topical_chat": [0.68, 0.72, 0.73, 0.72],
+        "faithdial": [0.83, 0.85, 0.87, 0.84],
+    }
 
 
 @pytest.mark.parametrize("table", ["begin"])

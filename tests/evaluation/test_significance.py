@@ -10,7 +10,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from faith_jax.evaluation import significance
-from faith_jax.evaluation.roc import roc_auc
+from tests.evaluation import significance_reference as reference
+from tests.evaluation.significance_reference import area
 
 
 def two_scorers(seed, rows=80, gain=1.0):
@@ -24,15 +25,15 @@ def two_scorers(seed, rows=80, gain=1.0):
 def test_randomization_of_few_rows_against_all_exchanges():
     a, b, labels = two_scorers(0, 10, 0.2)
     ranks = stats.rankdata(a), stats.rankdata(b)
-    observed = abs(roc_auc(a, labels) - roc_auc(b, labels))
+    observed = abs(area(a, labels) - area(b, labels))
     extreme = []
     for swap in itertools.product([False, True], repeat=10):
         first, second = np.where(swap, ranks[1], ranks[0]), np.where(swap, ranks[0], ranks[1])
-        extreme.append(abs(roc_auc(first, labels) - roc_auc(second, labels)) >= observed - 1e-12)
+        extreme.append(abs(area(first, labels) - area(second, labels)) >= observed - 1e-12)
     exact = np.mean(extreme)
     found = significance.approximate_randomization(a, b, labels, rounds=2000, seed=1)
     assert found.p_value == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 2000))
-    assert found.difference == pytest.approx(roc_auc(a, labels) - roc_auc(b, labels))
+    assert found.difference == pytest.approx(area(a, labels) - area(b, labels))
 
 
 def test_randomization_is_seeded_and_knows_no_scales():
@@ -61,30 +62,31 @@ def test_what_every_test_says(test):
     assert all(map(math.isnan, test(better, worse, np.ones_like(labels))))
 
 
-def delong_by_pairs(scores, labels):
-    """The covariance by its definition, over all pairs of a positive and a negative."""
-    placements = []
-    for row in np.asarray(scores):
-        wins = np.sign(row[labels == 1][:, None] - row[labels == 0][None, :]) / 2 + 0.5
-        placements.append((wins.mean(axis=1), wins.mean(axis=0)))
-    by_positive = np.cov([p for p, _ in placements]) / (labels == 1).sum()
-    by_negative = np.cov([n for _, n in placements]) / (labels == 0).sum()
-    return by_positive + by_negative
-
-
 @given(st.integers(0, 1000))
 def test_delongs_covariance_against_its_definition(seed):
     a, b, labels = two_scorers(seed, 30)
     areas, covariance = significance.delong_covariance([a, b], labels)
-    np.testing.assert_allclose(areas, [roc_auc(a, labels), roc_auc(b, labels)])
-    np.testing.assert_allclose(covariance, delong_by_pairs([a, b], labels), atol=1e-12)
+    np.testing.assert_allclose(areas, [area(a, labels), area(b, labels)])
+    np.testing.assert_allclose(covariance, reference.delong_covariance([a, b], labels), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_p_values_against_their_definitions(seed):
+    a, b, labels = two_scorers(seed, 60, 0.4)
+    expected = reference.delong_p(a, b, labels)
+    assert significance.delong_test(a, b, labels).p_value == pytest.approx(expected)
+    expected = reference.hanley_mcneil_p(a, b, labels)
+    assert significance.hanley_mcneil_test(a, b, labels).p_value == pytest.approx(expected)
+    expected = reference.randomization_p([reference.exchanged_differences(a, b, labels, 99, seed)])
+    found = significance.approximate_randomization(a, b, labels, 99, seed)
+    assert found.p_value == expected
 
 
 def test_delongs_variance_is_that_of_repeated_samples():
     generator = np.random.default_rng(0)
     labels = np.repeat([0, 1], 100)
     samples = generator.normal(size=(2000, 200)) + labels
-    areas = [roc_auc(sample, labels) for sample in samples]
+    areas = [area(sample, labels) for sample in samples]
     estimates = [significance.delong_covariance([s], labels)[1][0, 0] for s in samples]
     assert np.mean(estimates) == pytest.approx(np.var(areas, ddof=1), rel=0.1)
 
@@ -191,8 +193,8 @@ def test_the_average_of_corpora_against_all_exchanges():
     for a, b, labels in corpora:
         ranks = stats.rankdata(a), stats.rankdata(b)
         exchanged = [
-            roc_auc(np.where(s, ranks[1], ranks[0]), labels)
-            - roc_auc(np.where(s, ranks[0], ranks[1]), labels)
+            area(np.where(s, ranks[1], ranks[0]), labels)
+            - area(np.where(s, ranks[0], ranks[1]), labels)
             for s in itertools.product([False, True], repeat=6)
         ]
         differences.append(exchanged)  # the first exchanges nothing
@@ -217,9 +219,14 @@ def test_correlated_scorers_are_told_apart_with_fewer_rows():
     independent = significance.hanley_mcneil_test(a, b, labels, correlation=0)
     estimated = significance.hanley_mcneil_test(a, b, labels)
     assert estimated.p_value < independent.p_value
-    assert estimated.p_value == pytest.approx(
-        significance.delong_test(a, b, labels).p_value, rel=0.5
-    )
+    # Hanley 1982, of different rows: z = difference / sqrt(SE1² + SE2²).
+    errors = [
+        significance.hanley_mcneil_error(area(scores, labels), labels.sum(), (1 - labels).sum())
+        for scores in (a, b)
+    ]
+    z = (area(a, labels) - area(b, labels)) / math.hypot(*errors)
+    assert independent.statistic == pytest.approx(z)
+    assert independent.p_value == pytest.approx(2 * stats.norm.cdf(-abs(z)))
 
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=8)

@@ -81,8 +81,18 @@ def test_pmi_belongs_to_decode_pmi_alone(model):
 
 
 def test_the_last_token_of_the_vocabulary_may_end_rows():
-    DecodingConfig(eos_id=(49, -1), pad_id=49).check_vocabulary(50)
-    DecodingConfig().check_vocabulary(1)
+    module, params = tiny.model_and_params()
+    options = {"max_length": 2, "eos_id": (49, -1), "pad_id": 48}
+    first = LanguageModel(module.config, params).generate(TOKENS, **options)[0, 0]
+    assert first != 49
+    kernel = params["decoder"]["logits_dense"]["kernel"].copy()
+    kernel[:, [first, 49]] = kernel[:, [49, first]]  # the first token is now the last one's number
+    renamed = params | {"decoder": params["decoder"] | {"logits_dense": {"kernel": kernel}}}
+    found = LanguageModel(module.config, renamed).decode(TOKENS, **options)
+    assert np.asarray(found.tokens).tolist() == [[49, 48]]
+    assert found.length.tolist() == [1]
+    with pytest.raises(ConfigError, match="vocabulary size of 49"):
+        DecodingConfig(eos_id=(49, -1)).check_vocabulary(49)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, np.int64(7)])

@@ -39,9 +39,40 @@ def test_a_run(command, folder, caplog):
         assert 0 <= row["hits_at_1"] <= 1
         assert row["infonce"] > 0
         whole = row["negative_log_likelihood"] + row["z_loss"] + row["infonce"]
-        assert row["loss"] == pytest.approx(whole, rel=1e-4)
+        if row["part"] == "train":
+            assert row["loss"] == pytest.approx(whole, rel=1e-4)
+        else:
+            assert row["objective"] == pytest.approx(whole, rel=1e-4)
+            assert row["loss"] == row["negative_log_likelihood"]
     assert "negatives are cut to 16 tokens" in caplog.text
     assert "contrastive.InfoNCE.weight" in (folder / "config.gin").read_text()
+
+
+def test_the_checkpoint_is_kept_by_the_language_models_loss_alone(command, tmp_path):
+    # So much InfoNCE, and so high a rate, that it falls while the language model gets worse.
+    status, _, err = command(
+        "train",
+        *SETTINGS,
+        "--gin.DECODING=None",
+        "--gin.INFONCE_WEIGHT=1000.0",
+        "--gin.LEARNING_RATE=0.01",
+        "--gin.WARMUP_STEPS=0",
+        "--gin.EVAL_PERIOD=1",
+        "--gin.CHECKPOINT_PERIOD=1",
+        "--gin.KEEP_LAST=1",
+        f"--gin.MODEL_DIR={tmp_path / 'run'}",
+    )
+    assert status == 0, err
+    text = (tmp_path / "run" / "metrics.jsonl").read_text()
+    rows = [row for row in map(json.loads, text.splitlines()) if row["part"] == "validation"]
+    best, lowest = (
+        min(rows, key=lambda row: row[name])["step"]
+        for name in ("negative_log_likelihood", "objective")
+    )
+    assert best != lowest
+    kept = {int(path.name) for path in (tmp_path / "run" / "checkpoints").glob("*")}
+    assert kept == {best, 4}
+    assert lowest == 4 or lowest not in kept
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ CLASSES = {
 FAITHFUL = {"DECODE": 1, "DNLI": 0, "MNLI": 2, "FaithCritic": 0}
 TASKS = {
     "MNLI": ("nli_mnli_sample", "validation", "premise", "hypothesis", "entailment"),
-    "BEGIN": ("begin_classify_sample", "test", "knowledge", "response", 1),
+    "BEGIN": ("begin_2021_classify_sample", "test", "knowledge", "response", 1),
     "FaithCritic": ("faith_critic_sample", "test", "knowledge", "response", 1),
 }
 
@@ -62,17 +62,34 @@ def figures(folder):
     return {(row["trained on"], row["tested on"]): row for row in found["rows"]}
 
 
-def test_cells_are_the_shares_of_right_calls(reproduce, critics, tmp_path):
-    status, lines, errors = reproduce(tmp_path, *given(critics, *CLASSES))
+OWN = {
+    "faith_critic_sample": "faith_critic_all_edits_sample",
+    "begin_2021_classify_sample": "begin_classify_sample",
+}
+
+
+@pytest.mark.parametrize("sets", ["published", "own"])
+def test_cells_are_the_shares_of_right_calls(reproduce, critics, tmp_path, sets):
+    status, lines, errors = reproduce(tmp_path, f"--sets={sets}", *given(critics, *CLASSES))
     assert status == 0, errors
     found = figures(tmp_path)
     assert len(found) == 12
     for row, number in FAITHFUL.items():
         classify = pair_classifier(critics[row], max_length=64)
         for column, (task, split, premise, hypothesis, faithful) in TASKS.items():
+            task = OWN.get(task, task) if sets == "own" else task
             pairs = [r.fields for r in dataset_rows(task, "", split)]
+            truth = [p["label"] == faithful for p in pairs]
+            if (sets, column) == ("published", "BEGIN"):
+                generic = [p["begin_label"] == "generic" for p in pairs]
+                assert sum(generic) == 1
+                if row == "DECODE":  # no contradiction
+                    truth = [t or g for t, g in zip(truth, generic, strict=True)]
+                else:
+                    pairs = [p for p, g in zip(pairs, generic, strict=True) if not g]
+                    truth = [t for t, g in zip(truth, generic, strict=True) if not g]
             calls = classify([(p[premise], p[hypothesis]) for p in pairs])[0].argmax(axis=1)
-            hits = [(c == number) == (p["label"] == faithful) for c, p in zip(calls, pairs)]  # noqa: B905
+            hits = [(c == number) == t for c, t in zip(calls, truth, strict=True)]
             cell = found[row, column]
             assert cell["accuracy"] == pytest.approx(sum(hits) / len(hits))
             assert (cell["rows"], cell["published"]) == (len(pairs), None)
@@ -85,6 +102,27 @@ def test_cells_are_the_shares_of_right_calls(reproduce, critics, tmp_path):
     assert any(line.startswith("Pairs cut to 64 tokens: ") for line in lines)
     for ending in ("md", "tex", "csv"):
         assert "FaithCritic" in (tmp_path / f"faith_critic_sample.{ending}").read_text("utf-8")
+
+
+def test_the_pairs_of_the_published_sets(reproduce, critics, tmp_path):
+    """Edited responses are in our own alone; generic ones have no label in the others."""
+    sizes = {}
+    for sets in ("published", "own"):
+        folder = tmp_path / sets
+        assert reproduce(folder, f"--sets={sets}", *given(critics, "MNLI"))[0] == 0
+        for column in ("MNLI", "BEGIN", "FaithCritic"):
+            lines = (folder / f"{column}.jsonl").read_text("utf-8").splitlines()
+            sizes[sets, column] = [json.loads(line)["faithful"] for line in lines]
+        status, _, errors = reproduce(folder, "--sets=won", *given(critics, "MNLI"))
+        assert (status, "--sets: expected published or own, got 'won'" in errors[-1]) == (2, True)
+    assert sizes["published", "MNLI"] == sizes["own", "MNLI"]
+    assert sizes["published", "FaithCritic"] == [False, True, False]
+    assert sizes["own", "FaithCritic"] == [False, True, True, False, True, True]
+    assert sizes["published", "BEGIN"] == [True, False, None]
+    assert None not in sizes["own", "BEGIN"]
+    status, _, errors = reproduce(tmp_path / "own", *given(critics, "MNLI"))
+    assert status == 2
+    assert "another value of sets (own, not published)" in errors[-1]
 
 
 def test_what_is_done_is_kept_and_rows_may_be_added(reproduce, critics, tmp_path, monkeypatch):
@@ -169,6 +207,9 @@ def test_the_recipes_schedule():
     assert found["LABEL_NAMES"] == ("unfaithful", "faithful")
     assert found["TASK_FEATURE_LENGTHS"] == {"inputs": 256, "targets": 8}
     assert (found["BATCH_SIZE"], found["VOCABULARY"], found["RANDOM_SEED"]) == (32, "v", 3)
+    options = CriticTableOptions(model="m", sets="own")
+    found = training_bindings("FaithCritic", 34016, options)
+    assert found["MIXTURE_OR_TASK_NAME"] == "faith_critic_all_edits"
     options = CriticTableOptions(model="m", sample=True, train_steps=5)
     found = training_bindings("DECODE", 7, options)
     assert found["MIXTURE_OR_TASK_NAME"] == "nli_decode_sample"

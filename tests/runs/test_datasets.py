@@ -1,14 +1,18 @@
-"""Batches with negatives; what all batches have in common is tested through runs and families."""
+"""Batches of tasks and mixtures: their order, their cuts, their negatives."""
+
+import itertools
 
 import numpy as np
 import pytest
 
+from faith_jax.cutting import Kind
 from faith_jax.data import vocabularies
+from faith_jax.data.seqio_vocabularies import DefaultVocabulary
 from faith_jax.data.vocabularies import load_vocabulary
-from faith_jax.errors import ConfigError
+from faith_jax.errors import ConfigError, InputError
+from faith_jax.input.row_cache import RowCache
 from faith_jax.language_model import load_model
-from faith_jax.runs.cut_inputs import count_cut
-from faith_jax.runs.datasets import DatasetConfig, evaluation_batches, training_batches
+from faith_jax.runs.datasets import DatasetConfig, SplitRows, evaluation_batches, training_batches
 from tests.scoring import tiny_models
 
 TASK = "faithdial_generate_infonce_sample"
@@ -62,10 +66,11 @@ def test_a_negative_that_is_cut_keeps_its_end():
         if length > 7:
             expected[6] = 1
         assert short.tolist() == expected
-    counted = count_cut(config((2, 7)), sample=4)
-    assert counted["negatives"] == np.count_nonzero(lengths)
-    assert counted["negatives_cut"] == np.count_nonzero(lengths > 7)
-    assert count_cut(config((8, 64)), sample=4)["negatives_cut"] == 0
+    (rows,) = SplitRows(config((2, 7)), mini()).members
+    counted = rows.column("negatives_cut").to_pylist()[:4]
+    assert counted == np.count_nonzero(lengths > 7, axis=1).tolist()
+    (rows,) = SplitRows(config((8, 64)), mini()).members
+    assert not any(rows.column("negatives_cut").to_pylist())
 
 
 def test_negatives_of_a_model_with_a_prefix_and_padding_of_its_own(tmp_path):
@@ -101,3 +106,153 @@ def test_where_there_are_no_negatives():
         ConfigError, match=r"faithdial_generate_sample: its examples have no feature"
     ):
         next(evaluation_batches(config(task="faithdial_generate_sample"), mini()))
+
+
+def seqio_task(name, keeps_order=False):
+    """Registers a task of a user's own, of 600 rows that say where they come from."""
+    import seqio
+    import tensorflow as tf
+
+    def dataset(split, shuffle_files, seed=None):
+        numbers = tf.data.Dataset.range(600)
+        return numbers.map(
+            lambda n: {
+                "inputs": tf.strings.join(["tea ", tf.strings.as_string(n)]),
+                "targets": tf.constant("leaf"),
+                "kind": tf.where(n < 300, "original", "augmented"),
+            }
+        )
+
+    if name not in seqio.TaskRegistry.names():
+        feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)
+        seqio.TaskRegistry.add(
+            name,
+            source=seqio.FunctionDataSource(dataset, splits=["train", "validation"]),
+            preprocessors=[
+                seqio.preprocessors.tokenize,
+                seqio.preprocessors.append_eos_after_trim,
+            ],
+            output_features={"inputs": feature, "targets": feature},
+            shuffle_buffer_size=None if keeps_order else 1000,
+        )
+    return name
+
+
+def numbers_read(batches):
+    """The numbers of the rows in batches, from their texts."""
+    decode = load_vocabulary().decode
+    return [int(decode(row).split()[1]) for b in batches for row in b["encoder_input_tokens"]]
+
+
+def user_config(name, **changes):
+    lengths = {"inputs": 48, "targets": 24}
+    return DatasetConfig(name, lengths, **({"batch_size": 8, "seed": 5} | changes))
+
+
+def test_a_users_task_is_shuffled_as_a_whole():
+    name = seqio_task("user_rows")
+    batches = training_batches(user_config(name), 0, mini())
+    read = numbers_read(itertools.islice(batches, 150))
+    assert sorted(read[:600]) == sorted(read[600:]) == list(range(600))
+    assert read[:600] != read[600:]
+    early = sum(number >= 300 for number in read[:64])
+    assert 16 <= early <= 48  # of 64 rows, where file order has none
+
+
+def test_a_task_that_shuffles_nothing_keeps_its_order():
+    name = seqio_task("user_rows_in_order", keeps_order=True)
+    batches = itertools.islice(training_batches(user_config(name), 0, mini()), 3)
+    assert numbers_read(batches) == list(range(24))
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_any_step_is_made_without_those_before_it(pack, monkeypatch):
+    config = user_config(seqio_task("user_rows"), pack=pack)
+    rows = SplitRows(config, mini())
+    unbroken = list(itertools.islice(rows.training_batches(0), 41))
+    read = []
+    monkeypatch.setattr(
+        RowCache, "__getitem__", lambda *a, get=RowCache.__getitem__: read.append(1) or get(*a)
+    )
+    (again,) = itertools.islice(SplitRows(config, mini()).training_batches(40), 1)
+    for name, array in unbroken[40].items():
+        np.testing.assert_array_equal(again[name], array)
+    # The batch itself, and the few that are read ahead.
+    assert len(read) <= 5 * sum(len(group) for group in rows.places(40))
+
+
+def test_processes_read_their_own_rows_of_the_same_batches():
+    rows = SplitRows(user_config(seqio_task("user_rows")), mini())
+    (whole,) = itertools.islice(rows.training_batches(3), 1)
+    pieces = [next(rows.training_batches(3, slice(start, start + 2))) for start in range(0, 8, 2)]
+    for name, array in whole.items():
+        np.testing.assert_array_equal(np.concatenate([p[name] for p in pieces]), array)
+
+
+def test_packed_rows_hold_each_example_whole_and_once():
+    config = user_config(seqio_task("user_rows"), pack=True)
+    rows = SplitRows(config, mini())
+    decode, found = load_vocabulary().decode, []
+    for batch in itertools.islice(rows.training_batches(0), 60):
+        assert batch["encoder_input_tokens"].shape == (8, 48)
+        for tokens, segments, fed, targets, of in zip(
+            *(batch[f"encoder_{n}"] for n in ("input_tokens", "segment_ids")),
+            *(batch[f"decoder_{n}"] for n in ("input_tokens", "target_tokens", "segment_ids")),
+            strict=True,
+        ):
+            assert segments.max() == of.max() >= 1
+            for number in range(1, segments.max() + 1):
+                found.append(int(decode(tokens[segments == number]).split()[1]))
+                assert decode(targets[of == number]) == "leaf"
+                assert fed[of == number].tolist() == [0, *targets[of == number][:-1].tolist()]
+    assert sorted(found[:600]) == list(range(600))
+    assert len(found) > 1.5 * 60 * 8  # several in a row
+
+
+def test_a_mixture_reads_its_members_in_proportion():
+    import seqio
+
+    names = [seqio_task("user_rows"), seqio_task("user_rows_in_order", True)]
+    if "user_mixture" not in seqio.MixtureRegistry.names():
+        seqio.MixtureRegistry.add("user_mixture", list(zip(names, (3.0, 1.0), strict=True)))
+    rows = SplitRows(user_config("user_mixture"), mini())
+    members, numbers = rows.order.rows(np.arange(400))
+    by_name = {rows.members[m].name: numbers[members == m] for m in (0, 1)}
+    assert len(by_name["user_rows"]) == 300
+    assert by_name["user_rows_in_order"].tolist() == list(range(100))
+    assert [len(list(rows.evaluation_batches()))] == [150]
+
+
+def test_what_is_cut_of_long_inputs_is_knowledge_and_is_counted():
+    lengths = {"inputs": 80, "targets": 90}
+    dataset = DatasetConfig("faithdial_generate_sample", lengths, batch_size=4, shuffle=False)
+    (rows,) = SplitRows(dataset, mini()).members
+    examples = list(dataset.task().get_dataset(None, "train", shuffle=False).as_numpy_iterator())
+    encode = load_vocabulary().encode
+    cut = np.asarray(rows.column("cut").combine_chunks().flatten()).reshape(-1, 4)
+    assert (cut[:, Kind.KNOWLEDGE] > 0).any()
+    for number, example in enumerate(examples):
+        ids = rows[number]["inputs"].tolist()
+        whole = encode(example["inputs_pretokenized"].decode())
+        assert len(ids) <= 80
+        assert ids[-1] == 1
+        last = encode("<seeker> " + example["history"][-1].decode())
+        assert ids[-1 - len(last) : -1] == last
+        assert len(whole) + 1 - len(ids) == cut[number].sum()
+
+
+def test_the_policy_error_names_the_example():
+    lengths = {"inputs": 40, "targets": 90}
+    dataset = DatasetConfig("faithdial_generate_sample", lengths, cut_policy="error")
+    with pytest.raises(
+        InputError, match=r"'train', example .*TASK_FEATURE_LENGTHS\['inputs'\] = 40"
+    ):
+        SplitRows(dataset, mini())
+    with pytest.raises(ConfigError, match="CUT_POLICY = 'middle': expected one of knowledge"):
+        DatasetConfig("faithdial_generate_sample", lengths, cut_policy="middle")
+
+
+def test_a_length_without_room_for_the_last_turn_is_an_error():
+    dataset = DatasetConfig("faithdial_generate_sample", {"inputs": 8, "targets": 90})
+    with pytest.raises(InputError, match="no room for the last turn of the history"):
+        SplitRows(dataset, mini())

@@ -4,7 +4,7 @@ import pytest
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs.datasets import DatasetConfig
+from faith_jax.runs.datasets import DatasetConfig, SplitRows
 from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedEvaluation, DecodedRow
 from faith_jax.training.partitioning import make_partitioner
 from tests.models import families, tiny
@@ -26,9 +26,12 @@ def test_batches_are_decoded_one_by_one_and_told_of(monkeypatch, caplog):
         batch_size=7,
         shuffle=False,
     )
-    module = Transformer(tiny.TINY)
+    module = Transformer(tiny.TINY.replace(vocab_size=4196))
     evaluation = DecodedEvaluation(
-        module, make_partitioner(tiny.TINY), dataset, DecodingConfig(max_length=224)
+        module,
+        make_partitioner(module.config),
+        SplitRows(dataset, module.config),
+        DecodingConfig(max_length=224),
     )
     rows = list(dataset.task().get_dataset(None, "validation", shuffle=False).as_numpy_iterator())
     pieces = []

@@ -107,16 +107,20 @@ def test_rows_without_knowledge_are_one_clear_line(command, bart, tmp_path):
     assert "Row 7: DoHA needs the knowledge, but there is no <knowledge>; give 'knowledge'" in err
 
 
-@pytest.mark.slow
-def test_a_run_trains_the_knowledge_attention_and_writes_doha(command, bart, tmp_path):
+def start_layers(folder):
+    return open_checkpoint(folder).config.num_decoder_layers
+
+
+def test_the_recipe_trains_the_knowledge_attention_and_writes_doha(command, bart, tmp_path):
     status, _, err = command(
         "train",
-        "--gin_file=runs/train.gin",
-        "--gin_file=models/doha_from_bart.gin",
+        "--gin_file=faithdial_generate_doha.gin",
         f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
         f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}",
         "--gin.TRAIN_STEPS=2",
-        "--gin.BATCH_SIZE=2",
+        "--gin.WARMUP_STEPS=0",
+        "--gin.BATCH_SIZE=8",
+        "--gin.DECODING=None",
         "--gin.LOG_PERIOD=1",
         f"--gin.INITIAL_CHECKPOINT_PATH={bart}",
         f"--gin.VOCABULARY={bart}",
@@ -131,8 +135,27 @@ def test_a_run_trains_the_knowledge_attention_and_writes_doha(command, bart, tmp
     moved = flatten(model.params)
     assert moved.keys() == start.keys()
     attention = [name for name in start if re.search("knowledge_attention/.*/kernel", name)]
-    assert attention
+    assert len(attention) == 4 * start_layers(bart)
     for name in attention:
         assert np.abs(np.asarray(moved[name]) - start[name]).max() > 0, name
     tokens = np.array([[0, 5, 6, 2]])
     assert model.generate((tokens, tokens[:, 1:]), max_length=3).shape == (1, 3)
+    # What it learnt, it uses: another knowledge is another response's probability.
+    found = [model.target_log_probs((tokens, k), tokens) for k in (tokens, tokens[:, ::-1])]
+    assert np.abs(found[0] - found[1]).max() > 1e-4
+
+
+@pytest.mark.parametrize("family", ["gpt2", "roberta"])
+def test_the_recipe_on_a_model_without_cross_attention_is_one_clear_line(command, tmp_path, family):
+    folder = tiny_models.write_model(tmp_path / family, family)
+    status, _, err = command(
+        "train",
+        "--gin_file=faithdial_generate_doha.gin",
+        f"--gin.MIXTURE_OR_TASK_NAME={TASK}",
+        f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}",
+        f"--gin.INITIAL_CHECKPOINT_PATH={folder}",
+        f"--gin.MODEL_DIR={tmp_path / 'model'}",
+    )
+    assert status == 2
+    assert f"{folder}: DoHA is made of an encoder-decoder model (BART), but this one has" in err
+    assert not (tmp_path / "model").exists()

@@ -9,6 +9,10 @@ import sacrebleu
 from faith_jax.cli import main
 from faith_jax.errors import InputError
 from faith_jax.evaluation.decodings import compared, mean_measure
+from faith_jax.models.doha import doha_from_bart
+from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten
+from faith_jax.models.importers.formats import open_checkpoint
+from faith_jax.models.importers.native import write_native
 from faith_jax.runs import faithdial_table
 from faith_jax.runs.faithdial_options import FaithDialOptions
 from faith_jax.runs.faithdial_report import report
@@ -130,6 +134,33 @@ def test_what_is_there_is_kept_and_cells_may_be_added(reproduce, tmp_path):
     assert columns == {"Critic", "F1"}  # zero-shot responses have no gold ones
 
 
+def test_in_domain_rows(reproduce, models, tmp_path):
+    given = ("--trained-on=faithdial,cmu_dog", "--tested-on=faithdial,cmu_dog")
+    given += ("--methods=cross_entropy,ctrl", f"--trained=t5/cmu_dog={models['bart']}")
+    status, lines, errors = reproduce(tmp_path, *given)
+    assert status == 0, errors
+    rows = [line.split()[:3] for line in lines if line.startswith(("faithdial ", "cmu_dog "))]
+    assert rows == [
+        ["faithdial", "faithdial", "t5"],
+        ["faithdial", "faithdial", "t5_ctrl"],
+        ["cmu_dog", "faithdial", "t5"],
+        ["cmu_dog", "faithdial", "t5_ctrl"],
+        ["cmu_dog", "cmu_dog", "t5"],
+    ]
+    status, _, errors = reproduce(tmp_path / "no", "--trained-on=cmu_dog", "--tested-on=faithdial")
+    assert (status, len(errors)) == (2, 1)
+    assert "--methods, --trained-on, --tested-on: no method has such data" in errors[0]
+
+
+def test_published_figures_of_the_in_domain_rows():
+    options = FaithDialOptions({"t5": "mine"}, training=Training(sample=False))
+    figures = compared({"t5": {"Critic": mean_measure([1.0, 1.0], 0.0, 0.01)}}, "t5", 10)
+    cells = {(data, data, "t5"): figures["t5"] for data in ("topical_chat", "cmu_dog", "wow")}
+    found = report(cells, [], {}, [], options)
+    published = [row[3] for row in found.table.rows if row[2] == "t5 (published)"]
+    assert published == ["95", "95.5", "57.9"]
+
+
 def test_published_figures_stand_below_ours():
     options = FaithDialOptions({"t5": "mine"}, training=Training(sample=False))
     measure = mean_measure([0.0, 1.0], 0.0, 0.01)
@@ -170,6 +201,8 @@ def test_systems_without_data_are_left_out(reproduce, tmp_path, monkeypatch):
         (["--models=t5=other"], "--models: 't5' is given twice."),
         (["--trained=t5/nothing=x"], "--trained: there is no 't5/nothing'."),
         (["--critic-model=nowhere"], "nowhere: there is no such checkpoint"),
+        (["--models=doha=mini"], "--models: doha: mini: DoHA is made of a BART, but this is t5"),
+        (["--models=doha=mini", "--methods=ctrl"], "--methods: doha is trained by cross_entropy"),
         (["--models=gpt2=nowhere"], "--models: nowhere: there is no such checkpoint"),
         (["--scorers=token_f1"], "has no argument '--scorers=token_f1'"),
     ],
@@ -180,6 +213,47 @@ def test_wrong_options(reproduce, tmp_path, arguments, message):
     assert message in errors[-1]
     assert len([line for line in errors if line.startswith("faith-jax:")]) == 1
     assert not (tmp_path / "table").exists()
+
+
+def test_a_gpt2_becomes_no_doha_and_a_bart_is_none_yet(reproduce, models, tmp_path):
+    gpt2 = tiny_models.write_model(tmp_path / "gpt2", "gpt2")
+    for given, message in (
+        ((f"--models=doha={gpt2}",), "doha: {}: DoHA is made of a BART, but this is gpt2; give a"),
+        (
+            (f"--models=doha={models['bart']}", f"--trained=doha/faithdial={models['bart']}"),
+            "--trained: doha/faithdial: {}: has no attention over the knowledge",
+        ),
+    ):
+        status, _, errors = reproduce(tmp_path / "table", *FAITHDIAL_ALONE, *given)
+        assert status == 2
+        folder = gpt2 if "gpt2" in message else models["bart"]
+        assert message.format(folder) in errors[-1]
+        assert not (tmp_path / "table").exists()
+
+
+def test_a_trained_doha_responds_from_its_knowledge(reproduce, models, tmp_path):
+    checkpoint = doha_from_bart(open_checkpoint(models["bart"]))
+    write_native(checkpoint, tmp_path / "doha")
+    params = flatten(checkpoint.params)
+    for name in params:
+        if "knowledge_attention/out/kernel" in name:
+            params[name] = np.zeros_like(params[name])
+    blind = Checkpoint(checkpoint.config, unflatten(params))
+    write_native(blind, tmp_path / "blind")
+    found = {}
+    for name in ("doha", "blind"):
+        status, lines, _ = reproduce(
+            tmp_path / f"table_{name}",
+            *FAITHDIAL_ALONE,
+            "--methods=cross_entropy",
+            f"--models=doha={models['bart']}",
+            f"--trained=doha/faithdial={tmp_path / name}",
+        )
+        assert status == 0
+        assert any(line.split()[:3] == ["faithdial", "faithdial", "doha"] for line in lines)
+        rows = rows_of(tmp_path / f"table_{name}" / "faithdial" / "doha_faithdial_seed_0.jsonl")
+        found[name] = [row["log_prob"] for row in rows]
+    assert found["doha"] != found["blind"]
 
 
 def test_a_folder_of_other_settings_is_refused(reproduce, tmp_path):

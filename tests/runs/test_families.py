@@ -9,9 +9,9 @@ import pytest
 from faith_jax.data import vocabularies
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError
+from faith_jax.input.layout import InputLayout
 from faith_jax.language_model import load_model
 from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
-from faith_jax.runs.model_inputs import InputLayout
 from tests.scoring import tiny_models
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -133,7 +133,7 @@ def test_infer_with_pmi_decode(command, folder, vocabulary, tmp_path):
     found = model.decode_pmi(*inputs, max_length=5, num_beams=4)
     assert row["log_prob"] == pytest.approx(float(found.log_prob[0]), abs=1e-3)
     tokens = np.asarray(found.tokens)[0, : int(found.length[0])]
-    assert row["prediction"] == vocabulary.decode(tokens.tolist()).partition("}")[0].strip()
+    assert row["prediction"] == vocabulary.decode(tokens.tolist())
 
 
 def test_rows_without_a_document_are_refused(command, folder, tmp_path):
@@ -231,9 +231,7 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
     for i, response in enumerate(row["predictions"]):
         tokens = np.asarray(found.tokens)[0, i, : int(found.length[0, i])]
         assert response["num_tokens"] == len(tokens)
-        assert (
-            response["prediction"] == vocabulary.decode(tokens.tolist()).partition("}")[0].strip()
-        )
+        assert response["prediction"] == vocabulary.decode(tokens.tolist())
         assert response["log_prob"] == pytest.approx(float(found.log_prob[0, i]), abs=1e-3)
         assert response["score"] == pytest.approx(float(found.score[0, i]), abs=1e-3)
     scores = [response["score"] for response in row["predictions"]]

@@ -156,6 +156,45 @@ def test_paper_settings_of_dialogue_fine_tuning(name, batch, epochs, rows, split
     assert macro("WARMUP_STEPS") == round(0.04 * steps)
     assert macro("EVAL_PERIOD") == macro("CHECKPOINT_PERIOD") == rows // batch // 2
     assert gin.query_parameter("eval_split/datasets.DatasetConfig.split") == split
+    assert gin.query_parameter("optimizers.adamw.gradient_clip") == 1.0
+
+
+def test_paper_settings_of_doha():
+    """Dziri 2022, appendix D; clipping and weight decay are those of DoHA's own code."""
+    gin_config.parse(["faithdial_generate_doha.gin"], ["INITIAL_CHECKPOINT_PATH=x", "MODEL_DIR=x"])
+    assert gin.query_parameter("setup.model_from_checkpoint.knowledge_attention") is True
+    steps = macro("TRAIN_STEPS")
+    assert steps == 25 * 18_357 // 32
+    assert macro("WARMUP_STEPS") == round(0.1 * steps)
+    assert macro("EVAL_PERIOD") == macro("CHECKPOINT_PERIOD") == 18_357 // 32 // 2
+    assert (macro("BATCH_SIZE"), macro("NUM_MICROBATCHES")) == (32, 8)
+    assert macro("LEARNING_RATE") == 2e-5
+    assert gin.query_parameter("optimizers.adamw.gradient_clip") == 1.0
+    assert gin.query_parameter("optimizers.adamw.weight_decay") == 0.01
+    assert macro("DECODING").top_p == 0.6
+
+
+def test_paper_settings_of_the_nli_classifier():
+    """Steen 2023, table 7; length, clipping and decay are those of its code."""
+    required = ["INITIAL_CHECKPOINT_PATH=x", "MODEL_DIR=x"]
+    gin_config.parse(["nli_anli_augmented_finetune.gin"], required)
+    assert macro("TASK_FEATURE_LENGTHS")["inputs"] == 512
+    assert (macro("BATCH_SIZE"), macro("TRAIN_STEPS"), macro("LEARNING_RATE")) == (64, 2000, 5e-6)
+    assert macro("WARMUP_STEPS") == 0.06 * 2000
+    assert gin.query_parameter("optimizers.adamw.gradient_clip") == 1.0
+    assert gin.query_parameter("optimizers.adamw.weight_decay") == 0.01
+
+
+def test_control_tokens_are_trained_on_each_data_set_for_ten_epochs_of_it():
+    """Dziri 2022, appendix D; the Wizard's 83,247 turns are counted by ParlAI."""
+    for name, rows in (("faithdial", 18_357), ("wizard_of_wikipedia", 83_247)):
+        required = ["INITIAL_CHECKPOINT_PATH=x", "MODEL_DIR=x"]
+        gin_config.parse([f"{name}_generate_ctrl.gin"], required)
+        assert macro("MIXTURE_OR_TASK_NAME") == f"{name}_generate_ctrl"
+        steps = macro("TRAIN_STEPS")
+        assert steps == 10 * rows // macro("BATCH_SIZE")
+        assert macro("WARMUP_STEPS") == round(0.04 * steps)
+        assert macro("EVAL_PERIOD") == macro("CHECKPOINT_PERIOD") == rows // 32 // 2
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,15 @@ import json
 
 import numpy as np
 import pytest
+import scipy.special
 
 import faith_jax
 from faith_jax.data.vocabularies import load_vocabulary
-from faith_jax.runs import infer
+from faith_jax.evaluation.verification import verification_table
+from faith_jax.runs import evaluate_scores, infer
+from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedRow
 from tests.runs.conftest import TINY
+from tests.scoring import tiny_models
 
 TASK = "--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample"
 
@@ -52,21 +56,29 @@ def rows_of(content):
     return [json.loads(line) for line in content.decode().split("\n")[:-1]]
 
 
-def test_rows_are_the_splits_and_their_log_probs_the_models(unbroken, trained):
+def test_rows_are_the_splits(unbroken):
     rows = rows_of(unbroken)
     assert len(rows) == len({row["id"] for row in rows}) == 18
     assert all(row["inputs"].startswith("{query: ") and row["target"] for row in rows)
     assert all(row["inputs_cut_tokens"] == 0 for row in rows)
     assert all(argument in row["inputs"] for row in rows for argument in row["pro_arguments"])
-    # Decode the first row again: its log-probability is that of its tokens, teacher-forced.
+
+
+def test_log_probs_are_those_of_the_sampled_tokens(unbroken, trained):
+    """Rows are sampled again, with the keys of their places; their tokens are scored by softmax."""
+    rows = rows_of(unbroken)[:4]
     vocabulary, model = load_vocabulary(), faith_jax.load_model(str(trained))
-    inputs = np.asarray([[*vocabulary.encode(rows[0]["inputs"]), 1]])
+    ids = [[*vocabulary.encode(row["inputs"]), 1] for row in rows]
+    inputs = np.array([[*row, *[0] * (max(map(len, ids)) - len(row))] for row in ids])
     found = model.decode(inputs, max_length=6, temperature=1.0)
-    assert int(found.length[0]) == rows[0]["num_tokens"]
-    tokens = np.asarray(found.tokens)[:, : rows[0]["num_tokens"]]
-    if np.all(tokens > 0):
-        expected = model.target_log_probs(inputs, tokens).sum()
-        np.testing.assert_allclose(rows[0]["log_prob"], expected, rtol=1e-4)
+    tokens = np.asarray(found.tokens)
+    logits = model.logits(inputs, np.pad(tokens[:, :-1], ((0, 0), (1, 0)))).astype(np.float64)
+    log_probs = scipy.special.log_softmax(logits, axis=-1)
+    for row, length, sampled, scores in zip(rows, found.length, tokens, log_probs, strict=True):
+        assert row["num_tokens"] == length > 0
+        expected = sum(scores[place, sampled[place]] for place in range(length))
+        assert expected < -1
+        np.testing.assert_allclose(row["log_prob"], expected, rtol=1e-4)
 
 
 def test_a_killed_run_goes_on_where_it_was(command, trained, tmp_path, unbroken, monkeypatch):
@@ -96,6 +108,34 @@ def test_a_killed_run_goes_on_where_it_was(command, trained, tmp_path, unbroken,
     assert len(calls) == 3
     assert (out / "predictions.jsonl").read_bytes() == unbroken
     assert not out.with_name("broken.partial").exists()
+
+
+@pytest.mark.parametrize(("lines", "redone"), [(11, 3), (16, 1), (18, 0)])
+def test_a_file_is_cut_back_to_whole_batches(
+    command, trained, tmp_path, unbroken, monkeypatch, lines, redone
+):
+    """A batch that a kill cut in two is made again; one that is whole and the last is not."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    out, partial = tmp_path / "broken", tmp_path / "broken.partial"
+    append = infer.append_rows
+    monkeypatch.setattr(infer, "_finish", interrupted)
+    assert command(*arguments(trained, out))[0] == 130
+    written = (partial / "predictions.jsonl").read_bytes()
+    assert written == unbroken
+    (partial / "predictions.jsonl").write_bytes(b"".join(written.splitlines(True)[:lines]))
+    monkeypatch.undo()
+    calls = []
+    monkeypatch.setattr(
+        infer, "append_rows", lambda path, rows: calls.append(1) or append(path, rows)
+    )
+    status, _, err = command(*arguments(trained, out))
+    assert status == 0, err
+    assert len(calls) == redone
+    assert (out / "predictions.jsonl").read_bytes() == unbroken
+    assert sorted(path.name for path in out.iterdir()) == ["predictions.jsonl", "summary.json"]
 
 
 def test_samples_do_not_depend_on_the_batch_size(command, trained, tmp_path, unbroken):
@@ -146,3 +186,103 @@ def test_evaluation_is_the_mean_over_target_tokens(command, trained, tmp_path):
     np.testing.assert_allclose(metrics["negative_log_likelihood"], total / count, rtol=1e-5)
     assert 0 <= metrics["token_f1"] <= 1
     assert {"rouge1", "rougeL", "argument_recall", "argument_precision"} <= set(metrics)
+
+
+TEXTS = ["{label: NO}", "Use {x} or {y}.", "  spaces \n", "", "{response: Views differ.} x"]
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory):
+    """A tiny model whose tokenizer loses no byte."""
+    return tiny_models.write_model(tmp_path_factory.mktemp("m") / "gpt2", "gpt2", max_positions=256)
+
+
+@pytest.fixture
+def forced(gpt2, monkeypatch):
+    """Makes row number i respond with TEXTS[i % 5]."""
+    vocabulary = load_vocabulary(gpt2)
+
+    class ForcedDecoder(BatchDecoder):
+        def __call__(self, params, inputs, first_row=0, second_inputs=None):
+            texts = [TEXTS[(first_row + i) % len(TEXTS)] for i in range(len(inputs))]
+            ends = [vocabulary.eos_id]
+            rows = [DecodedRow(np.array(vocabulary.encode(t) + ends), -1.0, -1.0) for t in texts]
+            return [[row] for row in rows]
+
+    monkeypatch.setattr(infer, "BatchDecoder", ForcedDecoder)
+
+
+def responses(command, gpt2, out, *more, file="infer_file"):
+    status, _, err = command(
+        "infer",
+        f"--gin_file=runs/{file}.gin",
+        f"--gin.CHECKPOINT_PATH={gpt2}",
+        f"--gin.VOCABULARY={gpt2}",
+        f"--gin.INFER_OUTPUT_DIR={out}",
+        "--gin.DECODE_LENGTH=20",
+        "--gin.BATCH_SIZE=2",
+        *more,
+    )
+    assert status == 0, err
+    return rows_of((out / "predictions.jsonl").read_bytes())
+
+
+def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_path):
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
+    gold = " {a} b} "
+    sides = {"pro_arguments": ["A."], "con_arguments": ["B."]}
+    asked = [{"inputs": "Why?", "response": gold, "knowledge": "{x}"}] * 4 + [
+        {"query": "Why?", "response": gold, "knowledge": "{x}"} | sides
+    ]
+    rows.write_text("".join(json.dumps(row) + "\n" for row in asked))
+    found = responses(command, gpt2, out, f"--gin.INPUT_FILE={rows}", "--gin.MAX_INPUT_LENGTH=64")
+    assert [row["prediction"] for row in found] == [*TEXTS[:4], "Views differ."]
+    assert [row["target"] for row in found] == [gold] * 5
+    # The TFDS data set says the same, and so does the file when it is scored.
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(str(out / "tfds" / "predictions" / "1.0.0"))
+    stored = list(tfds.as_numpy(builder.as_dataset(split="rows")))
+    assert [row["prediction"].decode() for row in stored] == [row["prediction"] for row in found]
+    status, _, err = command(
+        "score", "--scorers=token_f1,rouge1_precision", f"--input={out / 'predictions.jsonl'}",
+        f"--output={tmp_path / 'scores.jsonl'}",
+    )  # fmt: skip
+    assert status == 0, err
+    scored = rows_of((tmp_path / "scores.jsonl").read_bytes())
+    # Around what is scored there is no white space.
+    expected = [text.strip() for text in TEXTS[:4]] + ["Views differ."]
+    assert [row["generated_text"] for row in scored] == expected
+    # "use", "x", "or", "y" beside "x": a precision of 1/4 and a recall of 1.
+    assert scored[1]["scores"]["token_f1"] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("task", "written"),
+    [
+        ("npov_hallucination_sample", ["NO", "Use {x", "spaces", "", "{response: Views differ."]),
+        ("faithdial_generate_sample", TEXTS),
+    ],
+)
+def test_a_task_s_postprocessor_decides(command, gpt2, forced, tmp_path, task, written):
+    found = responses(
+        command, gpt2, tmp_path / "out", f"--gin.MIXTURE_OR_TASK_NAME={task}", "--gin.SPLIT=train",
+        "--gin.TASK_FEATURE_LENGTHS={'inputs': 160, 'targets': 64}", file="infer",
+    )  # fmt: skip
+    assert len(found) >= 5
+    for i, row in enumerate(found):
+        assert row["prediction"] == written[i % 5]
+    if task.startswith("npov"):
+        assert {row["target"] for row in found} == {"YES", "NO"}
+
+
+def test_dialfact_s_table_reads_labels_as_they_were_decoded(tmp_path):
+    claim = {"response_label": "SUPPORTS", "type_label": "factual", "data_type": "written"}
+    claims = [{"id": str(i)} | claim for i in range(4)]
+    said = [" SUPPORTS\n", "supports", "{label: SUPPORTS}", ""]
+    path = tmp_path / "predictions.jsonl"
+    rows = [{"id": str(i), "prediction": text} for i, text in enumerate(said)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    predictions = evaluate_scores._predictions([str(path)])
+    table = verification_table(claims, predictions)
+    assert table.rows[0][:4] == (str(path), "all", 4, 50.0)

@@ -3,9 +3,13 @@
 import json
 
 import pytest
+import seqio
 
+import faith_jax.tasks  # noqa: F401  (registers our tasks)
+from faith_jax.data.seqio_vocabularies import DefaultVocabulary
 from faith_jax.errors import InputError
 from faith_jax.runs import infer_rows
+from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.infer_rows import InputRow
 
 
@@ -57,8 +61,133 @@ def test_whole_inputs_keep_their_knowledge(tmp_path):
         ({"text": "?"}, r"rows.jsonl:1: expected a field 'query' or 'inputs', got \['text'\]"),
         ({"query": "Q?", "pro_arguments": ["A."]}, r"field 'con_arguments': expected a list"),
         ({"query": " "}, r"field 'query': expected a text, got ' '"),
+        ({"inputs": "a", "response": 3}, r"jsonl:1: field 'response': expected a text, got 3"),
     ],
 )
 def test_bad_rows(tmp_path, row, message):
     with pytest.raises(InputError, match=message):
         read(tmp_path, row)
+
+
+def test_gold_responses_stay_as_they_are(tmp_path):
+    given = ["  Use {x} or {y}. ", "{response: a}", None, ""]
+    rows = read(tmp_path, *({"inputs": "a", "response": text} for text in given))
+    assert [row.target for row in rows] == ["  Use {x} or {y}. ", "{response: a}", "", ""]
+
+
+TEXTS = ["{label: NO}", "{response: Views differ.} x", "Use {x} or {y}.", " a\n", ""]
+
+
+@pytest.mark.parametrize(
+    ("row", "written"),
+    [
+        ({"inputs": "{query: Q?} {pro: A.} {con: B.}"}, TEXTS),
+        (
+            {"query": "Q?", "pro_arguments": ["A."], "con_arguments": ["B."]},
+            ["{label: NO", "Views differ.", "Use {x", "a", ""],
+        ),
+    ],
+)
+def test_only_the_form_that_we_wrote_is_taken_off(tmp_path, row, written):
+    (found,) = read(tmp_path, row)
+    assert [found.postprocess(text) for text in TEXTS] == written
+
+
+def task_rows(name, split="test"):
+    return infer_rows.task_rows(DatasetConfig(name, {"inputs": 64, "targets": 64}, split=split))
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("npov_hallucination_sample", ["NO", "{response: Views differ.", "Use {x", "a", ""]),
+        ("npov_generate_sample", ["{label: NO", "Views differ.", "Use {x", "a", ""]),
+        ("faithdial_generate_sample", TEXTS),
+        ("dialfact_verify_oracle_sample", [text.strip() for text in TEXTS]),
+    ],
+)
+def test_a_task_s_own_postprocessor_decides(name, written):
+    rows = task_rows(name)
+    for row in (rows[0], rows[-1]):
+        assert [row.postprocess(text) for text in TEXTS] == written
+    golds = {
+        "npov_hallucination_sample": {"YES", "NO"},
+        "dialfact_verify_oracle_sample": {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"},
+    }
+    targets = {row.target for row in rows}
+    if name in golds:
+        assert targets == golds[name]
+    else:
+        assert len(targets) > 3
+        assert not any(target.startswith("{") for target in targets)
+
+
+GOLD = " Use {x} or {y}. "
+
+
+@pytest.fixture(scope="module")
+def own_tasks():
+    """Registers tasks of a user; removes them again."""
+    import tensorflow as tf
+
+    feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)
+    calls = []
+
+    def shouted(text, example, is_target=False):
+        calls.append((example["number"], is_target))
+        return {"response": text.upper()} if is_target else text.upper()
+
+    def counted(text, example=None, is_target=False):
+        return len(text)
+
+    postprocessors = {"own_raw": None, "own_shouted": shouted, "own_counted": counted}
+    for name, postprocess in postprocessors.items():
+
+        def examples(split, shuffle_files=False, seed=None):
+            given = {"inputs": ["a", "b"], "targets": [GOLD, ""], "number": [7, 8]}
+            return tf.data.Dataset.from_tensor_slices(given)
+
+        seqio.TaskRegistry.add(
+            name,
+            source=seqio.FunctionDataSource(examples, splits=["test"]),
+            preprocessors=[seqio.preprocessors.tokenize, seqio.preprocessors.append_eos],
+            output_features={"inputs": feature, "targets": feature},
+            postprocess_fn=postprocess,
+        )
+    seqio.MixtureRegistry.add("own_mixture", [("own_raw", 1), ("own_shouted", 100)])
+    yield calls
+    for name in postprocessors:
+        seqio.TaskRegistry.remove(name)
+    seqio.MixtureRegistry.remove("own_mixture")
+
+
+def test_without_a_postprocessor_texts_are_as_they_are(own_tasks):
+    rows = task_rows("own_raw")
+    assert [(row.id, row.inputs, row.target) for row in rows] == [("0", "a", GOLD), ("1", "b", "")]
+    assert [rows[0].postprocess(text) for text in TEXTS] == TEXTS
+
+
+def test_a_postprocessor_without_texts_leaves_them(own_tasks):
+    row = task_rows("own_counted")[0]
+    assert (row.target, row.postprocess(" {x} ")) == (GOLD, " {x} ")
+
+
+def test_postprocessors_get_their_row_s_example(own_tasks):
+    own_tasks.clear()
+    first, second = task_rows("own_shouted")
+    assert (first.target, second.postprocess(" {x} ")) == (GOLD.upper(), " {X} ")
+    assert own_tasks == [(7, True), (8, True), (8, False)]
+
+
+def test_a_mixture_has_all_rows_of_each_task_with_its_own_postprocessor(own_tasks):
+    rows = task_rows("own_mixture")
+    assert [row.id for row in rows] == [
+        "own_raw/0", "own_raw/1", "own_shouted/0", "own_shouted/1",
+    ]  # fmt: skip
+    assert [row.target for row in rows] == [GOLD, "", GOLD.upper(), ""]
+    assert [row.postprocess("{x}") for row in rows] == ["{x}", "{x}", "{X}", "{X}"]
+
+
+def test_a_row_is_known_by_its_texts_alone(own_tasks):
+    assert repr(task_rows("own_shouted")) == repr(task_rows("own_shouted"))
+    assert "postprocess" not in repr(task_rows("own_raw"))

@@ -4,15 +4,21 @@ import csv
 import json
 import math
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import sklearn.metrics
 
 from faith_jax.cli import main
-from faith_jax.evaluation.roc import roc_auc
+from faith_jax.language_model import load_model
+from faith_jax.language_model.encoder_decoder import shift_right
 from faith_jax.runs import npov_detection, npov_detection_scores, npov_responses
 from faith_jax.runs.npov_responses import DetectionOptions, checked_settings, read_topics
 from faith_jax.scoring import registry
-from tests.scoring.tiny_models import write_model
+from faith_jax.scoring.salience import open_salience
+from faith_jax.types import GroundedExample, Grounding
+from tests.scoring.tiny_models import write_model, write_t5
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
@@ -66,28 +72,15 @@ def models(tmp_path_factory):
     ):
         changes = {} if family == "roberta" else {"max_positions": 512}
         made[name] = write_model(folder / name, family, seed, **changes)
-    return made
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_salience():
-    """ROUGE in the place of salience, whose maps take long to compile."""
-
-    def load(name, **options):
-        if name.startswith("salience"):
-            return registry.load_scorer(name.replace("salience", "npov_rouge1"))
-        return registry.load_scorer(name, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(npov_detection_scores, "load_scorer", load)
-        yield
+    return made | {"reader": write_t5(folder / "reader", num_heads=1)}
 
 
 @pytest.fixture
-def reproduce(capsys, knowledge):
+def reproduce(capsys, models, knowledge):
     def run(output, *arguments):
         given = (f"--knowledge={knowledge}", "--combinations=4", "--resamples=100")
         given = (*given, "--max-length=6", f"--output={output}")
+        given = (*given, f"--salience-model={models['reader']}")
         status = main(["reproduce", "npov_detection", *map(str, (*given, *arguments))])
         out, err = capsys.readouterr()
         return status, out, (err.strip().splitlines() or [""])[-1]
@@ -142,7 +135,7 @@ def done(tmp_path_factory, models, knowledge):
     arguments = [
         "reproduce", "npov_detection", f"--model={models['bart']}", f"--knowledge={knowledge}",
         "--combinations=4", "--max-length=6", "--resamples=100", f"--output={folder}",
-        f"--hallucination-model={models['hall']}",
+        f"--hallucination-model={models['hall']}", f"--salience-model={models['reader']}",
         f"--classifiers=synth={models['hall']},{models['cov']}",
     ]  # fmt: skip
     assert main(arguments) == 0
@@ -177,6 +170,32 @@ def test_data_sets_nest_and_keep_to_their_topics(done):
             assert row["removed_argument"].endswith(f" {row['response'][start:end]}.")
 
 
+def test_the_papers_share_of_synthetic_errors(models, knowledge, reproduce, tmp_path):
+    """With as many errors as in the paper, and with more than the topics can give."""
+    write_responses(tmp_path, options_of(models, knowledge))
+    status, out, error = reproduce(
+        tmp_path, f"--model={models['bart']}", "--errors-per-response=published"
+    )
+    assert status == 0, error
+    assert "Rows with a synthetic error: 2.138 to each error-free response" in out
+    sizes = {}
+    for path in (tmp_path / "data").iterdir():
+        found = rows_of(path)
+        sizes[path.stem] = sum(row["error"] == "none" for row in found), len(found)
+    # 7 error-free responses a topic; 7 and 14 times 667 / 312 are 14.97 and 29.93.
+    assert sizes == {
+        "train_synth": (7, 22),
+        "train_para": (14, 44),
+        "train_dev": (28, 88),
+        "validation": (14, 44),
+        "test_unparaphrased_synthetic": (14, 44),
+        "test_paraphrased_synthetic": (14, 44),
+    }
+    status, _, error = reproduce(tmp_path, f"--model={models['bart']}", "--errors-per-response=3")
+    assert status == 2
+    assert "--errors-per-response: validation, plain: 3 rows with an error to each of 7 " in error
+
+
 def test_the_tables_have_the_figures_of_the_scored_files(done):
     folder, rows, _ = done
     cells = {(r["table"], r["test set"], r["error"], r["method"]): r for r in rows}
@@ -192,7 +211,8 @@ def test_the_tables_have_the_figures_of_the_scored_files(done):
                 scored = rows_of(folder / "scored" / f"{stem}-{file}.jsonl")
                 kept = [r for r in scored if r["fields"]["error"] == "none" or r["fields"][field]]
                 labels = [int(r["fields"]["error"] == "none") for r in kept]
-                area = roc_auc([r["scores"][scorer] for r in kept], labels)
+                scores = [r["scores"][scorer] for r in kept]
+                area = sklearn.metrics.roc_auc_score(labels, scores)
                 cell = cells["1", name, error, method]
                 assert float(cell["auc"]) == pytest.approx(area)
                 assert float(cell["low"]) <= area <= float(cell["high"])
@@ -200,6 +220,9 @@ def test_the_tables_have_the_figures_of_the_scored_files(done):
                 # Table 6 has the same by the usual aggregation.
                 if method == "salience":
                     assert cells["6", name, error, "max"]["auc"] == cell["auc"]
+                    scores = [r["scores"][f"{scorer}_sum"] for r in kept]
+                    area = sklearn.metrics.roc_auc_score(labels, scores)
+                    assert float(cells["6", name, error, "sum"]["auc"]) == pytest.approx(area)
     # Responses that copy their arguments are a simple case for words.
     assert float(cells["1", "unparaphrased synthetic", "coverage", "ROUGE"]["auc"]) > 0.9
     # Of an added argument's four words, one is the topic's name, which is told: 1 - 1/4 / 2.
@@ -214,6 +237,79 @@ def test_the_tables_have_the_figures_of_the_scored_files(done):
     assert ("1", "paraphrased synthetic", "coverage", "classifier") not in cells
     published = cells["1", "unparaphrased synthetic", "hallucination", "classifier"]["published"]
     assert float(published) == pytest.approx(0.998)
+
+
+def scaled_embedding_map(model, inputs, targets):
+    """How each target's logit changes as an earlier token's embedding is scaled, squared.
+
+    At the scale 1 that is gradient x input, without a gradient of embeddings: [tokens, targets].
+    """
+    module, variables = model.module, {"params": model.params}
+    tokens = jnp.asarray([inputs]), shift_right(np.asarray([targets]), 0)
+
+    def logits(scales):
+        encoder, decoder = (
+            module.apply(variables, t, method=lambda m, t: m.token_embedder(t)) * s[None, :, None]
+            for t, s in zip(tokens, scales, strict=True)
+        )
+        encoded = module.apply(
+            variables, encoder, tokens[0], None, False, method="encode_embeddings"
+        )
+        hidden = module.apply(
+            variables, decoder, encoded, tokens[0], enable_dropout=False,
+            method="decode_embeddings",
+        )  # fmt: skip
+        whole = hidden[0] @ model.params["decoder"]["logits_dense"]["kernel"]
+        return whole[np.arange(len(targets)), np.asarray(targets)]
+
+    ones = tuple(jnp.ones(t.shape[1]) for t in tokens)
+    squares = np.concatenate(jax.jit(jax.jacrev(logits))(ones), axis=1).T.astype(np.float64) ** 2
+    return squares / squares.sum(axis=0)
+
+
+def test_salience_is_the_derivative_of_the_readers_logits(done, models):
+    name = "test_unparaphrased_synthetic"
+    sets = rows_of(done[0] / f"data/{name}.jsonl")
+    given = next(row for row in sets if row["pro_arguments"] and row["con_arguments"])
+    scored = rows_of(done[0] / f"scored/{name}-salience.jsonl")[sets.index(given)]
+    pro, con = given["pro_arguments"], given["con_arguments"]
+    example = GroundedExample(
+        given["id"],
+        Grounding((*pro, *con), ("pro",) * len(pro) + ("con",) * len(con)),
+        (given["query"],),
+        given["response"],
+    )
+    reader = load_model(models["reader"])
+    given = open_salience(models["reader"]).encode(example)
+    derivatives = scaled_embedding_map(reader, given.row.inputs, given.row.targets)
+    entries = np.array(
+        [
+            [derivatives[np.ix_(a.tokens, r.tokens)].max() for r in given.response_words]
+            for a in given.argument_words
+        ]
+    )
+    side = np.array([word.word.perspective for word in given.argument_words])
+    shares = entries / entries.sum(axis=0), entries / entries.sum(axis=1, keepdims=True)
+    betas = {
+        "": entries.max(axis=0),
+        "_sum": entries.sum(axis=0),
+        "_negative_entropy": np.exp((shares[0] * np.log(shares[0])).sum(axis=0)),
+    }
+    alphas = {
+        "": entries.max(axis=1),
+        "_sum": entries.sum(axis=1),
+        "_negative_entropy": np.exp((shares[1] * np.log(shares[1])).sum(axis=1)),
+    }
+
+    def mean(values):
+        return math.exp(np.log(values).mean())
+
+    for suffix in betas:
+        found = scored["scores"][f"salience_hallucination{suffix}"]
+        assert found == pytest.approx(mean(betas[suffix]), rel=1e-3)
+        found = scored["scores"][f"salience_coverage{suffix}"]
+        expected = min(mean(alphas[suffix][side == name]) for name in ("pro", "con"))
+        assert found == pytest.approx(expected, rel=1e-3)
 
 
 def test_what_is_missing_is_said(done):
@@ -399,12 +495,14 @@ def test_mistakes(models, knowledge, reproduce, tmp_path):
         ((bart, f"--knowledge={no_train}"), "no topic has the split 'train', only test"),
         ((bart, "--sample"), "--sample: is of the topics in the package, --knowledge of"),
         ((bart, "--least-recall=2"), "--least-recall: expected a share in [0, 1], got 2.0."),
+        ((bart, "--errors-per-response=0"), "above 0 and at most 3, the kinds of errors, got 0.0"),
+        ((bart, "--errors-per-response=paper"), "expected a number or published, got 'paper'"),
         ((bart, "--beams=2"), "reproduce npov_detection has no argument '--beams=2'"),
         ((bart, "--scorers=bleu"), "has no argument '--scorers=bleu'"),
     ):
         status, out, error = reproduce(tmp_path / "made", *arguments)
         assert (status, out) == (2, ""), arguments
-        assert error.startswith("faith-jax: ")
+        assert error.startswith(("faith-jax: ", "faith-jax reproduce npov_detection: argument "))
         assert message.format(models["roberta"]) in error, (arguments, error)
     assert not (tmp_path / "made").exists() or not any((tmp_path / "made").iterdir())
 

@@ -2,17 +2,22 @@
 
 import json
 import pathlib
+import re
 import statistics
 
+import numpy as np
 import pytest
 import sacrebleu
 
 from faith_jax.cli import main
 from faith_jax.data import vocabularies
+from faith_jax.data.augmentation.tagging import NounChunk, TaggedText
 from faith_jax.decoding.config import PMIConfig
+from faith_jax.evaluation.q2_baselines import content_tokens
 from faith_jax.language_model import load_model
 from faith_jax.runs import pmi_table, response_files
 from faith_jax.runs.score_input import dataset_rows
+from faith_jax.scoring import q2
 from tests.scoring.tiny_models import write_model
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir", "quick_compilation")
@@ -107,7 +112,7 @@ def test_figures_are_the_means_of_the_scored_files(reproduce, models, tmp_path):
     assert status == 0
     found = json.loads((tmp_path / "pmi_decode_sample.json").read_text())
     values = {(row["decoding"], row["column"]): row for row in found["rows"]}
-    assert len(values) == 10
+    assert len(values) == 12
     for decoding in RESPONSES:
 
         def mean(scorer, decoding=decoding):
@@ -117,14 +122,16 @@ def test_figures_are_the_means_of_the_scored_files(reproduce, models, tmp_path):
         made = rows_of(tmp_path / "faithdial" / f"{decoding}.jsonl")
         assert [row["generated_text"] for row in made] == RESPONSES[decoding]
         bleu = sacrebleu.corpus_bleu(
-            [row["generated_text"] for row in made], [[row["gold"] for row in made]]
+            [row["generated_text"].lower() for row in made],
+            [[row["gold"].lower() for row in made]],
         )
         expected = {
             "PMI-Faith": (mean("pmi_faith_mean") + 2.1) / 8.5,
-            "token F1": mean("token_f1"),
+            "F1-U": mean("q2_baseline_token_f1"),
+            "TRUE F1": mean("token_f1"),
             "BERTScore": mean("bertscore"),
             "BLEU-4": bleu.score,
-            "ROUGE-L": mean("rougeL_f1"),
+            "ROUGE-L": mean("rougeL_f1_stemmed"),
         }
         for column, value in expected.items():
             cell = values[decoding, column]
@@ -133,16 +140,23 @@ def test_figures_are_the_means_of_the_scored_files(reproduce, models, tmp_path):
             assert cell["published"] is None
     assert values["likelihood", "BLEU-4"]["p_value"] is None
     assert 0 < values["pmi", "BLEU-4"]["p_value"] <= 1
-    gold = rows_of(tmp_path / "faithdial" / "pmi_rougeL_f1.jsonl")[0]
+    gold = rows_of(tmp_path / "faithdial" / "pmi_rougeL_f1_stemmed.jsonl")[0]
     assert gold["grounding"] == ["Keep them in the dark, in paper envelopes without acid."]
     document = rows_of(tmp_path / "faithdial" / "pmi_token_f1.jsonl")[0]
     assert document["grounding"][0].startswith("Photographs last longest")
     assert document["history"] == ["I found a box of old photographs. How do I store them?"]
     # Dark, paper and envelopes, of 5 and 8 words without "in" and "the".
     assert document["scores"]["token_f1"] == pytest.approx(2 * 3 / (5 + 8))
+    # Of "keep", dark, paper and envelopes ("keep" is a stop word) the document has all three.
+    document = rows_of(tmp_path / "faithdial" / "pmi_q2_baseline_token_f1.jsonl")[0]
+    known = content_tokens(document["grounding"][0].lower())
+    assert content_tokens(RESPONSES["pmi"][0]) == ["dark", "paper", "envelopes"]
+    expected = 2 * 3 / (3 + len(known))
+    assert document["scores"]["q2_baseline_token_f1"] == pytest.approx(expected)
     assert lines[0].startswith("SAMPLES, not the paper's data: Decodings with and without PMI")
     assert "first 2 rows of each data set" in lines[0]
-    assert any(line.startswith("Q\u00b2 is left out") for line in lines)
+    needed = "Q\u00b2 NLI is left out: it needs models (--q2-model, --q2-nli-model)."
+    assert needed in lines
     assert not any("published" in line for line in lines)
 
 
@@ -151,7 +165,8 @@ def test_responses_are_the_models(reproduce, models, tmp_path, refuse_work):
     status, lines, errors = reproduce(tmp_path, *arguments)
     assert status == 0, errors
     assert any(line.startswith("PMI-Faith is left out: it needs a model (--s") for line in lines)
-    assert lines[1].split()[:6] == ["corpus", "decoding", "token", "F1", "BLEU-4", "ROUGE-L"]
+    columns = ["corpus", "decoding", "F1-U", "TRUE", "F1", "BLEU-4", "ROUGE-L"]
+    assert lines[1].split() == columns
     tokens = vocabularies.load_vocabulary(models["bart"])
     model = load_model(models["bart"])
     pmi = PMIConfig(alpha=0.5, p=0.9)
@@ -212,8 +227,8 @@ def test_published_figures_stand_below_ours(reproduce, models, tmp_path, monkeyp
     markdown = (tmp_path / "pmi_decode.md").read_text()
     lines = [line.split("|") for line in markdown.splitlines() if "published)" in line]
     assert [[cell.strip() for cell in line[1:-1]] for line in lines] == [
-        ["faithdial", "likelihood (published)", "0.64", "13.53", "0.40"],
-        ["faithdial", "pmi (published)", "0.75", "12.95", "0.40"],
+        ["faithdial", "likelihood (published)", "0.64", "", "13.53", "0.40"],
+        ["faithdial", "pmi (published)", "0.75", "", "12.95", "0.40"],
     ]
     assert "Published: Nandwani 2023, table 3, of another model" in markdown
 
@@ -232,7 +247,128 @@ def test_rows_without_a_score_do_not_count(reproduce, models, tmp_path):
     cells = {row["column"]: row for row in found if row["decoding"] == "pmi"}
     score = rows_of(tmp_path / "faithdial" / "pmi_pmi_faith_mean.jsonl")[1]["scores"]
     assert cells["PMI-Faith"]["value"] == pytest.approx((score["pmi_faith_mean"] + 2.1) / 8.5)
-    assert (cells["PMI-Faith"]["rows"], cells["token F1"]["rows"]) == (1, 2)
+    assert (cells["PMI-Faith"]["rows"], cells["F1-U"]["rows"]) == (1, 2)
+
+
+KNOWLEDGE = [
+    "The old lighthouse was built in 1893 by sailors.",
+    "Copper kettles heat water faster than clay ones.",
+    "Bees visit lavender fields early in summer.",
+    "The tram to Porto leaves every nine minutes.",
+    "Granite steps lead down to the quiet harbour.",
+    "Bakers there salt their bread with seaweed.",
+    "The museum keeps forty wooden clocks upstairs.",
+    "Rain fills the cisterns below the monastery.",
+]
+INVENTED = [
+    "Penguins cannot fly but swim quickly.",
+    "My aunt paints blue horses on Sundays.",
+    "Chess was banned in the village once.",
+    "Volcanoes sleep beneath frozen lakes.",
+    "Nobody remembers the tailor any more.",
+    "Wolves avoid bridges after midnight.",
+    "Silver coins buy apples cheaply.",
+    "Dancers rehearse without music.",
+]
+GROUNDED = ("PMI-Faith", "F1-U", "TRUE F1", "BERTScore", "Q\u00b2 NLI")
+
+
+class Tagger:
+    """Takes each longer word for a noun chunk."""
+
+    def tag(self, texts):
+        return [
+            TaggedText(
+                text,
+                (),
+                (),
+                tuple(NounChunk(m.group(), *m.span()) for m in re.finditer(r"\w{5,}", text)),
+            )
+            for text in texts
+        ]
+
+
+class Reader:
+    """Asks for a span, and answers with it where the context has it."""
+
+    def __call__(self, prompts, num_beams=1):
+        asked = re.compile(r"answer: (.*)  context: (.*)")
+        answered = re.compile(r"question: Which (.*)\?  context: (.*)")
+        found = []
+        for prompt in prompts:
+            if match := asked.fullmatch(prompt):
+                found.append([f"Which {match[1]}?"])
+            else:
+                span, context = answered.fullmatch(prompt).groups()
+                found.append([span if span in context else "unanswerable"])
+        return found, [0] * len(prompts)
+
+
+class Inference:
+    """Entailed is what stands in the premise, all else contradicts it."""
+
+    label_names = ("contradiction", "entailment", "neutral")
+
+    def __call__(self, pairs):
+        return np.eye(3)[[int(second in first) for first, second in pairs]], [0] * len(pairs)
+
+
+def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
+    reproduce, models, tmp_path, monkeypatch
+):
+    """A planted effect: `pmi` copies its document, `likelihood` invents.
+
+    Random encoders and stand-ins for Q\u00b2's models suffice; `mini` has learnt to copy. With the
+    documents of other rows no column may tell them apart.
+    """
+    monkeypatch.setattr(q2, "load_tagger", lambda _: Tagger())
+    monkeypatch.setattr(q2.TextGenerator, "open", lambda *_: Reader())
+    monkeypatch.setattr(q2, "pair_classifier", lambda *_: Inference())
+    shuffled = KNOWLEDGE[3:] + KNOWLEDGE[:3]
+    figures = {}
+    for name, knowledge in (("own", KNOWLEDGE), ("shuffled", shuffled)):
+        corpus = tmp_path / name / "faithdial"
+        corpus.mkdir(parents=True)
+        for decoding, texts in {
+            "rows": KNOWLEDGE,
+            "likelihood": INVENTED,
+            "pmi": KNOWLEDGE,
+        }.items():
+            lines = [
+                {
+                    "id": str(number),
+                    "inputs": document,
+                    "response": "Nobody knows.",
+                    "knowledge": document,
+                    "history": ["Tell me something."],
+                    "generated_text": text,
+                    "gold": "Nobody knows.",
+                    "inputs_cut_tokens": 0,
+                }
+                for number, (document, text) in enumerate(zip(knowledge, texts, strict=True))
+            ]
+            text = "".join(json.dumps(line) + "\n" for line in lines)
+            (corpus / f"{decoding}.jsonl").write_text(text, encoding="utf-8")
+        given = (f"--model={models['bart']}", "--scorer-model=mini", *scorers(models)[1:])
+        given = (*given, "--q2-model=mini", "--q2-nli-model=mini", "--resamples=200")
+        status, lines, errors = reproduce(tmp_path / name, *given)
+        assert status == 0, errors
+        assert not any("left out" in line for line in lines)
+        found = json.loads((tmp_path / name / "pmi_decode_sample.json").read_text())["rows"]
+        figures[name] = {(row["decoding"], row["column"]): row for row in found}
+    for column in GROUNDED:
+        copied, invented = (figures["own"][name, column] for name in ("pmi", "likelihood"))
+        assert copied["value"] > invented["value"], column
+        assert copied["significant"], column
+        assert copied["p_value"] < 0.02, column
+        other = figures["shuffled"]["pmi", column]
+        assert not other["significant"], column
+        drop = copied["value"] - other["value"]
+        assert drop > 0.8 * (copied["value"] - invented["value"]), column
+    assert figures["own"]["pmi", "F1-U"]["value"] == pytest.approx(1)
+    assert figures["own"]["likelihood", "F1-U"]["value"] == 0
+    assert figures["own"]["pmi", "Q\u00b2 NLI"]["value"] == 1
+    assert figures["own"]["likelihood", "Q\u00b2 NLI"]["value"] == 0
 
 
 @pytest.mark.parametrize(
@@ -256,6 +392,16 @@ def test_rows_without_a_score_do_not_count(reproduce, models, tmp_path):
         (
             ("--model={bart}", "--scorer-option=bertscore.layer=1"),
             "--scorer-option: bertscore is not scored without a model of its own.",
+        ),
+        (
+            ("--model={bart}", "--q2-model=mini"),
+            "q2_nli needs a model that asks questions (--q2-model) and one of natural language "
+            "inference (--q2-nli-model); --q2-nli-model is not given.",
+        ),
+        (("--model={bart}", "--q2-nli-model=mini"), "--q2-model is not given."),
+        (
+            ("--model={bart}", "--scorer-option=q2_nli.tagger=rules"),
+            "--q2-model is not given.",
         ),
         (("--model={bart}", "--vocabulary=english_4096"), "'english_4096' is not what --model = "),
     ],

@@ -1,12 +1,15 @@
 import dataclasses
 import json
+import sys
 
 import pytest
 
 from faith_jax.cli import main
 from faith_jax.cli.reproduce_commands import SCORED
+from faith_jax.evaluation import q2_baselines
 from faith_jax.runs.reproduce import OF_MODELS, RECIPES
 from tests.paths import REAL, needs_shared
+from tests.scoring import tiny_models
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
@@ -99,16 +102,22 @@ def test_scorers_of_ones_own(capsys, tmp_path):
     assert [line.split()[0] for line in lines[3:5]] == ["bleu", "coverage"]
 
 
-def test_published_figures_stand_below_ours(capsys, tmp_path, monkeypatch):
-    """With the sample in the place of the paper's data, which is not at hand."""
+@pytest.fixture
+def begin_is_the_sample(monkeypatch):
+    """Puts the sample in the place of the paper's data, which is not at hand."""
     begin = RECIPES["begin"]
     datasets = tuple((name, sample, sample, split) for name, _, sample, split in begin.datasets)
     monkeypatch.setitem(RECIPES, "begin", dataclasses.replace(begin, datasets=datasets))
-    scorers = "--scorers=bleu,coverage"
+
+
+@pytest.mark.usefixtures("begin_is_the_sample")
+def test_published_figures_stand_below_ours(capsys, tmp_path):
+    scorers = "--scorers=q2_baseline_bleu,bleu"
     status, lines, _ = reproduce(capsys, "begin", f"--output={tmp_path}", scorers)
     assert status == 0
     table = [line.split("  ") for line in lines]
-    assert [cells[0] for cells in table[3:6]] == ["bleu", "bleu (published)", "coverage"]
+    name = "q2_baseline_bleu"
+    assert [cells[0] for cells in table[3:6]] == [name, f"{name} (published)", "bleu"]
     published = lines[4].split()
     assert published[2:] == [
         "\u2013",
@@ -124,6 +133,84 @@ def test_published_figures_stand_below_ours(capsys, tmp_path, monkeypatch):
     assert figures["sample"] is False
     assert "Nandwani 2023, table 1" in figures["published"]["note"]
     assert figures["notes"][-1] == figures["published"]["note"]
+
+
+@pytest.mark.usefixtures("begin_is_the_sample", "quick_compilation")
+def test_scorers_with_models_have_their_figures_too(capsys, tmp_path):
+    """PMI-Faith's and the critic's calls; of BERTScore only what is rescaled."""
+    gpt2 = tiny_models.write_model(tmp_path / "gpt2", "gpt2", max_positions=320)
+    roberta = tiny_models.write_model(tmp_path / "roberta", "roberta", max_positions=320)
+    critic = tiny_models.write_model(
+        tmp_path / "critic", "roberta", max_positions=320, label_names=("faithful", "unfaithful")
+    )
+    given = (
+        "begin",
+        f"--output={tmp_path / 'made'}",
+        "--scorers=pmi_faith_mean,faith_critic_call,bertscore",
+        f"--scorer-option=pmi_faith_mean.model={gpt2}",
+        f"--scorer-option=faith_critic_call.model={critic}",
+        f"--scorer-option=bertscore.model={roberta}",
+        "--scorer-option=bertscore.layer=1",
+    )
+    status, lines, errors = reproduce(capsys, *given)
+    assert status == 0, errors
+    rows = [line for line in lines if "(published)" in line]
+    assert [row.split("  ")[0] for row in rows] == [
+        "pmi_faith_mean (published)",
+        "faith_critic_call (published)",
+    ]
+    assert rows[0].split()[3:] == ["60.70", "81.80", "69.70", "83.40", "66.30", "58.40", "77.10"]
+    assert rows[1].split()[3:] == ["68.40", "49.20", "57.30", "82.90", "15.60", "3.90", "79.40"]
+    why = "Not beside bertscore: bertscore.baseline=FILE is not given, by which the paper's is resc"
+    assert any(why in line for line in lines)
+    scored = [
+        json.loads(line)["scores"]["faith_critic_call"]
+        for line in (tmp_path / "made" / "begin_sample_test.jsonl").read_text().splitlines()
+    ]
+    assert set(scored) <= {0.0, 1.0}
+    # The same command keeps the scores; with another option they are of another scorer.
+    before = (tmp_path / "made" / "begin.json").read_text()
+    assert reproduce(capsys, *given)[1] == lines
+    assert (tmp_path / "made" / "begin.json").read_text() == before
+    status, _, errors = reproduce(capsys, *given, "--scorer-option=pmi_faith_mean.score_cue=False")
+    assert status == 2
+    assert "with another value of scorer-option of pmi_faith_mean" in errors[-1]
+    baseline = tmp_path / "baseline.tsv"
+    baseline.write_text("LAYER,P,R,F\n1,0.5,0.5,0.5\n")
+    given = (given[0], f"--output={tmp_path / 'rescaled'}", *given[2:])
+    given = (*given, "--scorer-option=pmi_faith_mean.score_cue=False")
+    status, lines, errors = reproduce(
+        capsys, *given, f"--scorer-option=bertscore.baseline={baseline}"
+    )
+    assert status == 0, errors
+    rows = [line for line in lines if "(published)" in line]
+    assert [row.split("  ")[0] for row in rows] == [
+        "faith_critic_call (published)",
+        "bertscore (published)",
+    ]
+    assert rows[1].split()[3:] == ["45.90", "67.30", "54.60", "73.90", "29.40", "43.20", "61.20"]
+    why = "Not beside pmi_faith_mean: pmi_faith_mean.score_cue is False, the paper's True."
+    assert any(why in line for line in lines)
+
+
+def test_without_spacy_what_needs_it_is_left_out_by_default_alone(capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    q2_baselines.english_tokenizer.cache_clear()
+    status, lines, _ = reproduce(capsys, "begin", "--sample", f"--output={tmp_path / 'made'}")
+    assert status == 0
+    needed = "q2_baseline_token_f1 is left out: it needs spaCy (pip install 'faith_jax[augmentation"
+    assert any(line.startswith(needed) for line in lines)
+    assert not any(line.startswith("q2_baseline_token_f1 ") for line in lines[:12])
+    given = ("begin", "--sample", f"--output={tmp_path / 'other'}")
+    status, _, errors = reproduce(capsys, *given, "--scorers=q2_baseline_token_f1")
+    assert status == 2
+    assert "q2_baseline_token_f1: spaCy, whose tokens" in errors[-1]
+
+
+def test_options_of_a_scorer_that_is_not_scored(capsys, tmp_path):
+    given = ("begin", "--sample", f"--output={tmp_path}", "--scorer-option=bertscore.layer=1")
+    status, _, errors = reproduce(capsys, *given)
+    assert (status, "'bertscore' is not among --scorers" in errors[-1]) == (2, True)
 
 
 def test_mistakes(capsys, tmp_path):

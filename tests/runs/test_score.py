@@ -71,7 +71,7 @@ def test_a_dry_run_of_scorers_that_cut_nothing(capsys, tmp_path, rows_file):
     status, lines, _ = score(capsys, *arguments, "--dry-run")
     assert (status, lines) == (0, [f"{rows_file}: 6 rows to score"])
     told = json.loads((tmp_path / "scores.jsonl.preflight.json").read_text())
-    assert told == {"input": str(rows_file), "rows": 6, "scorers": {}}
+    assert told == {"source": str(rows_file), "rows": 6, "scorers": {}, "warnings": []}
     assert not output.exists()
 
 

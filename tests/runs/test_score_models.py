@@ -100,7 +100,7 @@ def test_a_dry_run_says_what_is_cut_of_each_part(command, models, tmp_path, capl
     knowledge, history = (sorted(c.get(part, 0) for c in cut) for part in ("knowledge", "history"))
     assert sum(map(bool, history)) == 1
     told = json.loads((tmp_path / "scores.jsonl.preflight.json").read_text())
-    assert (told["input"], told["rows"], list(told["scorers"])) == (
+    assert (told["source"], told["rows"], list(told["scorers"])) == (
         str(rows),
         10,
         [scorer.card.name],
@@ -109,30 +109,33 @@ def test_a_dry_run_says_what_is_cut_of_each_part(command, models, tmp_path, capl
     assert (found["inputs"], found["inputs_cut"]) == (10, 2)
     for part, counts in (("knowledge", knowledge), ("history", history)):
         lost = sum(map(bool, counts))
-        expected = {"inputs": lost, "p50": 0, "p90": counts[8], "p99": counts[9], "max": counts[9]}
-        assert found["cut_tokens"][part] == expected
-    assert [first["id"] for first in found["first"]] == ["1", "2", "3"]
-    prompt = "What is tea?.\nAgent: A leaf.."
-    assert found["first"][0]["texts"] == {
-        "with document": f"Document: Tea is a leaf.\n\n{prompt}",
-        "without": prompt,
+        shown = {"p50": counts[5], "p90": counts[9], "p99": counts[9], "max": counts[9]}
+        assert found["cut"][part] == {"rows": lost, "share": lost / 10} | shown
+    assert "response" not in found["cut"]
+    assert [first["id"] for first in found["examples"]] == ["1", "2", "3"]
+    inputs, response = "What is tea?.\n", "Agent: A leaf.."
+    assert found["examples"][0] == {
+        "id": "1",
+        "with document": f"Document: Tea is a leaf.\n\n{inputs}{response}",
+        "without": inputs + response,
     }
     lines = out.splitlines()
-    assert lines[0] == f"{rows}: 10 rows to score"
-    assert lines[1] == "pmi_faith_mean: 10 inputs, 2 of them cut"
-    assert lines[2].split() == ["tokens", "cut", "p50", "p90", "p99", "max", "inputs"]
-    by_part = {line.split()[0]: line.split()[1:] for line in lines[3:5]}
-    assert by_part["history"] == ["0", "0", str(history[-1]), str(history[-1]), "1", "(10.0%)"]
-    assert "  example '1', without: " + json.dumps(prompt) in lines
-    warning = "pmi_faith_mean: 1 of 10 inputs (10.0%) lose tokens of the history; a larger"
-    assert f"warning: {warning}" in out
-    assert "response" not in by_part
+    assert lines[:2] == [f"{rows}: 10 rows to score", "pmi_faith_mean: 10 inputs, 2 cut"]
+    largest = history[-1]
+    assert (
+        "  cut of history: 1 rows (10.0%); tokens of a row: "
+        f"median 0, 90% {largest}, 99% {largest}, longest {largest}"
+    ) in lines
+    assert "  without: " + json.dumps(inputs + response) in lines
+    warning = "pmi_faith_mean: 10.0% of the inputs lose tokens of their history."
+    assert told["warnings"] == [warning]
+    assert lines[-1] == f"warning: {warning}"
     # A real run says the same first.
     status, out, err = command(*arguments)
     assert status == 0, err
     warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert [message.startswith(warning) for message in warned] == [True]
-    assert {line for line in lines if "warning" not in line} <= set(caplog.messages)
+    assert warned == [warning]
+    assert set(lines[:-1]) <= set(caplog.messages)
     assert json.loads((tmp_path / "scores.jsonl.preflight.json").read_text()) == told
     assert f"{sum(history)} tokens of history in 1 row" in out
     assert output.exists()

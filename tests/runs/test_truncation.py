@@ -33,9 +33,9 @@ def train(command, folder, steps, *more):
     return status, err
 
 
-def rows_of(folder):
+def rows_of(folder, part="train"):
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [row for row in rows if row["part"] == "train"]
+    return [row for row in rows if row["part"] == part]
 
 
 def assert_drops_after_the_warm_up(rows):
@@ -56,6 +56,10 @@ def test_a_run_in_two_parts_drops_the_same(command, tmp_path):
         assert status == 0, err
     assert_drops_after_the_warm_up(rows_of(whole))
     assert rows_of(parts) == rows_of(whole)
+    # Checkpoints are kept by the loss of all validation examples.
+    (validation,) = rows_of(whole, "validation")
+    assert validation["loss"] == validation["negative_log_likelihood"]
+    assert "examples_dropped" not in validation
     found, expected = (
         [read_item(f / "checkpoints" / "6" / item) for item in ("params", "objective")]
         for f in (parts, whole)

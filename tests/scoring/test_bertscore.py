@@ -57,6 +57,13 @@ def test_baseline_rescaling(encoder, tmp_path):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+def test_the_grounding_alone_may_be_in_lower_case(encoder):
+    lower = [text.lower() for text in DOCUMENTS]
+    expected = values(encoder, lower)
+    assert values(encoder, lower_grounding=True) == expected
+    assert values(encoder) != expected
+
+
 def test_the_same_text_is_1_and_batches_change_nothing(encoder):
     np.testing.assert_allclose(values(encoder, DOCUMENTS, DOCUMENTS), [1, 1, 1], atol=1e-5)
     found = values(encoder, tokens_per_batch=64)

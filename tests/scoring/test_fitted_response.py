@@ -119,7 +119,9 @@ def test_both_branches_of_pmi_have_the_same_history_and_response(models, model, 
     tokens, found = prompter.tokenizer, prompter(example)
     given, without = found.with_document, found.without_document
     assert given.targets == without.targets
-    assert given.targets == tokens.encode(f" {example.response}." if form else example.response)
+    assert given.targets == tokens.encode(
+        f"Agent: {example.response}." if form else example.response
+    )
     total = len(given.inputs) + (len(given.targets) if model == "gpt2" else 0)
     assert total <= length
     # What the branch without the document reads is the end of what the other reads.
@@ -127,7 +129,7 @@ def test_both_branches_of_pmi_have_the_same_history_and_response(models, model, 
     assert list(own) == list(given.inputs[len(given.inputs) - len(own) :])
     shown = example.history if form else example.history[-3:]
     texts = [
-        "".join(f"{turn}.\n" for turn in shown[first:]) + "Agent:"
+        "".join(f"{turn}.\n" for turn in shown[first:])
         if form
         else templates.dialogue_inputs("", shown[first:])
         for first in range(len(shown))
@@ -144,7 +146,7 @@ def test_the_oldest_turns_go_whole_and_only_where_they_do_not_fit(models):
     history, _ = form.history_text(EXAMPLE.history)
     ends = list(itertools.accumulate(len(tokens.encode(f"{turn}.\n")) for turn in EXAMPLE.history))
     assert ends[-1] == len(tokens.encode(history))
-    behind = len(tokens.encode("Agent:")) + len(tokens.encode(f" {EXAMPLE.response}."))
+    behind = len(tokens.encode(f"Agent: {EXAMPLE.response}."))
     marks = len(tokens.encode("Document:")) + len(tokens.encode("\n\n"))
     for dropped in (0, 1, 5):
         rest = ends[-1] - (ends[dropped - 1] if dropped else 0)
@@ -193,13 +195,13 @@ def test_no_room_for_the_last_turn_names_the_row_and_the_option(models):
         ("npov_coverage", "bart"),
         ("salience_coverage", "bart"),
         ("bertscore", "critic"),
-        ("q2_f1", "bart"),
+        ("q2_f1_no_fallback", "bart"),
     ],
 )
 def test_policies_are_checked_and_error_refuses(models, name, model):
     options = {"model": models[model]}
     options |= {"layer": 2} if name == "bertscore" else {}
-    options |= {"tagger": "rules", "max_question_length": 8} if name == "q2_f1" else {}
+    options |= {"tagger": "rules", "max_question_length": 8} if name == "q2_f1_no_fallback" else {}
     with pytest.raises(ConfigError, match=r"cut_policy = 'knowlege': .* Did you mean 'knowledge'"):
         load_scorer(name, cut_policy="knowlege", **options)
     example = with_sides(EXAMPLE) if name == "npov_coverage" else EXAMPLE

@@ -1,4 +1,5 @@
 import math
+import sys
 
 import pytest
 import sacrebleu
@@ -7,9 +8,11 @@ from sklearn.metrics import roc_auc_score
 
 from faith_jax.data.raw.true.corpora import CORPORA
 from faith_jax.data.rows import BadRows
+from faith_jax.errors import ConfigError
+from faith_jax.evaluation import q2_baselines
 from faith_jax.evaluation.roc import roc_auc
 from faith_jax.evaluation.text_metrics import corpus_bleu, lexical_overlap
-from faith_jax.scoring.registry import load_scorer
+from faith_jax.scoring.registry import load_scorer, scorer_card
 from faith_jax.types import GroundedExample, Grounding
 from tests.paths import REAL, needs_shared
 
@@ -48,6 +51,40 @@ def test_bleu_is_sacrebleus():
     assert corpus_bleu(*texts) == sacrebleu.corpus_bleu(texts[0], [texts[1]]).score
     with pytest.raises(ValueError, match="0 responses and 1 references"):
         corpus_bleu([], ["a"])
+
+
+def test_a_corpus_in_lower_case():
+    texts = ["The Cat sat on a mat", "dogs bark"], ["the cat sat on the mat", "Dogs bark at night"]
+    lower = [[text.lower() for text in column] for column in texts]
+    assert corpus_bleu(*texts, lowercase=True) == pytest.approx(corpus_bleu(*lower))
+    assert corpus_bleu(*texts, lowercase=True) > corpus_bleu(*texts)
+
+
+def test_the_baselines_of_q2_compare_with_the_lower_cased_grounding():
+    grounding = ["Mt. Fuji is high.", "It is in Japan."]
+    for name, expected in (
+        ("q2_baseline_token_f1", 2 * 2 / (3 + 4)),  # fuji, high of mt., fuji, high; not "mt."
+        ("q2_baseline_bleu", sacrebleu.corpus_bleu(["Mt. Fuji is high now"], [[
+            "mt. fuji is high. it is in japan."]]).score),
+    ):  # fmt: skip
+        (score,) = load_scorer(name).score([grounding], ["Mt. Fuji is high now"])
+        assert score.value == pytest.approx(expected), name
+
+
+def test_stemmed_rouge_l_is_named_so():
+    texts = "he walks to the harbour", "He walked to a harbour"
+    assert value("rougeL_f1_stemmed", *texts) == pytest.approx(4 / 5)  # he walk to harbour
+    assert value("rougeL_f1", *texts) == pytest.approx(3 / 5)
+    assert value("rougeL_f1_stemmed", *texts) == value("rougeL_f1", *texts, use_stemmer=True)
+    assert load_scorer("rougeL_f1_stemmed").card.name == "rougeL_f1_stemmed"
+
+
+def test_a_scorer_that_needs_spacy_is_listed_without_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    q2_baselines.english_tokenizer.cache_clear()
+    assert "spaCy" in scorer_card("q2_baseline_token_f1").description
+    with pytest.raises(ConfigError, match=r"q2_baseline_token_f1: spaCy, .* is not installed"):
+        load_scorer("q2_baseline_token_f1")
 
 
 def test_copied_spans():

@@ -103,13 +103,15 @@ def test_three_rows_find_room_in_the_next_batch():
 
 
 def test_compilations_are_counted(model):
+    """As many as JAX has compiled, of which the same rows again need none."""
+    likelihood._score.clear_cache()
     engine = LikelihoodEngine(model, tokens_per_batch=512)
-    before = likelihood._score._cache_size()
-    engine.log_probs(random_rows(30, model.config.vocab_size))
-    assert engine.num_compilations >= likelihood._score._cache_size() - before > -1
-    again = engine.num_compilations
-    engine.log_probs(random_rows(30, model.config.vocab_size))
-    assert engine.num_compilations == again
+    # Whole batches of two shapes, so that no row finds room in a batch of the other.
+    rows = [LikelihoodRow([5] * 4, [6] * length) for length in 16 * [3] + 4 * [90]]
+    engine.log_probs(rows)
+    assert engine.num_compilations == likelihood._score._cache_size() == 2
+    engine.log_probs(rows[::-1])
+    assert engine.num_compilations == likelihood._score._cache_size() == 2
 
 
 def test_what_does_not_count_is_not_computed():

@@ -46,6 +46,16 @@ def test_the_critic_is_transformers_probability_of_faithful(models):
     np.testing.assert_allclose(found, np.array(FIXTURES["critic"])[:, 1], atol=1e-5)
 
 
+def test_the_critics_call_is_its_most_probable_class(models):
+    found = values(load_scorer("faith_critic", model=models["critic"]))
+    calls = values(load_scorer("faith_critic_call", model=models["critic"]))
+    assert calls == [float(value >= 0.5) for value in found]
+    options = {"model": models["critic"], "faithful_label": "hallucination"}
+    turned = values(load_scorer("faith_critic_call", **options))
+    assert turned == [1 - call for call in calls]
+    assert set(calls + turned) == {0.0, 1.0}
+
+
 def test_labels_may_be_told(models):
     scorer = load_scorer(
         "nli_entailment", model=models["nli"], labels="entailment,neutral,contradiction"

@@ -42,15 +42,45 @@ def sum_log_prob(folder, prompt, response):
     return model.target_log_probs(np.array([inputs]), np.array([targets]))[0]
 
 
-def test_the_difference_of_two_log_likelihoods_with_the_authors_prompts(gpt2):
+@pytest.mark.parametrize("score_cue", [True, False])
+def test_the_difference_of_two_log_likelihoods_with_the_authors_prompts(gpt2, score_cue):
+    """The cue is scored with the response, as in the authors' code, or is read in both terms."""
     document, history = "Document: Tea is a leaf. It grows.\n\n", "Hi!.\nWhat is tea?.\n"
-    given = sum_log_prob(gpt2, f"{document}{history}Agent:", " A leaf.")
-    without = sum_log_prob(gpt2, f"{history}Agent:", " A leaf.")
-    scores = load_scorer("pmi_faith_sum", model=gpt2).score(EXAMPLES)
+    read, scored = ("", "Agent: A leaf.") if score_cue else ("Agent:", " A leaf.")
+    given = sum_log_prob(gpt2, f"{document}{history}{read}", scored)
+    without = sum_log_prob(gpt2, f"{history}{read}", scored)
+    # The default is the authors'.
+    options = {"model": gpt2} | ({} if score_cue else {"score_cue": False})
+    scores = load_scorer("pmi_faith_sum", **options).score(EXAMPLES)
     assert scores[0].value == pytest.approx((given - without).sum(), abs=1e-4)
     assert scores[0].cut_tokens == 0
-    mean = load_scorer("pmi_faith_mean", model=gpt2).score(EXAMPLES)[0].value
+    mean = load_scorer("pmi_faith_mean", **options).score(EXAMPLES)[0].value
     assert mean == pytest.approx((given - without).mean(), abs=1e-4)
+
+
+def test_both_branches_have_the_same_tokens_but_for_the_document(gpt2):
+    tokens = load_vocabulary(gpt2)
+    cue = tokens.encode("Agent:")
+    for score_cue in (True, False):
+        scorer = load_scorer("pmi_faith_mean", model=gpt2, score_cue=score_cue)
+        prompt = scorer._compute.prompter(EXAMPLES[0])
+        assert prompt.with_document.targets == prompt.without_document.targets
+        document = tokens.encode("Document: Tea is a leaf. It grows.\n\n")
+        assert prompt.with_document.inputs == [*document, *prompt.without_document.inputs]
+        assert (prompt.with_document.targets[: len(cue)] == cue) is score_cue
+        assert (prompt.with_document.inputs[-len(cue) :] == cue) is not score_cue
+
+
+def test_words_have_the_same_scores_with_the_cue_scored_or_read(gpt2):
+    found = []
+    for score_cue in (True, False):
+        (score,) = load_scorer("pmi_faith_sum", model=gpt2, score_cue=score_cue).score(EXAMPLES[:1])
+        found.append(score)
+    places = [(word.word, word.start, word.end) for word in found[0].words]
+    assert places == [("A", 0, 1), ("leaf", 2, 6)]
+    for scored, read in zip(found[0].words, found[1].words, strict=True):
+        assert scored.score == pytest.approx(read.score, abs=1e-4)
+    assert abs(found[0].value - found[1].value) > 1e-4  # the cue's own tokens
 
 
 def test_the_unconditional_form_leaves_the_history_out_of_both(gpt2):
@@ -60,7 +90,7 @@ def test_the_unconditional_form_leaves_the_history_out_of_both(gpt2):
         ("pmi_faith_unconditional_sum", (given - without).sum()),
         ("pmi_faith_unconditional_mean", (given - without).mean()),
     ):
-        found = load_scorer(name, model=gpt2).score(EXAMPLES)[0].value
+        found = load_scorer(name, model=gpt2, score_cue=False).score(EXAMPLES)[0].value
         assert found == pytest.approx(expected, abs=1e-4)
 
 
@@ -106,10 +136,9 @@ def test_a_model_without_anything_to_read_begins_with_its_end_token(gpt2):
 
 
 def test_word_scores_add_up_to_the_sum(gpt2):
-    # The full stop that the prompt adds belongs to no word of the response.
-    score = load_scorer("pmi_faith_sum", model=gpt2, response_prompt=" {response}").score(EXAMPLES)[
-        1
-    ]
+    # The cue, and the full stop that the prompt adds, belong to no word of the response.
+    options = {"response_prompt": " {response}", "score_cue": False}
+    score = load_scorer("pmi_faith_sum", model=gpt2, **options).score(EXAMPLES)[1]
     assert [word.word for word in score.words] == ["It", "doesn't,", "ever"]
     assert sum(word.score for word in score.words) == pytest.approx(score.value, abs=1e-4)
     response = EXAMPLES[1].response
@@ -130,24 +159,29 @@ def test_neighbours_change_nothing(gpt2):
 
 
 def test_what_is_too_long_loses_the_documents_end_in_one_term(gpt2):
+    """With the cue scored it stands at the front of the targets, else behind the history."""
     long = GroundedExample("1", Grounding(("tea " * 40,)), ("old " * 9, "Lake?"), "A leaf.")
-    scorer = load_scorer("pmi_faith_sum", model=gpt2, max_length=48)
-    prompt = scorer._compute.prompter(long)
     tokens = load_vocabulary(gpt2)
-    history, response = ("old " * 9) + ".\nLake?.\nAgent:", " A leaf.."
-    assert prompt.without_document.inputs == tokens.encode(history)
-    assert prompt.without_document.targets == tokens.encode(response)
-    assert prompt.with_document.targets == prompt.without_document.targets
-    inputs, targets = prompt.with_document
-    assert len(inputs) + len(targets) == 48
-    assert tokens.decode(inputs).startswith("Document: tea tea")
-    assert tokens.decode(inputs).endswith("\n\n" + history)
-    whole = len(tokens.encode("Document: " + "tea " * 40 + "\n\n" + history)) + len(targets)
-    (score,) = scorer.score([long])
-    assert dict(score.cut) == {"knowledge": whole - 48}
-    given = sum_log_prob(gpt2, tokens.decode(inputs), response)
-    without = sum_log_prob(gpt2, history, response)
-    assert score.value == pytest.approx((given - without).sum(), abs=1e-4)
+    turns = ("old " * 9) + ".\nLake?.\n"
+    for score_cue, history, response in (
+        (True, turns, "Agent: A leaf.."),
+        (False, turns + "Agent:", " A leaf.."),
+    ):
+        scorer = load_scorer("pmi_faith_sum", model=gpt2, max_length=72, score_cue=score_cue)
+        prompt = scorer._compute.prompter(long)
+        assert prompt.without_document.inputs == tokens.encode(history)
+        assert prompt.without_document.targets == tokens.encode(response)
+        assert prompt.with_document.targets == prompt.without_document.targets
+        inputs, targets = prompt.with_document
+        assert len(inputs) + len(targets) == 72
+        assert tokens.decode(inputs).startswith("Document: tea tea")
+        assert tokens.decode(inputs).endswith("\n\n" + history)
+        whole = len(tokens.encode("Document: " + "tea " * 40 + "\n\n" + history)) + len(targets)
+        (score,) = scorer.score([long])
+        assert dict(score.cut) == {"knowledge": whole - 72}
+        given = sum_log_prob(gpt2, tokens.decode(inputs), response)
+        without = sum_log_prob(gpt2, history, response)
+        assert score.value == pytest.approx((given - without).sum(), abs=1e-4)
 
 
 def test_a_response_as_long_as_all_loses_its_end(gpt2):
@@ -155,6 +189,7 @@ def test_a_response_as_long_as_all_loses_its_end(gpt2):
     prompt = load_scorer("pmi_faith_sum", model=gpt2, max_length=64)._compute.prompter(long)
     assert len(prompt.with_document.inputs) + len(prompt.with_document.targets) == 64
     tokens = load_vocabulary(gpt2)
+    assert tokens.decode(prompt.with_document.targets).startswith("Agent: leaf leaf")
     last = len(tokens.encode("Lake?.\n"))
     document = tokens.encode("tea " * 40)
     assert prompt.cut[Kind.KNOWLEDGE] == len(document) - (64 - last) // 4
@@ -187,6 +222,7 @@ def test_scorers_of_one_model_share_its_passes(gpt2, monkeypatch):
         ({"vocabulary": ["v"]}, "vocabulary: expected a text, got ['v']"),
         ({"max_length": 97}, "max_length: expected 8 to 96 tokens"),
         ({"last_turns": -1}, "last_turns: expected a whole number of at least 0, got -1"),
+        ({"score_cue": "yes"}, "score_cue: expected True or False, got 'yes'"),
         ({"max_length": "abc"}, "max_length: expected a whole number"),
         ({"model": 5}, "model: expected the path of a folder, got 5"),
         ({"modle": "x"}, "has no option 'modle'. Did you mean 'model'"),

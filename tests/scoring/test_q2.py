@@ -45,12 +45,13 @@ class Generator:
 
 
 class Classifier:
-    """Calls by a table, else neutral."""
+    """Calls by a table, else neutral. Keeps what it is asked."""
 
     def __init__(self, table=None):
-        self.table = table or {}
+        self.table, self.asked = table or {}, []
 
     def __call__(self, pairs):
+        self.asked += pairs
         cuts = [{Kind.KNOWLEDGE: 9} for _ in pairs]
         return np.eye(3)[[self.table.get(pair, 2) for pair in pairs]], cuts
 
@@ -125,7 +126,7 @@ def test_answers_are_compared_by_words(expected, found, value):
 
 
 def test_f1_is_the_mean_over_the_first_valid_question_of_each_span():
-    scorer, asker = scorer_of("q2_f1")
+    scorer, asker = scorer_of("q2_f1", Classifier())
     (score,) = scorer.score([KNOWLEDGE], [RESPONSE])
     # Porto: Lisbon, 0; Tea: no answer, 0; the hills: 2/3; my dog: no valid question.
     assert score.value == pytest.approx((0 + 0 + 2 / 3) / 3)
@@ -140,7 +141,7 @@ def test_f1_is_the_mean_over_the_first_valid_question_of_each_span():
 
 
 def test_personal_questions_may_stay():
-    scorer, asker = scorer_of("q2_f1", personal=True)
+    scorer, asker = scorer_of("q2_f1_no_fallback", personal=True)
     scorer.score([KNOWLEDGE], [RESPONSE])
     asked = q2.ANSWER.format(question="Where do I drink it?", context=KNOWLEDGE)
     assert asked in asker.answer.asked  # it is the first valid one of the hills then
@@ -158,21 +159,31 @@ def test_inference_decides_on_differing_answers(label, value):
 @pytest.mark.parametrize("name", ["q2_f1", "q2_nli"])
 @pytest.mark.parametrize(("label", "value"), [(1, 1.0), (0, 0.0), (2, 0.5)])
 def test_without_a_valid_question_inference_judges_the_whole(name, label, value):
-    classify = Classifier({(KNOWLEDGE.lower(), RESPONSE): label})
+    """Both in lower case, and the classifier is asked about nothing else."""
+    classify = Classifier({(KNOWLEDGE.lower(), RESPONSE.lower()): label})
     scorer, _ = scorer_of(name, classify, answers={})
     (score,) = scorer.score([KNOWLEDGE], [RESPONSE])
     assert score.value == value
     assert score.cut["knowledge"] == 9  # of the inference model's premise
+    assert classify.asked == [(KNOWLEDGE.lower(), RESPONSE.lower())]
 
 
-def test_without_a_valid_question_and_inference_it_is_undefined():
-    scorer, _ = scorer_of("q2_f1", answers={})
-    found = scorer.score([KNOWLEDGE, KNOWLEDGE], [RESPONSE, " "])
-    assert all(math.isnan(score.value) for score in found)
+def test_both_forms_are_of_the_same_rows():
+    """One with valid questions, one without, and an empty one, which has no score in either."""
+    rows = ([KNOWLEDGE] * 3, [RESPONSE, "Nothing of the kind.", " "])
+    found = {}
+    for name in ("q2_f1", "q2_nli", "q2_f1_no_fallback"):
+        inference = None if name == "q2_f1_no_fallback" else Classifier()
+        scores = scorer_of(name, inference)[0].score(*rows)
+        found[name] = [score.value for score in scores]
+    f1 = (0 + 0 + 2 / 3) / 3
+    np.testing.assert_allclose(found["q2_f1"], [f1, 0.5, math.nan])
+    np.testing.assert_allclose(found["q2_nli"], [f1, 0.5, math.nan])
+    np.testing.assert_allclose(found["q2_f1_no_fallback"], [f1, math.nan, math.nan])
 
 
 def test_neither_order_nor_company_matters():
-    scorer, _ = scorer_of("q2_f1")
+    scorer, _ = scorer_of("q2_f1_no_fallback")
     other = "Tea came to Porto."
     together = scorer.score([KNOWLEDGE, KNOWLEDGE, KNOWLEDGE], [other, RESPONSE, ""])
     alone = [scorer.score([KNOWLEDGE], [text])[0] for text in (other, RESPONSE)]
@@ -226,7 +237,7 @@ def test_the_scorer_runs_on_models(tmp_path):
     scorer = load_scorer("q2_nli", nli_model=nli, **options)
     (score,) = scorer.score(["Tea came to Lisbon in 1662."], ["It came to Porto in 1663."])
     assert 0 <= score.value <= 1
-    plain = load_scorer("q2_f1", **options)
+    plain = load_scorer("q2_f1_no_fallback", **options)
     (score,) = plain.score(["Tea came to Lisbon."], ["It came to Porto in 1663."])
     assert math.isnan(score.value) or 0 <= score.value <= 1
     assert json.loads(json.dumps(scorer_card("q2_f1").low)) == 0.0
@@ -244,14 +255,17 @@ def test_the_scorer_runs_on_models(tmp_path):
 )
 def test_wrong_options(options, message):
     with pytest.raises(ConfigError, match=message):
-        load_scorer("q2_f1", **options)
+        load_scorer("q2_f1_no_fallback", **options)
 
 
 def test_inference_needs_a_model_of_three_classes(tmp_path):
-    with pytest.raises(ConfigError, match=r"q2_nli: nli_model: give the folder"):
-        load_scorer("q2_nli", model="mini", tagger="rules")
+    for name in ("q2_f1", "q2_nli"):
+        with pytest.raises(ConfigError, match=rf"{name}: nli_model: give the folder .* none"):
+            load_scorer(name, model="mini", tagger="rules")
+    with pytest.raises(ConfigError, match="q2_f1_no_fallback asks no inference model"):
+        load_scorer("q2_f1_no_fallback", model="mini", tagger="rules", nli_model="mini")
     two = tiny_models.write_model(tmp_path / "two", "roberta", label_names=("no", "yes"))
     with pytest.raises(ConfigError, match=r"the model has 2 classes"):
         load_scorer("q2_nli", model="mini", tagger="rules", nli_model=two)
     with pytest.raises(ConfigError, match=r"expected an encoder-decoder|encoder-only"):
-        load_scorer("q2_f1", model=two, tagger="rules")
+        load_scorer("q2_f1_no_fallback", model=two, tagger="rules")

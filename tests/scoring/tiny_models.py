@@ -1,15 +1,18 @@
 """Folders as published: a tiny model with random weights and a tokenizer of its family."""
 
 import json
+import shutil
 
 import numpy as np
 
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.embedded_models import checkpoint_path
 from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten
 from faith_jax.models.importers.huggingface import write_huggingface
 from faith_jax.models.transformer import Transformer, parameter_shapes
 from tests.data import published_tokenizers
+from tests.models import tiny
 
 _SMALL = {"emb_dim": 16, "num_heads": 2, "head_dim": 8, "mlp_dim": 32, "dropout_rate": 0.1}
 _LAYER_NORM = {
@@ -105,6 +108,18 @@ def write_model(folder, family, seed=0, **changes):
     kept = {k: v for k, v in ids.items() if k.endswith("_token_id")}
     (folder / "config.json").write_text(json.dumps(kept | written))
     beside.rmdir()
+    return str(folder)
+
+
+def write_t5(folder, **changes):
+    """Writes a random T5 of one layer a side with `english_4096`; returns its path.
+
+    Its tokens are words, so that the same text takes far fewer than with the other tokenizers.
+    """
+    config = tiny.TINY.replace(vocab_size=4224, num_encoder_layers=1, num_decoder_layers=1)
+    config = config.replace(**changes)
+    write_huggingface(Checkpoint(config, tiny.model_and_params(config)[1]), folder)
+    shutil.copy(checkpoint_path("mini") / "spiece.model", folder)
     return str(folder)
 
 

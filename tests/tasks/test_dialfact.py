@@ -56,7 +56,7 @@ def test_personal_claims_lack_information():
 
 def test_at_most_five_sentences_and_two_utterances_are_shown():
     text = templates.dialfact_inputs(list("abc"), "x", list("TTTTTTT"), list("1234567"))
-    assert "{context: b c}" in text
+    assert "{context: b [EOT] c}" in text
     assert text.count("content:") == 5
     assert "content: 6" not in text
     without = templates.dialfact_inputs([], "x", ["T", "T"], ["", "2"])

@@ -3,7 +3,7 @@ import pytest
 from faith_jax import templates
 from faith_jax.data.control_tokens import extra_id_texts
 from faith_jax.data.raw.cmu_dog import CMU_DOG
-from faith_jax.data.raw.multidoc2dial import MULTIDOC2DIAL
+from faith_jax.data.raw.multidoc2dial import MULTIDOC2DIAL, MULTIDOC2DIAL_SPANS
 from faith_jax.data.raw.topical_chat import PERSONAL, TOPICAL_CHAT, TOPICAL_CHAT_POST_BUILD
 from faith_jax.data.raw.wizard_of_wikipedia import (
     WIZARD_OF_WIKIPEDIA,
@@ -13,12 +13,28 @@ from faith_jax.data.raw_files import sample_files
 from faith_jax.data.rows import BadRows
 from faith_jax.tasks import lookup
 
-DATASETS = {
-    "wizard_of_wikipedia_generate_sample": WIZARD_OF_WIKIPEDIA,
-    "multidoc2dial_generate_sample": MULTIDOC2DIAL,
-    "topical_chat_generate_sample": TOPICAL_CHAT_POST_BUILD,
-    "topical_chat_generate_pre_build_sample": TOPICAL_CHAT,
-    "cmu_dog_generate_sample": CMU_DOG,
+
+def has_knowledge(example):
+    return bool(example["knowledge"])
+
+
+def is_impersonal(example):
+    return has_knowledge(example) and PERSONAL not in example["knowledge_sources"]
+
+
+def is_reply(example):
+    return is_impersonal(example) and bool(example["history"])
+
+
+# The data set of each task, which of its turns it has, and how many utterances a model sees.
+TASKS = {
+    "wizard_of_wikipedia_generate_sample": (WIZARD_OF_WIKIPEDIA, has_knowledge, 3),
+    "multidoc2dial_generate_sample": (MULTIDOC2DIAL, lambda example: True, 5),
+    "multidoc2dial_generate_spans_sample": (MULTIDOC2DIAL_SPANS, has_knowledge, 3),
+    "topical_chat_generate_sample": (TOPICAL_CHAT_POST_BUILD, is_reply, 3),
+    "topical_chat_generate_with_openings_sample": (TOPICAL_CHAT_POST_BUILD, is_impersonal, 3),
+    "topical_chat_generate_pre_build_sample": (TOPICAL_CHAT, is_reply, 3),
+    "cmu_dog_generate_sample": (CMU_DOG, has_knowledge, 3),
 }
 
 
@@ -28,22 +44,43 @@ def raw_examples(dataset, split):
     return list(dataset.examples(paths, split, BadRows()))
 
 
-@pytest.mark.parametrize("name", list(DATASETS))
-def test_turns_with_knowledge_are_read_with_the_last_three_utterances(name):
+@pytest.mark.parametrize("name", list(TASKS))
+def test_the_turns_of_a_task_are_read_with_the_last_utterances(name):
+    dataset, is_read, last = TASKS[name]
     task = lookup.get_task(name)
-    assert set(task.splits) == set(DATASETS[name].splits)
+    assert set(task.splits) == set(dataset.splits)
     for split in task.splits:
         expected = [
-            (templates.dialogue_inputs(e["knowledge"], e["history"][-3:]), e["response"])
-            for e in raw_examples(DATASETS[name], split)
-            if e["knowledge"] and PERSONAL not in e.get("knowledge_sources", ())
+            (templates.dialogue_inputs(e["knowledge"], e["history"][-last:], last), e["response"])
+            for e in raw_examples(dataset, split)
+            if is_read(e)
         ]
-        dataset = task.get_dataset(None, split, shuffle=False).as_numpy_iterator()
+        rows = task.get_dataset(None, split, shuffle=False).as_numpy_iterator()
         found = [
             (row["inputs_pretokenized"].decode(), row["targets_pretokenized"].decode())
-            for row in dataset
+            for row in rows
         ]
         assert found == expected != []
+
+
+def test_turns_without_knowledge_and_opening_turns():
+    """What the two forms of MultiDoc2Dial and of Topical-Chat differ in, in the sample."""
+
+    def inputs(name):
+        rows = lookup.get_task(name).get_dataset(None, "train", shuffle=False)
+        return [row["inputs_pretokenized"].decode() for row in rows.as_numpy_iterator()]
+
+    passages = inputs("multidoc2dial_generate_sample")
+    spans = inputs("multidoc2dial_generate_spans_sample")
+    (without,) = [text for text in passages if not text.startswith("<knowledge> ")]
+    assert without.startswith("<seeker> user: ")
+    assert templates.without_document(without) == without
+    assert len(passages) == len(spans) + 1
+    replies = inputs("topical_chat_generate_sample")
+    everything = inputs("topical_chat_generate_with_openings_sample")
+    openings = [text for text in everything if "<seeker>" not in text]
+    assert openings
+    assert replies == [text for text in everything if text not in openings]
 
 
 def test_control_tokens_stand_before_the_inputs():

@@ -113,26 +113,27 @@ def test_control_tokens_stand_before_the_inputs(split):
     )
 
 
-def test_the_critic_learns_edits_as_faithful_and_hallucinations_as_not():
-    pairs = list(
-        zip(
-            texts("faith_critic_sample", "test", "inputs"),
-            texts("faith_critic_sample", "test"),
-            strict=True,
-        )
-    )
-    expected = []
-    for turn in turns("test"):
+@pytest.mark.parametrize("split", list(FILES))
+def test_the_critic_learns_edits_as_faithful_and_hallucinations_as_not(split):
+    def pairs(task):
+        return list(zip(texts(task, split, "inputs"), texts(task, split), strict=True))
+
+    as_published, with_all_edits = [], []
+    for turn in turns(split):
         knowledge, original = turn["knowledge"], turn["original_response"]
         wow = templates.knowledge_response_inputs(knowledge, original or turn["response"])
-        if "Hallucination" in turn["BEGIN"]:
-            expected.append((wow, "unfaithful"))
-        elif "Entailment" in turn["BEGIN"]:
-            expected.append((wow, "faithful"))
+        own = templates.knowledge_response_inputs(knowledge, turn["response"])
+        label = {"Hallucination": "unfaithful", "Entailment": "faithful"}
+        found = [label[name] for name in label if name in turn["BEGIN"]][:1]
+        for target in found:
+            as_published.append((wow, target))
+            with_all_edits.append((wow, target))
+            if split == "train":
+                as_published.append((own, "faithful"))
         if original:
-            edited = templates.knowledge_response_inputs(knowledge, turn["response"])
-            expected.append((edited, "faithful"))
-    assert pairs == expected
+            with_all_edits.append((own, "faithful"))
+    assert pairs("faith_critic_sample") == as_published
+    assert pairs("faith_critic_all_edits_sample") == with_all_edits != as_published
 
 
 def test_metrics_of_perfect_predictions_are_one():

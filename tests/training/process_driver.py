@@ -3,7 +3,9 @@
 Run as `python -m tests.training.process_driver COMMANDS.json`, a list of argument lists. The
 first may carry --coordinator_address, --process_count and --process_index; the process then stays
 one of several. An argument list that starts with "terminate" sends this process SIGTERM when the
-third step of the training run behind it is done. Prints the exit status of each command.
+third step of the training run behind it is done; one that starts with "kill", a process and a batch
+sends that process SIGKILL in that batch of the inference behind it, process 0 while it writes.
+Prints the exit status of each command.
 """
 
 import json
@@ -12,7 +14,11 @@ import signal
 import sys
 import time
 
+import jax
+
 from faith_jax import cli
+from faith_jax.runs import infer
+from faith_jax.runs.decoded_evaluation import BatchDecoder
 from faith_jax.training.trainer import Trainer
 
 
@@ -31,6 +37,27 @@ def terminate_in_the_third_step() -> None:
     Trainer.train_step = slow_step
 
 
+def kill_in_batch(process: int, batch: int) -> None:
+    """Kills process 0 when it has written a row and a half of the batch, others before decoding."""
+    append, decode, calls = infer.append_rows, BatchDecoder.__call__, []
+
+    def dying_decode(self, *arguments):
+        calls.append(1)
+        if jax.process_index() == process != 0 and len(calls) == batch:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return decode(self, *arguments)
+
+    def dying_append(path, rows):
+        if jax.process_index() == process == 0 and len(calls) == batch:
+            append(path, rows[:1])
+            with path.open("a") as file:
+                file.write('{"id": "cut')
+            os.kill(os.getpid(), signal.SIGKILL)
+        append(path, rows)
+
+    BatchDecoder.__call__, infer.append_rows = dying_decode, dying_append
+
+
 def main(path: str) -> None:
     """Runs the commands."""
     with open(path, encoding="utf-8") as file:
@@ -39,6 +66,9 @@ def main(path: str) -> None:
         if arguments[0] == "terminate":
             terminate_in_the_third_step()
             arguments = arguments[1:]
+        if arguments[0] == "kill":
+            kill_in_batch(*arguments[1:3])
+            arguments = arguments[3:]
         print(json.dumps({"command": arguments[0], "status": cli.t5x_main(arguments)}), flush=True)
 
 

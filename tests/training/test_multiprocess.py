@@ -1,19 +1,14 @@
 """Two processes, joined by jax.distributed, beside one: the same numbers and the same files."""
 
 import json
-import os
-import pathlib
-import socket
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from faith_jax.models.importers.checkpoint import flatten
 from faith_jax.models.importers.formats import open_checkpoint
+from tests.training.processes import finish, start, start_pair
 
-REPOSITORY = pathlib.Path(__file__).parents[2]
 STEPS = 14
 GIN = """
 from __gin__ import dynamic_registration
@@ -37,50 +32,6 @@ config.TransformerConfig:
 """
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def start(folder, name, commands):
-    """Starts a process that runs the commands; its output goes to files."""
-    path = folder / f"{name}.json"
-    path.write_text(json.dumps(commands))
-    environment = os.environ | {
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_backend_optimization_level=0",
-        # The processes that go on need not compile again.
-        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.5",
-    }
-    with open(folder / f"{name}.out", "w") as out, open(folder / f"{name}.err", "w") as err:
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.training.process_driver", str(path)],
-            cwd=REPOSITORY,
-            env=environment,
-            stdout=out,
-            stderr=err,
-        )
-
-
-def finish(folder, processes):
-    """Waits for processes {name: …}; returns the exit status of each one's commands."""
-    try:
-        for process in processes.values():
-            process.wait(timeout=240)
-    finally:
-        for process in processes.values():
-            process.kill()
-    statuses = {}
-    for name in processes:
-        lines = (folder / f"{name}.out").read_text().splitlines()
-        rows = [json.loads(line) for line in lines if line.startswith('{"command"')]
-        statuses[name] = [row["status"] for row in rows]
-        assert rows, (folder / f"{name}.err").read_text()[-3000:]
-    return statuses
-
-
 def commands(folder, name):
     """The commands train, infer and eval of a run in folder/name."""
     model_dir = f"--gin.MODEL_DIR={folder / name}"
@@ -95,17 +46,6 @@ def commands(folder, name):
         ["eval", "--gin_file=runs/eval.gin", *shared,
          f"--gin.EVAL_OUTPUT_DIR={folder / name / 'evaluation'}"],
     ]  # fmt: skip
-
-
-def start_pair(folder, name, lists):
-    """Starts both processes of a pair, which meet at the first command."""
-    address = f"127.0.0.1:{free_port()}"
-    pair = {}
-    for index in (0, 1):
-        flags = [f"--coordinator_address={address}", "--process_count=2"]
-        first = [*lists[0], *flags, f"--process_index={index}"]
-        pair[f"{name}{index}"] = start(folder, f"{name}{index}", [first, *lists[1:]])
-    return pair
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,13 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from faith_jax.errors import ConfigError
+from faith_jax.models.importers.checkpoint import flatten
 from faith_jax.training import optimizers
+from tests.models.families import BART, DEBERTA
+from tests.models.tiny import TINY, model_and_params, stack_layers
 
 
 def test_linear_decay_by_hand():
@@ -44,6 +48,32 @@ def test_adamw_weight_decay_is_decoupled():
     params = {"w": jnp.asarray([2.0])}
     updates, _ = optimizer.update({"w": jnp.asarray([0.0])}, optimizer.init(params), params)
     np.testing.assert_allclose(updates["w"], [-0.1 * 0.5 * 2.0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["adamw", "adafactor"])
+@pytest.mark.parametrize(
+    "config",
+    [TINY, TINY.replace(scan_layers=True), TINY.replace(encoder_prompt_length=3), BART, DEBERTA],
+    ids=["t5", "scanned", "soft_prompt", "bart", "deberta"],
+)
+def test_weight_decay_spares_biases_and_norms(name, config):
+    _, params = model_and_params(config.replace(scan_layers=False))
+    params = stack_layers(params) if config.scan_layers else params
+    before = flatten(params)
+    spared = {n for n in before if n.endswith(("/bias", "/scale", "_bias", "/rel_embedding"))}
+    optimizer = getattr(optimizers, name)(0.1, weight_decay=0.5)
+    # Without a gradient nothing but the decay is left.
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    updates, _ = optimizer.update(zeros, optimizer.init(params), params)
+    # AdamW's decay is times the rate of 0.1; Adafactor's comes behind it.
+    share = 0.05 if name == "adamw" else 0.5
+    for parameter, update in flatten(updates).items():
+        expected = 0.0 if parameter in spared else -share * before[parameter]
+        np.testing.assert_allclose(update, expected, rtol=1e-5, err_msg=parameter)
+    assert any(n.endswith("kernel") for n in before.keys() - spared)
+    assert any(n.endswith("scale") for n in spared)
+    if config.encoder_prompt_length:
+        assert "encoder_prompt/embedding" in before.keys() - spared
 
 
 def test_adafactor_scales_by_the_parameter_or_not():

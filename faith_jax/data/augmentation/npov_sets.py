@@ -1,21 +1,26 @@
 """Sets of NPOV responses with synthetic errors, plain and paraphrased (Chang 2024, 4.2 to 5.2).
 
 Each error-free response stands in a set with its own arguments, with one removed (a hallucination),
-with an unused one added (a coverage error), and with both. Paraphrased are the arguments, all of
-them, those removed or added too; the response stays.
+with an unused one added (a coverage error), and with both; or some of these, so that there are as
+many to an error-free one as in the paper. Paraphrased are the arguments, all of them, those removed
+or added too; the response stays.
 """
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.data.augmentation.npov_errors import NpovErrorExample, synthetic_errors
 from faith_jax.data.npov import Topic
+from faith_jax.errors import InputError, counted
 
 PARAPHRASED = "paraphrased"
 # (response, removed argument, other texts) -> where the response retells the removed argument
 SpanRule = Callable[[str, str, Sequence[str]], Sequence[tuple[int, int]]]
 
+# Section 4.2: 667 rows with a hallucination, a coverage error or both, made of 312 without one.
+PUBLISHED_ERRORS, PUBLISHED_ERROR_FREE = 667, 312
 # What each training set of section 5.2 has; each has all that those before it have.
 TRAINING_SETS = ("synth", "para", "dev", "org")
 
@@ -46,6 +51,43 @@ def synthetic_rows(
     pro, con = (unused_arguments(row, topic, side) for side in ("pro", "con"))
     for example in synthetic_errors(error_free_example(row), pro, con, seed=seed):
         yield set_row(example, hallucinated_spans(example, spans))
+
+
+def with_errors_per_response(
+    rows: Sequence[Mapping[str, Any]], errors: float, what: str, seed: int = 0
+) -> list[Mapping[str, Any]]:
+    """Returns all error-free rows, and as many of those with an error as asked for, in their order.
+
+    Which these are is drawn by their ids, without the mark of paraphrased rows: these are drawn as
+    they were before.
+
+    Args:
+      rows: from `synthetic_rows` or `paraphrased_row`.
+      errors: rows with an error to each error-free one, rounded to a whole number over all.
+      what: of the rows, for the error.
+      seed: of the draw.
+
+    Raises:
+      InputError: where too few rows have an error.
+    """
+    wrong = [row for row in rows if row["error"] != "none"]
+    free = len(rows) - len(wrong)
+    wanted = round(errors * free)
+    if len(wrong) < wanted:
+        raise InputError(
+            f"{what}: {errors:.4g} rows with an error to each of "
+            f"{counted(free, 'error-free row')} make {wanted:,}, but only {len(wrong):,} can be "
+            f"made ({len(wrong) / free:.4g} to each); ask for fewer, or give topics with more "
+            "arguments than a response is given"
+            + (" and a paraphrase of each." if rows[0]["paraphrased"] else ".")
+        )
+
+    def rank(row: Mapping[str, Any]) -> bytes:
+        name = row["id"].removesuffix(f"-{PARAPHRASED}")
+        return hashlib.sha256(f"{seed}\n{name}\nkept".encode()).digest()
+
+    kept = {row["id"] for row in sorted(wrong, key=rank)[:wanted]}
+    return [row for row in rows if row["error"] == "none" or row["id"] in kept]
 
 
 def unused_arguments(row: Mapping[str, Any], topic: Topic, side: str) -> list[str]:

@@ -5,8 +5,9 @@ the pairs of knowledge and response that FaithCritic is trained on, derived from
 """
 
 import dataclasses
+import functools
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from faith_jax.data.fields import (
@@ -144,36 +145,59 @@ def _read_with_control_tokens(
         yield from control_tokens.with_control_tokens(turns, path, split, bad_rows)
 
 
-def critic_examples(turn: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields what FaithCritic makes of a turn of the Wizard (Dziri 2022, section 5.1).
+def critic_examples(turn: Mapping[str, Any], split: str) -> Iterator[dict[str, Any]]:
+    """Yields what the authors' code makes of a turn of the Wizard (critic_data.py of FaithDial).
 
-    Positive are edited responses and Wizard of Wikipedia's responses labelled Entailment;
-    negative its responses labelled Hallucination. The authors' code also takes each unedited
-    response a second time as a positive, hallucinated or not; here it is there once.
+    Wizard of Wikipedia's response is faithful where it is labelled Entailment, and unfaithful where
+    it is labelled Hallucination; turns with neither label are left out. In training, and there
+    alone, FaithDial's response to a turn with a label is a second, faithful one, edited or not: a
+    response that was kept counts twice. So there are twice as many pairs to train on as turns with
+    a label (34,000; section 5.1 of the paper has edited ones alone as the second).
     """
     original = critic_label(turn["begin_labels"])
-    shared = {"dialogue": turn["dialogue"], "turn": turn["turn"], "knowledge": turn["knowledge"]}
+    if original is None:
+        return
+    yield _critic_example(turn, "wow", wow_response(turn), original)
+    if split == "train":
+        source = "edited" if turn["original_response"] else "kept"
+        yield _critic_example(turn, source, turn["response"], Faithfulness.FAITHFUL)
+
+
+def critic_examples_with_all_edits(turn: Mapping[str, Any], split: str) -> Iterator[dict[str, Any]]:
+    """Yields Wizard of Wikipedia's response if it has a label, and the edited one if there is one.
+
+    Edited responses are faithful in each split, whatever was wrong before; no response counts twice
+    (Dziri 2022, section 5.1, without a word on splits).
+    """
+    original = critic_label(turn["begin_labels"])
     if original is not None:
-        yield shared | {
-            "id": f"{turn['id']}-wow",
-            "response": wow_response(turn),
-            "source": "wow",
-            "label": int(original),
-        }
+        yield _critic_example(turn, "wow", wow_response(turn), original)
     if turn["original_response"]:
-        yield shared | {
-            "id": f"{turn['id']}-edited",
-            "response": turn["response"],
-            "source": "edited",
-            "label": int(Faithfulness.FAITHFUL),
-        }
+        yield _critic_example(turn, "edited", turn["response"], Faithfulness.FAITHFUL)
+
+
+def _critic_example(
+    turn: Mapping[str, Any], source: str, response: str, label: Faithfulness
+) -> dict[str, Any]:
+    return {
+        "id": f"{turn['id']}-{source}",
+        "dialogue": turn["dialogue"],
+        "turn": turn["turn"],
+        "knowledge": turn["knowledge"],
+        "response": response,
+        "source": source,
+        "label": int(label),
+    }
 
 
 def _read_critic(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
+    paths: Mapping[str, pathlib.Path],
+    split: str,
+    bad_rows: BadRows,
+    examples: Callable[[Mapping[str, Any], str], Iterator[dict[str, Any]]],
 ) -> Iterator[dict[str, Any]]:
     for turn in _read(paths, split, bad_rows):
-        yield from critic_examples(turn)
+        yield from examples(turn, split)
 
 
 _SPLITS = {"train": ("train.json",), "validation": ("valid.json",), "test": ("test.json",)}
@@ -258,13 +282,24 @@ FAITH_CRITIC = RawDataset(
         "source": TEXT,
         "label": INTEGER,
     },
-    read=_read_critic,
+    read=functools.partial(_read_critic, examples=critic_examples),
     description=(
         "Pairs of knowledge and response derived from FaithDial; label 1 = faithful. `source` "
-        "says whether the response is FaithDial's edit or Wizard of Wikipedia's own."
+        "says whether the response is Wizard of Wikipedia's own (wow) or, in training alone, "
+        "FaithDial's, which is its edit (edited) or the same (kept)."
     ),
     homepage=_HOMEPAGE,
     licence="MIT",
     citation=_CITATION,
     by_hand=_BY_HAND,
+)
+
+FAITH_CRITIC_ALL_EDITS = dataclasses.replace(
+    FAITH_CRITIC,
+    read=functools.partial(_read_critic, examples=critic_examples_with_all_edits),
+    description=(
+        "Pairs of knowledge and response derived from FaithDial; label 1 = faithful. `source` "
+        "says whether the response is FaithDial's edit or Wizard of Wikipedia's own; edits are in "
+        "all splits."
+    ),
 )

@@ -3,13 +3,17 @@
 import pytest
 
 from faith_jax.data.augmentation.npov_sets import (
+    PUBLISHED_ERROR_FREE,
+    PUBLISHED_ERRORS,
     SplitSets,
     paraphrased_row,
     paraphrases,
     synthetic_rows,
     training_sets,
+    with_errors_per_response,
 )
 from faith_jax.data.npov import Argument, Topic
+from faith_jax.errors import InputError
 
 SIDES = [tuple(Argument(f"{side}{i}.", (f"para {side}{i}.",)) for i in range(3)) for side in "PC"]
 TOPIC = Topic("tea", "Tea", "Tea?", "train", *SIDES)
@@ -87,3 +91,49 @@ def test_training_sets_nest():
     found = {n: [row["id"] for row in s] for n, s in training_sets(train, validation).items()}
     assert found == {"synth": [1], "para": [1, 2], "dev": [1, 2, 4, 5], "org": [1, 2, 4, 5, 3, 6]}
     assert training_sets(train, SplitSets([{"id": 4}]))["org"] is None
+
+
+def many(count):
+    """Rows of so many error-free responses, each with all errors."""
+    return [
+        row
+        for number in range(count)
+        for row in synthetic_rows(ROW | {"id": f"tea-{number}"}, TOPIC, whole)
+    ]
+
+
+def test_the_papers_share_of_errors():
+    """312 error-free rows and 667 with an error, of all kinds (Chang 2024, section 4.2)."""
+    rows = many(PUBLISHED_ERROR_FREE)
+    share = PUBLISHED_ERRORS / PUBLISHED_ERROR_FREE
+    kept = with_errors_per_response(rows, share, "test")
+    kinds = [row["error"] for row in kept]
+    assert (kinds.count("none"), len(kept)) == (312, 312 + 667)
+    # A draw of 667 of 936, without regard to the kind: each within five standard deviations.
+    for kind in ("hallucination", "coverage", "both"):
+        assert abs(kinds.count(kind) - 667 / 3) < 5 * (312 * (667 / 936) * (269 / 936)) ** 0.5
+    assert [row for row in rows if row in kept] == kept  # in their order
+    assert with_errors_per_response(rows, share, "test") == kept
+    assert with_errors_per_response(rows, share, "test", seed=1) != kept
+    assert with_errors_per_response(rows, 3, "test") == rows
+
+
+def test_paraphrased_rows_are_drawn_as_they_were_before():
+    rows, written = many(20), paraphrases([TOPIC])
+    other = [paraphrased_row(row, written) for row in rows]
+    plain = with_errors_per_response(rows, 1.5, "test")
+    assert len(plain) == 20 + 30
+    found = with_errors_per_response(other, 1.5, "test")
+    assert [row["id"] for row in found] == [f"{row['id']}-paraphrased" for row in plain]
+
+
+def test_a_share_that_the_data_cannot_give():
+    full = Topic("tea", "Tea", "Tea?", "train", SIDES[0][:2], SIDES[1][:2])
+    told = ROW | {"con_arguments": ["C0.", "C1."], "con": [0, 1]}
+    rows = [r for i in range(4) for r in synthetic_rows(told | {"id": str(i)}, full, whole)]
+    assert [row["error"] for row in rows] == ["none", "hallucination"] * 4  # none is unused
+    assert len(with_errors_per_response(rows, 1, "test")) == 8
+    message = r"test: 2\.138 rows .* 4 error-free rows make 9, but only 4 can be made \(1 to each\)"
+    with pytest.raises(InputError, match=message):
+        with_errors_per_response(rows, 667 / 312, "test")
+    assert with_errors_per_response([], 2, "test") == []

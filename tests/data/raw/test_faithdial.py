@@ -64,21 +64,49 @@ def test_seekers_turns_are_no_examples(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("begin", "original", "expected"),
+    ("begin", "original", "tested", "trained", "with_all_edits"),
     [
-        (["Hallucination", "Entailment"], "I.", [("I.", "wow", 0), ("R.", "edited", 1)]),
-        (["Entailment"], None, [("R.", "wow", 1)]),
-        (["Hallucination"], None, [("R.", "wow", 0)]),
-        (["Generic"], "I.", [("R.", "edited", 1)]),
-        (["Uncooperative"], None, []),
+        (
+            ["Hallucination", "Entailment"],
+            "I.",
+            [("I.", "wow", 0)],
+            [("I.", "wow", 0), ("R.", "edited", 1)],
+            [("I.", "wow", 0), ("R.", "edited", 1)],
+        ),
+        (
+            ["Entailment"],
+            None,
+            [("R.", "wow", 1)],
+            [("R.", "wow", 1), ("R.", "kept", 1)],
+            [("R.", "wow", 1)],
+        ),
+        (
+            ["Hallucination"],
+            None,
+            [("R.", "wow", 0)],
+            [("R.", "wow", 0), ("R.", "kept", 1)],
+            [("R.", "wow", 0)],
+        ),
+        (["Generic"], "I.", [], [], [("R.", "edited", 1)]),
+        (["Uncooperative"], None, [], [], []),
     ],
 )
-def test_critic_examples(tmp_path, begin, original, expected):
+def test_critic_examples(tmp_path, begin, original, tested, trained, with_all_edits):
+    """The authors' code adds FaithDial's responses in training alone; the option in all splits."""
     turn = TURN | {"BEGIN": begin, "original_response": original, "response": "R."}
     path = write(tmp_path, [dialogue(turn)])
-    rows = list(faithdial.FAITH_CRITIC.examples({"train.json": path}, "train"))
-    assert [(r["response"], r["source"], r["label"]) for r in rows] == expected
-    assert all(row.keys() == faithdial.FAITH_CRITIC.features.keys() for row in rows)
+
+    def read(dataset, split, name):
+        rows = list(dataset.examples({name: path}, split))
+        assert all(row.keys() == dataset.features.keys() for row in rows)
+        assert len({row["id"] for row in rows}) == len(rows)
+        return [(row["response"], row["source"], row["label"]) for row in rows]
+
+    for split, name in (("train", "train"), ("validation", "valid"), ("test", "test")):
+        found = read(faithdial.FAITH_CRITIC, split, f"{name}.json")
+        assert found == (trained if split == "train" else tested)
+        found = read(faithdial.FAITH_CRITIC_ALL_EDITS, split, f"{name}.json")
+        assert found == with_all_edits
 
 
 @pytest.mark.parametrize(
@@ -166,12 +194,17 @@ def test_a_turn_without_control_tokens(tmp_path):
 
 @pytest.mark.parametrize(
     "dataset",
-    [faithdial.FAITHDIAL, faithdial.FAITHDIAL_CONTROL_TOKENS, faithdial.FAITH_CRITIC],
+    [
+        faithdial.FAITHDIAL,
+        faithdial.FAITHDIAL_CONTROL_TOKENS,
+        faithdial.FAITH_CRITIC,
+        faithdial.FAITH_CRITIC_ALL_EDITS,
+    ],
 )
 def test_the_sample_is_whole(dataset):
     paths, ids = sample_files(dataset), set()
     for split in dataset.splits:
         rows = list(dataset.examples(paths, split))
-        assert len(rows) >= 4
+        assert len(rows) >= 3
         ids |= {row["id"] for row in rows}
     assert len(ids) == sum(len(list(dataset.examples(paths, s))) for s in dataset.splits)

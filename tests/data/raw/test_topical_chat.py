@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from faith_jax.data.raw.topical_chat import TOPICAL_CHAT, TOPICAL_CHAT_POST_BUILD
+from faith_jax.data.raw.topical_chat import PERSONAL, TOPICAL_CHAT, TOPICAL_CHAT_POST_BUILD
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import InputError
 from tests.paths import REAL, needs_shared
@@ -113,6 +113,14 @@ def test_an_id_that_wiki_json_lacks(tmp_path):
         read(tmp_path, turn("Hi.", "FS1"), facts=facts, dataset=TOPICAL_CHAT)
 
 
+def test_a_text_without_punctuation_at_its_end_gets_a_full_stop(tmp_path):
+    facts = AFTER | {"fun_facts": ["it has four strings", "Some are red!", "so (they say)"]}
+    row, _ = read(tmp_path, turn("Hi.", "FS1", "AS1"), facts=facts)
+    assert row["knowledge"] == (
+        "A violin sings. it has four strings. Some are red! so (they say) A concert."
+    )
+
+
 @needs_shared
 def test_the_real_sample():
     folder = REAL / "topical_chat"
@@ -122,3 +130,7 @@ def test_the_real_sample():
     rows = list(TOPICAL_CHAT.examples(paths, "validation_rare", BadRows()))
     assert (len(rows), len({row["dialogue"] for row in rows})) == (435, 20)
     assert sum(bool(row["knowledge"]) for row in rows) == 346
+    # What Nandwani 2023 keeps: a text is ticked, personal knowledge is not, nor is it an opening.
+    kept = [r for r in rows if r["knowledge_sources"] and PERSONAL not in r["knowledge_sources"]]
+    assert len(kept) == 312
+    assert sum(bool(row["history"]) for row in kept) == 301

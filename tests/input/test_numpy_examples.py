@@ -1,7 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from faith_jax.runs.numpy_examples import numpy_examples
+from faith_jax.input.numpy_examples import numpy_examples
 
 
 def test_examples_in_their_order_as_numpy():

@@ -1,0 +1,115 @@
+"""The order in which training reads rows: a function of sizes, weights and a seed alone.
+
+Each member of a mixture is shuffled anew in each of its epochs, by a permutation of its row
+numbers: all rows of an epoch are read before any is read again, and any row may come anywhere in
+it. Members take turns in proportion to their weights. What stands at any place of the order is
+computed without going through what comes before it.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+_UNITS = 1 << 20  # weights are whole numbers of these
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """An endless order of the rows of one or several members.
+
+    Attributes:
+      sizes: rows of each member.
+      weights: how often each is read, relative to the others; 0 = never.
+      shuffled: whether each is shuffled; one that is not is read in its own order, again and again.
+      seed: of the shuffling.
+    """
+
+    sizes: tuple[int, ...]
+    weights: tuple[float, ...]
+    shuffled: tuple[bool, ...]
+    seed: int
+
+    def rows(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns what stands at places of the order.
+
+        Args:
+          places: int64 [count], each at least 0.
+
+        Returns:
+          The member, and the number of the row in it: int64 [count] each.
+        """
+        before, behind = self._read(places), self._read(places + 1)
+        members = np.argmax(behind > before, axis=0)
+        turns = before[members, np.arange(len(places))]
+        rows = np.zeros(len(places), np.int64)
+        for member, size in enumerate(self.sizes):
+            chosen = members == member
+            epochs, numbers = np.divmod(turns[chosen], size) if size else (turns[:0], turns[:0])
+            if self.shuffled[member]:
+                found = np.zeros_like(numbers)
+                for epoch in np.unique(epochs):
+                    of_epoch = epochs == epoch
+                    found[of_epoch] = _permutation(size, self.seed, member, int(epoch))[
+                        numbers[of_epoch]
+                    ]
+                numbers = found
+            rows[chosen] = numbers
+        return members, rows
+
+    def _read(self, places: np.ndarray) -> np.ndarray:
+        """Returns how many rows of each member stand before places: int64 [members, count].
+
+        Of what the members before leave over, each takes its share, rounded up, so that counts
+        never differ by as much as a row for each member from what the weights say.
+        """
+        left = places.astype(np.int64)
+        units = [round(_UNITS * weight / sum(self.weights)) for weight in self.weights]
+        counts = []
+        for number, unit in enumerate(units):
+            rest = sum(units[number + 1 :])
+            others = left * rest // (unit + rest) if unit + rest else left
+            counts.append(left - others)
+            left = others
+        return np.stack(counts)
+
+
+@functools.lru_cache(maxsize=32)
+def _permutation(size: int, seed: int, member: int, epoch: int) -> np.ndarray:
+    return np.random.default_rng([seed, member, epoch]).permutation(size)
+
+
+class Packing:
+    """Which places of an order share a packed row: one after the other, while all features fit.
+
+    Args:
+      order: of the rows.
+      lengths: of each member, int [rows, features]: tokens of each row.
+      limits: tokens of each feature in a packed row, at least those of any row.
+    """
+
+    def __init__(self, order: Order, lengths: Sequence[np.ndarray], limits: Sequence[int]):
+        self._order, self._lengths, self._limits = order, lengths, np.asarray(limits)
+        self._starts = [0]  # the first place of each packed row, and that behind the last one
+        self._filled = np.zeros(len(limits), int)
+        self._place = 0
+
+    def places(self, number: int) -> range:
+        """Returns the places that share packed row `number`; earlier ones are worked out first."""
+        while len(self._starts) < number + 2:
+            self._extend()
+        return range(self._starts[number], self._starts[number + 1])
+
+    def _extend(self, count: int = 4096) -> None:
+        """Packs some more places: only their lengths are read."""
+        members, rows = self._order.rows(np.arange(self._place, self._place + count))
+        found = np.zeros((count, len(self._limits)), int)
+        for member, lengths in enumerate(self._lengths):
+            found[members == member] = lengths[rows[members == member]]
+        for place, length in enumerate(found, self._place):
+            if place > self._starts[-1] and (self._filled + length > self._limits).any():
+                self._starts.append(place)
+                self._filled = np.zeros_like(self._filled)
+            self._filled = self._filled + length
+        self._place += count

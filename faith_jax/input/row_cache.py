@@ -1,0 +1,131 @@
+"""A split's rows as a run reads them, in an Arrow file that any row can be read from at once."""
+
+import contextlib
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from faith_jax.errors import ConfigError, InputError
+
+_FINGERPRINT = b"fingerprint"
+_ROWS = 1000  # of an Arrow record batch
+_IDS = pa.list_(pa.int32())
+_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("inputs", _IDS),
+        ("targets", _IDS),
+        ("knowledge", _IDS),
+        ("negatives", pa.list_(_IDS)),
+        ("label", pa.int32()),
+        ("length", pa.int32()),
+        ("cut", pa.list_(pa.int32(), 4)),
+        ("negatives_cut", pa.int32()),
+        ("kinds", pa.string()),
+        ("grounding", pa.int64()),
+    ]
+)
+
+
+class RowCache:
+    """The rows of one split of one task, as `faith_jax.input.rows` makes them.
+
+    Rows are read from the file when they are asked for; the file is mapped into memory, so that
+    its size does not matter.
+
+    Attributes:
+      name: of the task, for messages.
+      keeps_order: whether the task asks for its rows in their own order, without any shuffling.
+    """
+
+    def __init__(self, path: pathlib.Path, name: str, keeps_order: bool = False):
+        self.name, self.keeps_order = name, keeps_order
+        self._file = pa.ipc.open_file(pa.memory_map(str(path)))
+        sizes = [self._file.get_batch(n).num_rows for n in range(self._file.num_record_batches)]
+        self._starts = np.cumsum([0, *sizes])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        """Returns a row's arrays: `inputs` and, where it has them, the others of token ids."""
+        batch = int(np.searchsorted(self._starts, number, side="right")) - 1
+        columns = self._file.get_batch(batch).slice(number - int(self._starts[batch]), 1)
+        row: dict[str, Any] = {
+            name: columns.column(name)[0].values.to_numpy(zero_copy_only=False)
+            for name in ("inputs", "targets", "knowledge")
+        }
+        row["negatives"] = columns.column("negatives")[0].as_py()
+        row["label"] = columns.column("label")[0].as_py()
+        return row
+
+    def column(self, name: str) -> Any:
+        """Returns a column of all rows, as a `pyarrow.ChunkedArray`."""
+        return self._file.read_all().column(name)
+
+    def lengths(self, name: str) -> np.ndarray:
+        """Returns how many tokens each row has in a column of token ids: int [rows]."""
+        return np.asarray(pa.compute.list_value_length(self.column(name)))
+
+
+def read_cache(path: pathlib.Path, fingerprint: str) -> bool:
+    """Returns whether there is a whole cache of just these rows."""
+    try:
+        with pa.memory_map(str(path)) as source:
+            metadata = pa.ipc.open_file(source).schema.metadata or {}
+    except (OSError, pa.ArrowInvalid):
+        return False
+    return metadata.get(_FINGERPRINT) == fingerprint.encode()
+
+
+def write_cache(
+    path: pathlib.Path, rows: Iterable[Mapping[str, Any]], fingerprint: str, where: str
+) -> None:
+    """Writes rows into a cache, which appears whole or not at all.
+
+    Args:
+      path: of the cache.
+      rows: dicts with some of the columns' names.
+      fingerprint: of all that decides the rows.
+      where: names the split, for errors.
+
+    Raises:
+      InputError: there are no rows.
+      ConfigError: the file cannot be written.
+    """
+    schema = _SCHEMA.with_metadata({_FINGERPRINT: fingerprint})
+    beside = path.with_name(path.name + ".partial")
+    count = 0
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with pa.OSFile(str(beside), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            for batch in _batches(rows, schema):
+                writer.write_batch(batch)
+                count += batch.num_rows
+        if count:
+            os.replace(beside, path)
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: the rows of {where} cannot be kept there ({error.strerror or error}); free "
+            "some space, or choose another folder."
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+    if not count:
+        raise InputError(f"{where} has no examples.")
+
+
+def _batches(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    found: list[Mapping[str, Any]] = []
+    for row in rows:
+        found.append({"inputs": [], "targets": [], "knowledge": [], "negatives": []} | dict(row))
+        if len(found) == _ROWS:
+            yield pa.RecordBatch.from_pylist(found, schema)
+            found = []
+    if found:
+        yield pa.RecordBatch.from_pylist(found, schema)

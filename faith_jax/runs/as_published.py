@@ -1,0 +1,53 @@
+"""What makes our scorers the functions whose figures papers print.
+
+A paper's figure stands below ours only where ours is computed as the paper computed it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from faith_jax.evaluation.q2_baselines import has_spacy
+from faith_jax.scoring.prompts import PromptFormat
+
+# In the tables of Dziri 2022 and Nandwani 2023, where a scorer's own default is another.
+PAPERS_OPTIONS: Mapping[str, Mapping[str, Any]] = {"bertscore": {"lower_grounding": True}}
+_PROMPT = PromptFormat()
+_PROMPTS = ("document", "turn", "cue", "response")
+# Options with other values make another function of a scorer.
+_EXPECTED: Mapping[str, Mapping[str, Any]] = {
+    "bertscore": {"lower_grounding": True, "part": "f1", "idf": None},
+    "pmi_faith_mean": {
+        "score_cue": True,
+        "last_turns": _PROMPT.last_turns,
+        **{f"{part}_prompt": getattr(_PROMPT, part) for part in _PROMPTS},
+    },
+    "q2_f1": {"personal": False},
+    "q2_nli": {"personal": False},
+}
+_SPACY = "q2_baseline_token_f1"
+NEEDS_SPACY = "it needs spaCy (pip install 'faith_jax[augmentation]')"
+
+
+def as_published(scorers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Returns scorers' options with `PAPERS_OPTIONS`, unless others are given."""
+    return {name: {**PAPERS_OPTIONS.get(name, {}), **given} for name, given in scorers.items()}
+
+
+def difference(name: str, options: Mapping[str, Any]) -> str:
+    """Returns why a scorer's figures are not to be set beside a paper's; "" where they are.
+
+    Args:
+      name: of the scorer.
+      options: all that it is loaded with.
+    """
+    for option, value in _EXPECTED.get(name, {}).items():
+        if options.get(option, value) != value:
+            return f"{name}.{option} is {options[option]!r}, the paper's {value!r}"
+    if name == "bertscore" and not options.get("baseline"):
+        return "bertscore.baseline=FILE is not given, by which the paper's is rescaled"
+    return ""
+
+
+def is_missing(name: str) -> bool:
+    """Returns whether a scorer needs a package that is not installed; see `NEEDS_SPACY`."""
+    return name == _SPACY and not has_spacy()

@@ -1,0 +1,192 @@
+"""What the batches of each training recipe hold, read where the trainer takes them."""
+
+import collections
+import re
+
+import numpy as np
+import pytest
+
+from faith_jax.cutting import Kind, parse
+from faith_jax.data.augmentation.dialogue_phrases import PHRASES
+from faith_jax.data.vocabularies import default_vocabulary
+from faith_jax.input.numpy_examples import numpy_examples
+from faith_jax.input.rows import PAIRS
+from faith_jax.runs import gin_config, train
+from faith_jax.tasks import lookup
+from faith_jax.training.checkpoints import TrainCheckpoints
+from faith_jax.training.trainer import Trainer
+from tests.paths import REPOSITORY
+from tests.scoring import tiny_models
+
+FOLDER = REPOSITORY / "gin_configs"
+BASES = {"dialogue_generate_finetune.gin"}  # no recipes of their own
+NLI_LABELS = ("entailment", "neutral", "contradiction")
+EPOCHS = 2
+
+
+def text_of(name):
+    """The text of a gin file, behind that of the files that it includes."""
+    text = (FOLDER / name).read_text()
+    included = re.findall(r"^include '([^']+)'", text, re.M)
+    return "".join(map(text_of, included)) + text
+
+
+def last_value(text, macro):
+    found = re.findall(rf"^{macro} = (.+?)(?:  #.*)?$", text, re.M)
+    return found[-1].strip("'") if found else ""
+
+
+TEXTS = {file.name: text_of(file.name) for file in sorted(FOLDER.glob("*.gin"))}
+RECIPES = [n for n, text in TEXTS.items() if "train.train:" in text and n not in BASES]
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """Tiny models by what a recipe trains."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    deberta = tiny_models.write_model(folder / "deberta", "deberta_nli", label_names=NLI_LABELS)
+    return {
+        "t5": tiny_models.write_t5(folder / "t5"),
+        "doha": tiny_models.write_model(folder / "bart", "bart", max_positions=1024),
+        "faith_critic": tiny_models.write_model(folder / "roberta", "roberta", max_positions=514),
+        "nli": deberta,
+    }
+
+
+def consumed(recipe, checkpoints, folder, monkeypatch):
+    """Runs a recipe for two epochs of its sample; returns the task and the trainer's batches."""
+    text, batches = TEXTS[recipe], []
+    task = last_value(text, "MIXTURE_OR_TASK_NAME")
+    task = lookup.get_task(task if task.endswith("_sample") else f"{task}_sample")
+    kind = next((k for k in ("doha", "faith_critic", "nli") if k in recipe), "t5")
+    size = int(last_value(text, "BATCH_SIZE"))
+    count = sum(1 for _ in numpy_examples(task.get_dataset(None, "train", shuffle=False)))
+    bindings = {
+        "MODEL_DIR": folder,
+        "MIXTURE_OR_TASK_NAME": task.name,
+        "TRAIN_STEPS": -(-EPOCHS * count // size),
+        "WARMUP_STEPS": 0,
+        "DECODING": None,
+        "PROMPT_MOST_FREQUENT": 1000,
+        "INITIAL_CHECKPOINT_PATH": checkpoints[kind],
+    }
+    if recipe.startswith("mini_"):  # the sample is of longer texts than their own corpora
+        bindings["TASK_FEATURE_LENGTHS"] = {"inputs": 320, "targets": 256}
+    if "INITIAL_CHECKPOINT_PATH = %gin.REQUIRED" not in text and "'mini'" not in text:
+        del bindings["INITIAL_CHECKPOINT_PATH"]
+    if "PROMPT_MOST_FREQUENT" not in text:
+        del bindings["PROMPT_MOST_FREQUENT"]
+
+    def record(trainer, state, frozen, batch):
+        batches.append({name: np.asarray(array) for name, array in batch.items()})
+        return state._replace(step=state.step + 1), {"loss": 1.0, "weight": 1.0}
+
+    monkeypatch.setattr(Trainer, "train_step", record)
+    cost = {"step_operations": 0.0, "step_bytes": 0.0}
+    monkeypatch.setattr(Trainer, "step_cost", lambda *_: cost)
+    monkeypatch.setattr(train, "dataset_loss", lambda *_: {"loss": 1.0})
+    monkeypatch.setattr(TrainCheckpoints, "save", lambda *_: None)
+    gin_config.parse([recipe], [f"{name}={value}" for name, value in bindings.items()])
+    gin_config.run(train.train)
+    return task, batches
+
+
+def token_rows(batches, name, pad, segments=None):
+    """The rows of a feature without padding; those of a packed one by example."""
+    found = []
+    for batch in batches:
+        for number, row in enumerate(batch[name]):
+            if segments in batch:
+                of = batch[segments][number]
+                found.extend(tuple(row[of == n].tolist()) for n in range(1, of.max() + 1))
+            else:
+                kept = np.flatnonzero(row != pad)
+                found.append(tuple(row[: kept[-1] + 1 if kept.size else 0].tolist()))
+    return found
+
+
+def written(example, name):
+    return example[name].decode("utf-8")
+
+
+def knowledge_in(example, pair):
+    if pair:
+        return written(example, pair[0])
+    text = written(example, "inputs_pretokenized")
+    parts = [p for p in parse(text) if p.kind == Kind.KNOWLEDGE]
+    return "|".join(text[p.text_start : p.text_end] for p in parts)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_all_rows_come_whole_and_equally_often(recipe, checkpoints, tmp_path, monkeypatch):
+    task, batches = consumed(recipe, checkpoints, tmp_path / "model", monkeypatch)
+    examples = list(numpy_examples(task.get_dataset(None, "train", shuffle=False)))
+    tokenizer = default_vocabulary()
+    pad = tokenizer.pad_id or 0
+    is_pair = "labels" in batches[0]
+    pair = next(p for p in PAIRS if set(p) <= set(examples[0])) if is_pair else None
+    if is_pair:
+        found = token_rows(batches, "encoder_input_tokens", pad)
+        expected = [
+            tuple(tokenizer.encode_with_special_tokens(*(written(e, name) for name in pair)))
+            for e in examples
+        ]
+    else:
+        segments = ("encoder_segment_ids", "decoder_segment_ids")
+        inputs = token_rows(batches, "encoder_input_tokens", pad, segments[0])
+        targets = token_rows(batches, "decoder_target_tokens", pad, segments[1])
+        found = list(zip(inputs, targets, strict=True))
+        names = ("inputs_pretokenized", "targets_pretokenized")
+        texts = [[written(e, name) for name in names] for e in examples]
+        expected = [
+            tuple(tuple(tokenizer.encode_with_special_tokens(text)) for text in both)
+            for both in texts
+        ]
+    # Every row at least twice, none more than three times: two epochs, and the last batch.
+    # Packed rows hold several examples each, so that more epochs go by.
+    counts, wanted = collections.Counter(found), collections.Counter(expected)
+    assert set(counts) == set(wanted)
+    epochs = len(found) // len(examples)
+    assert epochs >= EPOCHS
+    for row, times in wanted.items():
+        assert epochs * times <= counts[row] <= (epochs + 1) * times
+    # Read in another order than the file's, and in another one in the second epoch.
+    first, second = found[: len(examples)], found[len(examples) : 2 * len(examples)]
+    assert collections.Counter(first) == wanted
+    assert first != expected
+    assert first != second
+    judged = numpy_examples(task.get_dataset(None, "validation", shuffle=False))
+    held_out = {knowledge_in(example, pair) for example in judged} - {""}
+    assert not held_out & {knowledge_in(example, pair) for example in examples}
+    if "negatives" in batches[0]:
+        _check_negatives(batches, examples, found, expected, tokenizer)
+    if recipe == "nli_anli_augmented_finetune.gin":
+        _check_phrases(examples, first, expected)
+
+
+def _check_negatives(batches, examples, found, expected, tokenizer):
+    texts = {
+        row: [text.decode("utf-8") for text in example["negatives_pretokenized"]]
+        for row, example in zip(expected, examples, strict=True)
+    }
+    assert any(texts.values())
+    consumed_negatives = [row for batch in batches for row in batch["negatives"]]
+    for row, negatives in zip(found, consumed_negatives, strict=True):
+        shown = [ids[ids > 0].tolist() for ids in negatives if ids.any()]
+        assert shown == [[*tokenizer.encode(text), 1] for text in texts[row]]
+
+
+def _check_phrases(examples, first, expected):
+    augmented = {row for row, e in zip(expected, examples, strict=True) if e["augmented"]}
+    assert len(augmented) == len(examples) / 2
+    early = first[: len(first) // 2]
+    share = sum(row in augmented for row in early) / len(early)
+    assert 0.25 < share < 0.75
+    starts = {
+        phrase
+        for phrase in PHRASES
+        for e in examples
+        if e["augmented"] and written(e, "hypothesis").startswith(phrase)
+    }
+    # A phrase of ten that is drawn for each row is missing from all with (9/10)^rows.
+    assert len(starts) >= 6

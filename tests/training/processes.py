@@ -1,0 +1,81 @@
+"""Starts processes that run `t5x` commands, alone or two that jax.distributed joins."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+from tests.paths import REPOSITORY
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def start(folder, name, commands):
+    """Starts a process that runs the commands; its output goes to files."""
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(commands))
+    environment = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_backend_optimization_level=0",
+        # The processes that go on need not compile again.
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.5",
+    }
+    with open(folder / f"{name}.out", "w") as out, open(folder / f"{name}.err", "w") as err:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.training.process_driver", str(path)],
+            cwd=REPOSITORY,
+            env=environment,
+            stdout=out,
+            stderr=err,
+        )
+
+
+def finish(folder, processes):
+    """Waits for processes {name: …}; returns the exit status of each one's commands."""
+    try:
+        for process in processes.values():
+            process.wait(timeout=240)
+    finally:
+        for process in processes.values():
+            process.kill()
+    return statuses_of(folder, processes)
+
+
+def end(folder, processes, killed):
+    """Waits until one process is killed, and kills the others; returns what `finish` returns."""
+    try:
+        assert processes[killed].wait(timeout=240) == -signal.SIGKILL
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.wait()
+    return statuses_of(folder, processes)
+
+
+def statuses_of(folder, processes):
+    """Returns the exit status of each command that ended, by process."""
+    statuses = {}
+    for name in processes:
+        lines = (folder / f"{name}.out").read_text().splitlines()
+        rows = [json.loads(line) for line in lines if line.startswith('{"command"')]
+        statuses[name] = [row["status"] for row in rows]
+        assert rows, (folder / f"{name}.err").read_text()[-3000:]
+    return statuses
+
+
+def start_pair(folder, name, lists):
+    """Starts both processes of a pair, which meet at the first command."""
+    address = f"127.0.0.1:{free_port()}"
+    pair = {}
+    for index in (0, 1):
+        flags = [f"--coordinator_address={address}", "--process_count=2"]
+        first = [*lists[0], *flags, f"--process_index={index}"]
+        pair[f"{name}{index}"] = start(folder, f"{name}{index}", [first, *lists[1:]])
+    return pair

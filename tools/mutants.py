@@ -1,0 +1,880 @@
+"""The faults that `mutation_check.py` plants, one at a time: each is caught by the tests it names.
+
+An edit replaces a text that stands exactly once in its file; where the code moves on, the edit
+moves with it. Each is a real fault of meaning: a sign, an index by one, a mask dropped, the base of
+a logarithm, a wrong axis, a swapped pair.
+"""
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """One edit.
+
+    Attributes:
+      id: unique; `<file>-<what>`.
+      area: of `AREAS`.
+      file: relative to the repository.
+      old: text that stands exactly once in the file.
+      new: what stands in its place.
+      tests: arguments of pytest, with spaces between; the fewest that must catch it.
+    """
+
+    id: str
+    area: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+def _of(area: str, folder: str, *edits: tuple[str, str, str, str, str]) -> tuple[Mutant, ...]:
+    """Returns mutants of one area, from (id, file in the folder, old, new, tests)."""
+    return tuple(Mutant(i, area, f"{folder}/{f}", old, new, t) for i, f, old, new, t in edits)
+
+
+_BEAM = "tests/decoding/test_beam.py"
+_NUCLEUS = "tests/decoding/test_nucleus.py"
+_PMI = "tests/decoding/test_pmi.py"
+_SEARCH = "tests/decoding/test_search.py"
+
+DECODING = _of(
+    "decoding",
+    "faith_jax/decoding",
+    (
+        "beam-length-penalty",
+        "beam.py",
+        "ranked = new.score / _penalty(state.position + 1, config)",
+        "ranked = new.score / _penalty(state.position, config)",
+        _BEAM,
+    ),
+    (
+        "beam-candidates",
+        "beam.py",
+        "count = min(max(2, 1 + len(config.end_ids)) * beams, beams * vocab)",
+        "count = beams",
+        _BEAM,
+    ),
+    (
+        "beam-log-prob",
+        "beam.py",
+        "log_prob=candidates.log_prob + jnp.take_along_axis(log_probs, index, axis=1),",
+        "log_prob=jnp.take_along_axis(log_probs, index, axis=1),",
+        _BEAM,
+    ),
+    (
+        "beam-cache-rows",
+        "beam.py",
+        "rows = parents + beams * jnp.arange(batch)[:, None]",
+        "rows = parents + jnp.arange(batch)[:, None]",
+        _BEAM,
+    ),
+    (
+        "beam-worst",
+        "beam.py",
+        "worst = jnp.min(finished.score, axis=1)",
+        "worst = jnp.max(finished.score, axis=1)",
+        _BEAM,
+    ),
+    (
+        "nucleus-last-token",
+        "nucleus.py",
+        "jnp.argmax(enough, axis=-1, keepdims=True), real - 1)",
+        "jnp.argmax(enough, axis=-1, keepdims=True) - 1, real - 1)",
+        _NUCLEUS,
+    ),
+    (
+        "nucleus-mass-in-front",
+        "nucleus.py",
+        "before = _mass(logits >= bounds.high, probabilities)",
+        "before = jnp.zeros(bounds.high.shape)",
+        _NUCLEUS,
+    ),
+    (
+        "nucleus-top-k-ties",
+        "nucleus.py",
+        "keep = (logits > last) | ((logits == last) & (tokens <= last_id))",
+        "keep = logits >= last",
+        _NUCLEUS,
+    ),
+    (
+        "pmi-sign",
+        "pmi.py",
+        "return allowed - config.alpha",
+        "return allowed + config.alpha",
+        _PMI,
+    ),
+    (
+        "pmi-nucleus-of-the-other-branch",
+        "pmi.py",
+        "    allowed = keep_most_probable(with_document, 0, config.p)\n",
+        "    near = keep_most_probable(without_document, 0, config.p)\n"
+        "    allowed = jnp.where(near > -jnp.inf, with_document, -jnp.inf)\n",
+        _PMI,
+    ),
+    (
+        "pmi-branches-swapped",
+        "pmi.py",
+        "with_document, without_document = jnp.split(scored.log_probs, 2)",
+        "without_document, with_document = jnp.split(scored.log_probs, 2)",
+        _PMI,
+    ),
+    (
+        "pmi-reorder-second-branch",
+        "pmi.py",
+        "jnp.concatenate([order, order + rows])",
+        "jnp.concatenate([order, order])",
+        _PMI,
+    ),
+    (
+        "search-temperature",
+        "search.py",
+        "keep_most_probable(scores / config.temperature,",
+        "keep_most_probable(scores * config.temperature,",
+        f"{_SEARCH}::test_temperature_sharpens_as_division_of_logits",
+    ),
+    (
+        "search-log-prob-of-scores",
+        "search.py",
+        "log_prob = jnp.take_along_axis(scored.log_probs, chosen[:, None], axis=-1)[:, 0]",
+        "log_prob = jnp.take_along_axis(scores, chosen[:, None], axis=-1)[:, 0]",
+        f"{_SEARCH}::test_log_prob_is_the_models_own_whatever_the_sampling {_PMI}",
+    ),
+    (
+        "search-length",
+        "search.py",
+        "length=state.length + ~ended,",
+        "length=state.length + ~(ended | is_end(chosen, config)),",
+        f"{_SEARCH}::test_greedy_follows_the_largest_logit_and_pads_behind_the_end",
+    ),
+    (
+        "steps-min-length",
+        "steps.py",
+        "return jnp.where(position + 1 < config.min_length, others, scored.scores)",
+        "return jnp.where(position < config.min_length, others, scored.scores)",
+        f"{_SEARCH}::test_no_row_ends_before_the_minimum_length",
+    ),
+)
+
+_OBJECTIVES = "tests/training/test_objectives.py"
+_CONTRASTIVE = "tests/training/test_contrastive.py"
+_TRUNCATION = "tests/training/test_truncation.py"
+_TRAINER = "tests/training/test_trainer.py"
+
+OBJECTIVES = _of(
+    "objectives",
+    "faith_jax/training",
+    (
+        "cross-entropy-padding",
+        "objectives.py",
+        'batch.get("decoder_loss_weights", targets != module.config.pad_id)',
+        'batch.get("decoder_loss_weights", jnp.ones_like(targets))',
+        _OBJECTIVES,
+    ),
+    (
+        "cross-entropy-smoothing-share",
+        "objectives.py",
+        "other = smoothing / (vocab_size - 1)",
+        "other = smoothing / vocab_size",
+        _OBJECTIVES,
+    ),
+    (
+        "cross-entropy-entropy-sign",
+        "objectives.py",
+        "return statistics.log_z - expected_logit - entropy",
+        "return statistics.log_z - expected_logit + entropy",
+        _OBJECTIVES,
+    ),
+    (
+        "cross-entropy-z-loss",
+        "objectives.py",
+        "self.z_loss * jnp.square(statistics.log_z),",
+        "self.z_loss * statistics.log_z,",
+        _OBJECTIVES,
+    ),
+    (
+        "infonce-target-as-negative",
+        "contrastive.py",
+        "& ~same & is_positive[:, None]",
+        "& is_positive[:, None]",
+        _CONTRASTIVE,
+    ),
+    (
+        "infonce-scale",
+        "contrastive.py",
+        "scale = 1.0 / (math.sqrt(context.shape[-1]) * self.temperature)",
+        "scale = 1.0 / (context.shape[-1] * self.temperature)",
+        f"{_CONTRASTIVE}::test_equals_each_text_read_alone",
+    ),
+    (
+        "infonce-own-texts-in-batch",
+        "contrastive.py",
+        "[None] & ~same & ~own",
+        "[None] & ~same",
+        f"{_CONTRASTIVE}::test_other_rows_texts_in_the_batch",
+    ),
+    (
+        "infonce-positive-place",
+        "contrastive.py",
+        "losses = jax.nn.logsumexp(scores, axis=1) - scores[:, 0]",
+        "losses = jax.nn.logsumexp(scores, axis=1) - scores[:, -1]",
+        f"{_CONTRASTIVE}::test_contrast_in_closed_form",
+    ),
+    (
+        "infonce-end-token",
+        "contrastive.py",
+        "return fed, mask, jnp.sum(tokens != pad, axis=-1)",
+        "return fed, mask, jnp.sum(tokens != pad, axis=-1) - 1",
+        f"{_CONTRASTIVE}::test_equals_each_text_read_alone",
+    ),
+    (
+        "infonce-mean-over-padding",
+        "contrastive.py",
+        'mask = (batch["encoder_input_tokens"] != module.config.pad_id).astype(jnp.float32)',
+        'mask = jnp.ones(batch["encoder_input_tokens"].shape, jnp.float32)',
+        _CONTRASTIVE,
+    ),
+    (
+        "truncation-quantile",
+        "truncation.py",
+        "quantile = state.quantile(1.0 - self.drop_fraction)",
+        "quantile = state.quantile(self.drop_fraction)",
+        _TRUNCATION,
+    ),
+    (
+        "truncation-drops-the-lowest",
+        "truncation.py",
+        '(rows["loss"] > batch["highest_loss"])',
+        '(rows["loss"] < batch["highest_loss"])',
+        _TRUNCATION,
+    ),
+    (
+        "truncation-warm-up",
+        "truncation.py",
+        "jnp.where(state.steps < self.warmup_steps, jnp.inf, quantile)",
+        "jnp.where(state.steps <= self.warmup_steps, jnp.inf, quantile)",
+        _TRUNCATION,
+    ),
+    (
+        "truncation-window-place",
+        "truncation.py",
+        "place = (self.examples + total - 1 - behind) % window",
+        "place = (self.examples + total - behind) % window",
+        _TRUNCATION,
+    ),
+    (
+        "repetition-itself",
+        "repetition.py",
+        "same &= ~jnp.eye(tokens.shape[1], dtype=bool)",
+        "same &= jnp.ones((tokens.shape[1],) * 2, bool)",
+        "tests/training/test_repetition.py::test_repeated_n_grams_are_those_that_are_counted",
+    ),
+    (
+        "repetition-sign",
+        "repetition.py",
+        "jnp.where(found, -score, score)",
+        "jnp.where(found, score, -score)",
+        "tests/training/test_repetition.py"
+        "::test_adds_a_mean_over_input_tokens_to_the_mean_over_targets",
+    ),
+    (
+        "classification-smoothing",
+        "classification.py",
+        "smoothing, others = self.label_smoothing, log_probs.shape[1] - 1",
+        "smoothing, others = self.label_smoothing, log_probs.shape[1]",
+        "tests/training/test_classification.py::test_equals_the_sum_over_classes",
+    ),
+    (
+        "trainer-mean-over-tokens",
+        "trainer.py",
+        "gradient = jax.tree.map(lambda g: g / weight, gradient)",
+        "gradient = jax.tree.map(lambda g: g, gradient)",
+        f"{_TRAINER}::test_two_steps_by_hand",
+    ),
+    (
+        "trainer-micro-batch-dropout",
+        "trainer.py",
+        "piece_key = jax.random.fold_in(key, index) if dropout else None",
+        "piece_key = key if dropout else None",
+        f"{_TRAINER}::test_dropout_differs_between_steps_and_micro_batches",
+    ),
+    (
+        "trainer-step-dropout",
+        "trainer.py",
+        "key = jax.random.fold_in(self._dropout_key, state.step)",
+        "key = jax.random.fold_in(self._dropout_key, 0)",
+        f"{_TRAINER}::test_dropout_differs_between_steps_and_micro_batches",
+    ),
+)
+
+_ATTENTION = "tests/models/test_attention.py"
+_LAYERS = "tests/models/test_layers.py"
+_POSITIONS = "tests/models/test_positions.py"
+
+MODELS = _of(
+    "models",
+    "faith_jax/models",
+    (
+        "masks-segments",
+        "masks.py",
+        "mask &= query_segments[:, :, None] == key_segments[:, None, :]",
+        "mask &= query_segments[:, :, None] >= key_segments[:, None, :]",
+        "tests/models/test_transformer.py::test_attention_mask_by_hand",
+    ),
+    (
+        "masks-positions",
+        "masks.py",
+        "positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32) - 1",
+        "positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32)",
+        f"{_POSITIONS}::test_positions_are_counted_over_tokens_and_within_segments",
+    ),
+    (
+        "attention-mask",
+        "attention.py",
+        "logits = jnp.where(mask, logits, MASKED_LOGIT)",
+        "logits = jnp.where(mask, logits, 0.0)",
+        f"{_ATTENTION}::test_bias_adds_and_mask_removes",
+    ),
+    (
+        "attention-softcap",
+        "attention.py",
+        "logits = softcap * jnp.tanh(logits / softcap)",
+        "logits = jnp.tanh(logits / softcap)",
+        f"{_ATTENTION}::test_scale_and_softcap_come_before_bias_and_mask",
+    ),
+    (
+        "attention-dropout-scale",
+        "attention.py",
+        "weights * (keep.astype(weights.dtype) / jnp.asarray(1.0 - rate, weights.dtype))",
+        "weights * keep.astype(weights.dtype)",
+        f"{_ATTENTION}::test_dropout_drops_keys_for_all_queries_and_scales_the_rest",
+    ),
+    (
+        "attention-cached-value",
+        "attention.py",
+        "jax.lax.dynamic_update_slice(cached_value.value, value, start)",
+        "jax.lax.dynamic_update_slice(cached_value.value, key, start)",
+        "tests/models/test_decoding_caches.py",
+    ),
+    (
+        "layer-norm-mean",
+        "layers.py",
+        "x -= jnp.mean(x, axis=-1, keepdims=True)",
+        "x -= jnp.mean(x, axis=0, keepdims=True)",
+        f"{_LAYERS}::test_layer_norm_by_hand",
+    ),
+    (
+        "rms-norm-offset",
+        "layers.py",
+        "(x * inverse * (scale + self.offset))",
+        "(x * inverse * (scale - self.offset))",
+        f"{_LAYERS}::test_norm_with_an_offset_adds_it_to_the_scale",
+    ),
+    (
+        "feed-forward-gate",
+        "layers.py",
+        "x = x * ACTIVATION_FUNCTIONS[activation](project(inputs))",
+        "x = x + ACTIVATION_FUNCTIONS[activation](project(inputs))",
+        f"{_LAYERS}::test_feed_forward_by_hand",
+    ),
+    (
+        "buckets-direction",
+        "positions.py",
+        "distance = -relative_position",
+        "distance = relative_position",
+        f"{_LAYERS}::test_boundary_values_of_t5s_buckets",
+    ),
+    (
+        "buckets-later-keys",
+        "positions.py",
+        "bucket = jnp.where(distance < 0, num_buckets, 0)",
+        "bucket = jnp.where(distance > 0, num_buckets, 0)",
+        f"{_LAYERS}::test_boundary_values_of_t5s_buckets",
+    ),
+    (
+        "rotary-sign",
+        "positions.py",
+        "second * cosine + first * sine",
+        "second * cosine - first * sine",
+        f"{_POSITIONS}::test_rotation_by_hand",
+    ),
+    (
+        "alibi-sign",
+        "positions.py",
+        "return -alibi_slopes(num_heads)",
+        "return alibi_slopes(num_heads)",
+        f"{_POSITIONS}::test_alibi_falls_with_the_distance_from_each_rows_own_positions",
+    ),
+    (
+        "deberta-buckets",
+        "positions.py",
+        "coarse = np.ceil(ratio * (middle - 1)) + middle",
+        "coarse = np.floor(ratio * (middle - 1)) + middle",
+        f"{_POSITIONS}::test_debertas_buckets_one_by_one",
+    ),
+    (
+        "disentangled-distance-sign",
+        "disentangled.py",
+        "by_distance = position_query[:, :, rows[::-1]]",
+        "by_distance = position_query[:, :, rows]",
+        "tests/models/test_disentangled.py::test_attention_equals_a_double_loop",
+    ),
+    (
+        "disentangled-skew",
+        "disentangled.py",
+        "flat = flat[..., length - 1 : length - 1 + length * (2 * length - 1)]",
+        "flat = flat[..., length : length + length * (2 * length - 1)]",
+        "tests/models/test_disentangled.py::test_skew_is_a_gather_by_distance",
+    ),
+    (
+        "likelihood-mean-logit",
+        "likelihood.py",
+        "mean_logit=jnp.mean(logits, axis=-1),",
+        "mean_logit=jnp.max(logits, axis=-1),",
+        "tests/models/test_likelihood.py::test_two_tokens_by_hand",
+    ),
+    (
+        "prompts-special-tokens",
+        "prompts.py",
+        "tokens = first_token + jax.random.choice(",
+        "tokens = jax.random.choice(",
+        "tests/models/test_prompts.py",
+    ),
+)
+
+_LIKELIHOOD = "tests/scoring/test_likelihood.py"
+_NLI = "tests/scoring/test_nli.py"
+_SALIENCE_MAPS = "tests/scoring/test_salience_maps.py"
+
+SCORERS = _of(
+    "scorers",
+    "faith_jax/scoring",
+    (
+        "nli-contradiction-sign",
+        "nli.py",
+        "weights[numbers[NliLabel.CONTRADICTION]] = -1.0",
+        "weights[numbers[NliLabel.CONTRADICTION]] = 1.0",
+        f"{_NLI}::test_nli_scores_are_transformers_probabilities",
+    ),
+    (
+        "nli-pair-swapped",
+        "nli.py",
+        "(joined(e.grounding), e.response)",
+        "(e.response, joined(e.grounding))",
+        f"{_NLI}::test_nli_scores_are_transformers_probabilities",
+    ),
+    (
+        "critic-class",
+        "nli.py",
+        "if name in _FAITHFUL or cleaned[1 - number] in _UNFAITHFUL:",
+        "if name in _UNFAITHFUL or cleaned[1 - number] in _FAITHFUL:",
+        f"{_NLI}::test_the_faithful_class_has_a_name_or_a_number",
+    ),
+    (
+        "summac-largest",
+        "summac.py",
+        "scores = probabilities[:, :, self._entailment].max(axis=1)",
+        "scores = probabilities[:, :, self._entailment].mean(axis=1)",
+        "tests/scoring/test_summac.py::test_the_largest_entailment_of_each_sentence",
+    ),
+    (
+        "summac-axes",
+        "summac.py",
+        "part.reshape(len(hypotheses), len(premises), -1)",
+        "part.reshape(len(premises), len(hypotheses), -1).swapaxes(0, 1)",
+        "tests/scoring/test_summac.py::test_the_largest_entailment_of_each_sentence",
+    ),
+    (
+        "bertscore-idf",
+        "bertscore.py",
+        "math.log((len(texts) + 1) / (count + 1))",
+        "math.log((len(texts) + 1) / count)",
+        "tests/scoring/test_bertscore.py::test_frequencies_by_hand",
+    ),
+    (
+        "bertscore-special-tokens",
+        "bertscore.py",
+        "weights[:first] = 0",
+        "weights[:first] = 1",
+        "tests/scoring/test_bertscore.py::test_equals_bert_score",
+    ),
+    (
+        "bertscore-parts",
+        "bertscore.py",
+        "value = (precision, recall, f1)[number]",
+        "value = (recall, precision, f1)[number]",
+        "tests/scoring/test_bertscore.py::test_equals_bert_score",
+    ),
+    (
+        "npov-label",
+        "npov_labels.py",
+        "zip(probabilities[:, 0], cut, strict=True)",
+        "zip(probabilities[:, 1], cut, strict=True)",
+        "tests/scoring/test_npov_labels.py::test_the_softmax_of_two_labels",
+    ),
+    (
+        "dropout-passes",
+        "classification.py",
+        "jax.lax.map(one_pass, jnp.arange(passes))",
+        "jax.lax.map(one_pass, jnp.zeros(passes, jnp.int32))",
+        f"{_NLI}::test_monte_carlo_dropout_is_the_mean_over_exactly_k_masks",
+    ),
+    (
+        "likelihood-source",
+        "likelihood.py",
+        "first = i * shape.decoder + (len(row.inputs) - 1 if self._is_causal else 0)",
+        "first = i * shape.decoder + (len(row.inputs) if self._is_causal else 0)",
+        f"{_LIKELIHOOD}::test_every_row_as_if_it_were_alone",
+    ),
+    (
+        "likelihood-labels-mean",
+        "likelihood.py",
+        "means = [scores[len(prefix) :].mean() for",
+        "means = [scores[len(prefix) :].sum() for",
+        f"{_LIKELIHOOD}::test_longer_labels_are_compared_by_their_mean",
+    ),
+    (
+        "likelihood-log-base",
+        "likelihood.py",
+        "found = chosen - jax.nn.logsumexp(logits, axis=1)",
+        "found = (chosen - jax.nn.logsumexp(logits, axis=1)) / jnp.log(2.0)",
+        f"{_LIKELIHOOD}::test_what_does_not_count_is_not_computed",
+    ),
+    (
+        "likelihood-count",
+        "likelihood.py",
+        "pieces = (count + piece - 1) // piece",
+        "pieces = count // piece",
+        f"{_LIKELIHOOD}::test_every_row_as_if_it_were_alone",
+    ),
+    (
+        "salience-input",
+        "salience_maps.py",
+        "return jnp.sum(gradient * embedding.astype(jnp.float32), axis=-1)",
+        "return jnp.sum(gradient, axis=-1)",
+        f"{_SALIENCE_MAPS}::test_equals_finite_differences",
+    ),
+    (
+        "salience-column",
+        "salience_maps.py",
+        "jax.nn.one_hot(first + jnp.arange(rows) % together, count)",
+        "jax.nn.one_hot(first + 1 + jnp.arange(rows) % together, count)",
+        f"{_SALIENCE_MAPS}::test_equals_finite_differences",
+    ),
+    (
+        "lexical-pair-swapped",
+        "lexical.py",
+        "Score(self._compare(e.response, joined(e.grounding)))",
+        "Score(self._compare(joined(e.grounding), e.response))",
+        "tests/scoring/test_lexical.py::test_tokens_by_hand",
+    ),
+)
+
+_SIGNIFICANCE = "tests/evaluation/test_significance.py"
+_ROC = "tests/evaluation/test_roc.py"
+_SALIENCE_SCORES = "tests/evaluation/test_salience_scores.py"
+
+STATISTICS = _of(
+    "statistics",
+    "faith_jax/evaluation",
+    ("roc-ties", "roc.py", "(wins + 0.5 * ties)", "(wins + ties)", _ROC),
+    (
+        "roc-below",
+        "roc.py",
+        'below = np.searchsorted(ordered, own, side="left")',
+        'below = np.searchsorted(ordered, own, side="right")',
+        _ROC,
+    ),
+    (
+        "delong-covariance-sign",
+        "significance.py",
+        "variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]",
+        "variance = covariance[0, 0] + covariance[1, 1] + 2 * covariance[0, 1]",
+        f"{_SIGNIFICANCE}::test_p_values_against_their_definitions",
+    ),
+    (
+        "delong-rank-axis",
+        "significance.py",
+        "stats.rankdata(positives, axis=1)",
+        "stats.rankdata(positives, axis=0)",
+        f"{_SIGNIFICANCE}::test_delongs_covariance_against_its_definition",
+    ),
+    (
+        "randomization-one-more",
+        "significance.py",
+        "(extreme + 1) / (len(exchanged) + 1)",
+        "extreme / len(exchanged)",
+        f"{_SIGNIFICANCE}::test_p_values_against_their_definitions",
+    ),
+    (
+        "holm-factors",
+        "significance.py",
+        "factors = np.arange(len(places), 0, -1)",
+        "factors = np.arange(1, len(places) + 1)",
+        f"{_SIGNIFICANCE}::test_corrections_agree_with_statsmodels",
+    ),
+    (
+        "bonferroni-undefined",
+        "significance.py",
+        "values * np.count_nonzero(~np.isnan(values))",
+        "values * values.size",
+        f"{_SIGNIFICANCE}::test_undefined_p_values_do_not_count",
+    ),
+    (
+        "hanley-q2",
+        "significance.py",
+        "2 * area**2 / (1 + area)",
+        "area**2 / (1 + area)",
+        f"{_SIGNIFICANCE}::test_hanley_and_mcneils_error_by_hand",
+    ),
+    (
+        "bootstrap-tail",
+        "bootstrap.py",
+        "tail = (1 - confidence) / 2",
+        "tail = 1 - confidence",
+        "tests/evaluation/test_bootstrap.py",
+    ),
+    (
+        "bootstrap-clusters",
+        "bootstrap.py",
+        "return drawn[groups] if clusters is not None else drawn",
+        "return drawn[groups[::-1]] if clusters is not None else drawn",
+        "tests/evaluation/test_bootstrap.py::test_clusters_are_drawn_whole",
+    ),
+    (
+        "krippendorff-expected",
+        "agreement.py",
+        "(np.outer(totals, totals) - np.diag(totals)) / (pairs - 1)",
+        "np.outer(totals, totals) / pairs",
+        "tests/evaluation/test_agreement.py",
+    ),
+    (
+        "fleiss-pairs",
+        "agreement.py",
+        "(raters * (raters - 1))",
+        "(raters * raters)",
+        "tests/evaluation/test_agreement.py",
+    ),
+    (
+        "lexical-bias-log-base",
+        "lexical_bias.py",
+        "math.log(probability / (by_label[label] / total))",
+        "math.log2(probability / (by_label[label] / total))",
+        "tests/evaluation/test_lexical_bias.py",
+    ),
+    (
+        "density-length",
+        "extractiveness.py",
+        "squares = sum(length * length for length in lengths)",
+        "squares = sum(length for length in lengths)",
+        "tests/evaluation/test_extractiveness.py",
+    ),
+    (
+        "calibration-sign",
+        "calibration.py",
+        "b.rows * abs(b.confidence - b.frequency)",
+        "b.rows * (b.confidence - b.frequency)",
+        "tests/evaluation/test_calibration.py",
+    ),
+    (
+        "threshold-itself",
+        "classification.py",
+        "found = (values >= threshold).astype(int)",
+        "found = (values > threshold).astype(int)",
+        "tests/evaluation/test_classification.py",
+    ),
+    (
+        "salience-log-base",
+        "salience_scores.py",
+        "np.exp(np.log(values).mean())",
+        "np.exp(np.log2(values).mean())",
+        _SALIENCE_SCORES,
+    ),
+    (
+        "salience-attribution-axis",
+        "salience_scores.py",
+        "return contributions(np.asarray(words).T, aggregation)",
+        "return contributions(np.asarray(words), aggregation)",
+        _SALIENCE_SCORES,
+    ),
+    (
+        "words-as-sets",
+        "text_metrics.py",
+        "left[word] -= 1",
+        "left[word] -= 0",
+        "tests/evaluation/test_text_metrics.py::test_match_words_takes_first_occurrences",
+    ),
+    (
+        "coverage-of-the-better-side",
+        "text_metrics.py",
+        "any(map(math.isnan, shares)) else min(shares)",
+        "any(map(math.isnan, shares)) else max(shares)",
+        "tests/evaluation/test_text_metrics.py::test_argument_overlap_by_hand",
+    ),
+)
+
+_ERRORS = "tests/data/augmentation/test_npov_errors.py"
+_SETS = "tests/data/augmentation/test_npov_sets.py"
+_SELECTION = "tests/data/augmentation/test_selection.py"
+_CLAIMS = "tests/data/augmentation/test_claim_mutation.py"
+_CONTROL = "tests/data/test_control_tokens.py"
+
+DATA = _of(
+    "data",
+    "faith_jax",
+    (
+        "errors-label",
+        "data/augmentation/npov_errors.py",
+        "return self.kind in (ErrorKind.HALLUCINATION, ErrorKind.BOTH)",
+        "return self.kind in (ErrorKind.COVERAGE, ErrorKind.BOTH)",
+        _ERRORS,
+    ),
+    (
+        "errors-added-is-removed",
+        "data/augmentation/npov_errors.py",
+        "        if argument != example.added_argument\n",
+        "        if argument\n",
+        f"{_ERRORS}::test_an_added_argument_is_not_the_one_removed",
+    ),
+    (
+        "sets-unused-arguments",
+        "data/augmentation/npov_sets.py",
+        "if i not in row[side]]",
+        "if i in row[side]]",
+        _SETS,
+    ),
+    (
+        "sets-unparaphrased-con",
+        "data/augmentation/npov_sets.py",
+        'if None in (*sides["pro_arguments"], *sides["con_arguments"], *single.values()):',
+        'if None in (*sides["pro_arguments"], *single.values()):',
+        _SETS,
+    ),
+    (
+        "phrase-capital",
+        "data/augmentation/dialogue_phrases.py",
+        "{hypothesis[:1].lower()}{hypothesis[1:]}",
+        "{hypothesis[:1]}{hypothesis[1:]}",
+        "tests/data/augmentation/test_dialogue_phrases.py",
+    ),
+    (
+        "selection-difference",
+        "data/augmentation/selection.py",
+        "return max((first - second).total(), (second - first).total())",
+        "return min((first - second).total(), (second - first).total())",
+        _SELECTION,
+    ),
+    (
+        "selection-fluent",
+        "data/augmentation/selection.py",
+        "values <= factor * values.mean()",
+        "values <= values.mean()",
+        _SELECTION,
+    ),
+    (
+        "selection-hardest",
+        "data/augmentation/selection.py",
+        "np.argsort(-entropies,",
+        "np.argsort(entropies,",
+        _SELECTION,
+    ),
+    (
+        "claims-entity-type",
+        "data/augmentation/claim_mutation.py",
+        "if other.type == entity.type and not",
+        "if other.type != entity.type and not",
+        _CLAIMS,
+    ),
+    (
+        "claims-entity-without-evidence",
+        "data/augmentation/claim_mutation.py",
+        "for entity in claim.entities if _stands_in(entity.text, evidence)]",
+        "for entity in claim.entities if entity.text]",
+        _CLAIMS,
+    ),
+    (
+        "negation-article",
+        "data/augmentation/negation_rules.py",
+        'if match["y"][0].lower() in "aeiou":',
+        'if match["y"][-1].lower() in "aeiou":',
+        "tests/data/augmentation/test_negation_rules.py",
+    ),
+    (
+        "control-tercile",
+        "data/control_tokens.py",
+        "return Terciles(ordered[low - 1], ordered[medium - 1])",
+        "return Terciles(ordered[low], ordered[medium - 1])",
+        _CONTROL,
+    ),
+    (
+        "control-entailed",
+        "data/control_tokens.py",
+        "entailed = NliLabel(nli) is NliLabel.ENTAILMENT",
+        "entailed = NliLabel(nli) is not NliLabel.CONTRADICTION",
+        _CONTROL,
+    ),
+    (
+        "npov-sides",
+        "data/npov.py",
+        "con = [topic.con[i] for i in response.con]",
+        "con = [topic.con[i] for i in response.pro]",
+        "tests/data/test_npov.py::test_generation_examples_follow_the_indices",
+    ),
+    (
+        "combinations-at-both-temperatures",
+        "data/npov_combinations.py",
+        "for temperature in TEMPERATURES if number <= _AT_BOTH else",
+        "for temperature in TEMPERATURES if number < _AT_BOTH else",
+        "tests/data/test_npov_combinations.py::test_the_first_three_get_two_responses",
+    ),
+    (
+        "vitaminc-pair-swapped",
+        "data/raw/true/verification.py",
+        'row("vitaminc", identifier, source, evidence, claim, verdict == _SUPPORTS)',
+        'row("vitaminc", identifier, source, claim, evidence, verdict == _SUPPORTS)',
+        "tests/data/raw/true/test_corpora.py",
+    ),
+    (
+        "dialfact-label",
+        "data/raw/dialfact.py",
+        '"label": int(label.faithfulness),',
+        '"label": int(not label.faithfulness),',
+        "tests/data/raw/test_dialfact.py",
+    ),
+    (
+        "templates-arguments-swapped",
+        "templates.py",
+        '            ("response", response),\n            ("pro", _perspective(pro_arguments)),\n'
+        '            ("con", _perspective(con_arguments)),\n',
+        '            ("response", response),\n            ("pro", _perspective(con_arguments)),\n'
+        '            ("con", _perspective(pro_arguments)),\n',
+        "faith_jax/templates.py",
+    ),
+    (
+        "templates-nli-pair-swapped",
+        "templates.py",
+        'f"premise: {one_space(premise)} hypothesis: {one_space(hypothesis)}"',
+        'f"premise: {one_space(hypothesis)} hypothesis: {one_space(premise)}"',
+        "faith_jax/templates.py",
+    ),
+) + _of(
+    "data",
+    "tasks",
+    (
+        "decode-earlier-turn",
+        "nli.py",
+        "place = tf.where(tf.size(history) > 2, -2, -1) + tf.size(history)",
+        "place = tf.size(history) - 1",
+        "tests/tasks/test_nli.py::test_decodes_pairs_and_dialogues",
+    ),
+    (
+        "metrics-unknown-labels",
+        "metrics.py",
+        "float(label not in labels) for label in predictions",
+        "float(label in labels) for label in predictions",
+        "tests/tasks/test_begin.py::test_classification_counts_unknown_labels_as_wrong",
+    ),
+)
+
+MUTANTS = DECODING + OBJECTIVES + MODELS + SCORERS + STATISTICS + DATA
+AREAS = tuple(dict.fromkeys(mutant.area for mutant in MUTANTS))
