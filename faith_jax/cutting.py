@@ -177,7 +177,9 @@ def _turns(text: str, part: Part) -> Iterator[Part]:
     yield Part(part.kind, start, start, part.text_end, part.text_end)
 
 
-def in_tokens(parts: Sequence[Part], text: str, ids: Sequence[int], tokenizer: Any) -> list[Part]:
+def in_tokens(
+    parts: Sequence[Part], text: str, ids: Sequence[int] | np.ndarray, tokenizer: Any
+) -> list[Part]:
     """Returns parts in tokens; a token belongs to the part that its last character stands in.
 
     Args:
@@ -332,7 +334,7 @@ def whole(kind: Kind, length: int) -> Part:
 
 
 def concatenated(
-    pieces: Iterable[tuple[Sequence[int], Sequence[Part]]],
+    pieces: Iterable[tuple[Sequence[int] | np.ndarray, Sequence[Part]]],
 ) -> tuple[np.ndarray, list[Part]]:
     """Returns texts that are encoded one by one as one input.
 

@@ -9,7 +9,7 @@ from faith_jax.cutting import Kind, Part, concatenated, cut, summed, without_kno
 from faith_jax.errors import InputError
 from faith_jax.types import Tokenizer
 
-Encoded = tuple[Sequence[int], Sequence[Part]]
+Encoded = tuple[Sequence[int] | np.ndarray, Sequence[Part]]
 
 
 class Limit(NamedTuple):

@@ -3,7 +3,7 @@
 import functools
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -167,12 +167,12 @@ def shown_ids(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """Returns token ids as a text for people, special tokens such as `</s>` among them."""
     names = ("pad_id", "bos_id", "eos_id", "cls_id", "sep_id", "mask_id")
     special = {getattr(tokenizer, name) for name in names}
-    shown, rest = "", list(ids)
+    shown, rest, known = "", list(ids), cast(Any, tokenizer)
     while rest:  # `decode` ends at the first end token
         count = next((n for n, token in enumerate(rest) if token in special), len(rest))
         shown += tokenizer.decode(rest[:count]) if count else ""
         if count < len(rest):
-            shown += piece_text(tokenizer, rest[count])
+            shown += piece_text(known, rest[count])
         rest = rest[count + 1 :]
     return shown
 
