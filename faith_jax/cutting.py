@@ -13,13 +13,14 @@ Policies:
 - `end`: the text loses its end, whatever stands there, as in T5X.
 - `error`: nothing is cut; a text that is too long is an error.
 
-By the first two, a response that leaves the knowledge less than a quarter of the room loses its end
-too, as the last resort. Nothing else is ever cut.
+By the first two, a response in the text is kept too. Only one that leaves the knowledge less than a
+quarter of what the last turn leaves loses its end, as the last resort: older turns are gone then.
+Nothing else is ever cut.
 """
 
 import enum
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,15 +104,19 @@ class Fitted(NamedTuple):
     cut: dict[Kind, int]
 
 
-def check_policy(policy: str) -> None:
+def check_policy(policy: str, setting: str = "CUT_POLICY") -> None:
     """Checks the name of a policy.
+
+    Args:
+      policy: the name.
+      setting: what gives it, for the message.
 
     Raises:
       ConfigError: there is no such policy.
     """
     if policy not in POLICIES:
         raise ConfigError(
-            f"CUT_POLICY = {policy!r}: expected one of {', '.join(POLICIES)}."
+            f"{setting} = {policy!r}: expected one of {', '.join(POLICIES)}."
             f"{did_you_mean(str(policy), POLICIES)}"
         )
 
@@ -127,25 +132,25 @@ def parse(text: str) -> list[Part]:
     >>> [(part.kind.name, text[part.text_start : part.text_end]) for part in parse(text)]
     [('KNOWLEDGE', 'Tea is a leaf.'), ('HISTORY', 'Hello.'), ('HISTORY', 'What is tea?')]
     """
-    if tags := list(_TAG.finditer(text)):
-        ends = [*(tag.start() for tag in tags[1:]), len(text)]
-        return [
-            _part(text, tag[1], tag.start(), tag.end(), end, end)
-            for tag, end in zip(tags, ends, strict=True)
-        ]
-    if pairs := list(_PAIR.finditer(text)):
-        return [
-            part
-            for pair in pairs
-            if pair[1] in _KINDS
-            for part in _turns(text, _part(text, pair[1], pair.start(), *pair.span(2), pair.end()))
-        ]
     if nli := _NLI.fullmatch(text):
         return [
             _part(text, "knowledge", 0, *nli.span(1), nli.end(1)),
             _part(text, "response", nli.end(1), *nli.span(2), len(text)),
         ]
-    return []
+    tags, pairs = list(_TAG.finditer(text)), list(_PAIR.finditer(text))
+    # A text may hold what looks like the other form's marks.
+    if tags and not (pairs and pairs[0].start() < tags[0].start()):
+        ends = [*(tag.start() for tag in tags[1:]), len(text)]
+        return [
+            _part(text, tag[1], tag.start(), tag.end(), end, end)
+            for tag, end in zip(tags, ends, strict=True)
+        ]
+    return [
+        part
+        for pair in pairs
+        if pair[1] in _KINDS
+        for part in _turns(text, _part(text, pair[1], pair.start(), *pair.span(2), pair.end()))
+    ]
 
 
 def _part(text: str, name: str, start: int, text_start: int, text_end: int, end: int) -> Part:
@@ -172,7 +177,9 @@ def _turns(text: str, part: Part) -> Iterator[Part]:
     yield Part(part.kind, start, start, part.text_end, part.text_end)
 
 
-def in_tokens(parts: Sequence[Part], text: str, ids: Sequence[int], tokenizer: Any) -> list[Part]:
+def in_tokens(
+    parts: Sequence[Part], text: str, ids: Sequence[int] | np.ndarray, tokenizer: Any
+) -> list[Part]:
     """Returns parts in tokens; a token belongs to the part that its last character stands in.
 
     Args:
@@ -219,8 +226,8 @@ def cut(length: int, parts: Sequence[Part], limit: int, policy: str, where: str)
     if length > limit:
         if policy == "error":
             raise InputError(
-                f"{where}: {length} tokens, but {limit} fit, and CUT_POLICY = 'error'; raise the "
-                "limit, or choose another policy."
+                f"{where}: {length} tokens, but {limit} fit, and the cut policy is 'error'; raise "
+                "the limit, or choose another policy."
             )
         if policy == "end":
             keep[max(0, limit) :] = False
@@ -243,20 +250,25 @@ def _cut_parts(
         for kind in (Kind.KNOWLEDGE, Kind.RESPONSE)
     }
     knowledge, responses = (sum(found) for found in lengths.values())
-    without = knowledge if policy == "knowledge" else 0
-    while len(turns) > 1 and keep.sum() - without > limit:
+    older = sum(turn.end - turn.start for turn in turns[:-1])
+    last = turns[-1].end - turns[-1].start if turns else 0
+    # What the knowledge and the responses may have where no older turn stays.
+    room = limit - (len(keep) - older - knowledge - responses)
+    floor = min(knowledge, max(0, limit - last) // 4) if responses else 0
+    from_responses = max(0, responses - (room - floor))
+    if from_responses >= max(1, responses):
+        raise InputError(
+            f"{where}: without its knowledge and earlier turns, the input has "
+            f"{len(keep) - older - knowledge} tokens, but {limit} fit: no room for "
+            f"{_essential(parts)}; raise the limit, or choose the cut policy 'end', which cuts "
+            "whatever stands at the end."
+        )
+    # A response is cut only where all older turns are.
+    without = knowledge if policy == "knowledge" and not from_responses else 0
+    while len(turns) > 1 and keep.sum() - from_responses - without > limit:
         oldest = turns.pop(0)
         keep[oldest.start : oldest.end] = False
-    too_many = int(keep.sum()) - limit
-    floor = min(knowledge, limit // 4) if responses else 0
-    from_knowledge = max(0, min(too_many, knowledge - floor))
-    from_responses = max(0, too_many - from_knowledge)
-    if from_responses and from_responses >= responses:
-        raise InputError(
-            f"{where}: without any of its knowledge, the input has {limit + from_responses} "
-            f"tokens, but {limit} fit: no room for {_essential(parts)}; raise the limit, or set "
-            "CUT_POLICY = 'end', which cuts whatever stands at the end."
-        )
+    from_knowledge = max(0, int(keep.sum()) - from_responses - limit)
     for kind, removed in (
         (Kind.KNOWLEDGE, from_knowledge),
         (Kind.RESPONSE, from_responses),
@@ -292,6 +304,52 @@ def without_knowledge(keep: np.ndarray, parts: Sequence[Part]) -> np.ndarray:
         if part.kind == Kind.KNOWLEDGE:
             keep[part.start : part.end] = False
     return keep
+
+
+def by_name(tokens: Mapping[Kind, int]) -> dict[str, int]:
+    """Returns how many tokens of each kind of part are cut, as `faith_jax.types.Score` has it.
+
+    >>> by_name({Kind.KNOWLEDGE: 3})
+    {'knowledge': 3}
+    """
+    return {kind.name.lower(): count for kind, count in tokens.items()}
+
+
+def summed(cuts: Iterable[Mapping[Kind, int]]) -> dict[Kind, int]:
+    """Returns the tokens that are cut of several inputs together, by kind.
+
+    >>> by_name(summed([{Kind.KNOWLEDGE: 3}, {Kind.HISTORY: 1, Kind.KNOWLEDGE: 2}]))
+    {'knowledge': 5, 'history': 1}
+    """
+    total: dict[Kind, int] = {}
+    for tokens in cuts:
+        for kind, count in tokens.items():
+            total[kind] = total.get(kind, 0) + count
+    return total
+
+
+def whole(kind: Kind, length: int) -> Part:
+    """Returns the one part of a text that is a part as a whole, such as a premise."""
+    return Part(kind, 0, 0, length, length)
+
+
+def concatenated(
+    pieces: Iterable[tuple[Sequence[int] | np.ndarray, Sequence[Part]]],
+) -> tuple[np.ndarray, list[Part]]:
+    """Returns texts that are encoded one by one as one input.
+
+    Args:
+      pieces: the token ids of each, and its parts in tokens.
+
+    Returns:
+      int [length] ids, and the parts of them all.
+    """
+    ids: list[int] = []
+    parts: list[Part] = []
+    for own, found in pieces:
+        parts += [Part(part.kind, *(place + len(ids) for place in part[1:])) for part in found]
+        ids.extend(own)
+    return np.asarray(ids, int), parts
 
 
 def fit(tokenizer: Any, text: str, limit: int, policy: str, where: str) -> Fitted:

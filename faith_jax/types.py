@@ -18,7 +18,7 @@ A boolean mask is True where the value counts.
 
 import dataclasses
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -95,12 +95,19 @@ class Score:
     Attributes:
       value: see the scorer's card; NaN = undefined, such as the precision of an empty response.
       words: scores of single words, where the scorer has them.
-      cut_tokens: tokens of the input that were cut off because it was too long.
+      cut: how many tokens of the input were cut because it was too long, by part: "knowledge",
+        "history", "response", and "other" for what stands between these; parts of which none were
+        are not there.
     """
 
     value: float
     words: tuple[WordScore, ...] = ()
-    cut_tokens: int = 0
+    cut: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def cut_tokens(self) -> int:
+        """How many tokens were cut of all parts together."""
+        return sum(self.cut.values())
 
 
 class Direction(enum.StrEnum):

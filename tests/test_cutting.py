@@ -6,7 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faith_jax import templates
-from faith_jax.cutting import Kind, Part, check_policy, cut, fit, in_tokens, parse
+from faith_jax.cutting import (
+    Kind,
+    Part,
+    check_policy,
+    concatenated,
+    cut,
+    fit,
+    in_tokens,
+    parse,
+    whole,
+)
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError, InputError
 
@@ -139,13 +149,56 @@ def test_a_long_response_loses_its_end_last():
         (templates.dialogue_inputs("", TURNS), 3, "history", "no room for the last turn"),
         ("A text of no known form.", 3, "knowledge", "without knowledge or history that could"),
         (templates.nli_inputs("A b.", "C d."), 2, "knowledge", "what stands around its parts"),
-        (templates.dialogue_inputs("Tea.", TURNS), 40, "error", "CUT_POLICY = 'error'"),
+        (templates.dialogue_inputs("Tea.", TURNS), 40, "error", "the cut policy is 'error'"),
     ],
 )
 def test_what_cannot_be_cut_is_an_error(text, limit, policy, message):
     with pytest.raises(InputError, match=message) as error:
         fit(TOKENIZER, text, limit, policy, "rows.jsonl:7: MAX_INPUT_LENGTH")
     assert str(error.value).startswith("rows.jsonl:7: MAX_INPUT_LENGTH")
+
+
+def test_a_long_history_costs_the_knowledge_and_not_the_response():
+    # 40 of knowledge, three turns of 30, a response of 10: 140 tokens.
+    parts = [Part(Kind.KNOWLEDGE, 0, 0, 40, 40)]
+    parts += [Part(Kind.HISTORY, start, start, start + 30, start + 30) for start in (40, 70, 100)]
+    parts += [Part(Kind.RESPONSE, 130, 130, 140, 140)]
+    for policy, limit, expected in (
+        ("knowledge", 104, {Kind.KNOWLEDGE: 36}),
+        ("knowledge", 99, {Kind.KNOWLEDGE: 11, Kind.HISTORY: 30}),
+        ("history", 104, {Kind.HISTORY: 60}),
+        ("history", 79, {Kind.KNOWLEDGE: 1, Kind.HISTORY: 60}),
+        ("knowledge", 44, {Kind.KNOWLEDGE: 36, Kind.HISTORY: 60}),
+        # What the last turn leaves are 8 tokens: 2 of them are the knowledge's.
+        ("knowledge", 38, {Kind.KNOWLEDGE: 38, Kind.HISTORY: 60, Kind.RESPONSE: 4}),
+    ):
+        keep, tokens = cut(140, parts, limit, policy, "row 1")
+        assert tokens == expected
+        assert keep.sum() == limit if sum(expected.values()) == 140 - limit else keep.sum() < limit
+    with pytest.raises(
+        InputError, match="without its knowledge and earlier turns, the input has 40"
+    ):
+        cut(140, parts, 30, "knowledge", "row 1")
+
+
+def test_marks_of_another_form_within_a_text_are_text():
+    text = templates.npov_classifier_inputs("Tea?", "See <wizard> there.", ["It <seeker> is."], [])
+    assert texts_of(text, Kind.RESPONSE) == ["See <wizard> there."]
+    assert texts_of(text, Kind.KNOWLEDGE) == ["It <seeker> is.", ""]
+    text = templates.nli_inputs("Say {query: x} or <knowledge> y.", "C d.")
+    assert texts_of(text, Kind.KNOWLEDGE) == ["Say {query: x} or <knowledge> y."]
+    assert texts_of(text, Kind.RESPONSE) == ["C d."]
+    text = templates.dialogue_inputs("Write {query: x}.", ["Now {claim: y}?"])
+    assert texts_of(text, Kind.KNOWLEDGE) == ["Write {query: x}."]
+    assert texts_of(text, Kind.HISTORY) == ["Now {claim: y}?"]
+
+
+def test_pieces_are_one_input():
+    one = ([5, 6], [whole(Kind.KNOWLEDGE, 2)])
+    two = ([7, 8, 9], [Part(Kind.HISTORY, 0, 1, 2, 3)])
+    ids, parts = concatenated([one, ([4], []), two])
+    assert ids.tolist() == [5, 6, 4, 7, 8, 9]
+    assert parts == [Part(Kind.KNOWLEDGE, 0, 0, 2, 2), Part(Kind.HISTORY, 3, 4, 5, 6)]
 
 
 def test_the_policy_end_cuts_whatever_stands_there():

@@ -11,6 +11,7 @@ from faith_jax.cli.shared import quiet_tensorflow, resumable
 from faith_jax.errors import ConfigError, counted
 
 if TYPE_CHECKING:
+    from faith_jax.data.rows import BadRows
     from faith_jax.runs.score_input import ScoreInput
 
 _EXAMPLES = """examples:
@@ -76,6 +77,11 @@ def add_score_commands(commands: argparse._SubParsersAction) -> None:
     )
     command.add_argument(
         "--restart", action="store_true", help="discard what a stopped run with this output kept"
+    )
+    command.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="say what the scorers would see and how much of it they would cut, and stop",
     )
     command.set_defaults(run=_run_score)
     listed = commands.add_parser(
@@ -153,10 +159,19 @@ def _score(options: argparse.Namespace, given: "ScoreInput") -> int:
     from faith_jax.runs import score
 
     names = [name.strip() for name in options.scorers.split(",") if name.strip()]
+    told = scorer_options(names, options.scorer_option)
     bad_rows = BadRows(skip=options.skip_bad_rows)
+    if options.dry_run:
+        found = score.preflight(given, told, options.output, options.format, bad_rows)
+        for line in found.lines():
+            print(line)
+        for warning in found.warnings():
+            print(f"warning: {warning}")
+        _print_skipped(bad_rows)
+        return 0
     summary = score.score(
         given,
-        scorer_options(names, options.scorer_option),
+        told,
         options.output,
         options.format,
         options.batch_size,
@@ -168,15 +183,23 @@ def _score(options: argparse.Namespace, given: "ScoreInput") -> int:
     for name, count in summary.undefined.items():
         print(f"{name} is undefined in {count:,} of {rows}")
     for name, count in summary.cut.items():
-        print(f"{name} cut the input of {count:,} of {rows}, which was too long")
+        parts = "; ".join(
+            f"{counted(cut.tokens, 'token')} of {part} in {counted(cut.rows, 'row')}"
+            for part, cut in summary.cut_parts.get(name, {}).items()
+        )
+        print(f"{name} cut the input of {count:,} of {rows}, which was too long: {parts}")
     if summary.left_out:
         columns = ", ".join(f"{name} ({kind})" for name, kind in summary.left_out.items())
         print(f"columns that JSON cannot hold are left out: {columns}")
+    _print_skipped(bad_rows)
+    return 0
+
+
+def _print_skipped(bad_rows: "BadRows") -> None:
     if bad_rows.count:
         print(f"{counted(bad_rows.count, 'bad row')} skipped:")
         for message in bad_rows.messages:
             print(f"  {message}")
-    return 0
 
 
 def scorer_options(

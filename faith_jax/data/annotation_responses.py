@@ -31,8 +31,8 @@ _RESPONSES = ("prediction", "generated_text", "response")
 _HISTORIES = ("history", "context", "message", "query")
 # What `score` found out, and texts that are told in another form.
 _DROPPED = frozenset(
-    ("scores", "words", "cut_tokens", "fields", "inputs", "predictions", "perspectives", "label")
-    + (*_GROUNDINGS, *_SIDE_FIELDS, *_RESPONSES, *_HISTORIES)
+    ("scores", "words", "cut_tokens", "cut", "fields", "inputs", "predictions")
+    + ("perspectives", "label", *_GROUNDINGS, *_SIDE_FIELDS, *_RESPONSES, *_HISTORIES)
 )
 _PAIR = re.compile(r"\{(\w+):([^}]*)\}")
 _FORM = "'{query: ...} {pro: ...} {con: ...}'"

@@ -7,7 +7,7 @@ Reference: Chang 2024, section 3.2 and appendix C.
 """
 
 import dataclasses
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,13 +47,19 @@ class WordSalience:
       argument_words: its rows: content words of the grounding.
       response_words: its columns: content words of the response.
       values: float64 [argument words, response words] in [0, 1].
-      cut_tokens: tokens of the example that the model did not see, whose words are missing.
+      cut: tokens of the example that the model did not see, whose words are missing, by part; see
+        `faith_jax.types.Score`.
     """
 
     argument_words: tuple[PlacedWord, ...]
     response_words: tuple[PlacedWord, ...]
     values: Floats
-    cut_tokens: int = 0
+    cut: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def cut_tokens(self) -> int:
+        """How many tokens the model did not see."""
+        return sum(self.cut.values())
 
     def contributions(self, aggregation: str = "max") -> Floats:
         """Returns alpha [argument words]."""

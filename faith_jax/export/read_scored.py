@@ -54,6 +54,7 @@ def _checked(row: Row, corpus: str) -> ScoredRow:
         "fields": field_texts(_mapping(fields, "fields", place)),
         "scores": _scores(fields, place),
         "cut_tokens": _mapping(fields, "cut_tokens", place),
+        "cut": _cut(_mapping(fields, "cut", place), place),
     }
     found["words"] = _words(_mapping(fields, "words", place), found, place)
     return found
@@ -111,6 +112,20 @@ def _is_score(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value) and abs(value) <= LARGEST_SCORE
+
+
+def _cut(cut: Mapping[str, Any], place: str) -> dict[str, dict[str, int]]:
+    """Returns each scorer's counts but for those of none; Parquet and TFDS have all."""
+    found = {}
+    for name, counts in cut.items():
+        if counts is not None and not (
+            isinstance(counts, dict)
+            and all(count is None or isinstance(count, int) for count in counts.values())
+        ):
+            raise field_error(place, f"cut.{name}", "an object of whole numbers by part", counts)
+        if parts := {part: count for part, count in (counts or {}).items() if count}:
+            found[name] = parts
+    return found
 
 
 def _words(words: Mapping[str, Any], row: ScoredRow, place: str) -> dict[str, list[Any]]:

@@ -2,7 +2,8 @@
 
 A row holds the example (`id`, `corpus`, `grounding`, `perspectives`, `history`, `generated_text`,
 `label`), its other `fields`, and for each scorer its `scores` (null = undefined), `words` (start,
-end, score, and the number of the grounding's text, null = the response) and `cut_tokens`.
+end, score, and the number of the grounding's text, null = the response), `cut_tokens`, and `cut`,
+the same by part of the input, where there is anything.
 """
 
 import json
@@ -12,11 +13,14 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from faith_jax.cutting import Kind
 from faith_jax.data.grounded_rows import ExampleRow
 from faith_jax.errors import InputError
 from faith_jax.types import Score
 
 ScoredRow = dict[str, Any]
+# What `cut` may name.
+PARTS = tuple(kind.name.lower() for kind in Kind)
 _BATCH = 1024
 
 
@@ -45,6 +49,7 @@ def scored_row(row: ExampleRow, scores: Mapping[str, Score]) -> ScoredRow:
         "scores": values,
         "words": words,
         "cut_tokens": {name: score.cut_tokens for name, score in scores.items()},
+        "cut": {name: dict(score.cut) for name, score in scores.items() if score.cut},
     }
 
 
@@ -84,6 +89,7 @@ def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequen
     word = pa.struct(
         [("start", pa.int32()), ("end", pa.int32()), ("score", pa.float64()), ("text", pa.int32())]
     )
+    parts = pa.struct([(part, pa.int32()) for part in PARTS])
     schema = pa.schema(
         [
             ("id", pa.string()),
@@ -97,6 +103,7 @@ def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequen
             ("scores", pa.struct([(name, pa.float64()) for name in scorers])),
             ("words", pa.struct([(name, pa.list_(word)) for name in scorers])),
             ("cut_tokens", pa.struct([(name, pa.int32()) for name in scorers])),
+            ("cut", pa.struct([(name, parts) for name in scorers])),
         ]
     )
     with parquet.ParquetWriter(path, schema) as writer:

@@ -10,7 +10,7 @@ from typing import Any
 
 from faith_jax.data.rows import Row
 from faith_jax.errors import InputError
-from faith_jax.export.scored_rows import field_texts
+from faith_jax.export.scored_rows import PARTS, field_texts
 
 
 def write_tfds(
@@ -94,6 +94,7 @@ def write_scored_tfds(
             "scores": {scorer: np.float32 for scorer in scorers},
             "words": {scorer: tfds.features.Sequence(words) for scorer in scorers},
             "cut_tokens": {scorer: np.int64 for scorer in scorers},
+            "cut": {scorer: dict.fromkeys(PARTS, np.int64) for scorer in scorers},
         }
     )
     description = f"Examples with the scores of {', '.join(scorers)}."
@@ -114,7 +115,8 @@ def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, A
     texts = field_texts(row["fields"])
     fields = [{"name": name, "value": value} for name, value in texts.items()]
     label = -1 if row["label"] is None else row["label"]
-    changed = {"label": label, "fields": fields, "scores": scores, "words": words}
+    cut = {s: {p: row.get("cut", {}).get(s, {}).get(p, 0) for p in PARTS} for s in scorers}
+    changed = {"label": label, "fields": fields, "scores": scores, "words": words, "cut": cut}
     return {**row, **changed, "cut_tokens": {s: row["cut_tokens"].get(s, 0) for s in scorers}}
 
 
@@ -165,6 +167,10 @@ def _scored_fields(example: Mapping[str, Any]) -> dict[str, Any]:
     found["scores"] = {s: None if math.isnan(value) else value for s, value in scores.items()}
     found["words"] = {s: _word_lists(words) for s, words in example["words"].items()}
     found["cut_tokens"] = {s: int(count) for s, count in example["cut_tokens"].items()}
+    found["cut"] = {
+        s: {part: int(count) for part, count in parts.items()}
+        for s, parts in example.get("cut", {}).items()
+    }
     return found
 
 

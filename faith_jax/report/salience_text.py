@@ -36,7 +36,11 @@ def _lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
         kind = "hallucination" if name.startswith("unsupported") else "coverage error"
         yield f"{kind} score {score:.3f} (0 to 1, higher = less faithful); {name}: {shown_words}"
     if picture.salience.cut_tokens:
-        yield f"{picture.salience.cut_tokens} tokens did not fit and are not shown with a value"
+        parts = ", ".join(f"{count} of {part}" for part, count in picture.salience.cut.items())
+        yield (
+            f"{picture.salience.cut_tokens} tokens ({parts}) did not fit and are not shown with a "
+            "value"
+        )
 
 
 def _painted(shown: ShownText, colour: bool) -> str:

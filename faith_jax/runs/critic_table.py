@@ -212,13 +212,13 @@ def _calls(
     progress = Progress(what, len(pairs))
     for start in range(0, len(pairs), _AT_ONCE):
         part = [(p["premise"], p["hypothesis"]) for p in pairs[start : start + _AT_ONCE]]
-        probabilities, cut = classify(part)
+        probabilities, cuts = classify(part)
         calls = faithful_calls(probabilities, faithful_class)
-        for call, row, tokens in zip(calls, probabilities, cut, strict=True):
+        for call, row, cut in zip(calls, probabilities, cuts, strict=True):
             made = {
                 "faithful": bool(call),
                 "probability": float(row[faithful_class]),
-                "cut_tokens": int(tokens),
+                "cut_tokens": sum(cut.values()),
             }
             lines.append(json.dumps(made) + "\n")
         progress.update(len(lines), force=len(lines) == len(pairs))

@@ -238,5 +238,6 @@ def _json_line(picture: SaliencePicture) -> str:
         ],
         "map": [[round(float(v), 6) for v in line] for line in salience.values],
         "cut_tokens": salience.cut_tokens,
+        "cut": dict(salience.cut),
     }
     return json.dumps(row, ensure_ascii=False) + "\n"

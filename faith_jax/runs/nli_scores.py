@@ -195,7 +195,7 @@ class Cells:
             for row in rows:
                 own = {
                     field: {name: row[field][name]} if name in row[field] else {}
-                    for field in ("scores", "words", "cut_tokens")
+                    for field in ("scores", "words", "cut_tokens", "cut")
                 }
                 lines.append(json.dumps(dict(row) | own, ensure_ascii=False) + "\n")
             path = whole.with_name(f"{name}.jsonl")

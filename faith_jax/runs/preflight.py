@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,20 @@ import numpy as np
 from faith_jax.cutting import Kind
 from faith_jax.errors import ConfigError
 from faith_jax.input.row_cache import RowCache
+from faith_jax.runs.cut_report import (
+    Report,
+    cut_lines,
+    cut_report,
+    cut_warnings,
+    percentiles,
+    shown_percentiles,
+)
 from faith_jax.runs.datasets import SplitRows
 from faith_jax.runs.infer_rows import InputRow, RowTokens
 
 logger = logging.getLogger("faith_jax")
 
-Report = dict[str, Any]
-
 PARTS = (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE, Kind.OTHER)
-MOST_CUT = 0.05  # share of rows
 RAREST = 0.01  # share of what is read
 EXAMPLES = 3
 _MOST_VALUES = 12  # of a field that tells kinds of rows apart
@@ -113,32 +118,6 @@ def inference_report(source: str, rows: Sequence[InputRow], read: RowTokens) -> 
     }
     report["warnings"] = list(cut_warnings(report["cut"]))
     return report
-
-
-def cut_report(counts: Mapping[str, np.ndarray]) -> Report:
-    """Returns how much is cut of each part.
-
-    Args:
-      counts: by part, the tokens that each row loses of it: int [rows].
-
-    Returns:
-      By part: `rows` that lose some, their `share`, and the tokens that a row loses: `p50`, `p90`,
-      `p99`, `max`, over all rows. Parts of which nothing is cut are not there.
-    """
-    return {
-        part: {"rows": int((cut > 0).sum()), "share": float((cut > 0).mean())} | percentiles(cut)
-        for part, cut in counts.items()
-        if cut.any()
-    }
-
-
-def percentiles(values: np.ndarray) -> dict[str, int]:
-    """Returns {"p50", "p90", "p99", "max"} of whole numbers; 0 where there are none."""
-    if not len(values):
-        return dict.fromkeys(("p50", "p90", "p99", "max"), 0)
-    found = np.percentile(values, (50, 90, 99), method="higher")
-    names = zip(("p50", "p90", "p99"), found, strict=True)
-    return {name: int(value) for name, value in names} | {"max": int(np.max(values))}
 
 
 def text_of(report: Report) -> str:
@@ -279,14 +258,6 @@ def _warnings(report: Report) -> Iterator[str]:
         )
 
 
-def cut_warnings(cut: Report) -> Iterator[str]:
-    """Yields a sentence for each part, but for knowledge, that too many rows lose tokens of."""
-    for part, found in cut.items():
-        if part != "knowledge" and found["share"] > MOST_CUT:
-            name = "text outside of known parts" if part == "other" else part
-            yield f"{100 * found['share']:.1f}% of the inputs lose tokens of their {name}."
-
-
 def _lines(report: Report) -> Iterator[str]:
     if "steps" in report:
         yield (
@@ -304,7 +275,7 @@ def _lines(report: Report) -> Iterator[str]:
     else:
         yield f"{report['source']}: {report['rows']:,} rows"
     for name, found in report["lengths"].items():
-        yield f"  tokens of {name}: {_shown(found)}"
+        yield f"  tokens of {name}: {shown_percentiles(found)}"
     yield from cut_lines(report["cut"])
     if validation := report.get("validation"):
         yield f"validation, split {validation['split']!r}: {validation['rows']:,} rows"
@@ -321,18 +292,3 @@ def _lines(report: Report) -> Iterator[str]:
             yield f"  {name}: {value}"
     for warning in report.get("warnings", ()):
         yield f"warning: {warning}"
-
-
-def cut_lines(cut: Report) -> Iterator[str]:
-    """Yields a line for each part of which something is cut, or one that says that nothing is."""
-    if not cut:
-        yield "  nothing is cut"
-    for part, found in cut.items():
-        yield (
-            f"  cut of {part}: {found['rows']:,} rows ({100 * found['share']:.1f}%); tokens of a "
-            f"row: {_shown(found)}"
-        )
-
-
-def _shown(found: Mapping[str, int]) -> str:
-    return f"median {found['p50']}, 90% {found['p90']}, 99% {found['p99']}, longest {found['max']}"

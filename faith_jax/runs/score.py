@@ -1,5 +1,6 @@
 """The run `score`: scores of every row by any number of scorers, in one pass.
 
+Before anything is scored it says what the scorers will see (`faith_jax.runs.score_preflight`).
 Rows gather in `<output>.partial`, from which a run that was stopped goes on; the output appears
 whole when the last row is scored.
 """
@@ -12,7 +13,7 @@ import pathlib
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from faith_jax.data.grounded_rows import ExampleRow
 from faith_jax.data.rows import BadRows
@@ -25,8 +26,10 @@ from faith_jax.export.scored_rows import (
     scored_row,
     write_parquet,
 )
+from faith_jax.runs.cut_report import cut_warnings
 from faith_jax.runs.partial_output import ROWS, partial_output
 from faith_jax.runs.score_input import ScoreInput
+from faith_jax.runs.score_preflight import Preflight, look_through, preflight_path
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import load_scorer
 
@@ -34,6 +37,13 @@ logger = logging.getLogger("faith_jax")
 
 OUTPUT_FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 _REPORT_SECONDS = 10.0
+
+
+class PartCut(NamedTuple):
+    """Of how many rows tokens of a part were cut, and how many tokens."""
+
+    rows: int
+    tokens: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +55,7 @@ class ScoreSummary:
       rows: how many it has.
       undefined: for each scorer that left rows without a score, how many.
       cut: for each scorer that cut inputs that were too long, how many.
+      cut_parts: for each of these, what was cut of each part.
       left_out: the columns whose values JSON cannot hold, with their types.
     """
 
@@ -52,6 +63,7 @@ class ScoreSummary:
     rows: int
     undefined: Mapping[str, int]
     cut: Mapping[str, int]
+    cut_parts: Mapping[str, Mapping[str, PartCut]]
     left_out: Mapping[str, str]
 
 
@@ -83,20 +95,22 @@ def score(
     """
     target = pathlib.Path(output)
     form = _output_format(target, output_format)
-    if not scorers:
-        raise ConfigError("--scorers: name at least one scorer.")
     if batch_size < 1:
         raise ConfigError(f"--batch-size: expected a positive number, got {batch_size}.")
-    loaded = {name: load(name, **options) for name, options in scorers.items()}
-    if target.exists():
-        raise ConfigError(f"{target} exists already; remove it or name another output.")
+    loaded = _loaded(scorers, target, load)
     bad_rows = bad_rows or BadRows()
     run = {"scorers": scorers, "input": given.fingerprint()}
     with partial_output(target, run, restart) as folder:
         # Bad input is found before anything is scored.
-        count, left_out = _looked_through(given.rows(bad_rows))
-        if not count:
-            raise InputError(f"{given.name}: no rows to score.")
+        before = look_through(given.name, given.rows(bad_rows), loaded)
+        if before.scorers:
+            before.write(preflight_path(target))
+        for line in before.lines():
+            logger.info("%s", line)
+        warnings = list(before.warnings())
+        for warning in warnings:
+            logger.warning("%s", warning)
+        count = before.rows
         lines = folder / ROWS
         tally = _Tally(loaded)
         _score_rows(given.rows(bad_rows), loaded, lines, batch_size, count, tally)
@@ -106,16 +120,54 @@ def score(
                 "was scored; score again with --restart."
             )
         _finish(lines, target, form, list(loaded), given.split or "rows")
-    return ScoreSummary(target, count, tally.undefined(), tally.cut(), left_out)
+    parts = tally.cut_parts()
+    for name, cut in parts.items():
+        # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
+        if not any(warning.startswith(f"{name}: ") for warning in warnings):
+            shares = {part: {"share": found.rows / count} for part, found in cut.items()}
+            for sentence in cut_warnings(shares):
+                logger.warning("%s: %s", name, sentence)
+    return ScoreSummary(target, count, tally.undefined(), tally.cut(), parts, before.left_out)
 
 
-def _looked_through(rows: Iterator[ExampleRow]) -> tuple[int, dict[str, str]]:
-    """Returns how many rows there are, and the columns that they cannot hand on."""
-    count, left_out = 0, dict[str, str]()
-    for row in rows:
-        count += 1
-        left_out.update(row.left_out)
-    return count, left_out
+def preflight(
+    given: ScoreInput,
+    scorers: Mapping[str, Mapping[str, Any]],
+    output: str,
+    output_format: str = "",
+    bad_rows: BadRows | None = None,
+    load: Callable[..., BaseScorer] = load_scorer,
+) -> Preflight:
+    """Returns what `score` would see, and writes it beside the output; nothing is scored.
+
+    Args:
+      given: see `score`, as the others.
+      scorers: see there.
+      output: see there; the file is named OUTPUT.preflight.json.
+      output_format: see there.
+      bad_rows: see there.
+      load: see there.
+
+    Raises:
+      FaithJaxError: as `score`.
+    """
+    target = pathlib.Path(output)
+    _output_format(target, output_format)
+    loaded = _loaded(scorers, target, load)
+    found = look_through(given.name, given.rows(bad_rows or BadRows()), loaded)
+    found.write(preflight_path(target))
+    return found
+
+
+def _loaded(
+    scorers: Mapping[str, Mapping[str, Any]], target: pathlib.Path, load: Callable[..., BaseScorer]
+) -> dict[str, BaseScorer]:
+    if not scorers:
+        raise ConfigError("--scorers: name at least one scorer.")
+    loaded = {name: load(name, **options) for name, options in scorers.items()}
+    if target.exists():
+        raise ConfigError(f"{target} exists already; remove it or name another output.")
+    return loaded
 
 
 class _Tally:
@@ -124,12 +176,19 @@ class _Tally:
     def __init__(self, scorers: Iterable[str]):
         self._undefined = dict.fromkeys(scorers, 0)
         self._cut = dict(self._undefined)
+        self._parts: dict[str, dict[str, PartCut]] = {name: {} for name in self._undefined}
 
     def add(self, rows: Iterable[ScoredRow]) -> None:
         for row in rows:
             for name in self._undefined:
                 self._undefined[name] += row["scores"][name] is None
                 self._cut[name] += row["cut_tokens"][name] > 0
+                for part, tokens in row.get("cut", {}).get(name, {}).items():
+                    before = self._parts[name].get(part, PartCut(0, 0))
+                    self._parts[name][part] = PartCut(before.rows + 1, before.tokens + tokens)
+
+    def cut_parts(self) -> dict[str, dict[str, PartCut]]:
+        return {name: parts for name, parts in self._parts.items() if parts}
 
     def undefined(self) -> dict[str, int]:
         return {name: count for name, count in self._undefined.items() if count}

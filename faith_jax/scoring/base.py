@@ -1,10 +1,22 @@
 """What all scorers share: the forms in which examples may be given, and options by name."""
 
 import abc
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from faith_jax.types import GroundedExample, Grounding, Score, ScorerCard
+
+
+class SeenInput(NamedTuple):
+    """What a scorer's model reads of an example.
+
+    Attributes:
+      texts: its inputs, as the tokens say, by what they are, such as "with document".
+      cut: see `faith_jax.types.Score.cut`.
+    """
+
+    texts: Mapping[str, str]
+    cut: Mapping[str, int]
 
 
 class BaseScorer(abc.ABC):
@@ -15,6 +27,17 @@ class BaseScorer(abc.ABC):
     @abc.abstractmethod
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         """Returns one score for each example, in order."""
+
+    def seen(self, example: GroundedExample) -> SeenInput | None:
+        """Returns what the scorer's model reads of an example, without running the model.
+
+        None where that is nothing: the response is empty, or the scorer reads the texts themselves
+        and cuts none, as those without models do.
+
+        Raises:
+          InputError: for an example that is too long and cannot be cut.
+        """
+        return None
 
     def score(
         self,

@@ -12,10 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from faith_jax.cutting import Kind, by_name, check_policy, cut, summed, whole
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.language_model.encoder import EncoderModel
 from faith_jax.models.transformer import Transformer
-from faith_jax.scoring.base import BaseScorer, joined
+from faith_jax.scoring.base import BaseScorer, SeenInput, joined
 from faith_jax.scoring.likelihood import rung
 from faith_jax.scoring.model_cards import BERTSCORE
 from faith_jax.scoring.models import (
@@ -25,6 +26,7 @@ from faith_jax.scoring.models import (
     open_classifier,
     open_tokenizer,
     require_model,
+    shown_ids,
 )
 from faith_jax.scoring.text_pairs import row_length
 from faith_jax.types import Array, GroundedExample, PyTree, Score, Tokenizer
@@ -33,6 +35,8 @@ PARTS = ("precision", "recall", "f1")
 # Layers that correlate best with people's judgments, by the number of all (the authors' table).
 _BEST_LAYERS = {24: 17, 12: 10}
 _LENGTHS = (32, 64, 128, 256, 384, 512)
+# A text's ids with special tokens, none if it is empty, and how many of its tokens were cut.
+_Row = tuple[list[int], dict[Kind, int]]
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -72,7 +76,9 @@ class BERTScorer(BaseScorer):
       part: "precision", "recall" or "f1".
       idf: the weight of each token id, and of those that are not in it (None); None = all alike.
       baseline: precision, recall and F1 of unrelated texts, which become 0; None = no rescaling.
-      max_length: tokens of a text, special ones included; what exceeds it is cut at the end.
+      max_length: tokens of a text, special ones included. Each text stands alone, and a longer one
+        loses its end.
+      cut_policy: "error" refuses longer texts; all others are the same here.
       prefix_space: see `bertscore_scorer`.
       tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU, else 32,768.
       lower_grounding: see `bertscore_scorer`.
@@ -89,6 +95,7 @@ class BERTScorer(BaseScorer):
         idf: Mapping[int | None, float] | None,
         baseline: tuple[float, float, float] | None,
         max_length: int,
+        cut_policy: str,
         prefix_space: bool,
         tokens_per_batch: int | None,
         lower_grounding: bool = False,
@@ -98,7 +105,7 @@ class BERTScorer(BaseScorer):
         encoder = {k: v for k, v in model.params["encoder"].items() if not _is_above(k, layer)}
         self._params = {"token_embedder": model.params["token_embedder"], "encoder": encoder}
         self._tokenizer, self._part, self._idf = tokenizer, part, idf
-        self._baseline, self._max_length = baseline, max_length
+        self._baseline, self._max_length, self._cut_policy = baseline, max_length, cut_policy
         self._space = " " if prefix_space else ""
         self._lower = lower_grounding
         if tokens_per_batch is None:
@@ -113,8 +120,7 @@ class BERTScorer(BaseScorer):
 
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         """Returns one score for each example, NaN where response or grounding is empty."""
-        texts = [(e.response, joined(e.grounding)) for e in examples]
-        rows = [(self._row(r), self._row(g.lower() if self._lower else g)) for r, g in texts]
+        rows = [self._rows(example) for example in examples]
         scored = [i for i, pair in enumerate(rows) if all(ids for ids, _ in pair)]
         found = [Score(math.nan)] * len(examples)
         by_length: dict[int, list[int]] = {}
@@ -127,24 +133,39 @@ class BERTScorer(BaseScorer):
                 batch = numbers[start : start + size]
                 values = self._match([rows[i] for i in batch], length, size)
                 for i, value in zip(batch, values, strict=False):
-                    cut = rows[i][0][1] + rows[i][1][1]
+                    cut = by_name(summed(tokens for _, tokens in rows[i]))
                     found[i] = Score(self._value(*map(float, value)), (), cut)
         return found
 
-    def _row(self, text: str) -> tuple[list[int], int]:
-        """Returns a text's ids with special tokens, none if it is empty, and how many were cut."""
+    def seen(self, example: GroundedExample) -> SeenInput | None:
+        """Returns response and grounding, each a text of its own."""
+        rows = dict(zip(("response", "grounding"), self._rows(example), strict=True))
+        if not all(ids for ids, _ in rows.values()):
+            return None
+        shown = {name: shown_ids(self._tokenizer, ids) for name, (ids, _) in rows.items()}
+        return SeenInput(shown, by_name(summed(tokens for _, tokens in rows.values())))
+
+    def _rows(self, example: GroundedExample) -> tuple[_Row, _Row]:
+        """Returns the rows of response and grounding."""
+        where = f"example {example.id!r}: max_length"
+        grounding = joined(example.grounding)
+        grounding = grounding.lower() if self._lower else grounding
+        return (
+            self._row(example.response, Kind.RESPONSE, f"{where}, response"),
+            self._row(grounding, Kind.KNOWLEDGE, f"{where}, grounding"),
+        )
+
+    def _row(self, text: str, kind: Kind, where: str) -> _Row:
         text = text.strip()
         if not text:
-            return [], 0
-        ids = self._tokenizer.encode(self._space + text)
-        special = len(self._tokenizer.prefix_ids) + len(self._tokenizer.suffix_ids)
-        kept = ids[: self._max_length - special]
-        row = self._tokenizer.add_special_tokens(kept)
-        return check_ids(list(row), self._module.config.vocab_size), len(ids) - len(kept)
+            return [], {}
+        ids = np.asarray(self._tokenizer.encode(self._space + text), int)
+        room = self._max_length - len(self._tokenizer.add_special_tokens([]))
+        keep, tokens = cut(len(ids), [whole(kind, len(ids))], room, self._cut_policy, where)
+        row = self._tokenizer.add_special_tokens(ids[keep].tolist())
+        return check_ids(list(row), self._module.config.vocab_size), tokens
 
-    def _match(
-        self, rows: Sequence[tuple[tuple[list[int], int], ...]], length: int, size: int
-    ) -> np.ndarray:
+    def _match(self, rows: Sequence[tuple[_Row, _Row]], length: int, size: int) -> np.ndarray:
         tokens = np.full((2, size, length), self._module.config.pad_id, np.int32)
         # Rows that only fill the batch up compare one token with itself.
         tokens[:, len(rows) :, 0] = self._tokenizer.prefix_ids[0] if rows else 0
@@ -248,6 +269,7 @@ def bertscore_scorer(
     idf: str | Sequence[str] | None = None,
     baseline: str | None = None,
     max_length: int | None = None,
+    cut_policy: str = "knowledge",
     prefix_space: bool = False,
     dtype: str | None = None,
     tokens_per_batch: int | None = None,
@@ -264,6 +286,7 @@ def bertscore_scorer(
         With it, special tokens have the weight that the texts give them, which is 0.
       baseline: a file of the authors' baselines to rescale with.
       max_length: tokens of a text; default: 512, or fewer where the positions end before.
+      cut_policy: see `BERTScorer`.
       prefix_space: put a space in front of each text, which changes the first token of RoBERTa's
         vocabulary. The authors' code asks for it, and had it from Transformers before version 5,
         which their baselines are from; since then it is ignored.
@@ -280,6 +303,7 @@ def bertscore_scorer(
     check_whole("tokens_per_batch", tokens_per_batch, 1)
     for name, value in (("vocabulary", vocabulary), ("dtype", dtype), ("baseline", baseline)):
         check_text(name, value)
+    check_policy(cut_policy, "cut_policy")
     for name, flag in (("prefix_space", prefix_space), ("lower_grounding", lower_grounding)):
         if not isinstance(flag, bool):
             raise ConfigError(f"{name}: expected True or False, got {flag!r}.")
@@ -305,6 +329,7 @@ def bertscore_scorer(
         None if texts is None else document_frequencies(tokenizer, texts, prefix_space),
         None if baseline is None else read_baseline(baseline, layer),
         row_length(opened.config, max_length),
+        cut_policy,
         prefix_space,
         tokens_per_batch,
         lower_grounding,

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from faith_jax import templates
+from faith_jax.cutting import fit
 from faith_jax.errors import ConfigError
 from faith_jax.labels import CriticLabel, NliLabel
 from faith_jax.language_model import LanguageModel
@@ -216,41 +217,32 @@ class LabelWordEngine:
 class LabelWordEncoder:
     """Makes rows of two texts in the form that the model was trained with.
 
-    What is too long loses the premise's end. The premise keeps at least a quarter of the room, or
-    all of itself; only a hypothesis that does not fit beside that loses its own end.
-
     Attributes:
       tokenizer: the model's.
       inputs: see `LabelForm`.
       vocab_size: of the model.
       max_length: tokens of a row, special ones included.
+      cut_policy: what a longer row loses, see `faith_jax.cutting`; by default the premise's end.
     """
 
     tokenizer: Tokenizer
     inputs: Callable[[str, str], str]
     vocab_size: int
     max_length: int
+    cut_policy: str = "knowledge"
 
-    def __call__(self, premise: str, hypothesis: str) -> PairRow:
-        """Returns the row of a premise and a hypothesis."""
-        around = (*self.tokenizer.prefix_ids, *self.tokenizer.suffix_ids)
-        limit = self.max_length - len(around)
-        whole = self.tokenizer.encode(self.inputs(premise, hypothesis))
-        ids = whole if len(whole) <= limit else self._cut(premise, hypothesis, limit, len(whole))
-        row = self.tokenizer.add_special_tokens(ids)
-        return PairRow(check_ids(list(row), self.vocab_size), len(whole) - len(ids))
-
-    def _cut(self, premise: str, hypothesis: str, limit: int, length: int) -> list[int]:
-        first, second = (list(self.tokenizer.encode(text)) for text in (premise, hypothesis))
-        room = limit - max(0, length - len(first) - len(second))
-        while room > 0:  # texts that are cut may have other tokens at their ends
-            kept = second[: room - min(len(first), room // 4)]
-            texts = (self.tokenizer.decode(part) for part in (first[: room - len(kept)], kept))
-            ids = list(self.tokenizer.encode(self.inputs(*texts)))
-            if len(ids) <= limit:
-                return ids
-            room -= 1
-        raise ConfigError(f"max_length: {self.max_length} tokens have no room for two texts.")
+    def __call__(self, premise: str, hypothesis: str, name: str = "a pair") -> PairRow:
+        """Returns the row of a premise and a hypothesis; see `PairEncoder`."""
+        limit = self.max_length - len(self.tokenizer.add_special_tokens([]))
+        fitted = fit(
+            self.tokenizer,
+            self.inputs(premise, hypothesis),
+            limit,
+            self.cut_policy,
+            f"{name}: max_length",
+        )
+        row = self.tokenizer.add_special_tokens(fitted.ids)
+        return PairRow(check_ids(list(row), self.vocab_size), fitted.cut)
 
 
 def open_label_words(
@@ -259,6 +251,7 @@ def open_label_words(
     form: LabelForm,
     words: Sequence[str] | None,
     max_length: int | None,
+    cut_policy: str,
     **engine: Any,
 ) -> tuple[tuple[str, ...], LabelWordEngine, LabelWordEncoder]:
     """Returns the classes, the engine and the encoder of a model.
@@ -271,6 +264,7 @@ def open_label_words(
         form has three classes are the first of these and all others together, as those of TRUE's
         T5, "1" and "0".
       max_length: tokens of an input; None = 1,024, or fewer where the positions end before.
+      cut_policy: see `LabelWordEncoder`.
       **engine: see `LabelWordEngine`.
 
     Raises:
@@ -282,5 +276,5 @@ def open_label_words(
     names = form.named(given)
     targets = [check_ids(ids, model.config.vocab_size) for ids in label_tokens(tokenizer, given)]
     limit = input_limit(model.config, max_length)
-    encode = LabelWordEncoder(tokenizer, form.inputs, model.config.vocab_size, limit)
+    encode = LabelWordEncoder(tokenizer, form.inputs, model.config.vocab_size, limit, cut_policy)
     return names, LabelWordEngine(model, targets, **engine), encode

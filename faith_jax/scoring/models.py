@@ -2,12 +2,14 @@
 
 import functools
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from faith_jax.data.pieces import piece_text
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.data.vocabulary_match import SaidTokens, check_vocabulary
 from faith_jax.errors import CheckpointError, ConfigError
@@ -159,6 +161,20 @@ def check_ids(ids: list[int], vocab_size: int) -> list[int]:
             "use the tokenizer that the model was trained with (vocabulary=…)."
         )
     return ids
+
+
+def shown_ids(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """Returns token ids as a text for people, special tokens such as `</s>` among them."""
+    names = ("pad_id", "bos_id", "eos_id", "cls_id", "sep_id", "mask_id")
+    special = {getattr(tokenizer, name) for name in names}
+    shown, rest, known = "", list(ids), cast(Any, tokenizer)
+    while rest:  # `decode` ends at the first end token
+        count = next((n for n, token in enumerate(rest) if token in special), len(rest))
+        shown += tokenizer.decode(rest[:count]) if count else ""
+        if count < len(rest):
+            shown += piece_text(known, rest[count])
+        rest = rest[count + 1 :]
+    return shown
 
 
 def input_limit(config: TransformerConfig, asked: int | None, least: int = 8) -> int:

@@ -6,11 +6,13 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from faith_jax.cutting import by_name
 from faith_jax.errors import ConfigError
 from faith_jax.labels import NliLabel
-from faith_jax.scoring.base import BaseScorer, joined
+from faith_jax.scoring.base import BaseScorer, SeenInput, joined
 from faith_jax.scoring.label_words import CRITIC_FORM, NOT_ENTAILED
 from faith_jax.scoring.model_cards import FAITH_CRITIC, FAITH_CRITIC_CALL, NLI
+from faith_jax.scoring.models import shown_ids
 from faith_jax.scoring.pair_classifier import ClassifierOptions, PairClassifier, pair_classifier
 from faith_jax.types import GroundedExample, Score, ScorerCard
 
@@ -43,16 +45,25 @@ class PairScorer(BaseScorer):
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         """Returns one score for each example, NaN where the response is empty."""
         scored = [e for e in examples if e.response.strip()]
-        probabilities, cut = self._classify([(joined(e.grounding), e.response) for e in scored])
+        probabilities, cuts = self._classify(
+            [(joined(e.grounding), e.response) for e in scored],
+            [f"example {e.id!r}" for e in scored],
+        )
         if self._calls:
             probabilities = np.eye(len(self._weights))[probabilities.argmax(axis=1)]
-        values = iter(zip(probabilities @ self._weights, cut, strict=True))
-        return [_score(next(values)) if e.response.strip() else Score(math.nan) for e in examples]
+        scores = iter(
+            Score(float(value), (), by_name(cut))
+            for value, cut in zip(probabilities @ self._weights, cuts, strict=True)
+        )
+        return [next(scores) if e.response.strip() else Score(math.nan) for e in examples]
 
-
-def _score(value_and_cut: tuple[float, int]) -> Score:
-    value, cut = value_and_cut
-    return Score(float(value), (), cut)
+    def seen(self, example: GroundedExample) -> SeenInput | None:
+        """Returns the row of premise and hypothesis."""
+        if not example.response.strip():
+            return None
+        encode, name = self._classify.encode, f"example {example.id!r}"
+        row = encode(joined(example.grounding), example.response, name)
+        return SeenInput({"input": shown_ids(encode.tokenizer, row.ids)}, by_name(row.cut))
 
 
 def nli_label_numbers(

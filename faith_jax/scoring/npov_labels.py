@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
 from faith_jax import templates
+from faith_jax.cutting import Kind, by_name, check_policy, fit
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.labels import ErrorLabel
-from faith_jax.scoring.base import BaseScorer
+from faith_jax.scoring.base import BaseScorer, SeenInput
 from faith_jax.scoring.likelihood import LikelihoodEngine
 from faith_jax.scoring.model_cards import NPOV_LABELS
 from faith_jax.scoring.models import (
@@ -23,6 +24,7 @@ from faith_jax.scoring.models import (
     open_language_model,
     open_tokenizer,
     require_model,
+    shown_ids,
 )
 from faith_jax.types import GroundedExample, Score, Tokenizer
 
@@ -76,7 +78,9 @@ class NpovLabelScorer(BaseScorer):
       engine: of the model.
       tokenizer: of the same model.
       labels: of the same model.
-      max_length: tokens of an input at most; what is longer loses its end, the last arguments.
+      max_length: tokens of an input at most.
+      cut_policy: what a longer input loses, see `faith_jax.cutting`; by default the perspectives
+        lose their ends, the longer one first, while query and response stay.
     """
 
     def __init__(
@@ -86,10 +90,11 @@ class NpovLabelScorer(BaseScorer):
         tokenizer: Tokenizer,
         labels: LabelTokens,
         max_length: int,
+        cut_policy: str = "knowledge",
     ):
         self.card = NPOV_LABELS[name]
         self._engine, self._tokenizer, self._labels = engine, tokenizer, labels
-        self._max_length = max_length
+        self._max_length, self._cut_policy = max_length, cut_policy
 
     @property
     def num_compilations(self) -> int:
@@ -100,32 +105,34 @@ class NpovLabelScorer(BaseScorer):
         """Returns one score for each example.
 
         Raises:
-          InputError: where an example has other perspectives than pro and con, or none.
+          InputError: where an example has other perspectives than pro and con, or none, and where
+            it is too long and cannot be cut.
         """
-        rows, cut = [], []
-        for example in examples:
-            text = classifier_input(example)
-            ids, left_out = self._ids(text)
-            rows.append(ids)
-            cut.append(left_out)
+        rows = [self._row(example) for example in examples]
         labels = self._labels
         probabilities = self._engine.label_probabilities(
-            rows, [labels.no_error, labels.error], labels.prefix
+            [ids for ids, _ in rows], [labels.no_error, labels.error], labels.prefix
         )
         return [
-            Score(float(p), cut_tokens=n) for p, n in zip(probabilities[:, 0], cut, strict=True)
+            Score(float(value), (), by_name(cut))
+            for value, (_, cut) in zip(probabilities[:, 0], rows, strict=True)
         ]
 
-    def _ids(self, text: str) -> tuple[list[int], int]:
+    def seen(self, example: GroundedExample) -> SeenInput:
+        """Returns the classifier's input."""
+        ids, cut = self._row(example)
+        return SeenInput({"input": shown_ids(self._tokenizer, ids)}, by_name(cut))
+
+    def _row(self, example: GroundedExample) -> tuple[list[int], dict[Kind, int]]:
         config = self._engine.model.config
         suffix = [] if config.is_decoder_only else list(self._tokenizer.suffix_ids)
         prefix = list(self._tokenizer.prefix_ids)
         longest = max(len(self._labels.no_error), len(self._labels.error))
         target = len(self._labels.prefix) + longest if config.is_decoder_only else 0
-        room = max(0, self._max_length - len(prefix) - len(suffix) - target)
-        ids = self._tokenizer.encode(text)
-        kept = [*prefix, *ids[:room], *suffix]
-        return check_ids(kept, config.vocab_size), max(0, len(ids) - room)
+        room = self._max_length - len(prefix) - len(suffix) - target
+        where = f"example {example.id!r}: max_length"
+        fitted = fit(self._tokenizer, classifier_input(example), room, self._cut_policy, where)
+        return check_ids([*prefix, *fitted.ids, *suffix], config.vocab_size), fitted.cut
 
 
 def classifier_input(example: GroundedExample) -> str:
@@ -157,6 +164,7 @@ class NpovLabelOptions(TypedDict, total=False):
       vocabulary: where the tokenizer is, if not with the model.
       max_length: tokens that the model reads at most; default: 1,024, or fewer where its positions
         end before.
+      cut_policy: what is cut of a longer input, see `faith_jax.cutting`.
       no_error_label: as the model was trained; default: YES.
       error_label: likewise; default: NO.
       dtype: of activations.
@@ -165,6 +173,7 @@ class NpovLabelOptions(TypedDict, total=False):
 
     vocabulary: str | None
     max_length: int | None
+    cut_policy: str
     no_error_label: str
     error_label: str
     dtype: str | None
@@ -189,6 +198,8 @@ def npov_label_scorer(
         check_text(option, options.get(option))
     for option, least in (("max_length", 8), ("tokens_per_batch", 1)):
         check_whole(option, options.get(option), least)
+    cut_policy = options.get("cut_policy", "knowledge")
+    check_policy(cut_policy, "cut_policy")
     opened = open_language_model(path, options.get("dtype"))
     tokenizer = open_tokenizer(path, options.get("vocabulary"), opened.config)
     labels = LabelTokens.of(
@@ -198,7 +209,7 @@ def npov_label_scorer(
     )
     limit = input_limit(opened.config, options.get("max_length"))
     engine = _engine(path, options.get("dtype"), options.get("tokens_per_batch"))
-    return NpovLabelScorer(name, engine, tokenizer, labels, limit)
+    return NpovLabelScorer(name, engine, tokenizer, labels, limit, cut_policy)
 
 
 @functools.lru_cache(maxsize=4)

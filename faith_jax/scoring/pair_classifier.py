@@ -4,11 +4,12 @@ A model is an encoder with a classification head, or an encoder-decoder that wri
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 
+from faith_jax.cutting import Kind, check_policy
 from faith_jax.errors import ConfigError
 from faith_jax.language_model import EncoderModel, LanguageModel
 from faith_jax.scoring.classification import ClassificationEngine, check_dropout
@@ -22,6 +23,7 @@ from faith_jax.scoring.models import (
     require_model,
 )
 from faith_jax.scoring.text_pairs import PairEncoder, PairRow, row_length
+from faith_jax.types import Tokenizer
 
 
 class ClassifierOptions(TypedDict, total=False):
@@ -31,6 +33,7 @@ class ClassifierOptions(TypedDict, total=False):
       vocabulary: where the tokenizer is, if not with the model.
       max_length: tokens of a row; default: 512 of an encoder and 1,024 of an encoder-decoder, or
         fewer where the positions end before.
+      cut_policy: what a longer row loses, see `faith_jax.cutting`.
       label_words: what an encoder-decoder writes for each class, in the order of the names that
         `LabelForm` has, as a list or with commas; default: these names. Not of encoders.
       dropout_passes: k of Monte-Carlo dropout (Steen 2023, section 2.2: 15); default: 0, none.
@@ -42,6 +45,7 @@ class ClassifierOptions(TypedDict, total=False):
 
     vocabulary: str | None
     max_length: int | None
+    cut_policy: str
     label_words: str | Sequence[str] | None
     dropout_passes: int
     seed: int | None
@@ -63,6 +67,19 @@ class Engine(Protocol):
         ...
 
 
+class Encoder(Protocol):
+    """What makes rows of two texts."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's."""
+        ...
+
+    def __call__(self, premise: str, hypothesis: str, name: str = ...) -> PairRow:
+        """Returns the row of a premise and a hypothesis."""
+        ...
+
+
 class PairClassifier:
     """The class probabilities of premises and hypotheses, remembered for the last ones.
 
@@ -74,20 +91,29 @@ class PairClassifier:
       encode: of the same model.
     """
 
-    def __init__(
-        self, label_names: tuple[str, ...], engine: Engine, encode: Callable[[str, str], PairRow]
-    ):
+    def __init__(self, label_names: tuple[str, ...], engine: Engine, encode: Encoder):
         self.label_names, self.engine, self.encode = label_names, engine, encode
-        self._last: tuple[tuple[tuple[str, str], ...], tuple[np.ndarray, list[int]]]
+        self._last: tuple[tuple[tuple[str, str], ...], tuple[np.ndarray, list[dict[Kind, int]]]]
         self._last = ((), (np.zeros((0, len(label_names))), []))
 
-    def __call__(self, pairs: Sequence[tuple[str, str]]) -> tuple[np.ndarray, list[int]]:
-        """Returns the probabilities [pairs, classes] and how many tokens of each were cut."""
+    def __call__(
+        self, pairs: Sequence[tuple[str, str]], names: Sequence[str] = ()
+    ) -> tuple[np.ndarray, list[dict[Kind, int]]]:
+        """Returns the probabilities [pairs, classes] and how many tokens of each were cut.
+
+        Args:
+          pairs: premises and hypotheses.
+          names: of the pairs, for errors; () = by their numbers.
+
+        Raises:
+          InputError: for a pair that is too long and cannot be cut.
+        """
         key = tuple(pairs)
         if key != self._last[0]:
-            rows = [self.encode(premise, hypothesis) for premise, hypothesis in pairs]
+            told = names or [f"pair {number}" for number in range(1, len(pairs) + 1)]
+            rows = [self.encode(*pair, name) for pair, name in zip(pairs, told, strict=True)]
             probabilities = self.engine.probabilities([row.ids for row in rows])
-            self._last = (key, (probabilities, [row.cut_tokens for row in rows]))
+            self._last = (key, (probabilities, [row.cut for row in rows]))
         return self._last[1]
 
 
@@ -109,11 +135,13 @@ def pair_classifier(
         check_text(name, options.get(name))
     check_whole("max_length", options.get("max_length"), 8)
     check_whole("tokens_per_batch", options.get("tokens_per_batch"), 1)
-    passes = options.get("dropout_passes", 0)
+    cut_policy, passes = options.get("cut_policy", "knowledge"), options.get("dropout_passes", 0)
+    check_policy(cut_policy, "cut_policy")
     check_dropout(passes, options.get("seed"), options.get("dropout_rate"))
     given: dict[str, Any] = {name: options.get(name) for name in ClassifierOptions.__annotations__}
     words = _listed(given["label_words"])
-    return _opened(path, form, **(given | {"dropout_passes": passes, "label_words": words}))
+    given |= {"cut_policy": cut_policy, "dropout_passes": passes, "label_words": words}
+    return _opened(path, form, **given)
 
 
 def _listed(words: Any) -> tuple[str, ...] | None:
@@ -132,6 +160,7 @@ def _opened(
     *,
     vocabulary: str | None,
     max_length: int | None,
+    cut_policy: str,
     label_words: tuple[str, ...] | None,
     dtype: str | None,
     **engine: Any,
@@ -140,7 +169,9 @@ def _opened(
     if isinstance(opened, LanguageModel):
         tokenizer = open_tokenizer(model, vocabulary, opened.config)
         return PairClassifier(
-            *open_label_words(opened, tokenizer, form, label_words, max_length, **engine)
+            *open_label_words(
+                opened, tokenizer, form, label_words, max_length, cut_policy, **engine
+            )
         )
     if not isinstance(opened, EncoderModel):
         raise ConfigError(
@@ -152,7 +183,7 @@ def _opened(
     limit = row_length(opened.config, max_length)
     classification = ClassificationEngine(opened, **engine)
     tokenizer = open_tokenizer(model, vocabulary, opened.config)
-    encode = PairEncoder(tokenizer, opened.config.vocab_size, limit)
+    encode = PairEncoder(tokenizer, opened.config.vocab_size, limit, cut_policy)
     return PairClassifier(opened.label_names, classification, encode)
 
 

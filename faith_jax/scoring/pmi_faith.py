@@ -17,8 +17,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from faith_jax.cutting import by_name, check_policy
 from faith_jax.errors import ConfigError
-from faith_jax.scoring.base import BaseScorer
+from faith_jax.scoring.base import BaseScorer, SeenInput
 from faith_jax.scoring.likelihood import LikelihoodEngine
 from faith_jax.scoring.model_cards import PMI_FAITH
 from faith_jax.scoring.models import (
@@ -28,6 +29,7 @@ from faith_jax.scoring.models import (
     open_language_model,
     open_tokenizer,
     require_model,
+    shown_ids,
 )
 from faith_jax.scoring.prompts import Prompter, PromptFormat, ScoredPrompt
 from faith_jax.types import GroundedExample, Score, WordScore
@@ -52,7 +54,7 @@ class PMIFaith:
     """
 
     def __init__(self, engine: LikelihoodEngine, prompter: Prompter):
-        self.engine, self._prompter = engine, prompter
+        self.engine, self.prompter = engine, prompter
         self._last: tuple[tuple[GroundedExample, ...], list[TokenPMI | None]] = ((), [])
 
     def __call__(self, examples: Sequence[GroundedExample]) -> list[TokenPMI | None]:
@@ -63,7 +65,7 @@ class PMIFaith:
         return self._last[1]
 
     def _compute(self, examples: Sequence[GroundedExample]) -> list[TokenPMI | None]:
-        prompts = [self._prompter(example) for example in examples]
+        prompts = [self.prompter(example) for example in examples]
         scored = [prompt for prompt in prompts if prompt is not None]
         rows = [row for p in scored for row in (p.with_document, p.without_document)]
         log_probs = self.engine.log_probs(rows)
@@ -99,8 +101,21 @@ class PMIFaithScorer(BaseScorer):
                 continue
             value = pmi.values.mean() if self._mean else pmi.values.sum()
             words = word_scores(example.response, pmi)
-            found.append(Score(float(value), words, pmi.prompt.cut_tokens))
+            found.append(Score(float(value), words, by_name(pmi.prompt.cut)))
         return found
+
+    def seen(self, example: GroundedExample) -> SeenInput | None:
+        """Returns both branches, each with the response."""
+        prompter = self._compute.prompter
+        prompt = prompter(example)
+        if prompt is None:
+            return None
+        rows = {"with document": prompt.with_document, "without": prompt.without_document}
+        shown = {
+            name: "".join(shown_ids(prompter.tokenizer, ids) for ids in (row.inputs, row.targets))
+            for name, row in rows.items()
+        }
+        return SeenInput(shown, by_name(prompt.cut))
 
 
 def word_scores(response: str, pmi: TokenPMI) -> tuple[WordScore, ...]:
@@ -136,6 +151,7 @@ def _shared(
     prompt: PromptFormat | None,
     last_turns: int,
     use_history: bool,
+    cut_policy: str,
     tokens_per_batch: int | None,
     score_cue: bool,
 ) -> PMIFaith:
@@ -150,6 +166,7 @@ def _shared(
         prompt,
         use_history,
         last_turns or 3,
+        cut_policy,
         score_cue,
     )
     return PMIFaith(engine, prompter)
@@ -165,6 +182,7 @@ def pmi_faith_scorer(
     cue_prompt: str | None = None,
     response_prompt: str | None = None,
     last_turns: int = 0,
+    cut_policy: str = "knowledge",
     dtype: str | None = None,
     tokens_per_batch: int | None = None,
     score_cue: bool = True,
@@ -176,7 +194,7 @@ def pmi_faith_scorer(
       model: a checkpoint of any language model, with its tokenizer.
       vocabulary: where the tokenizer is, if not with the model.
       max_length: tokens that the model sees at most; default: 1,024, or fewer where its positions
-        end before. `Prompter` says what is cut.
+        end before.
       document_prompt: with {document}; default for decoder-only models: the authors' (see
         `PromptFormat`). An encoder-decoder sees the dialogue format of its tasks unless one of
         the prompts is given.
@@ -185,6 +203,7 @@ def pmi_faith_scorer(
       response_prompt: with {response}.
       last_turns: how many utterances of the history are shown at most; 0 = all, or three in the
         dialogue format.
+      cut_policy: what is cut of a longer input, see `faith_jax.cutting`.
       dtype: of activations.
       tokens_per_batch: see `LikelihoodEngine`.
       score_cue: whether the cue's tokens are scored with the response's, as in the authors' code;
@@ -200,6 +219,7 @@ def pmi_faith_scorer(
     check_whole("tokens_per_batch", tokens_per_batch, 1)
     check_text("vocabulary", vocabulary)
     check_text("dtype", dtype)
+    check_policy(cut_policy, "cut_policy")
     if not isinstance(score_cue, bool):
         raise ConfigError(f"score_cue: expected True or False, got {score_cue!r}.")
     given = {
@@ -221,6 +241,7 @@ def pmi_faith_scorer(
         prompt,
         last_turns,
         use_history,
+        cut_policy,
         tokens_per_batch,
         score_cue,
     )

@@ -1,15 +1,17 @@
 """The token ids that a language model sees of an example, with its document and without.
 
-Both have the same history, the same response and, where something is too long, the same cuts, so
-that they differ in the document alone.
+Both have the same history and the same response, token for token, so that they differ in the
+document alone.
 """
 
 import dataclasses
 from typing import NamedTuple
 
 from faith_jax import templates
+from faith_jax.cutting import Kind, Part, concatenated, in_tokens, parse
 from faith_jax.errors import ConfigError
 from faith_jax.scoring.base import joined
+from faith_jax.scoring.fitted_response import Limit, fit_response
 from faith_jax.scoring.likelihood import LikelihoodRow
 from faith_jax.scoring.models import check_ids, check_text
 from faith_jax.types import GroundedExample, Tokenizer
@@ -44,10 +46,26 @@ class PromptFormat:
                     f"{name}_prompt: expected a text with {{{name}}}, got {getattr(self, name)!r}."
                 )
 
-    def history(self, turns: tuple[str, ...]) -> str:
-        """Returns the text of a history."""
-        shown = turns[-self.last_turns :] if self.last_turns else turns
-        return "".join(self.turn.replace("{turn}", turn) for turn in shown)
+    def document_text(self, document: str) -> tuple[str, Part]:
+        """Returns the text of a document, which is one part, in characters."""
+        return _filled("document", self.document, document, Kind.KNOWLEDGE)
+
+    def history_text(self, turns: tuple[str, ...]) -> tuple[str, list[Part]]:
+        """Returns the text of a history, of which each utterance is a part, in characters."""
+        text, parts = "", []
+        for turn in turns[-self.last_turns :] if self.last_turns else turns:
+            start = len(text)
+            text += self.turn.replace("{turn}", turn)
+            parts.append(Part(Kind.HISTORY, start, start, len(text), len(text)))
+        return text, parts
+
+
+def _filled(name: str, pattern: str, text: str, kind: Kind, before: str = "") -> tuple[str, Part]:
+    place = f"{{{name}}}"
+    filled = before + pattern.replace(place, text)
+    behind = len(pattern) - pattern.rindex(place) - len(place)
+    start = len(before) + pattern.index(place)
+    return filled, Part(kind, 0, start, len(filled) - behind, len(filled))
 
 
 class ScoredPrompt(NamedTuple):
@@ -58,23 +76,22 @@ class ScoredPrompt(NamedTuple):
       without_document: the same response, and the inputs without the document.
       offset: of the response's first character in the text whose tokens are scored.
       token_spans: for each response token the offsets of its first character and behind its last.
-      cut_tokens: tokens of document, history and response that did not fit.
+      cut: tokens of document, history and response that did not fit, by kind.
     """
 
     with_document: LikelihoodRow
     without_document: LikelihoodRow
     offset: int
     token_spans: tuple[tuple[int, int], ...]
-    cut_tokens: int
+    cut: dict[Kind, int]
 
 
 @dataclasses.dataclass(frozen=True)
 class Prompter:
     """Makes the prompts of one model.
 
-    What does not fit is cut so: the response keeps up to half of the tokens and loses its end; the
-    history keeps up to half of what is then left, and loses its beginning; the document gets the
-    rest, and loses its end.
+    What does not fit is cut as `faith_jax.cutting` says: by default the document loses its end, and
+    history and response stay. An encoder-decoder's response has a limit of its own, as long.
 
     Attributes:
       tokenizer: the model's.
@@ -84,6 +101,7 @@ class Prompter:
       prompt: the format; None = the dialogue format of an encoder-decoder's tasks.
       use_history: whether the history is shown.
       last_turns: utterances shown in the dialogue format.
+      cut_policy: see `faith_jax.cutting`.
       score_cue: whether the cue is scored with the response, as one text, or is read only.
     """
 
@@ -94,62 +112,63 @@ class Prompter:
     prompt: PromptFormat | None = dataclasses.field(default_factory=PromptFormat)
     use_history: bool = True
     last_turns: int = 3
+    cut_policy: str = "knowledge"
     score_cue: bool = True
 
     def __call__(self, example: GroundedExample) -> ScoredPrompt | None:
-        """Returns what is scored of an example; None where its response has no tokens."""
+        """Returns what is scored of an example; None where its response has no tokens.
+
+        Raises:
+          InputError: where it is too long, and cannot be cut by the policy.
+        """
         if not example.response.strip():
             return None
         pattern = " {response}" if self.prompt is None else self.prompt.response
         if self.prompt is None and not self.causal:
             pattern = "{response}"
-        scored_cue = self.prompt.cue if self.prompt is not None and self.score_cue else ""
-        text = scored_cue + pattern.replace("{response}", example.response)
+        cue = self.prompt.cue if self.prompt is not None and self.score_cue else ""
+        text, part = _filled("response", pattern, example.response, Kind.RESPONSE, cue)
         ids, spans = self.tokenizer.encode_with_offsets(text)
         if not ids:
             return None
-        kept = ids[: max(1, self.max_length // 2)]
-        cut = len(ids) - len(kept)
         turns = example.history if self.use_history else ()
-        document, history, cue = self._texts(joined(example.grounding), turns)
-        with_document, without_document, more = self._inputs(document, history, cue, len(kept))
+        fitted = fit_response(
+            self.tokenizer,
+            concatenated(self._encoded(*piece) for piece in self._texts(example, turns)),
+            (ids, in_tokens([part], text, ids, self.tokenizer)),
+            Limit(self.max_length, self.causal, self.cut_policy),
+            f"example {example.id!r}",
+        )
+        response = self._known(fitted.response)
         return ScoredPrompt(
-            LikelihoodRow(with_document, self._known(kept)),
-            LikelihoodRow(without_document, self._known(kept)),
-            len(scored_cue) + pattern.index("{response}"),
-            tuple(spans[: len(kept)]),
-            cut + more,
+            LikelihoodRow(self._inputs(fitted.inputs), response),
+            LikelihoodRow(self._inputs(fitted.without_knowledge), response),
+            part.text_start,
+            tuple(span for span, stays in zip(spans, fitted.keep_response, strict=True) if stays),
+            fitted.cut,
         )
 
-    def _texts(self, document: str, turns: tuple[str, ...]) -> tuple[str, str, str]:
+    def _texts(
+        self, example: GroundedExample, turns: tuple[str, ...]
+    ) -> list[tuple[str, list[Part]]]:
+        """Returns the texts in front of the response, with their parts in characters."""
+        document = joined(example.grounding)
         if self.prompt is None:
+            first = templates.dialogue_inputs(document, ()) + " "
             history = templates.dialogue_inputs("", turns, last=self.last_turns)
-            return templates.dialogue_inputs(document, ()) + " ", history, ""
-        form = self.prompt
-        cue = "" if self.score_cue else form.cue
-        return form.document.replace("{document}", document), form.history(turns), cue
+            known = parse(first) or [Part(Kind.KNOWLEDGE, 0, 0, 0, len(first))]
+            return [(first, known), (history, parse(history))]
+        text, part = self.prompt.document_text(document)
+        cue = "" if self.score_cue else self.prompt.cue
+        return [(text, [part]), self.prompt.history_text(turns), (cue, [])]
 
-    def _inputs(
-        self, document: str, history: str, cue: str, response_tokens: int
-    ) -> tuple[list[int], list[int], int]:
-        """Returns the ids with and without the document, and how many tokens were cut."""
-        encode = self.tokenizer.encode
-        prefix, suffix = list(self.tokenizer.prefix_ids), list(self.tokenizer.suffix_ids)
-        if self.causal:
-            suffix = []
-        cue_ids = encode(cue) if cue else []
-        fixed = len(prefix) + len(suffix) + len(cue_ids)
-        room = max(0, self.max_length - fixed - (response_tokens if self.causal else 0))
-        document_ids, history_ids = encode(document), encode(history) if history else []
-        history_room = max(room // 2, room - len(document_ids))
-        kept_history = history_ids[max(0, len(history_ids) - history_room) :]
-        kept_document = document_ids[: room - len(kept_history)]
-        cut = len(history_ids) - len(kept_history) + len(document_ids) - len(kept_document)
-        tail = [*kept_history, *cue_ids, *suffix]
-        without = self._known([*prefix, *tail])
-        if self.causal and not without:
-            without = [self._start_id()]
-        return self._known([*prefix, *kept_document, *tail]), without, cut
+    def _encoded(self, text: str, parts: list[Part]) -> tuple[list[int], list[Part]]:
+        ids = list(self.tokenizer.encode(text)) if text else []
+        return ids, in_tokens(parts, text, ids, self.tokenizer)
+
+    def _inputs(self, ids: list[int]) -> list[int]:
+        """Returns inputs with special tokens, at least one that a decoder-only model can read."""
+        return self._known(ids or ([self._start_id()] if self.causal else []))
 
     def _known(self, ids: list[int]) -> list[int]:
         return check_ids(ids, self.vocab_size)

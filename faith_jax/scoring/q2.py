@@ -15,15 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from faith_jax.cutting import Kind, Part, by_name, check_policy
 from faith_jax.data.augmentation.tagging import DEFAULT_TAGGER, TaggedText, Tagger, load_tagger
 from faith_jax.errors import ConfigError
 from faith_jax.labels import NliLabel
-from faith_jax.scoring.base import BaseScorer, joined
+from faith_jax.scoring.base import BaseScorer, SeenInput, joined
 from faith_jax.scoring.model_cards import Q2
-from faith_jax.scoring.models import check_text, expect_whole, require_model
+from faith_jax.scoring.models import check_text, expect_whole, require_model, shown_ids
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
-from faith_jax.scoring.text_generation import TextGenerator
+from faith_jax.scoring.text_generation import Prompt, TextGenerator
 from faith_jax.types import GroundedExample, Score
 
 ASK = "answer: {answer}  context: {context}"
@@ -32,6 +33,8 @@ NO_ANSWERS = ("", "unanswerable", "no answer")
 # How the published code searches for questions, beside the number of beams.
 _SEARCH = {"no_repeat_ngram": 3, "early_stopping": True}
 _PERSONAL = frozenset({"i", "you", "my", "your"})
+# Stands for the context while an input is put together; a private character.
+_MARK = "\ue000"
 _DROPPED = re.compile(r"\b(a|an|the|in|our)\b")
 _NO_FALLBACK = "q2_f1_no_fallback"
 _VALUES = {NliLabel.ENTAILMENT: 1.0, NliLabel.NEUTRAL: 0.5, NliLabel.CONTRADICTION: 0.0}
@@ -69,6 +72,19 @@ def answer_candidates(text: TaggedText) -> list[str]:
     return [span for span in found if span.lower() != "i"]
 
 
+def _prompt(template: str, context: str, kind: Kind, **known: str) -> Prompt:
+    """Returns an input of a template, of which only the context may be cut."""
+    known = {name: text.replace(_MARK, " ") for name, text in known.items()}
+    before, _, behind = template.format(context=_MARK, **known).partition(_MARK)
+    start, end = len(before), len(before) + len(context)
+    return Prompt(before + context + behind, (Part(kind, start, start, end, end),))
+
+
+def _larger(first: Mapping[Kind, int], second: Mapping[Kind, int]) -> dict[Kind, int]:
+    """Returns the larger of two numbers of tokens that were cut, by kind."""
+    return {kind: max(first.get(kind, 0), second.get(kind, 0)) for kind in {**first, **second}}
+
+
 class Question(NamedTuple):
     """A valid question.
 
@@ -81,6 +97,10 @@ class Question(NamedTuple):
     text: str
     span: str
     answer: str
+
+
+# Valid questions, and how many tokens of each kind were cut at most to find them.
+Asked = tuple[list[Question], dict[Kind, int]]
 
 
 @dataclasses.dataclass
@@ -106,42 +126,52 @@ class QuestionAsker:
     personal: bool
 
     def __post_init__(self):
-        self._last: tuple[tuple[tuple[str, str], ...], list[tuple[list[Question], int]]] = ((), [])
+        self._last: tuple[tuple[tuple[str, str], ...], list[Asked]] = ((), [])
 
-    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[Question], int]]:
-        """Returns for each grounding and response its questions, and how many tokens were cut."""
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[Asked]:
+        """Returns for each grounding and response its questions, and what was cut at most."""
         if tuple(pairs) != self._last[0]:
             self._last = (tuple(pairs), [])  # nothing half-done is remembered
             self._last = (tuple(pairs), self._questions(pairs))
         return self._last[1]
 
-    def _questions(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[Question], int]]:
+    def _questions(self, pairs: Sequence[tuple[str, str]]) -> list[Asked]:
         tagged = self.tagger.tag([response for _, response in pairs])
         spans = [(n, span) for n, text in enumerate(tagged) for span in answer_candidates(text)]
-        prompts = [self.templates[0].format(answer=s, context=pairs[n][1]) for n, s in spans]
-        asked, _ = self.ask(prompts, self.num_beams, **_SEARCH)
+        prompts = [
+            _prompt(self.templates[0], pairs[n][1], Kind.RESPONSE, answer=s) for n, s in spans
+        ]
+        asked, cut = self.ask(prompts, self.num_beams, **_SEARCH)
+        found: list[Asked] = [([], {}) for _ in pairs]
+        for (n, _), tokens in zip(spans, cut, strict=True):
+            found[n] = ([], _larger(found[n][1], tokens))
         tried = [
             (place, question)
             for place, questions in enumerate(asked)
             for question in (q.replace("question: ", "", 1).strip() for q in questions)
             if question and (self.personal or not _is_personal(question))
         ]
-        own, _ = self._answers([(q, pairs[spans[place][0]][1]) for place, q in tried])
+        own, _ = self._answers(
+            [(q, pairs[spans[place][0]][1]) for place, q in tried], Kind.RESPONSE
+        )
         valid: dict[int, str] = {}  # the first valid question of each span
         for (place, question), answer in zip(tried, own, strict=True):
             if answer and clean_answer(answer) == clean_answer(spans[place][1]):
                 valid.setdefault(place, question)
-        answers, cut = self._answers([(q, pairs[spans[p][0]][0]) for p, q in valid.items()])
-        found: list[tuple[list[Question], int]] = [([], 0) for _ in pairs]
+        answers, cut = self._answers(
+            [(q, pairs[spans[p][0]][0]) for p, q in valid.items()], Kind.KNOWLEDGE
+        )
         for (place, question), answer, tokens in zip(valid.items(), answers, cut, strict=True):
             n, span = spans[place]
             questions, most = found[n]
-            found[n] = ([*questions, Question(question, span, answer)], max(most, tokens))
+            found[n] = ([*questions, Question(question, span, answer)], _larger(most, tokens))
         return found
 
-    def _answers(self, asked: Sequence[tuple[str, str]]) -> tuple[list[str], list[int]]:
+    def _answers(
+        self, asked: Sequence[tuple[str, str]], kind: Kind
+    ) -> tuple[list[str], list[dict[Kind, int]]]:
         """Returns the answers to questions about texts, "" = none, and each input's cut tokens."""
-        prompts = [self.templates[1].format(question=q, context=text) for q, text in asked]
+        prompts = [_prompt(self.templates[1], text, kind, question=q) for q, text in asked]
         found, cut = self.answer(prompts)
         texts = ["" if answers[0].lower() in self.no_answers else answers[0] for answers in found]
         return texts, cut
@@ -182,16 +212,33 @@ class Q2Scorer(BaseScorer):
         pairs = [(joined(e.grounding), e.response) for e in examples]
         shown = [pair for pair in pairs if pair[1].strip()]
         asked = iter(self._asker(shown))
-        found = [next(asked) if pair[1].strip() else ([], 0) for pair in pairs]
+        found = [next(asked) if pair[1].strip() else ([], {}) for pair in pairs]
         if self.card.name == "q2_nli":
             values = self._with_inference([questions for questions, _ in found])
         else:
             values = [[answer_f1(q.span, q.answer) for q in questions] for questions, _ in found]
         fallback = self._fallback(pairs, values)
         return [
-            Score(float(np.mean(own)) if own else other, (), cut)
-            for own, other, (_, cut) in zip(values, fallback, found, strict=True)
+            Score(float(np.mean(own)) if own else other, (), by_name(_larger(cut, more)))
+            for own, (other, more), (_, cut) in zip(values, fallback, found, strict=True)
         ]
+
+    def seen(self, example: GroundedExample) -> SeenInput | None:
+        """Returns what the two models read but for spans and questions, which are not known yet."""
+        if not example.response.strip():
+            return None
+        asker, name = self._asker, f"example {example.id!r}"
+        prompts = (
+            (asker.ask, _prompt(asker.templates[0], example.response, Kind.RESPONSE, answer="")),
+            (
+                asker.answer,
+                _prompt(asker.templates[1], joined(example.grounding), Kind.KNOWLEDGE, question=""),
+            ),
+        )
+        rows = [(model.tokenizer, *model.encoded(prompt, name)) for model, prompt in prompts]
+        shown = [shown_ids(tokenizer, ids) for tokenizer, ids, _ in rows]
+        texts = dict(zip(("to ask", "to answer"), shown, strict=True))
+        return SeenInput(texts, by_name(_larger(rows[0][2], rows[1][2])))
 
     def _with_inference(self, found: Sequence[Sequence[Question]]) -> list[list[float]]:
         values = [[answer_f1(q.span, q.answer) for q in questions] for questions in found]
@@ -202,7 +249,7 @@ class Q2Scorer(BaseScorer):
             if question.answer and values[row][place] < 1
         ]
         asked = [found[row][place] for row, place in places]
-        labels = self._calls([(f"{q.text} {q.answer}.", f"{q.text} {q.span}.") for q in asked])
+        labels, _ = self._calls([(f"{q.text} {q.answer}.", f"{q.text} {q.span}.") for q in asked])
         for (row, place), label in zip(places, labels, strict=True):
             if label is not NliLabel.NEUTRAL:
                 values[row][place] = _VALUES[label]
@@ -210,21 +257,23 @@ class Q2Scorer(BaseScorer):
 
     def _fallback(
         self, pairs: Sequence[tuple[str, str]], values: Sequence[Sequence[float]]
-    ) -> list[float]:
-        """Returns what a response without a valid question has; NaN for the others."""
-        found = [math.nan] * len(pairs)
+    ) -> list[tuple[float, dict[Kind, int]]]:
+        """Returns what a response without a valid question has, and its cut; NaN for the others."""
+        found: list[tuple[float, dict[Kind, int]]] = [(math.nan, {})] * len(pairs)
         places = [n for n, own in enumerate(values) if not own and pairs[n][1].strip()]
         if self._classify is not None:
-            labels = self._calls([(pairs[n][0].lower(), pairs[n][1].lower()) for n in places])
-            for n, label in zip(places, labels, strict=True):
-                found[n] = _VALUES[label]
+            labels, cuts = self._calls([(pairs[n][0].lower(), pairs[n][1].lower()) for n in places])
+            for n, label, cut in zip(places, labels, cuts, strict=True):
+                found[n] = (_VALUES[label], cut)
         return found
 
-    def _calls(self, pairs: Sequence[tuple[str, str]]) -> list[NliLabel]:
+    def _calls(
+        self, pairs: Sequence[tuple[str, str]]
+    ) -> tuple[list[NliLabel], list[dict[Kind, int]]]:
         if self._classify is None or not pairs:
-            return []
-        probabilities, _ = self._classify(pairs)
-        return [self._labels[int(number)] for number in probabilities.argmax(axis=1)]
+            return [], []
+        probabilities, cuts = self._classify(pairs)
+        return [self._labels[int(number)] for number in probabilities.argmax(axis=1)], cuts
 
 
 def q2_scorer(
@@ -237,6 +286,7 @@ def q2_scorer(
     num_beams: int = 5,
     personal: bool = False,
     max_length: int | None = None,
+    cut_policy: str = "knowledge",
     max_question_length: int = 64,
     vocabulary: str | None = None,
     question_template: str = ASK,
@@ -255,6 +305,8 @@ def q2_scorer(
       num_beams: questions tried for each span.
       personal: keep questions with I, you, my or your, which the paper drops.
       max_length: tokens of an input; default: 1,024, or fewer where the positions end before.
+      cut_policy: what is cut of a longer input, see `faith_jax.cutting`: by default the text that
+        is asked about, never the question.
       max_question_length: tokens of a question or an answer.
       vocabulary: the tokenizer of both models, where they carry none.
       question_template: the first model's input, of {answer} and {context}.
@@ -280,6 +332,7 @@ def q2_scorer(
     ):
         _check_template(option, template, fields)
     path = require_model(model)
+    check_policy(cut_policy, "cut_policy")
     if name == _NO_FALLBACK and nli_model:
         raise ConfigError(f"nli_model: {name} asks no inference model; q2_f1 does.")
     if name != _NO_FALLBACK and not nli_model:
@@ -287,7 +340,7 @@ def q2_scorer(
             "nli_model: give the folder of a natural language inference model, which judges "
             f"responses without a valid question; {_NO_FALLBACK} needs none."
         )
-    lengths = (max_length, max_question_length)
+    lengths = (max_length, max_question_length, cut_policy)
     asker = QuestionAsker(
         load_tagger(tagger),
         TextGenerator.open(path, vocabulary, *lengths),
@@ -299,7 +352,7 @@ def q2_scorer(
     )
     if not nli_model:
         return Q2Scorer(name, asker, None, {})
-    classify = pair_classifier(nli_model)
+    classify = pair_classifier(nli_model, cut_policy=cut_policy)
     return Q2Scorer(name, asker, classify, nli_label_numbers(classify.label_names, labels))
 
 

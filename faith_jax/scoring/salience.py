@@ -12,9 +12,10 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
+from faith_jax.cutting import by_name, check_policy
 from faith_jax.evaluation import salience_scores as scores
 from faith_jax.evaluation.salience_scores import WordSalience
-from faith_jax.scoring.base import BaseScorer
+from faith_jax.scoring.base import BaseScorer, SeenInput
 from faith_jax.scoring.model_cards import SALIENCE
 from faith_jax.scoring.models import (
     check_text,
@@ -23,6 +24,7 @@ from faith_jax.scoring.models import (
     open_language_model,
     open_tokenizer,
     require_model,
+    shown_ids,
 )
 from faith_jax.scoring.salience_engine import SalienceEngine
 from faith_jax.scoring.salience_inputs import SalienceEncoder, SalienceInput
@@ -75,7 +77,7 @@ def _of_words(given: SalienceInput, token_map: np.ndarray) -> WordSalience:
         tuple(word.word for word in given.argument_words),
         tuple(word.word for word in given.response_words),
         values,
-        given.cut_tokens,
+        by_name(given.cut),
     )
 
 
@@ -116,7 +118,17 @@ class SalienceScorer(BaseScorer):
             WordScore(word.text, word.start, word.end, float(value), text=word.number)
             for word, value in zip(words, values, strict=True)
         )
-        return Score(value, scored, salience.cut_tokens)
+        return Score(value, scored, salience.cut)
+
+    def seen(self, example: GroundedExample) -> SeenInput | None:
+        """Returns the inputs and the response behind them."""
+        encode = self._compute.encode
+        given = encode(example)
+        if given is None:
+            return None
+        rows = {"input": given.row.inputs, "response": given.row.targets}
+        shown = {name: shown_ids(encode.tokenizer, ids) for name, ids in rows.items()}
+        return SeenInput(shown, by_name(given.cut))
 
 
 class SalienceOptions(TypedDict, total=False):
@@ -125,7 +137,8 @@ class SalienceOptions(TypedDict, total=False):
     Attributes:
       vocabulary: where the tokenizer is, if not with the model.
       max_length: tokens that the model reads at most; default: 1,024, or fewer where its positions
-        end before. `SalienceEncoder` says what is cut.
+        end before.
+      cut_policy: what is cut of a longer input, see `faith_jax.cutting`.
       method: "gradient_x_input" or "gradient_l2".
       dtype: of activations.
       tokens_per_batch: see `SalienceEngine`.
@@ -134,6 +147,7 @@ class SalienceOptions(TypedDict, total=False):
 
     vocabulary: str | None
     max_length: int | None
+    cut_policy: str
     method: str
     dtype: str | None
     tokens_per_batch: int | None
@@ -155,10 +169,11 @@ def open_salience(model: str | None, **options: Unpack[SalienceOptions]) -> Sali
         check_text(name, options.get(name))
     for name, least in (("max_length", 8), ("tokens_per_batch", 1), ("max_bytes", 1)):
         check_whole(name, options.get(name), least)
-    method = options.get("method", METHODS[0])
+    method, cut_policy = options.get("method", METHODS[0]), options.get("cut_policy", "knowledge")
+    check_policy(cut_policy, "cut_policy")
     scores.check_choice("method", method, METHODS)
     given: dict[str, Any] = {name: options.get(name) for name in SalienceOptions.__annotations__}
-    return _opened(path, **(given | {"method": method}))
+    return _opened(path, **(given | {"cut_policy": cut_policy, "method": method}))
 
 
 @functools.lru_cache(maxsize=4)
@@ -167,6 +182,7 @@ def _opened(
     *,
     vocabulary: str | None,
     max_length: int | None,
+    cut_policy: str,
     method: str,
     dtype: str | None,
     tokens_per_batch: int | None,
@@ -177,7 +193,9 @@ def _opened(
     engine = SalienceEngine(opened, method, tokens_per_batch, max_bytes)
     tokenizer = open_tokenizer(model, vocabulary, config)
     length = input_limit(config, max_length)
-    encode = SalienceEncoder(tokenizer, config.vocab_size, length, config.is_decoder_only)
+    encode = SalienceEncoder(
+        tokenizer, config.vocab_size, length, config.is_decoder_only, cut_policy
+    )
     return Salience(engine, encode)
 
 

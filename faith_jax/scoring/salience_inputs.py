@@ -8,9 +8,13 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from faith_jax import templates
+from faith_jax.cutting import Kind, Part, cut, in_tokens, parse
 from faith_jax.evaluation.salience_scores import PlacedWord
 from faith_jax.evaluation.text_metrics import ContentWord, content_words
+from faith_jax.scoring.fitted_response import Limit, fit_response
 from faith_jax.scoring.likelihood import LikelihoodRow
 from faith_jax.scoring.models import check_ids
 from faith_jax.types import GroundedExample, Tokenizer
@@ -38,56 +42,83 @@ class SalienceInput(NamedTuple):
       row: the token ids. In a decoder-only model the inputs stand in front of the targets.
       argument_words: the grounding's content words, in order.
       response_words: the response's.
-      cut_tokens: tokens of inputs and response that did not fit.
+      cut: tokens of inputs and response that did not fit, by kind.
     """
 
     row: LikelihoodRow
     argument_words: tuple[Word, ...]
     response_words: tuple[Word, ...]
-    cut_tokens: int
+    cut: dict[Kind, int]
+
+
+class Shown(NamedTuple):
+    """The inputs that a model is shown.
+
+    Attributes:
+      inputs: the text.
+      parts: its parts, in characters.
+      texts: the grounding's texts as they stand in it.
+      starts: where.
+    """
+
+    inputs: str
+    parts: list[Part]
+    texts: list[str]
+    starts: list[int]
 
 
 @dataclasses.dataclass(frozen=True)
 class SalienceEncoder:
     """Makes the inputs of one model.
 
-    The response keeps up to half of the tokens and loses its end; the inputs get the rest (in an
-    encoder-decoder as many again) and lose their end. Words that are cut off have no score.
+    What does not fit is cut as `faith_jax.cutting` says: by default the grounding loses its end (of
+    several perspectives the longest first), and history and response stay. An encoder-decoder's
+    response has a limit of its own, as long. Words that are cut have no score.
 
     Attributes:
       tokenizer: the model's.
       vocab_size: of the model.
       max_length: tokens of the inputs, and in a decoder-only model of inputs and response.
       causal: whether the model is decoder-only.
+      cut_policy: see `faith_jax.cutting`.
     """
 
     tokenizer: Tokenizer
     vocab_size: int
     max_length: int
     causal: bool
+    cut_policy: str = "knowledge"
 
     def __call__(self, example: GroundedExample) -> SalienceInput | None:
-        """Returns what is scored of an example; None where its response is empty."""
+        """Returns what is scored of an example; None where its response is empty.
+
+        Raises:
+          InputError: where it is too long, and cannot be cut by the policy.
+        """
         if not example.response.strip():
             return None
-        inputs, texts, starts = _shown_inputs(example)
-        before, response, behind = _target(example)
-        ids, spans = self.tokenizer.encode_with_offsets(before + response + behind)
-        targets = ids[: max(1, self.max_length // 2)]
-        cut = len(ids) - len(targets)
-        input_ids, input_spans = self.tokenizer.encode_with_offsets(inputs)
-        fed, kept = self._with_special(input_ids, len(targets))
-        cut += len(input_ids) - kept
+        shown, (before, response, behind) = _shown_inputs(example), _target(example)
+        target, end = before + response + behind, len(before + response)
+        part = Part(Kind.RESPONSE, 0, len(before), end, end + len(behind))
+        ids, spans = self.tokenizer.encode_with_offsets(target)
+        input_ids, input_spans = self.tokenizer.encode_with_offsets(shown.inputs)
+        fitted = fit_response(
+            self.tokenizer,
+            (input_ids, in_tokens(shown.parts, shown.inputs, input_ids, self.tokenizer)),
+            (ids, in_tokens([part], target, ids, self.tokenizer)),
+            Limit(self.max_length, self.causal, self.cut_policy),
+            f"example {example.id!r}",
+        )
+        places = _places(fitted.keep_inputs, len(self.tokenizer.prefix_ids))
         argument_words = self._argument_words(
-            example, texts, starts, input_spans[:kept], len(self.tokenizer.prefix_ids)
+            example, shown.texts, shown.starts, input_spans, places
         )
-        shown = content_words(response)
-        named = zip(content_words(example.response), shown, strict=True)
-        response_words = _with_tokens(named, spans[: len(targets)], len(before), 0)
+        named = zip(content_words(example.response), content_words(response), strict=True)
+        response_words = _with_tokens(named, spans, len(before), _places(fitted.keep_response))
         row = LikelihoodRow(
-            check_ids(fed, self.vocab_size), check_ids(list(targets), self.vocab_size)
+            check_ids(fitted.inputs, self.vocab_size), check_ids(fitted.response, self.vocab_size)
         )
-        return SalienceInput(row, argument_words, response_words, cut)
+        return SalienceInput(row, argument_words, response_words, fitted.cut)
 
     def input_ids(self, example: GroundedExample, targets: int = 0) -> list[int]:
         """Returns what the model reads in front of the response, to generate one.
@@ -95,17 +126,18 @@ class SalienceEncoder:
         Args:
           example: whose response does not matter.
           targets: tokens of the response at most, which a decoder-only model needs room for.
-        """
-        ids = self.tokenizer.encode(_shown_inputs(example)[0])
-        return check_ids(self._with_special(ids, targets)[0], self.vocab_size)
 
-    def _with_special(self, ids: Sequence[int], targets: int) -> tuple[list[int], int]:
-        """Returns the inputs as the model reads them, and how many of the ids were kept."""
+        Raises:
+          InputError: where the inputs are too long, and cannot be cut by the policy.
+        """
+        shown, where = _shown_inputs(example), f"example {example.id!r}: max_length"
         prefix = list(self.tokenizer.prefix_ids)
         suffix = [] if self.causal else list(self.tokenizer.suffix_ids)
         room = self.max_length - len(prefix) - len(suffix) - (targets if self.causal else 0)
-        kept = list(ids[: max(0, room)])
-        return [*prefix, *kept, *suffix], len(kept)
+        ids = np.asarray(self.tokenizer.encode(shown.inputs), int)
+        parts = in_tokens(shown.parts, shown.inputs, ids, self.tokenizer)
+        keep = cut(len(ids), parts, room, self.cut_policy, where).keep
+        return check_ids([*prefix, *ids[keep].tolist(), *suffix], self.vocab_size)
 
     @staticmethod
     def _argument_words(
@@ -113,7 +145,7 @@ class SalienceEncoder:
         texts: Sequence[str],
         starts: Sequence[int],
         spans: Sequence[tuple[int, int]],
-        first: int,
+        places: Sequence[int | None],
     ) -> tuple[Word, ...]:
         numbers = _order(example)
         names = example.grounding.perspectives or ("",) * len(numbers)
@@ -123,7 +155,7 @@ class SalienceEncoder:
             pairs = zip(original, content_words(shown), strict=True)
             words[number] = tuple(
                 Word(found._replace(number=number, perspective=names[number]), tokens)
-                for found, tokens in _with_tokens(pairs, spans, start, first)
+                for found, tokens in _with_tokens(pairs, spans, start, places)
             )
         return tuple(word for number in sorted(words) for word in words[number])
 
@@ -133,11 +165,10 @@ def generated_response(example: GroundedExample, text: str) -> str:
     return templates.npov_response(text) if example.grounding.perspectives else text.strip()
 
 
-def _shown_inputs(example: GroundedExample) -> tuple[str, list[str], list[int]]:
-    """Returns the model's input, the grounding's texts as they stand in it, and where."""
-    template, texts = _input_template(example)
-    inputs, starts = _filled(template, texts)
-    return inputs, texts, starts
+def _places(keep: np.ndarray, first: int = 0) -> list[int | None]:
+    """Returns the place of each token among those that stay, from `first` on; None = it is cut."""
+    places = np.cumsum(keep) - 1 + first
+    return [int(p) if stays else None for p, stays in zip(places, keep, strict=True)]
 
 
 def _order(example: GroundedExample) -> list[int]:
@@ -156,19 +187,31 @@ def _perspective_names(perspectives: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: ("pro", "con", name).index(name))
 
 
-def _input_template(example: GroundedExample) -> tuple[str, list[str]]:
-    """Returns the model's input with a mark for each text, and the texts as they are shown."""
+def _shown_inputs(example: GroundedExample) -> Shown:
+    """Returns the model's input."""
     grounding = example.grounding
     turns = tuple(turn.replace(_MARK, " ") for turn in example.history)
     texts = [grounding.texts[number].replace(_MARK, " ") for number in _order(example)]
     if not grounding.perspectives:
         shown = [templates.clean_tagged(text) for text in texts]
         marks = " ".join(_MARK for _ in texts)
-        return templates.dialogue_inputs(marks, turns), shown
-    pairs = [("query", turns[-1])] if turns else []
+        inputs, starts = _filled(templates.dialogue_inputs(marks, turns), shown)
+        return Shown(inputs, parse(inputs), shown, starts)
+    pairs = [(Kind.HISTORY, "query", turns[-1])] if turns else []
     for name in _perspective_names(grounding.perspectives):
-        pairs.append((name, " ".join(_MARK for p in grounding.perspectives if p == name)))
-    return templates.curly_braces(pairs), [templates.clean_value(text) for text in texts]
+        marks = " ".join(_MARK for p in grounding.perspectives if p == name)
+        pairs.append((Kind.KNOWLEDGE, name, marks))
+    shown = [templates.clean_value(text) for text in texts]
+    inputs, parts, starts = "", list[Part](), list[int]()
+    for kind, name, value in pairs:
+        start = len(inputs)
+        pair = (" " if inputs else "") + templates.curly_braces([(name, value)])
+        filled, places = _filled(pair, shown[len(starts) :][: value.count(_MARK)])
+        starts += [start + place for place in places]
+        inputs += filled
+        text_start = start + pair.index(": ") + 2
+        parts.append(Part(kind, start, text_start, len(inputs) - 1, len(inputs)))
+    return Shown(inputs, parts, shown, starts)
 
 
 def _filled(template: str, texts: Sequence[str]) -> tuple[str, list[int]]:
@@ -194,15 +237,15 @@ def _with_tokens(
     pairs: Iterable[tuple[ContentWord, ContentWord]],
     spans: Sequence[tuple[int, int]],
     start: int,
-    first: int,
+    places: Sequence[int | None],
 ) -> tuple[Word, ...]:
-    """Returns words with the tokens that hold a character of them; those without a token are left.
+    """Returns words with the tokens that hold a character of them, but for words without any.
 
     Args:
       pairs: each word in the example's own text and as it is shown.
       spans: of the tokens, in the text that the model sees.
       start: where the shown text begins in it.
-      first: the place of the first token in the row.
+      places: of the tokens in the row; None = the token is cut.
     """
     found, token = [], 0
     for word, shown in pairs:
@@ -212,7 +255,8 @@ def _with_tokens(
         last = token
         tokens = []
         while last < len(spans) and spans[last][0] < end:
-            tokens.append(first + last)
+            if (place := places[last]) is not None:
+                tokens.append(place)
             last += 1
         if tokens:
             found.append(Word(PlacedWord(word.text, word.start, word.end), tuple(tokens)))

@@ -8,10 +8,12 @@ from typing import Unpack
 
 import numpy as np
 
+from faith_jax.cutting import by_name, summed
 from faith_jax.errors import ConfigError
 from faith_jax.labels import NliLabel
-from faith_jax.scoring.base import BaseScorer
+from faith_jax.scoring.base import BaseScorer, SeenInput
 from faith_jax.scoring.model_cards import SUMMAC_ZS
+from faith_jax.scoring.models import shown_ids
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import ClassifierOptions, PairClassifier, pair_classifier
 from faith_jax.sentences import split_sentences
@@ -44,15 +46,14 @@ class SummaCScorer(BaseScorer):
 
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         """Returns one score for each example, NaN without a sentence on either side."""
-        sides = [
-            (
-                [s for text in e.grounding.texts for s in split_sentences(text)],
-                split_sentences(e.response),
-            )
-            for e in examples
-        ]
+        sides = [_sentences(example) for example in examples]
         pairs = [(p, h) for premises, hypotheses in sides for h in hypotheses for p in premises]
-        probabilities, cut = self._classify(pairs)
+        names = [
+            f"example {example.id!r}"
+            for example, (premises, hypotheses) in zip(examples, sides, strict=True)
+            for _ in range(len(premises) * len(hypotheses))
+        ]
+        probabilities, cuts = self._classify(pairs, names)
         found, start = [], 0
         for example, (premises, hypotheses) in zip(examples, sides, strict=True):
             count = len(premises) * len(hypotheses)
@@ -62,9 +63,20 @@ class SummaCScorer(BaseScorer):
             part = probabilities[start : start + count]
             scores = self._sentence_scores(part.reshape(len(hypotheses), len(premises), -1))
             words = _words(example.response, hypotheses, scores)
-            found.append(Score(float(scores.mean()), words, sum(cut[start : start + count])))
+            cut = by_name(summed(cuts[start : start + count]))
+            found.append(Score(float(scores.mean()), words, cut))
             start += count
         return found
+
+    def seen(self, example: GroundedExample) -> SeenInput | None:
+        """Returns the first pair of sentences, and what is cut of all pairs together."""
+        encode, name = self._classify.encode, f"example {example.id!r}"
+        premises, hypotheses = _sentences(example)
+        rows = [encode(p, h, name) for h in hypotheses for p in premises]
+        if not rows:
+            return None
+        shown = {f"pair 1 of {len(rows)}": shown_ids(encode.tokenizer, rows[0].ids)}
+        return SeenInput(shown, by_name(summed(row.cut for row in rows)))
 
     def _sentence_scores(self, probabilities: np.ndarray) -> np.ndarray:
         """Returns the score of each response sentence from [response, grounding, classes]."""
@@ -72,6 +84,12 @@ class SummaCScorer(BaseScorer):
         if self._contradiction is not None:
             scores -= probabilities[:, :, self._contradiction].max(axis=1)
         return scores
+
+
+def _sentences(example: GroundedExample) -> tuple[list[str], list[str]]:
+    """Returns the sentences of an example's grounding and of its response."""
+    premises = [s for text in example.grounding.texts for s in split_sentences(text)]
+    return premises, split_sentences(example.response)
 
 
 def _words(response: str, sentences: Sequence[str], scores: np.ndarray) -> tuple[WordScore, ...]:

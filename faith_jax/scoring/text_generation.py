@@ -2,10 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from faith_jax.cutting import Kind, Part, cut, in_tokens
 from faith_jax.errors import ConfigError
 from faith_jax.language_model import LanguageModel
 from faith_jax.scoring.likelihood import rung
@@ -15,6 +16,13 @@ from faith_jax.types import Tokenizer
 _LENGTHS = (32, 64, 128, 256, 512)
 
 
+class Prompt(NamedTuple):
+    """A text to answer, and its parts that may be cut, in characters."""
+
+    text: str
+    parts: tuple[Part, ...] = ()
+
+
 @dataclasses.dataclass(frozen=True)
 class TextGenerator:
     """An encoder-decoder that answers texts with texts.
@@ -22,8 +30,9 @@ class TextGenerator:
     Attributes:
       model: of an encoder and a decoder.
       tokenizer: of the same model.
-      max_input_length: tokens of an input; a longer one loses its end.
+      max_input_length: tokens of an input.
       max_length: tokens of an answer.
+      cut_policy: what a longer input loses, see `faith_jax.cutting`.
       rows: decoded at once.
     """
 
@@ -31,11 +40,17 @@ class TextGenerator:
     tokenizer: Tokenizer
     max_input_length: int
     max_length: int
+    cut_policy: str = "knowledge"
     rows: int = 16
 
     @classmethod
     def open(
-        cls, folder: str, vocabulary: str | None, max_input_length: int | None, max_length: int
+        cls,
+        folder: str,
+        vocabulary: str | None,
+        max_input_length: int | None,
+        max_length: int,
+        cut_policy: str = "knowledge",
     ) -> "TextGenerator":
         """Opens a checkpoint.
 
@@ -47,21 +62,25 @@ class TextGenerator:
             raise ConfigError(f"model {folder}: expected an encoder-decoder, such as a T5.")
         tokenizer = open_tokenizer(folder, vocabulary, model.config)
         limit = input_limit(model.config, max_input_length)
-        return cls(model, tokenizer, limit, max_length)
+        return cls(model, tokenizer, limit, max_length, cut_policy)
 
     def __call__(
-        self, texts: Sequence[str], num_beams: int = 1, **search: Any
-    ) -> tuple[list[list[str]], list[int]]:
+        self, prompts: Sequence[Prompt], num_beams: int = 1, **search: Any
+    ) -> tuple[list[list[str]], list[dict[Kind, int]]]:
         """Returns for each text its answers, the best first, and how many of its tokens were cut.
 
         Args:
-          texts: may repeat; each is answered once.
+          prompts: may repeat; each is answered once.
           num_beams: of the search, all of which are answers.
           **search: further fields of `DecodingConfig`, such as `no_repeat_ngram`.
+
+        Raises:
+          InputError: for a text that is too long and cannot be cut.
         """
-        unique = list(dict.fromkeys(texts))
-        rows, cuts = self._encoded(unique)
-        answers: dict[str, list[str]] = {}
+        unique = list(dict.fromkeys(prompts))
+        encoded = [self.encoded(prompt) for prompt in unique]
+        rows = [row for row, _ in encoded]
+        answers: dict[Prompt, list[str]] = {}
         by_length: dict[int, list[int]] = {}
         for number, row in enumerate(rows):
             by_length.setdefault(rung(len(row), _LENGTHS), []).append(number)
@@ -77,18 +96,25 @@ class TextGenerator:
                     batch, self._decoded(tokens, num_beams, search), strict=False
                 ):
                     answers[unique[number]] = found
-        cut = dict(zip(unique, cuts, strict=True))
-        return [answers[text] for text in texts], [cut[text] for text in texts]
+        cuts = {prompt: tokens for prompt, (_, tokens) in zip(unique, encoded, strict=True)}
+        return [answers[prompt] for prompt in prompts], [cuts[prompt] for prompt in prompts]
 
-    def _encoded(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        rows, cut = [], []
-        for text in texts:
-            ids = list(self.tokenizer.encode(text))
-            kept = ids[: self.max_input_length - len(self.tokenizer.add_special_tokens([]))]
-            cut.append(len(ids) - len(kept))
-            row = list(self.tokenizer.add_special_tokens(kept))
-            rows.append(check_ids(row, self.model.config.vocab_size))
-        return rows, cut
+    def encoded(self, prompt: Prompt, name: str = "an input") -> tuple[list[int], dict[Kind, int]]:
+        """Returns what the model reads of a text, and how many tokens of it are cut.
+
+        Args:
+          prompt: the text.
+          name: of it, for errors.
+
+        Raises:
+          InputError: for a text that is too long and cannot be cut.
+        """
+        ids = np.asarray(self.tokenizer.encode(prompt.text), int)
+        parts = in_tokens(prompt.parts, prompt.text, ids, self.tokenizer)
+        room = self.max_input_length - len(self.tokenizer.add_special_tokens([]))
+        keep, tokens = cut(len(ids), parts, room, self.cut_policy, f"{name}: max_length")
+        row = list(self.tokenizer.add_special_tokens(ids[keep].tolist()))
+        return check_ids(row, self.model.config.vocab_size), tokens
 
     def _decoded(
         self, tokens: np.ndarray, num_beams: int, search: Mapping[str, Any]

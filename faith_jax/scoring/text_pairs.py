@@ -3,6 +3,7 @@
 import dataclasses
 from typing import NamedTuple
 
+from faith_jax.cutting import Kind, concatenated, cut, whole
 from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.scoring.models import check_ids
@@ -12,38 +13,58 @@ _LONGEST = 512
 
 
 class PairRow(NamedTuple):
-    """One row: its token ids, and how many tokens of the texts did not fit."""
+    """One row: its token ids, and how many tokens of each text did not fit."""
 
     ids: list[int]
-    cut_tokens: int
+    cut: dict[Kind, int]
+
+    @property
+    def cut_tokens(self) -> int:
+        """How many tokens of both texts did not fit."""
+        return sum(self.cut.values())
 
 
 @dataclasses.dataclass(frozen=True)
 class PairEncoder:
     """Makes rows of two texts.
 
-    What is too long loses the premise's end. The premise keeps at least a quarter of the room, or
-    all of itself; only a hypothesis that does not fit beside that loses its own end.
+    The premise is knowledge and the hypothesis a response, of which `faith_jax.cutting` says what
+    is cut: by default the premise's end, and of a hypothesis only what would leave the premise less
+    than a quarter of the row.
 
     Attributes:
       tokenizer: the model's.
       vocab_size: of the model.
       max_length: tokens of a row, special ones included.
+      cut_policy: see `faith_jax.cutting`.
     """
 
     tokenizer: Tokenizer
     vocab_size: int
     max_length: int
+    cut_policy: str = "knowledge"
 
-    def __call__(self, premise: str, hypothesis: str) -> PairRow:
-        """Returns the row of a premise and a hypothesis."""
+    def __call__(self, premise: str, hypothesis: str, name: str = "a pair") -> PairRow:
+        """Returns the row of a premise and a hypothesis.
+
+        Args:
+          premise: a text.
+          hypothesis: a text.
+          name: of the two, for errors.
+
+        Raises:
+          InputError: where they are too long, and cannot be cut by the policy.
+        """
         first, second = self.tokenizer.encode(premise), self.tokenizer.encode(hypothesis)
         room = self.max_length - sum(len(ids) for ids in self.tokenizer.pair_ids)
-        kept = second[: room - min(len(first), room // 4)]
-        shown = first[: room - len(kept)]
-        cut = len(first) + len(second) - len(shown) - len(kept)
-        ids = self.tokenizer.add_special_tokens(shown, kept)
-        return PairRow(check_ids(list(ids), self.vocab_size), cut)
+        kinds = ((first, Kind.KNOWLEDGE), (second, Kind.RESPONSE))
+        ids, parts = concatenated((text, [whole(kind, len(text))]) for text, kind in kinds)
+        keep, tokens = cut(len(ids), parts, room, self.cut_policy, f"{name}: max_length")
+        split = len(first)
+        row = self.tokenizer.add_special_tokens(
+            ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()
+        )
+        return PairRow(check_ids(list(row), self.vocab_size), tokens)
 
 
 def row_length(config: TransformerConfig, asked: int | None) -> int:

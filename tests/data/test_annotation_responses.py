@@ -76,7 +76,7 @@ def test_rows_with_arguments(tmp_path, name):
 def test_rows_of_score(tmp_path):
     row = {"id": "1", "corpus": "c", "grounding": ["a", "b"], "perspectives": ["pro", "con"]}
     row |= {"history": ["Tea?"], "generated_text": "r", "label": None, "fields": {"topic": "t"}}
-    row |= {"scores": {"s": 0.5}, "words": {}, "cut_tokens": {"s": 0}}
+    row |= {"scores": {"s": 0.5}, "words": {}, "cut_tokens": {"s": 0}, "cut": {}}
     (found,) = read(tmp_path, row)
     assert found.item.arguments == (("pro 1", "a"), ("con 1", "b"))
     assert found.item.query == "Tea?"

@@ -20,7 +20,7 @@ WORDS = (WordScore("Räsponse", 0, 8, 0.5), WordScore("P", 0, 1, 1.0, text=0))
 ROWS = [
     scored_rows.scored_row(
         ExampleRow(EXAMPLE, "corpus", {"source": "wow"}),
-        {"one": Score(0.1, WORDS, cut_tokens=3), "two": Score(math.nan)},
+        {"one": Score(0.1, WORDS, {"knowledge": 2, "history": 1}), "two": Score(math.nan)},
     ),
     scored_rows.scored_row(
         ExampleRow(GroundedExample("b", Grounding(("K",))), "corpus", {}),
@@ -42,6 +42,7 @@ def test_a_row():
         "scores": {"one": 0.1, "two": None},
         "words": {"one": [[0, 8, 0.5, None], [0, 1, 1.0, 0]]},
         "cut_tokens": {"one": 3, "two": 0},
+        "cut": {"one": {"knowledge": 2, "history": 1}},
     }
     with pytest.raises(ValueError, match="one gave a an infinite score"):
         scored_rows.scored_row(ExampleRow(EXAMPLE, "c", {}), {"one": Score(math.inf)})
@@ -70,6 +71,8 @@ def test_tfds_gives_back_what_was_written(tmp_path):
     assert first["words"]["one"]["score"].tolist() == [0.5, 1.0]
     assert first["fields"]["name"].tolist() == [b"source"]
     assert first["cut_tokens"]["one"] == 3
+    assert first["cut"]["one"] == {"other": 0, "knowledge": 2, "history": 1, "response": 0}
+    assert not any(first["cut"]["two"].values())
     assert second["words"]["one"]["start"].tolist() == []
 
 
@@ -133,6 +136,8 @@ def test_a_line_that_a_kill_cut_is_dropped(tmp_path):
         ({"words": {"one": [[0, 1]]}}, r"field 'words\.one': expected \[start, end, score"),
         ({"words": {"one": [[0, 9, 1, 0]]}}, r"field 'words\.one': expected \[start"),
         ({"words": {"one": [[0, 1, 1, 5]]}}, r"field 'words\.one': expected \[start"),
+        ({"cut": {"one": 3}}, r"field 'cut\.one': expected an object of whole numbers by part"),
+        ({"cut": {"one": {"history": "3"}}}, r"field 'cut\.one': expected an object of whole"),
         ({"label": 2}, "field 'label': expected 1, 0 or null"),
     ],
 )
@@ -141,6 +146,13 @@ def test_what_is_no_scored_row(tmp_path, change, message):
     path.write_text("".join(json.dumps(row) + "\n" for row in (ROWS[0], ROWS[1] | change)))
     with pytest.raises(InputError, match=rf"s\.jsonl:2: {message}"):
         list(read_scored_rows(path))
+
+
+def test_rows_of_before_cuts_were_told_by_part(tmp_path):
+    old = {name: value for name, value in ROWS[0].items() if name != "cut"}
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps(old) + "\n")
+    assert list(read_scored_rows(path)) == [ROWS[0] | {"cut": {}}]
 
 
 def test_rows_without_scores(tmp_path):

@@ -24,7 +24,7 @@ VALUES = np.array(
 )
 
 
-def word_salience(example=EXAMPLE, values=VALUES, cut_tokens=0):
+def word_salience(example=EXAMPLE, values=VALUES, cut=None):
     rows = [
         PlacedWord(w.text, w.start, w.end, number, side)
         for number, (text, side) in enumerate(
@@ -33,4 +33,4 @@ def word_salience(example=EXAMPLE, values=VALUES, cut_tokens=0):
         for w in content_words(text)
     ]
     columns = [PlacedWord(w.text, w.start, w.end) for w in content_words(example.response)]
-    return WordSalience(tuple(rows), tuple(columns), values, cut_tokens)
+    return WordSalience(tuple(rows), tuple(columns), values, cut or {})

@@ -7,13 +7,15 @@ from tests.report.salience_example import EXAMPLE, word_salience
 
 
 def test_without_colours_marked_words_stand_in_brackets():
-    text = salience_text(salience_picture(EXAMPLE, word_salience(cut_tokens=3)), False)
+    text = salience_text(
+        salience_picture(EXAMPLE, word_salience(cut={"knowledge": 2, "history": 1})), False
+    )
     assert "response: Tea calms, and [saves] money." in text
     assert "con 1: It keeps people [awake]." in text
     assert "\x1b" not in text
     assert "unsupported words: saves" in text
     assert "words not covered: awake" in text
-    assert "3 tokens did not fit" in text
+    assert "3 tokens (2 of knowledge, 1 of history) did not fit" in text
 
 
 def test_colours_change_nothing_but_colours():

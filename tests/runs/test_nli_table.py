@@ -208,7 +208,7 @@ def test_a_pass_that_was_stopped_is_taken_up(reproduce, models, tmp_path, whole)
     folder.mkdir()
     one, two = (rows_of(whole / "q2" / f"{name}.jsonl") for name in ("base", "base_e_minus_c"))
     joined = [
-        a | {field: a[field] | b[field] for field in ("scores", "words", "cut_tokens")}
+        a | {field: a[field] | b[field] for field in ("scores", "words", "cut_tokens", "cut")}
         for a, b in zip(one, two, strict=True)
     ]
     text = "".join(json.dumps(row) + "\n" for row in joined)

@@ -65,6 +65,16 @@ def test_scores_of_a_file(capsys, tmp_path, rows_file):
     assert {path.name for path in tmp_path.iterdir()} == {"rows.jsonl", "scores.jsonl"}
 
 
+def test_a_dry_run_of_scorers_that_cut_nothing(capsys, tmp_path, rows_file):
+    output = tmp_path / "scores.jsonl"
+    arguments = ("--scorers=token_f1,bleu", f"--input={rows_file}", f"--output={output}")
+    status, lines, _ = score(capsys, *arguments, "--dry-run")
+    assert (status, lines) == (0, [f"{rows_file}: 6 rows to score"])
+    told = json.loads((tmp_path / "scores.jsonl.preflight.json").read_text())
+    assert told == {"source": str(rows_file), "rows": 6, "scorers": {}, "warnings": []}
+    assert not output.exists()
+
+
 def test_options_columns_and_parquet(capsys, tmp_path):
     source, output = tmp_path / "answers.tsv", tmp_path / "scores.parquet"
     source.write_text("doc\tanswer\tbad\tsystem\nin our tea\tour tea\t1\ta\nTea\tMilk\t0\tb\n")

@@ -10,7 +10,11 @@ from tests.scoring import tiny_models
 
 ROWS = [
     {"grounding": "Tea is a leaf.", "generated_text": "A leaf.", "history": ["What is tea?"]},
-    {"grounding": "The lake freezes. " * 30, "generated_text": "It doesn't.", "history": []},
+    {
+        "grounding": "The lake freezes. " * 29 + "The end.",
+        "generated_text": "It doesn't.",
+        "history": [],
+    },
     {"grounding": "Tea", "generated_text": "", "history": []},
 ]
 NLI = ("contradiction", "neutral", "entailment")
@@ -44,7 +48,7 @@ def test_scores_and_cuts(command, models, rows, tmp_path):
         *options,
     )
     assert status == 0, err
-    assert "pmi_faith_mean cut the input of 1 of 3 rows, which was too long" in out
+    assert "pmi_faith_mean cut the input of 1 of 3 rows, which was too long: " in out
     assert "nli_e_minus_c is undefined in 1 of 3 rows" in out
     found = [json.loads(line) for line in output.read_text().splitlines()]
     for name, model in models.items():
@@ -53,12 +57,108 @@ def test_scores_and_cuts(command, models, rows, tmp_path):
             [row["generated_text"] for row in ROWS],
             [row["history"] for row in ROWS],
         )
+        tokens = sum(score.cut_tokens for score in expected)
+        if tokens:
+            assert f"too long: {tokens} tokens of knowledge in 1 row\n" in out
         for row, score in zip(found, expected, strict=True):
+            assert row["cut"].get(name, {}) == dict(score.cut)
+            assert row["cut_tokens"][name] == score.cut_tokens
             value = row["scores"][name]
             if math.isnan(score.value):
                 assert value is None
             else:
                 assert value == pytest.approx(score.value, abs=1e-4)
+
+
+LONG = [
+    {"grounding": ("Tea is a leaf. " * n).strip(), "generated_text": "A leaf.", "history": turns}
+    for n, turns in [(1, ["What is tea?"])] * 8
+    + [(40, ["What is tea?"]), (2, ["The lake is cold, " * 20 + "I say.", "What is tea?"])]
+]
+
+
+def test_a_dry_run_says_what_is_cut_of_each_part(command, models, tmp_path, caplog):
+    rows, output = tmp_path / "long.jsonl", tmp_path / "scores.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in LONG))
+    model = models["pmi_faith_mean"]
+    arguments = [
+        "score",
+        "--scorers=pmi_faith_mean,token_f1",
+        f"--input={rows}",
+        f"--output={output}",
+        f"--scorer-option=pmi_faith_mean.model={model}",
+    ]
+    status, out, err = command(*arguments, "--dry-run")
+    assert status == 0, err
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "long.jsonl",
+        "scores.jsonl.preflight.json",
+    }
+    scorer = load_scorer("pmi_faith_mean", model=model)
+    columns = [[row[name] for row in LONG] for name in ("grounding", "generated_text", "history")]
+    cut = [score.cut for score in scorer.score(*columns)]
+    knowledge, history = (sorted(c.get(part, 0) for c in cut) for part in ("knowledge", "history"))
+    assert sum(map(bool, history)) == 1
+    told = json.loads((tmp_path / "scores.jsonl.preflight.json").read_text())
+    assert (told["source"], told["rows"], list(told["scorers"])) == (
+        str(rows),
+        10,
+        [scorer.card.name],
+    )
+    found = told["scorers"]["pmi_faith_mean"]
+    assert (found["inputs"], found["inputs_cut"]) == (10, 2)
+    for part, counts in (("knowledge", knowledge), ("history", history)):
+        lost = sum(map(bool, counts))
+        shown = {"p50": counts[5], "p90": counts[9], "p99": counts[9], "max": counts[9]}
+        assert found["cut"][part] == {"rows": lost, "share": lost / 10} | shown
+    assert "response" not in found["cut"]
+    assert [first["id"] for first in found["examples"]] == ["1", "2", "3"]
+    inputs, response = "What is tea?.\n", "Agent: A leaf.."
+    assert found["examples"][0] == {
+        "id": "1",
+        "with document": f"Document: Tea is a leaf.\n\n{inputs}{response}",
+        "without": inputs + response,
+    }
+    lines = out.splitlines()
+    assert lines[:2] == [f"{rows}: 10 rows to score", "pmi_faith_mean: 10 inputs, 2 cut"]
+    largest = history[-1]
+    assert (
+        "  cut of history: 1 rows (10.0%); tokens of a row: "
+        f"median 0, 90% {largest}, 99% {largest}, longest {largest}"
+    ) in lines
+    assert "  without: " + json.dumps(inputs + response) in lines
+    warning = "pmi_faith_mean: 10.0% of the inputs lose tokens of their history."
+    assert told["warnings"] == [warning]
+    assert lines[-1] == f"warning: {warning}"
+    # A real run says the same first.
+    status, out, err = command(*arguments)
+    assert status == 0, err
+    warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert warned == [warning]
+    assert set(lines[:-1]) <= set(caplog.messages)
+    assert json.loads((tmp_path / "scores.jsonl.preflight.json").read_text()) == told
+    assert f"{sum(history)} tokens of history in 1 row" in out
+    assert output.exists()
+
+
+def test_a_row_without_room_is_an_error_before_anything_is_scored(command, models, tmp_path):
+    rows, output = tmp_path / "long.jsonl", tmp_path / "scores.jsonl"
+    long = {"id": "r9", "grounding": "Tea.", "generated_text": "So.", "history": ["Why? " * 99]}
+    rows.write_text("".join(json.dumps(row) + "\n" for row in (*ROWS[:1], long)))
+    for more in (["--dry-run"], []):
+        status, out, err = command(
+            "score",
+            "--scorers=pmi_faith_mean",
+            f"--input={rows}",
+            f"--output={output}",
+            f"--scorer-option=pmi_faith_mean.model={models['pmi_faith_mean']}",
+            *more,
+        )
+        assert (status, out) == (2, "")
+        assert len(err.strip().splitlines()) == 1
+        assert f"{rows}: pmi_faith_mean: example 'r9': max_length: without its knowledge" in err
+        assert "no room for the last turn of the history; raise the limit" in err
+        assert [path.name for path in tmp_path.iterdir()] == ["long.jsonl"]
 
 
 def test_line_breaks_in_prompts(command, models, rows, tmp_path):

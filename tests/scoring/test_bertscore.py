@@ -76,7 +76,9 @@ def test_undefined_and_cut(encoder):
     found = scorer.score(["", "Tea.", "tea " * 30], ["Tea.", "  ", "Tea."])
     assert [math.isnan(score.value) for score in found] == [True, True, False]
     tokens = load_vocabulary(encoder)
-    assert found[2].cut_tokens == len(tokens.encode(("tea " * 30).strip())) - 14
+    assert dict(found[2].cut) == {"knowledge": len(tokens.encode(("tea " * 30).strip())) - 14}
+    (swapped,) = scorer.score(["Tea."], ["tea " * 30])
+    assert dict(swapped.cut) == {"response": found[2].cut_tokens}
 
 
 @pytest.mark.parametrize(

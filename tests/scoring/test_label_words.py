@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from faith_jax import templates
+from faith_jax.cutting import Kind
 from faith_jax.data.vocabularies import load_vocabulary
-from faith_jax.errors import ConfigError
+from faith_jax.errors import ConfigError, FaithJaxError
 from faith_jax.language_model import load_model
 from faith_jax.scoring.label_words import CRITIC_FORM, NLI_FORM, label_tokens
 from faith_jax.scoring.pair_classifier import pair_classifier
@@ -44,7 +45,7 @@ def test_the_softmax_of_the_words_likelihoods(model, words):
     found, cut = pair_classifier(model, label_words=words)(PAIRS)
     expected = [softmax(likelihoods(model, templates.nli_inputs(*p), words)) for p in PAIRS]
     np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert cut == [0, 0]
+    assert cut == [{}, {}]
 
 
 def test_nli_scores_are_of_the_first_word_and_less_the_third(model):
@@ -101,11 +102,13 @@ def test_dropout_is_the_mean_of_its_passes(model):
 def test_a_premise_that_is_too_long_loses_its_end(model):
     classify = pair_classifier(model, max_length=80)
     (whole, short), cut = classify([(DOCUMENTS[0] * 30, RESPONSES[0]), PAIRS[0]])
-    assert cut[0] > 0
-    assert cut[1] == 0
     row = classify.encode(DOCUMENTS[0] * 30, RESPONSES[0])
-    text = load_vocabulary(model).decode(row.ids)
-    assert len(row.ids) <= 80
+    tokens = load_vocabulary(model)
+    text = tokens.decode(row.ids)
+    assert len(row.ids) == 80
+    length = len(tokens.encode(templates.nli_inputs(DOCUMENTS[0] * 30, RESPONSES[0])))
+    assert cut == [row.cut, {}]
+    assert row.cut == {Kind.KNOWLEDGE: length - 80 + len(tokens.add_special_tokens([]))}
     assert RESPONSES[0] in text
     assert DOCUMENTS[0] in text
     assert not np.allclose(whole, short)
@@ -127,12 +130,12 @@ def test_words_end_where_one_begins_with_another():
         ({"label_words": "yes,yes,no"}, "label_words: expected 3 different texts"),
         ({"label_words": "yes,,no"}, "label_words: expected 3 different texts"),
         ({"label_words": 3}, "label_words: expected texts"),
-        ({"max_length": 12}, "12 tokens have no room for two texts"),
+        ({"max_length": 12}, "example '0': max_length: without its knowledge .* no room for what"),
         ({"max_length": 4}, "max_length: expected"),
     ],
 )
 def test_wrong_options(model, options, message):
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(FaithJaxError, match=message):
         load_scorer("nli_e_minus_c", model=model, **options).score(DOCUMENTS, RESPONSES)
 
 

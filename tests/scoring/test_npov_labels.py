@@ -89,9 +89,17 @@ def test_only_what_differs_is_compared(no_error, error, expected):
     assert LabelTokens.of(Words(), no_error, error) == LabelTokens(*expected)
 
 
-def test_too_long_inputs_lose_their_end(model):
-    found = load_scorer("npov_coverage", model=model, max_length=24).score(EXAMPLES)
-    assert all(score.cut_tokens > 0 for score in found)
+def test_too_long_inputs_lose_the_ends_of_their_arguments(model):
+    whole = load_scorer("npov_coverage", model=model)
+    lengths = [len(whole._row(example)[0]) for example in EXAMPLES]
+    causal = load_model(model).config.is_decoder_only
+    labels = whole._labels
+    target = len(labels.prefix) + max(len(labels.no_error), len(labels.error)) if causal else 0
+    limit = max(lengths) + target - 6
+    found = load_scorer("npov_coverage", model=model, max_length=limit).score(EXAMPLES)
+    for length, score in zip(lengths, found, strict=True):
+        over = max(0, length + target - limit)
+        assert dict(score.cut) == ({"knowledge": over} if over else {})
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
+from faith_jax.cutting import Kind
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError, FaithJaxError
 from faith_jax.language_model import load_model
@@ -62,7 +63,7 @@ def test_both_branches_have_the_same_tokens_but_for_the_document(gpt2):
     cue = tokens.encode("Agent:")
     for score_cue in (True, False):
         scorer = load_scorer("pmi_faith_mean", model=gpt2, score_cue=score_cue)
-        prompt = scorer._compute._prompter(EXAMPLES[0])
+        prompt = scorer._compute.prompter(EXAMPLES[0])
         assert prompt.with_document.targets == prompt.without_document.targets
         document = tokens.encode("Document: Tea is a leaf. It grows.\n\n")
         assert prompt.with_document.inputs == [*document, *prompt.without_document.inputs]
@@ -157,27 +158,45 @@ def test_neighbours_change_nothing(gpt2):
     np.testing.assert_allclose(together, alone, atol=1e-4)
 
 
-def test_what_is_too_long_is_cut_alike_in_both_terms(gpt2):
-    """With the cue read; scored, it stands at the front of the targets."""
-    long = GroundedExample("1", Grounding(("tea " * 40,)), ("lake " * 30,), "leaf " * 30)
-    scorer = load_scorer("pmi_faith_sum", model=gpt2, max_length=48, score_cue=False)
-    prompter = scorer._compute._prompter
-    prompt = prompter(long)
-    inputs, targets = prompt.with_document
-    assert len(inputs) + len(targets) == 48
-    assert len(targets) == 24  # half, the end is lost
-    assert prompt.without_document.targets == targets
-    without = prompt.without_document.inputs
-    cue = load_vocabulary(gpt2).encode("Agent:")
-    assert without == inputs[len(inputs) - len(without) :]  # the history's end and the cue
-    assert without[-len(cue) :] == cue
-    whole = [len(load_vocabulary(gpt2).encode(t)) for t in (
-        "Document: " + "tea " * 40 + "\n\n", "lake " * 30 + ".\n", " " + "leaf " * 30 + ".",
-    )]  # fmt: skip
-    kept = len(inputs) - len(cue) + len(targets)
-    score = scorer.score([long])[0]
-    assert score.cut_tokens == sum(whole) - kept
-    assert math.isfinite(score.value)
+def test_what_is_too_long_loses_the_documents_end_in_one_term(gpt2):
+    """With the cue scored it stands at the front of the targets, else behind the history."""
+    long = GroundedExample("1", Grounding(("tea " * 40,)), ("old " * 9, "Lake?"), "A leaf.")
+    tokens = load_vocabulary(gpt2)
+    turns = ("old " * 9) + ".\nLake?.\n"
+    for score_cue, history, response in (
+        (True, turns, "Agent: A leaf.."),
+        (False, turns + "Agent:", " A leaf.."),
+    ):
+        scorer = load_scorer("pmi_faith_sum", model=gpt2, max_length=72, score_cue=score_cue)
+        prompt = scorer._compute.prompter(long)
+        assert prompt.without_document.inputs == tokens.encode(history)
+        assert prompt.without_document.targets == tokens.encode(response)
+        assert prompt.with_document.targets == prompt.without_document.targets
+        inputs, targets = prompt.with_document
+        assert len(inputs) + len(targets) == 72
+        assert tokens.decode(inputs).startswith("Document: tea tea")
+        assert tokens.decode(inputs).endswith("\n\n" + history)
+        whole = len(tokens.encode("Document: " + "tea " * 40 + "\n\n" + history)) + len(targets)
+        (score,) = scorer.score([long])
+        assert dict(score.cut) == {"knowledge": whole - 72}
+        given = sum_log_prob(gpt2, tokens.decode(inputs), response)
+        without = sum_log_prob(gpt2, history, response)
+        assert score.value == pytest.approx((given - without).sum(), abs=1e-4)
+
+
+def test_a_response_as_long_as_all_loses_its_end(gpt2):
+    long = GroundedExample("1", Grounding(("tea " * 40,)), ("Lake?",), "leaf " * 60)
+    prompt = load_scorer("pmi_faith_sum", model=gpt2, max_length=64)._compute.prompter(long)
+    assert len(prompt.with_document.inputs) + len(prompt.with_document.targets) == 64
+    tokens = load_vocabulary(gpt2)
+    assert tokens.decode(prompt.with_document.targets).startswith("Agent: leaf leaf")
+    last = len(tokens.encode("Lake?.\n"))
+    document = tokens.encode("tea " * 40)
+    assert prompt.cut[Kind.KNOWLEDGE] == len(document) - (64 - last) // 4
+    assert prompt.cut[Kind.RESPONSE] > 0
+    ends = [end for _, end in prompt.token_spans]
+    assert ends == sorted(ends)
+    assert len(ends) == len(prompt.with_document.targets)
 
 
 def test_scorers_of_one_model_share_its_passes(gpt2, monkeypatch):

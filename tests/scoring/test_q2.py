@@ -4,12 +4,13 @@ import math
 import numpy as np
 import pytest
 
+from faith_jax.cutting import Kind, Part
 from faith_jax.data.augmentation.tagging import Entity, NounChunk, TaggedText
 from faith_jax.errors import ConfigError
 from faith_jax.labels import NliLabel
 from faith_jax.scoring import q2
 from faith_jax.scoring.registry import load_scorer, scorer_card
-from faith_jax.scoring.text_generation import TextGenerator
+from faith_jax.scoring.text_generation import Prompt, TextGenerator
 from tests.scoring import tiny_models
 
 NLI = {NliLabel.CONTRADICTION: 0, NliLabel.ENTAILMENT: 1, NliLabel.NEUTRAL: 2}
@@ -36,10 +37,12 @@ class Generator:
     def __init__(self, table):
         self.table, self.asked, self.searches = table, [], []
 
-    def __call__(self, texts, num_beams=1, **search):
+    def __call__(self, prompts, num_beams=1, **search):
+        texts = [prompt.text for prompt in prompts]
         self.asked += texts
         self.searches.append(search)
-        return [self.table.get(t, [""])[:num_beams] for t in texts], [len(t) % 3 for t in texts]
+        cuts = [{prompt.parts[0].kind: len(prompt.text) % 3} for prompt in prompts]
+        return [self.table.get(t, [""])[:num_beams] for t in texts], cuts
 
 
 class Classifier:
@@ -50,7 +53,8 @@ class Classifier:
 
     def __call__(self, pairs):
         self.asked += pairs
-        return np.eye(3)[[self.table.get(pair, 2) for pair in pairs]], [0] * len(pairs)
+        cuts = [{Kind.KNOWLEDGE: 9} for _ in pairs]
+        return np.eye(3)[[self.table.get(pair, 2) for pair in pairs]], cuts
 
 
 def ask(answer, *questions):
@@ -129,7 +133,9 @@ def test_f1_is_the_mean_over_the_first_valid_question_of_each_span():
     assert score.value == pytest.approx((0 + 0 + 2 / 3) / 3)
     lengths = [len(q2.ANSWER.format(question=q, context=KNOWLEDGE)) % 3 for q in
                ("Where did tea come to?", "What came to Porto?", "Where is it drunk?")]  # fmt: skip
-    assert score.cut_tokens == max(lengths)
+    assert score.cut["knowledge"] == max(lengths)
+    own = [len(text) % 3 for text in (*QUESTIONS, *asker.answer.asked) if RESPONSE in text]
+    assert score.cut["response"] == max(own)
     asked = len(asker.answer.asked)
     assert scorer.score([KNOWLEDGE], [RESPONSE]) == [score]
     assert len(asker.answer.asked) == asked  # remembered
@@ -160,7 +166,9 @@ def test_without_a_valid_question_inference_judges_the_whole(name, label, value)
     """Both in lower case, and the classifier is asked about nothing else."""
     classify = Classifier({(KNOWLEDGE.lower(), RESPONSE.lower()): label})
     scorer, _ = scorer_of(name, classify, answers={})
-    assert scorer.score([KNOWLEDGE], [RESPONSE])[0].value == value
+    (score,) = scorer.score([KNOWLEDGE], [RESPONSE])
+    assert score.value == value
+    assert score.cut["knowledge"] == 9  # of the inference model's premise
     assert classify.asked == [(KNOWLEDGE.lower(), RESPONSE.lower())]
 
 
@@ -193,24 +201,40 @@ def generator():
 
 
 def test_texts_are_generated_as_one_by_one(generator):
-    texts = ["copy: Tea is a leaf.", "copy: " + "The harbour opens early. " * 8, "", "copy: Tea."]
+    long = "copy: " + "The harbour opens early. " * 8
+    part = Part(Kind.KNOWLEDGE, 0, len("copy:"), len(long), len(long))
+    texts = [
+        *map(Prompt, ("copy: Tea is a leaf.", "", "copy: Tea.")),
+        Prompt(long, (part,)),
+    ]
     found, cut = generator([*texts, texts[0]])
     assert found[4] == found[0]
     for text, answers in zip(texts, found, strict=False):
         assert generator([text])[0] == [answers]
         assert len(answers) == 1
-    ids = generator.tokenizer.encode(texts[1])
-    assert cut == [0, len(ids) - 63, 0, 0, 0]
+    ids = generator.tokenizer.encode(long)
+    assert cut == [{}, {}, {}, {Kind.KNOWLEDGE: len(ids) - 63}, {}]
     assert "Tea is a leaf" in found[0][0]
 
 
 def test_beams_come_best_first(generator):
-    ((first, *others),), _ = generator(["copy: Tea is a leaf."], num_beams=3)
+    ((first, *others),), _ = generator([Prompt("copy: Tea is a leaf.")], num_beams=3)
     # What the search is asked for besides reaches it.
     with pytest.raises(ConfigError, match="no_repeat_ngram = -1"):
-        generator(["copy: Tea is a leaf."], num_beams=3, no_repeat_ngram=-1)
+        generator([Prompt("copy: Tea is a leaf.")], num_beams=3, no_repeat_ngram=-1)
     assert len({first, *others}) == 3
     assert "Tea is a leaf" in first
+
+
+def test_the_question_stays_wherever_the_template_has_it():
+    long = "The harbour opens early. " * 60
+    for template in (q2.ANSWER, "context: {context} question: {question}"):
+        prompt = q2._prompt(template, long, Kind.KNOWLEDGE, question="When does it open?")
+        model = TextGenerator.open("mini", None, 48, 12)
+        ids, cut = model.encoded(prompt)
+        assert len(ids) == 48
+        assert "When does it open?" in model.tokenizer.decode(ids)
+        assert set(cut) == {Kind.KNOWLEDGE}
 
 
 def test_the_scorer_runs_on_models(tmp_path):

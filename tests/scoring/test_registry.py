@@ -64,7 +64,7 @@ def test_every_scorer_keeps_its_range_and_knows_no_neighbours(rows):
         for score, grounding, response in zip(scores, groundings, responses, strict=True):
             in_range = scorer.card.low <= score.value <= scorer.card.high + 1e-9
             assert math.isnan(score.value) or in_range
-            assert score.cut_tokens == 0
+            assert score.cut == {}
             assert scorer.card.word_level or not score.words
             for word in score.words:
                 text = response if word.text is None else grounding[word.text]
@@ -123,8 +123,8 @@ def test_unknown_names_and_options(name, options, message):
 
 
 def test_options_that_scorers_share_are_listed_after_their_own():
-    shared = ["vocabulary", "max_length", "label_words", "dropout_passes", "seed", "dropout_rate"]
-    shared += ["dtype", "tokens_per_batch"]
+    shared = ["vocabulary", "max_length", "cut_policy", "label_words", "dropout_passes", "seed"]
+    shared += ["dropout_rate", "dtype", "tokens_per_batch"]
     assert scorer_options("nli_entailment") == ["model", "labels", *shared]
     assert scorer_options("faith_critic") == ["model", "faithful_label", *shared]
     assert scorer_options("summac_zs") == ["model", "labels", "use_contradiction", *shared]

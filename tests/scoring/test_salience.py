@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from faith_jax import templates
+from faith_jax.cutting import Kind
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError
 from faith_jax.evaluation import salience_scores
@@ -149,24 +150,41 @@ def test_what_has_no_words_has_no_score(model):
 
 def test_what_does_not_fit_is_counted(model):
     whole = open_salience(model)([DIALOGUE])[0]
-    cut = open_salience(model, max_length=16)([DIALOGUE])[0]
+    encode = open_salience(model).encode
+    row = encode(DIALOGUE).row
+    limit = len(row.inputs) + (len(row.targets) if encode.causal else 0) - 6
+    cut = open_salience(model, max_length=limit)([DIALOGUE])[0]
     assert whole.cut_tokens == 0
-    assert cut.cut_tokens > 0
+    assert dict(cut.cut) == {"knowledge": 6}
     assert 0 < len(cut.argument_words) < len(whole.argument_words)
-    scored = load_scorer("salience_hallucination", model=model, max_length=16).score([DIALOGUE])[0]
-    assert scored.cut_tokens == cut.cut_tokens
+    assert cut.response_words == whole.response_words
+    scored = load_scorer("salience_hallucination", model=model, max_length=limit)
+    assert scored.score([DIALOGUE])[0].cut == cut.cut
+    # The words' tokens are those that the model is fed.
+    given = open_salience(model, max_length=limit).encode(DIALOGUE)
+    tokens = load_vocabulary(model)
+    for word in given.argument_words:
+        text = tokens.decode([given.row.inputs[place] for place in word.tokens])
+        assert text.strip(" .)(") in ("Tea", "leaf", "grows", "wild")
+        assert word.word.text in text
+    for word in given.response_words:
+        assert word.word.text in tokens.decode([given.row.targets[t] for t in word.tokens])
 
 
-def test_cut_responses_keep_half(model):
+def test_a_response_that_is_too_long_loses_its_end(model):
     tokens = load_vocabulary(model)
     config = load_model(model).config
-    encode = SalienceEncoder(tokens, config.vocab_size, 16, config.is_decoder_only)
+    encode = SalienceEncoder(tokens, config.vocab_size, 32, config.is_decoder_only)
     long = GroundedExample("1", DIALOGUE.grounding, (), "wild leaf " * 20)
     given = encode(long)
-    assert len(given.row.targets) == 8
-    total = len(given.row.inputs) + (8 if config.is_decoder_only else 0)
-    assert total == 16
-    assert all(max(word.tokens) < 8 for word in given.response_words)
+    total = len(given.row.inputs) + (len(given.row.targets) if config.is_decoder_only else 0)
+    assert total == 32 or not config.is_decoder_only
+    assert config.is_decoder_only or len(given.row.targets) == 32
+    assert given.cut[Kind.RESPONSE] == len(tokens.encode(("wild leaf " * 20).strip())) - len(
+        given.row.targets
+    )
+    assert all(max(word.tokens) < len(given.row.targets) for word in given.response_words)
+    assert len(given.argument_words) > 0
 
 
 def test_columns_may_be_chosen(model):

@@ -1,0 +1,124 @@
+"""What a run of `score` will see: its rows, what is cut of each part, and the first inputs."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from faith_jax.data.grounded_rows import ExampleRow
+from faith_jax.errors import InputError, counted
+from faith_jax.export.scored_rows import PARTS
+from faith_jax.runs.cut_report import Report, cut_lines, cut_report, cut_warnings
+from faith_jax.runs.outputs import write_text
+from faith_jax.scoring.base import BaseScorer, SeenInput
+
+_EXAMPLES = 3
+
+
+@dataclasses.dataclass
+class _Inputs:
+    """What the model of one scorer reads: tokens cut of each input by part, the first inputs."""
+
+    cut: dict[str, list[int]] = dataclasses.field(
+        default_factory=lambda: {part: [] for part in PARTS}
+    )
+    first: list[Report] = dataclasses.field(default_factory=list)
+
+    def add(self, identifier: str, seen: SeenInput) -> None:
+        for part, counts in self.cut.items():
+            counts.append(seen.cut.get(part, 0))
+        if len(self.first) < _EXAMPLES:
+            self.first.append({"id": identifier, **seen.texts})
+
+    def report(self) -> Report:
+        cut = {part: np.array(counts, int) for part, counts in self.cut.items()}
+        return {
+            "inputs": len(cut[PARTS[0]]),
+            "inputs_cut": int(np.any([*cut.values()], axis=0).sum()),
+            "cut": cut_report(cut),
+            "examples": self.first,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Preflight:
+    """What a run will see.
+
+    Attributes:
+      source: what is scored.
+      rows: how many rows it has.
+      left_out: the columns whose values JSON cannot hold, with their types.
+      scorers: of each scorer whose model reads tokens its `inputs`, how many are cut
+        (`inputs_cut`), how much by part (`cut`, see `cut_report`), and the first `examples`.
+    """
+
+    source: str
+    rows: int
+    left_out: Mapping[str, str]
+    scorers: Mapping[str, Report]
+
+    def lines(self) -> Iterator[str]:
+        """Yields what it says to people."""
+        yield f"{self.source}: {counted(self.rows, 'row')} to score"
+        for scorer, found in self.scorers.items():
+            yield f"{scorer}: {counted(found['inputs'], 'input')}, {found['inputs_cut']:,} cut"
+            yield from cut_lines(found["cut"])
+            for number, example in enumerate(found["examples"], 1):
+                yield f"example {number}:"
+                for name, text in example.items():
+                    # As JSON, so that it stays in one line and cannot steer a terminal.
+                    yield f"  {name}: {json.dumps(text)}"
+
+    def warnings(self) -> Iterator[str]:
+        """Yields what nobody wants."""
+        for scorer, found in self.scorers.items():
+            for sentence in cut_warnings(found["cut"]):
+                yield f"{scorer}: {sentence}"
+
+    def write(self, path: pathlib.Path) -> None:
+        """Writes it as JSON.
+
+        Raises:
+          ConfigError: where the file cannot be written.
+        """
+        told = {"source": self.source, "rows": self.rows, "scorers": self.scorers}
+        told |= {"warnings": list(self.warnings())}
+        write_text(path, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
+
+
+def preflight_path(output: pathlib.Path) -> pathlib.Path:
+    """Returns where the preflight of an output is written."""
+    return output.with_name(f"{output.name}.preflight.json")
+
+
+def look_through(
+    source: str, rows: Iterable[ExampleRow], scorers: Mapping[str, BaseScorer]
+) -> Preflight:
+    """Reads all rows, and what each scorer's model will read of them; no model runs.
+
+    Args:
+      source: what is scored.
+      rows: all of them.
+      scorers: by name.
+
+    Raises:
+      InputError: without rows, for a bad row, and for one that is too long and cannot be cut.
+    """
+    count, left_out = 0, dict[str, str]()
+    inputs = {scorer: _Inputs() for scorer in scorers}
+    for row in rows:
+        count += 1
+        left_out.update(row.left_out)
+        for scorer, found in inputs.items():
+            try:
+                seen = scorers[scorer].seen(row.example)
+            except InputError as error:
+                raise InputError(f"{source}: {scorer}: {error}") from None
+            if seen is not None:
+                found.add(row.example.id, seen)
+    if not count:
+        raise InputError(f"{source}: no rows to score.")
+    reports = {scorer: found.report() for scorer, found in inputs.items() if found.first}
+    return Preflight(source, count, left_out, reports)
