@@ -166,6 +166,7 @@ def farthest(first, second):
     return max(np.abs(first[name] - second[name]).max() for name in first) / RATE
 
 
+@pytest.mark.slow
 def test_systems_share_the_training_that_they_begin_with(chain):
     assert list(chain) == [
         "base", "cross_entropy_wow", "cross_entropy_wow_then_faithdial",
@@ -173,6 +174,7 @@ def test_systems_share_the_training_that_they_begin_with(chain):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_training_starts_from_the_checkpoint_of_the_one_before(chain):
     """Adam's first step moves a parameter by the learning rate, whatever its gradient."""
     base, wow = chain["base"], chain["cross_entropy_wow"]
