@@ -198,7 +198,7 @@ def packed_features(
     }
 
 
-def padded(rows: Sequence[Sequence[int]], length: int, value: int) -> np.ndarray:
+def padded(rows: Sequence[Sequence[int] | np.ndarray], length: int, value: int) -> np.ndarray:
     """Returns int32 [rows, length]: the rows, filled up behind with a value."""
     array = np.full((len(rows), length), value, np.int32)
     for line, row in zip(array, rows, strict=True):

@@ -240,7 +240,7 @@ def check_ids(ids: Sequence[int], config: TransformerConfig, where: str) -> None
 
 def kinds_of(example: Mapping[str, Any]) -> str:
     """Returns an example's short scalar fields, which tell kinds of rows apart, as JSON."""
-    found = {}
+    found: dict[str, Any] = {}
     for name, value in sorted(example.items()):
         if name in _NO_KINDS:
             continue

@@ -35,6 +35,8 @@ logger = logging.getLogger("faith_jax")
 
 Batch = dict[str, np.ndarray]
 
+_T5 = TransformerConfig(vocab_size=1 << 20)  # of any vocabulary
+
 
 @dataclasses.dataclass(frozen=True)
 class DatasetConfig:
@@ -250,7 +252,7 @@ def training_batches(
     config: DatasetConfig, start_step: int = 0, model: TransformerConfig | None = None
 ) -> Iterator[Batch]:
     """Yields global batches without end; see `SplitRows`. A model of None is a T5."""
-    yield from SplitRows(config, model or TransformerConfig()).training_batches(start_step)
+    yield from SplitRows(config, model or _T5).training_batches(start_step)
 
 
 def evaluation_batches(
@@ -258,7 +260,7 @@ def evaluation_batches(
 ) -> Iterator[Batch]:
     """Yields a split's batches once, in order; see `SplitRows`. A model of None is a T5."""
     config = dataclasses.replace(config, pack=False)
-    yield from SplitRows(config, model or TransformerConfig()).evaluation_batches()
+    yield from SplitRows(config, model or _T5).evaluation_batches()
 
 
 def examples(config: DatasetConfig, task: Any) -> Any:

@@ -131,7 +131,7 @@ class Partitioner:
                 "data-parallel devices; set BATCH_SIZE to a multiple."
             )
         held = self.rows.addressable_devices_indices_map((batch_size,)).values()
-        pieces = [rows.indices(batch_size) for (rows,) in held]
+        pieces = [index[0].indices(batch_size) for index in held if index is not None]
         return slice(min(start for start, _, _ in pieces), max(stop for _, stop, _ in pieces))
 
     def put_batch(self, batch: PyTree, batch_size: int | None = None) -> PyTree:
