@@ -6,11 +6,16 @@ import pytest
 import seqio
 
 import faith_jax.tasks  # noqa: F401  (registers our tasks)
+from faith_jax import templates
+from faith_jax.cutting import Kind
 from faith_jax.data.seqio_vocabularies import DefaultVocabulary
+from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import InputError
+from faith_jax.input.layout import InputLayout
 from faith_jax.runs import infer_rows
 from faith_jax.runs.datasets import DatasetConfig
-from faith_jax.runs.infer_rows import InputRow
+from faith_jax.runs.infer_rows import InputRow, RowTokens
+from tests.models import tiny
 
 
 def read(tmp_path, *rows):
@@ -191,3 +196,50 @@ def test_a_mixture_has_all_rows_of_each_task_with_its_own_postprocessor(own_task
 def test_a_row_is_known_by_its_texts_alone(own_tasks):
     assert repr(task_rows("own_shouted")) == repr(task_rows("own_shouted"))
     assert "postprocess" not in repr(task_rows("own_raw"))
+
+
+LONG = "Tea is a leaf that grows on hills in many lands. " * 20
+TURNS = ["Hi there!", "Hello, how are you?", "What is tea made of?"]
+
+
+def row_tokens(limit, policy="knowledge", branches="pmi"):
+    tokenizer = load_vocabulary("english_4096")
+    layout = InputLayout.of(tiny.TINY.replace(vocab_size=8000), tokenizer)
+    return RowTokens(tokenizer, layout, limit, f"MAX_INPUT_LENGTH = {limit}", policy, branches)
+
+
+@pytest.mark.parametrize("limit", [60, 90, 400])
+def test_both_branches_of_pmi_have_the_same_history(limit):
+    row = InputRow("1", templates.dialogue_inputs(LONG, TURNS))
+    found = row_tokens(limit)(row)
+    history = load_vocabulary("english_4096").encode(templates.dialogue_inputs("", TURNS))
+    assert found.second == [*history, 1]
+    assert found.ids[-len(found.second) :] == found.second
+    assert len(found.ids) == limit
+    assert set(found.cut) == {Kind.KNOWLEDGE}
+
+
+def test_an_input_that_a_row_gives_without_its_document_is_taken():
+    row = InputRow("1", "Document: tea. What is tea?", "", "What is tea?")
+    found = row_tokens(60)(row)
+    assert found.second == [*load_vocabulary("english_4096").encode("What is tea?"), 1]
+    with pytest.raises(InputError, match="PMI-Decode needs the input without its document"):
+        row_tokens(60)(InputRow("1", "Document: tea. What is tea?"))
+
+
+def test_doha_reads_the_knowledge_besides():
+    row = InputRow("1", templates.dialogue_inputs("Tea is a leaf.", TURNS))
+    found = row_tokens(80, branches="doha")(row)
+    assert found.second == [*load_vocabulary("english_4096").encode("Tea is a leaf."), 1]
+
+
+def test_a_turn_without_knowledge_has_two_equal_branches():
+    row = InputRow("1", templates.dialogue_inputs("", TURNS))
+    found = row_tokens(80)(row)
+    assert found.ids == found.second
+
+
+def test_a_length_without_room_for_the_last_turn_names_the_row():
+    row = InputRow("7", templates.dialogue_inputs(LONG, TURNS))
+    with pytest.raises(InputError, match=r"^Row 7: MAX_INPUT_LENGTH = 12: .*no room for the last"):
+        row_tokens(12)(row)
