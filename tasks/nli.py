@@ -52,7 +52,10 @@ def infer(example: Example) -> Example:
 
 @seqio.map_over_dataset
 def from_tfds(example: Example) -> Example:
-    """Returns an instance of ANLI or MultiNLI with our names: id, premise, hypothesis, label."""
+    """Returns an instance of ANLI or MultiNLI with our names, and the data set it is from.
+
+    The names are id, premise, hypothesis, label and source.
+    """
     premise = example["context"] if "context" in example else example["premise"]
     names = dict(enumerate(label.value for label in NliLabel))
     return {
@@ -60,6 +63,7 @@ def from_tfds(example: Example) -> Example:
         "premise": premise,
         "hypothesis": example["hypothesis"],
         "label": preprocessors.label_text(example["label"], names),
+        "source": example["source"],
     }
 
 

@@ -165,7 +165,7 @@ class TfdsUnionSource(_UnshardedSource):
         use_cached: bool = False,
         num_epochs: int | None = 1,
     ) -> tf.data.Dataset:
-        """Returns the examples of a split, in the stored order.
+        """Returns the examples of a split, in the stored order, each with its `source`.
 
         Raises:
           ConfigError: for an unknown split.
@@ -175,14 +175,15 @@ class TfdsUnionSource(_UnshardedSource):
                 f"{self.dataset_name}: there is no split {split!r}."
                 f"{did_you_mean(str(split), self._tfds_splits)}"
             )
-        parts = [
-            self._prepared(name).as_dataset(split=self._tfds_splits[split], shuffle_files=False)
-            for name in self._names
-        ]
+        parts = [self._part(name, self._tfds_splits[split]) for name in self._names]
         dataset = parts[0]
         for part in parts[1:]:
             dataset = dataset.concatenate(part)
         return self._dealt_out(dataset, shard_info)
+
+    def _part(self, name: str, split: str) -> tf.data.Dataset:
+        part = self._prepared(name).as_dataset(split=split, shuffle_files=False)
+        return part.map(lambda example: {**example, "source": tf.constant(name)})
 
     def _builder(self, name: str) -> tfds.core.DatasetBuilder:
         return tfds.builder(name, data_dir=data_dir())

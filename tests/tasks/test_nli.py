@@ -116,6 +116,10 @@ def test_tfdss_own_data_has_the_same_form(name, parts, monkeypatch):
     with tfds.testing.mock_data(num_examples=4):
         found = rows(name, "validation")
     assert len(found) == count
+    named = [row["source"].decode() for row in found]
+    assert named == [
+        n for n in lookup.get_task(name).source.dataset_name.split(", ") for _ in "1234"
+    ]
     labels = {"entailment", "neutral", "contradiction"}
     for row in found:
         assert row["targets_pretokenized"].decode() in labels
