@@ -540,3 +540,17 @@ def test_salience_is_of_the_generator_by_all_aggregations(models, knowledge):
         assert list(salience.models) == [models[model]]
         loaded = [registry.load_scorer(name, **o) for name, o in salience.scorers.values()]
         assert len({id(scorer._compute) for scorer in loaded}) == 1
+
+
+def test_no_errors_are_found_in_responses_that_tell_nothing(models, knowledge, reproduce, tmp_path):
+    """What `test_the_tables_have_the_figures_of_the_scored_files` finds hangs on what is told."""
+    options = options_of(models, knowledge, splits=("test",), combinations=2)
+    write_responses(tmp_path, options, lambda row: "Nobody knows.")
+    given = (f"--model={models['bart']}", "--splits=test", "--combinations=2")
+    status, _, error = reproduce(tmp_path, *given, "--least-recall=0", "--least-precision=0")
+    assert status == 0, error
+    with open(tmp_path / "npov_detection.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["method"] == "ROUGE"]
+    cells = {(row["table"], row["test set"], row["error"]): row["auc"] for row in rows}
+    for table, error in (("1", "hallucination"), ("1", "coverage"), ("3", "coverage")):
+        assert float(cells[table, "unparaphrased synthetic", error]) == pytest.approx(0.5)

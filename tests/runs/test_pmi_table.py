@@ -2,22 +2,19 @@
 
 import json
 import pathlib
-import re
 import statistics
 
-import numpy as np
 import pytest
 import sacrebleu
 
 from faith_jax.cli import main
 from faith_jax.data import vocabularies
-from faith_jax.data.augmentation.tagging import NounChunk, TaggedText
 from faith_jax.decoding.config import PMIConfig
 from faith_jax.evaluation.q2_baselines import content_tokens
 from faith_jax.language_model import load_model
 from faith_jax.runs import pmi_table, response_files
 from faith_jax.runs.score_input import dataset_rows
-from faith_jax.scoring import q2
+from tests.runs.planted import INVENTED, KNOWLEDGE, SHUFFLED, plant_q2
 from tests.scoring.tiny_models import write_model
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir", "quick_compilation")
@@ -251,67 +248,7 @@ def test_rows_without_a_score_do_not_count(reproduce, models, tmp_path):
     assert (cells["PMI-Faith"]["rows"], cells["F1-U"]["rows"]) == (1, 2)
 
 
-KNOWLEDGE = [
-    "The old lighthouse was built in 1893 by sailors.",
-    "Copper kettles heat water faster than clay ones.",
-    "Bees visit lavender fields early in summer.",
-    "The tram to Porto leaves every nine minutes.",
-    "Granite steps lead down to the quiet harbour.",
-    "Bakers there salt their bread with seaweed.",
-    "The museum keeps forty wooden clocks upstairs.",
-    "Rain fills the cisterns below the monastery.",
-]
-INVENTED = [
-    "Penguins cannot fly but swim quickly.",
-    "My aunt paints blue horses on Sundays.",
-    "Chess was banned in the village once.",
-    "Volcanoes sleep beneath frozen lakes.",
-    "Nobody remembers the tailor any more.",
-    "Wolves avoid bridges after midnight.",
-    "Silver coins buy apples cheaply.",
-    "Dancers rehearse without music.",
-]
 GROUNDED = ("PMI-Faith", "F1-U", "TRUE F1", "BERTScore", "Q\u00b2 NLI")
-
-
-class Tagger:
-    """Takes each longer word for a noun chunk."""
-
-    def tag(self, texts):
-        return [
-            TaggedText(
-                text,
-                (),
-                (),
-                tuple(NounChunk(m.group(), *m.span()) for m in re.finditer(r"\w{5,}", text)),
-            )
-            for text in texts
-        ]
-
-
-class Reader:
-    """Asks for a span, and answers with it where the context has it."""
-
-    def __call__(self, prompts, num_beams=1):
-        asked = re.compile(r"answer: (.*)  context: (.*)")
-        answered = re.compile(r"question: Which (.*)\?  context: (.*)")
-        found = []
-        for prompt in prompts:
-            if match := asked.fullmatch(prompt):
-                found.append([f"Which {match[1]}?"])
-            else:
-                span, context = answered.fullmatch(prompt).groups()
-                found.append([span if span in context else "unanswerable"])
-        return found, [0] * len(prompts)
-
-
-class Inference:
-    """Entailed is what stands in the premise, all else contradicts it."""
-
-    label_names = ("contradiction", "entailment", "neutral")
-
-    def __call__(self, pairs):
-        return np.eye(3)[[int(second in first) for first, second in pairs]], [0] * len(pairs)
 
 
 def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
@@ -322,12 +259,9 @@ def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
     Random encoders and stand-ins for Q\u00b2's models suffice; `mini` has learnt to copy. With the
     documents of other rows no column may tell them apart.
     """
-    monkeypatch.setattr(q2, "load_tagger", lambda _: Tagger())
-    monkeypatch.setattr(q2.TextGenerator, "open", lambda *_: Reader())
-    monkeypatch.setattr(q2, "pair_classifier", lambda *_: Inference())
-    shuffled = KNOWLEDGE[3:] + KNOWLEDGE[:3]
+    plant_q2(monkeypatch)
     figures = {}
-    for name, knowledge in (("own", KNOWLEDGE), ("shuffled", shuffled)):
+    for name, knowledge in (("own", KNOWLEDGE), ("shuffled", SHUFFLED)):
         corpus = tmp_path / name / "faithdial"
         corpus.mkdir(parents=True)
         for decoding, texts in {

@@ -1,0 +1,122 @@
+"""Texts with a planted effect: what copies its grounding, and what invents."""
+
+import csv
+import json
+import re
+
+import numpy as np
+
+from faith_jax.cli import main
+from faith_jax.data.augmentation.tagging import NounChunk, TaggedText
+from faith_jax.scoring import q2
+
+KNOWLEDGE = [
+    "The old lighthouse was built in 1893 by sailors.",
+    "Copper kettles heat water faster than clay ones.",
+    "Bees visit lavender fields early in summer.",
+    "The tram to Porto leaves every nine minutes.",
+    "Granite steps lead down to the quiet harbour.",
+    "Bakers there salt their bread with seaweed.",
+    "The museum keeps forty wooden clocks upstairs.",
+    "Rain fills the cisterns below the monastery.",
+]
+INVENTED = [
+    "Penguins cannot fly but swim quickly.",
+    "My aunt paints blue horses on Sundays.",
+    "Chess was banned in the village once.",
+    "Volcanoes sleep beneath frozen lakes.",
+    "Nobody remembers the tailor any more.",
+    "Wolves avoid bridges after midnight.",
+    "Silver coins buy apples cheaply.",
+    "Dancers rehearse without music.",
+]
+SHUFFLED = KNOWLEDGE[3:] + KNOWLEDGE[:3]  # no row keeps its own
+_SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
+
+
+def sentences(count, seed=0):
+    """Returns sentences of eight made-up words, of which no two sentences share one."""
+    rng = np.random.default_rng(seed)
+    words: dict[str, None] = {}
+    while len(words) < 8 * count:
+        words["".join(rng.choice(_SYLLABLES, size=3))] = None
+    known = list(words)
+    return [f"{' '.join(known[8 * n : 8 * n + 8]).capitalize()}." for n in range(count)]
+
+
+def write_table(path, rows, delimiter=","):
+    """Writes rows, which are mappings, under the columns of the first one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if delimiter == "\t":  # in which a quote mark is text
+        lines = [list(rows[0]), *(row.values() for row in rows)]
+        path.write_text("".join("\t".join(map(str, line)) + "\n" for line in lines))
+        return
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def write_rows(path, rows):
+    """Writes JSON lines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def prepare(name, raw):
+    """Prepares a data set from a folder of raw files, as a user does."""
+    assert main(["prepare", name, f"--raw={raw}"]) == 0
+
+
+def write_corpus(raw, corpus, rows):
+    """Prepares one of TRUE's corpora: (grounding, response, label)."""
+    fields = ("grounding", "generated_text", "label")
+    write_table(raw / f"true_{corpus}.csv", [dict(zip(fields, row, strict=True)) for row in rows])
+    prepare(f"true_benchmark/{corpus}", raw)
+
+
+class Tagger:
+    """Takes each longer word for a noun chunk."""
+
+    def tag(self, texts):
+        return [
+            TaggedText(
+                text,
+                (),
+                (),
+                tuple(NounChunk(m.group(), *m.span()) for m in re.finditer(r"\w{5,}", text)),
+            )
+            for text in texts
+        ]
+
+
+class Reader:
+    """Asks for a span, and answers with it where the context has it."""
+
+    def __call__(self, prompts, num_beams=1):
+        asked = re.compile(r"answer: (.*)  context: (.*)")
+        answered = re.compile(r"question: Which (.*)\?  context: (.*)")
+        found = []
+        for prompt in prompts:
+            if match := asked.fullmatch(prompt):
+                found.append([f"Which {match[1]}?"])
+            else:
+                span, context = answered.fullmatch(prompt).groups()
+                found.append([span if span in context else "unanswerable"])
+        return found, [0] * len(prompts)
+
+
+class Inference:
+    """Entailed is what stands in the premise, all else contradicts it."""
+
+    label_names = ("contradiction", "entailment", "neutral")
+
+    def __call__(self, pairs):
+        return np.eye(3)[[int(second in first) for first, second in pairs]], [0] * len(pairs)
+
+
+def plant_q2(monkeypatch):
+    """Puts stand-ins in the place of Q²'s models."""
+    monkeypatch.setattr(q2, "load_tagger", lambda _: Tagger())
+    monkeypatch.setattr(q2.TextGenerator, "open", lambda *_: Reader())
+    monkeypatch.setattr(q2, "pair_classifier", lambda *_: Inference())
