@@ -27,6 +27,7 @@ from faith_jax.input.layout import InputLayout
 from faith_jax.input.rows import tokenizer_of
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, setup
+from faith_jax.runs.checkpoint_decoding import log_ignored
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedRow
 from faith_jax.runs.infer_rows import InputRow, RowTokens, read_input_file, task_rows
@@ -125,6 +126,7 @@ def infer(
     setup.check_generates(module.config)
     chosen.check(module.config, tokens)
     decoding = decoding or DecodingConfig()
+    log_ignored(checkpoint_path, decoding, module.config)
     decoder = BatchDecoder(module, partitioner, decoding, batch_size, seed)
     layout = InputLayout.of(module.config, tokens)
     inputs_macro = "MAX_INPUT_LENGTH" if dataset is None else "TASK_FEATURE_LENGTHS['inputs']"
