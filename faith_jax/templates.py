@@ -112,7 +112,7 @@ def npov_response(generated: str) -> str:
 
 def _value(generated: str, key: str) -> str:
     _, found, rest = generated.partition(f"{{{key}:")
-    return (rest if found else generated).partition("}")[0].strip()
+    return rest.partition("}")[0].strip() if found else generated
 
 
 def dialogue_inputs(knowledge: str, history: Sequence[str], last: int = 3) -> str:

@@ -27,6 +27,8 @@ def test_a_response_survives_the_round_trip(text):
     [
         ("{response: cut before its e", "cut before its e"),
         ("no format at all", "no format at all"),
+        (" Use {x} or {y}. ", " Use {x} or {y}. "),
+        ("{label: NO}", "{label: NO}"),
         ("noise {response: found} tail {response: not this}", "found"),
         ("", ""),
     ],

@@ -89,7 +89,7 @@ TEXTS = ["{label: NO}", "{response: Views differ.} x", "Use {x} or {y}.", " a\n"
         ({"inputs": "{query: Q?} {pro: A.} {con: B.}"}, TEXTS),
         (
             {"query": "Q?", "pro_arguments": ["A."], "con_arguments": ["B."]},
-            ["{label: NO", "Views differ.", "Use {x", "a", ""],
+            ["{label: NO}", "Views differ.", "Use {x} or {y}.", " a\n", ""],
         ),
     ],
 )
@@ -105,8 +105,8 @@ def task_rows(name, split="test"):
 @pytest.mark.parametrize(
     ("name", "written"),
     [
-        ("npov_hallucination_sample", ["NO", "{response: Views differ.", "Use {x", "a", ""]),
-        ("npov_generate_sample", ["{label: NO", "Views differ.", "Use {x", "a", ""]),
+        ("npov_hallucination_sample", ["NO", *TEXTS[1:]]),
+        ("npov_generate_sample", ["{label: NO}", "Views differ.", *TEXTS[2:]]),
         ("faithdial_generate_sample", TEXTS),
         ("dialfact_verify_oracle_sample", [text.strip() for text in TEXTS]),
     ],
