@@ -132,13 +132,16 @@ class PairRows:
     classes: Mapping[str, int]
 
     @classmethod
-    def of(cls, where: str, model: TransformerConfig, max_length: int) -> "PairRows":
+    def of(
+        cls, where: str, model: TransformerConfig, max_length: int, cut_policy: str
+    ) -> "PairRows":
         """Returns what makes the rows of a model.
 
         Args:
           where: names the task and its split.
           model: with a classification head.
           max_length: tokens of a row.
+          cut_policy: see `faith_jax.cutting`.
 
         Raises:
           ConfigError: for a model without a head, and more tokens than the model has positions.
@@ -148,7 +151,8 @@ class PairRows:
                 "The checkpoint has no classification head: name the classes of a new one, such as "
                 "LABEL_NAMES = ('entailment', 'neutral', 'contradiction')."
             )
-        encode = PairEncoder(default_vocabulary(), model.vocab_size, row_length(model, max_length))
+        length = row_length(model, max_length)
+        encode = PairEncoder(default_vocabulary(), model.vocab_size, length, cut_policy)
         classes = {name.strip().lower(): n for n, name in enumerate(model.label_names)}
         return cls(where, encode, classes)
 
@@ -176,14 +180,13 @@ class PairRows:
                 f"{self.where}, example {identifier}: its class is {label!r}, the model's classes "
                 f"are {', '.join(self.classes)}. LABEL_NAMES names those of a new head."
             )
-        row = self.encode(premise, hypothesis)
-        cut = {Kind.KNOWLEDGE: row.cut_tokens}
+        row = self.encode(premise, hypothesis, f"{self.where}, example {identifier}")
         return {
             "id": identifier,
             "inputs": row.ids,
             "label": self.classes[label.lower()],
             "length": len(row.ids) + row.cut_tokens,
-            "cut": [cut.get(kind, 0) for kind in Kind],
+            "cut": [row.cut.get(kind, 0) for kind in Kind],
             "kinds": kinds_of(example),
             "grounding": _hash(premise),
         }

@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from faith_jax.cutting import check_policy
-from faith_jax.errors import ConfigError
+from faith_jax.errors import ConfigError, FaithJaxError
 from faith_jax.input.layout import InputLayout, batch_features, packed_features
 from faith_jax.input.order import Order, Packing
 from faith_jax.input.row_cache import RowCache, read_cache, write_cache
@@ -170,26 +170,33 @@ class SplitRows:
         path = folder / f"{re.sub('[^A-Za-z0-9_-]', '_', f'{task.name}-{config.split}')}.arrow"
         if self._layout is None:
             length = config.task_feature_lengths["inputs"]
-            maker: TextRows | PairRows = PairRows.of(where, self._model, length)
+            maker: TextRows | PairRows = PairRows.of(where, self._model, length, config.cut_policy)
         else:
             lengths = config.task_feature_lengths
             maker = TextRows(where, self._layout, lengths, config.cut_policy)
         fingerprint = _fingerprint(config, self._model, task)
         shared = self._temporary is None and jax.process_count() > 1
+        refused: FaithJaxError | None = None
         if (not shared or jax.process_index() == 0) and not read_cache(path, fingerprint):
             start = time.monotonic()
             logger.info("Reading %s", where)
-            write_cache(path, maker.rows(task, examples(config, task)), fingerprint, where)
+            try:
+                write_cache(path, maker.rows(task, examples(config, task)), fingerprint, where)
+            except FaithJaxError as error:  # the other processes wait below
+                refused = error
             logger.info("Read %s in %.1f s", where, time.monotonic() - start)
         if shared:
             from jax.experimental import multihost_utils
 
             multihost_utils.sync_global_devices(f"rows of {where}")
-            if not path.exists():
-                raise ConfigError(
-                    f"{path}: process {jax.process_index()} does not find the rows that process 0 "
-                    "wrote; MODEL_DIR must be on storage that all processes share."
-                )
+        if refused is not None:
+            raise refused
+        if not read_cache(path, fingerprint):
+            raise ConfigError(
+                f"{path}: process {jax.process_index()} does not find the rows of process 0, which "
+                "says why, if it could not make them; else MODEL_DIR is not on storage that all "
+                "processes share."
+            )
         return RowCache(path, task.name, task.shuffle_buffer_size is None)
 
     def places(self, step: int) -> list[Sequence[int]]:

@@ -137,3 +137,25 @@ def test_a_dry_run_trains_nothing_and_says_what_it_would(command, tmp_path):
     assert found["model"]["step_bytes"] > 4 * found["model"]["trained"]
     assert len(found["examples"]) == 3
     assert found["members"][0]["never_read"] == found["members"][0]["rows"] - 48
+
+
+@pytest.mark.parametrize(
+    ("binding", "message"),
+    [
+        ("CUT_POLICY=knowlege", "expected one of knowledge, history, end, error"),
+        ("CUT_POLICY=error", "example "),
+        ("TASK_FEATURE_LENGTHS={'inputs': 12, 'targets': 224}", "no room for the last turn"),
+        ("TASK_FEATURE_LENGTHS={'inputs': 224, 'targets': 20}", "the target has "),
+    ],
+)
+def test_data_that_a_run_cannot_read_is_one_line_and_leaves_nothing(
+    command, tmp_path, binding, message
+):
+    more = ["--gin.TASK_FEATURE_LENGTHS={'inputs': 90, 'targets': 224}"]
+    more = more if binding == "CUT_POLICY=error" else []
+    folder = tmp_path / "model"
+    status, _, err = command(*TINY, f"--gin.MODEL_DIR={folder}", f"--gin.{binding}", *more)
+    assert status == 2
+    assert message in err
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
