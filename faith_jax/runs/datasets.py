@@ -178,13 +178,11 @@ class SplitRows:
         shared = self._temporary is None and jax.process_count() > 1
         refused: FaithJaxError | None = None
         if (not shared or jax.process_index() == 0) and not read_cache(path, fingerprint):
-            start = time.monotonic()
-            logger.info("Reading %s", where)
+            made = _told(maker.rows(task, examples(config, task)), where)
             try:
-                write_cache(path, maker.rows(task, examples(config, task)), fingerprint, where)
+                write_cache(path, made, fingerprint, where)
             except FaithJaxError as error:  # the other processes wait below
                 refused = error
-            logger.info("Read %s in %.1f s", where, time.monotonic() - start)
         if shared:
             from jax.experimental import multihost_utils
 
@@ -253,6 +251,19 @@ class SplitRows:
             length = self.config.task_feature_lengths["inputs"]
             return pair_features(rows, length, self._model.pad_id)
         return batch_features(rows, self._layout, self.config.task_feature_lengths)
+
+
+def _told(rows: Iterator[Row], where: str, every_seconds: float = 10.0) -> Iterator[Row]:
+    """Yields rows, and says how many there are so far, and in the end."""
+    start = last = time.monotonic()
+    logger.info("Reading %s", where)
+    count = 0
+    for count, row in enumerate(rows, 1):
+        yield row
+        if time.monotonic() - last > every_seconds:
+            last = time.monotonic()
+            logger.info("%s rows of %s, %.0f a second", f"{count:,}", where, count / (last - start))
+    logger.info("Read %s: %s rows in %.1f s", where, f"{count:,}", time.monotonic() - start)
 
 
 def training_batches(
