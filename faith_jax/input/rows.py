@@ -72,7 +72,7 @@ class TextRows:
 
     def _row(self, example: Mapping[str, Any], identifier: str, tokenizer: Any) -> Row:
         layout, where = self.layout, f"{self.where}, example {identifier}"
-        ids = [int(token) for token in example["inputs"]]
+        ids = example["inputs"].tolist()
         if layout.inputs_end and ids[-1:] == [layout.eos_id]:
             ids.pop()
         text = example.get("inputs_pretokenized", b"").decode("utf-8")
@@ -84,7 +84,7 @@ class TextRows:
         row = {
             "id": identifier,
             "inputs": layout.inputs(np.asarray(ids, int)[keep].tolist()),
-            "targets": layout.targets([int(token) for token in example["targets"]]),
+            "targets": layout.targets(example["targets"].tolist()),
             "length": len(ids) + self.lengths["inputs"] - room,
             "cut": [cut.get(kind, 0) for kind in Kind],
             "kinds": kinds_of(example),
@@ -233,12 +233,12 @@ def check_ids(ids: Sequence[int], config: TransformerConfig, where: str) -> None
     Raises:
       InputError: naming the text and the first token that it has none for.
     """
-    for token in ids:
-        if token >= config.vocab_size:
-            raise InputError(
-                f"{where}: the tokenizer makes token {token} of it, but the model has embeddings "
-                f"for {config.vocab_size} only; change the text."
-            )
+    if max(ids, default=0) >= config.vocab_size:
+        token = next(token for token in ids if token >= config.vocab_size)
+        raise InputError(
+            f"{where}: the tokenizer makes token {token} of it, but the model has embeddings for "
+            f"{config.vocab_size} only; change the text."
+        )
 
 
 def kinds_of(example: Mapping[str, Any]) -> str:
