@@ -144,6 +144,17 @@ def numbers_read(batches):
     return [int(decode(row).split()[1]) for b in batches for row in b["encoder_input_tokens"]]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_tasks_are_left():
+    """Removes the tasks that this module registers."""
+    import seqio
+
+    yield
+    for registry in (seqio.MixtureRegistry, seqio.TaskRegistry):
+        for name in [name for name in registry.names() if name.startswith("user_")]:
+            registry.remove(name)
+
+
 def user_config(name, **changes):
     lengths = {"inputs": 48, "targets": 24}
     return DatasetConfig(name, lengths, **({"batch_size": 8, "seed": 5} | changes))

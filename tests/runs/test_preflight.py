@@ -48,6 +48,14 @@ def task(name, keeps_order=False):
     return name
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_tasks_are_left():
+    """Removes the tasks that this module registers."""
+    yield
+    for name in [name for name in seqio.TaskRegistry.names() if name.startswith("preflight_")]:
+        seqio.TaskRegistry.remove(name)
+
+
 def report(name, steps, inputs=40, validation=True):
     model = load_model("mini").config
     config = DatasetConfig(name, {"inputs": inputs, "targets": 16}, batch_size=10)
