@@ -49,14 +49,3 @@ def test_turns_of_a_context_are_joined_by_a_separator():
     assert claim == "{context: Hi. [EOT] Who are (you)? [EOT] I am Ada.} {claim: It is a name.}"
     assert templates.dialfact_claim_inputs(turns[:1], "x") == "{context: Hi.} {claim: x}"
     assert templates.dialfact_claim_inputs(turns, "x", last=0) == "{context: } {claim: x}"
-
-
-def test_a_dialogue_without_knowledge_is_pmi_decodes_other_branch_itself():
-    turns = templates.dialogue_inputs("", ["Hi.", "What is tea?"])
-    assert turns == "<wizard> Hi. <seeker> What is tea?"
-    with_knowledge = templates.dialogue_inputs("Tea is a leaf.", ["Hi.", "What is tea?"])
-    assert templates.without_document(turns) == turns
-    assert templates.without_document(with_knowledge) == turns
-    assert templates.without_document("") == ""
-    with pytest.raises(ValueError, match="there is no <knowledge>"):
-        templates.without_document("What is <seeker> tea?")

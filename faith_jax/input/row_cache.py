@@ -116,6 +116,7 @@ def write_cache(
     finally:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
+            path.parent.rmdir()  # where it is empty
     if not count:
         raise InputError(f"{where} has no examples.")
 

@@ -139,9 +139,12 @@ class SplitRows:
         Raises:
           InputError: for a split without examples, a target longer than its limit, an input that
             the policy cannot cut, an example of an unknown class.
-          ConfigError: where task and model do not fit, and where the rows cannot be written.
+          ConfigError: where task and model do not fit, for packed rows that are to be classified,
+            and where the rows cannot be written.
         """
         self.config, self._model = config, model
+        if config.pack and model.is_encoder_only:
+            raise ConfigError("PACK = True: rows to classify cannot be packed; set PACK = False.")
         task = config.task()
         # Removed when this object is.
         self._temporary = None if folder else tempfile.TemporaryDirectory(prefix="faith_jax_rows_")

@@ -277,6 +277,8 @@ def _lines(report: Report) -> Iterator[str]:
     for name, found in report["lengths"].items():
         yield f"  tokens of {name}: {shown_percentiles(found)}"
     yield from cut_lines(report["cut"])
+    if report.get("negatives_cut"):
+        yield f"  cut of negatives: {report['negatives_cut']:,} texts"
     if validation := report.get("validation"):
         yield f"validation, split {validation['split']!r}: {validation['rows']:,} rows"
         yield from cut_lines(validation["cut"])

@@ -93,17 +93,17 @@ class Tagger:
 class Reader:
     """Asks for a span, and answers with it where the context has it."""
 
-    def __call__(self, prompts, num_beams=1):
+    def __call__(self, prompts, num_beams=1, **search):
         asked = re.compile(r"answer: (.*)  context: (.*)")
         answered = re.compile(r"question: Which (.*)\?  context: (.*)")
         found = []
-        for prompt in prompts:
+        for prompt in (given.text for given in prompts):
             if match := asked.fullmatch(prompt):
                 found.append([f"Which {match[1]}?"])
             else:
                 span, context = answered.fullmatch(prompt).groups()
                 found.append([span if span in context else "unanswerable"])
-        return found, [0] * len(prompts)
+        return found, [{} for _ in prompts]
 
 
 class Inference:
@@ -112,11 +112,11 @@ class Inference:
     label_names = ("contradiction", "entailment", "neutral")
 
     def __call__(self, pairs):
-        return np.eye(3)[[int(second in first) for first, second in pairs]], [0] * len(pairs)
+        return np.eye(3)[[int(second in first) for first, second in pairs]], [{} for _ in pairs]
 
 
 def plant_q2(monkeypatch):
     """Puts stand-ins in the place of Q²'s models."""
     monkeypatch.setattr(q2, "load_tagger", lambda _: Tagger())
-    monkeypatch.setattr(q2.TextGenerator, "open", lambda *_: Reader())
-    monkeypatch.setattr(q2, "pair_classifier", lambda *_: Inference())
+    monkeypatch.setattr(q2.TextGenerator, "open", lambda *_, **__: Reader())
+    monkeypatch.setattr(q2, "pair_classifier", lambda *_, **__: Inference())

@@ -232,6 +232,7 @@ def test_rows_of_three_kinds_are_answered_and_cuts_are_counted(command, trained,
         f"--gin.CHECKPOINT_PATH={trained}",
         f"--gin.INFER_OUTPUT_DIR={out}",
         "--gin.MAX_INPUT_LENGTH=32",
+        "--gin.CUT_POLICY=end",
     )
     assert status == 0, err
     assert printed.strip().endswith(str(out))

@@ -90,14 +90,14 @@ def test_a_new_head_of_other_classes(command, folder, caplog):
     )
     assert status == 0, err
     assert "New classification head: unfaithful, faithful" in caplog.text
-    assert "rows are cut to 40 tokens: of premises the end" in caplog.text
+    assert "cut of knowledge: " in caplog.text
     assert pair_classifier(str(run)).label_names == ("unfaithful", "faithful")
 
 
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("--gin.LABEL_NAMES=('yes', 'no')", "is of class 'entailment', the model's classes are"),
+        ("--gin.LABEL_NAMES=('yes', 'no')", "its class is 'entailment', the model's classes are"),
         ("--gin.OBJECTIVE=@objectives.CrossEntropy()", "CrossEntropy is not for an encoder with"),
         ("--gin.MIXTURE_OR_TASK_NAME='npov_generate_sample'", "have no two texts to compare"),
         ("--gin.PACK=True", "rows to classify cannot be packed"),

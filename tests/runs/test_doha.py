@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import faith_jax
+from faith_jax.cutting import fit
 from faith_jax.data import vocabularies
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.errors import ConfigError
@@ -82,10 +83,10 @@ def test_rows_are_decoded_with_their_knowledge(command, bart, tmp_path):
     row = json.loads(lines[0])
     vocabulary = vocabularies.load_vocabulary(bart)
     knowledge = row["inputs"].removeprefix("<knowledge> ").partition(" <seeker>")[0]
-    pair = []
-    for text in (row["inputs"], knowledge):
-        ids = [*vocabulary.prefix_ids, *vocabulary.encode(text)]
-        pair.append(np.array([[*ids[: LENGTHS["inputs"] - 1], vocabulary.eos_id]]))
+    pair, room = [], LENGTHS["inputs"] - 1 - len(vocabulary.prefix_ids)
+    for text, policy in ((row["inputs"], "knowledge"), (knowledge, "end")):
+        ids = fit(vocabulary, text, room, policy, "row").ids
+        pair.append(np.array([[*vocabulary.prefix_ids, *ids, vocabulary.eos_id]]))
     found = faith_jax.load_model(str(tmp_path / "doha")).decode(tuple(pair), max_length=4)
     assert row["log_prob"] == pytest.approx(float(found.log_prob[0]), abs=1e-3)
 
@@ -104,7 +105,9 @@ def test_rows_without_knowledge_are_one_clear_line(command, bart, tmp_path):
         f"--gin.VOCABULARY={bart}",
     )
     assert status == 2
-    assert "Row 7: DoHA needs the knowledge, but there is no <knowledge>; give 'knowledge'" in err
+    assert (
+        "Row 7: DoHA needs the knowledge, but there is no <knowledge>, and no {key: value}" in err
+    )
 
 
 def start_layers(folder):

@@ -111,7 +111,7 @@ def test_ten_epochs_of_wizard_of_wikipedia(monkeypatch):
 
 def test_doha_is_trained_by_its_recipe_alone(tmp_path, monkeypatch):
     options = FaithDialOptions({"t5": "a", "doha": "b"})
-    assert [s.method for s in options.systems() if s.model == "doha"] == ["cross_entropy"] * 3
+    assert [s.method for s in options.systems() if s.model == "doha"] == ["cross_entropy"] * 5
     trained = []
     monkeypatch.setattr(faithdial_systems, "train_recipe", lambda *given: trained.append(given))
     monkeypatch.setattr(faithdial_systems, "best_checkpoint", lambda place: place / "best")

@@ -11,7 +11,7 @@ from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError
 from faith_jax.input.layout import InputLayout
 from faith_jax.language_model import load_model
-from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
+from faith_jax.runs.datasets import DatasetConfig, evaluation_batches, training_batches
 from tests.scoring import tiny_models
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -127,7 +127,7 @@ def test_infer_with_pmi_decode(command, folder, vocabulary, tmp_path):
     document, _, turns = row["inputs"].partition(" <seeker>")
     assert document.startswith("<knowledge>")
     inputs = [
-        np.array([layout.inputs(vocabulary.encode(text), 160)[0]])
+        np.array([layout.inputs(vocabulary.encode(text))])
         for text in (row["inputs"], f"<seeker>{turns}")
     ]
     found = model.decode_pmi(*inputs, max_length=5, num_beams=4)
@@ -167,7 +167,7 @@ def test_lengths_beyond_the_table_and_packing_are_refused(folder):
         next(evaluation_batches(dataset, config))
     packed = DatasetConfig(TASK, LENGTHS, batch_size=2, pack=True)
     with pytest.raises(ConfigError, match="only T5's examples can be packed"):
-        next(evaluation_batches(packed, config))
+        next(training_batches(packed, 0, config))
 
 
 def test_a_run_that_is_refused_writes_nothing(command, folder, tmp_path):
@@ -219,13 +219,16 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
         "log_prob",
         "num_tokens",
         "inputs_cut_tokens",
+        "inputs_cut_knowledge",
+        "inputs_cut_history",
+        "inputs_cut_response",
         "target",
     ]
     # The best one is what is written alone.
     assert {name: row[name] for name in single} == single
     model = load_model(folder)
     layout = InputLayout.of(model.config, vocabulary)
-    inputs = np.array([layout.inputs(vocabulary.encode(text), 32)[0]])
+    inputs = np.array([layout.inputs(vocabulary.encode(text))])
     found = model.decode(inputs, max_length=5, num_beams=4, num_return=3)
     assert len(row["predictions"]) == 3
     for i, response in enumerate(row["predictions"]):

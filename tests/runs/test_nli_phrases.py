@@ -143,7 +143,7 @@ def test_a_stopped_training_goes_on_and_ends_in_the_same_place(
     reproduce, whole, model, tmp_path, monkeypatch
 ):
     """A SIGTERM in the first draw: the state is saved, and the same command goes on from it."""
-    from faith_jax.runs import train
+    from faith_jax.runs.datasets import SplitRows
     from faith_jax.training.metrics import MetricsWriter
 
     really = MetricsWriter.write
@@ -163,12 +163,11 @@ def test_a_stopped_training_goes_on_and_ends_in_the_same_place(
     assert gin.config_str() == ""
     monkeypatch.undo()
     starts = []
-    batches = train.training_batches
-    monkeypatch.setattr(
-        train, "training_batches", lambda d, start, c: starts.append(start) or batches(d, start, c)
-    )
+    batches = SplitRows._training_batch
+    monkeypatch.setattr(SplitRows, "_training_batch", lambda *a: starts.append(a[1]) or batches(*a))
     assert reproduce(tmp_path, *arguments)[0] == 0
-    assert starts == [2]
+    # The first batch is looked at before the run goes on, three are read at once.
+    assert starts[3:6] == [2, 3, 4]
     for corpus in CORPORA:
         name = f"draw_0/scores/{corpus}/e_minus_c_mc.jsonl"
         found, expected = ((f / name).read_text().splitlines() for f in (tmp_path, whole))

@@ -16,7 +16,7 @@ from faith_jax.models import config
 include 'models/t5_1_1_mini.gin'
 include 'runs/train.gin'
 MIXTURE_OR_TASK_NAME = 'npov_generate_sample'
-TASK_FEATURE_LENGTHS = {'inputs': 24, 'targets': 224}
+TASK_FEATURE_LENGTHS = {'inputs': 64, 'targets': 224}
 TRAIN_STEPS = 14
 BATCH_SIZE = 4
 LOG_PERIOD = 1
@@ -37,7 +37,7 @@ def commands(folder, name):
     model_dir = f"--gin.MODEL_DIR={folder / name}"
     checkpoint = f"--gin.CHECKPOINT_PATH={folder / name}"
     task = "--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample"
-    lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 24, 'targets': 224}"
+    lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 64, 'targets': 224}"
     shared = [checkpoint, task, lengths, "--gin.DECODE_LENGTH=6", "--gin.BATCH_SIZE=8"]
     return [
         ["train", f"--gin_file={folder / 'tiny.gin'}", model_dir],
