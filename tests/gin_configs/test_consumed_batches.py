@@ -163,7 +163,7 @@ def test_all_rows_come_whole_and_equally_often(recipe, checkpoints, tmp_path, mo
     judged = numpy_examples(task.get_dataset(None, validation_split(recipe), shuffle=False))
     held_out = {knowledge_in(example, pair) for example in judged} - {""}
     trained = {knowledge_in(example, pair) for example in examples}
-    assert held_out
+    assert held_out or task.name == "text_to_text_sample"  # plain texts, without knowledge
     # +Dev trains on the development topics by its definition (Chang 2024, section 5.2).
     assert (held_out <= trained) if "_dev_" in task.name else not held_out & trained
     if "negatives" in batches[0]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from faith_jax.cli import main
 from faith_jax.data.augmentation.tagging import NounChunk, TaggedText
+from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.scoring import q2
 
 KNOWLEDGE = [
@@ -92,6 +93,11 @@ class Tagger:
 
 class Reader:
     """Asks for a span, and answers with it where the context has it."""
+
+    tokenizer = load_vocabulary("english_4096")
+
+    def encoded(self, prompt, name=""):
+        return self.tokenizer.encode(prompt.text), {}
 
     def __call__(self, prompts, num_beams=1, **search):
         asked = re.compile(r"answer: (.*)  context: (.*)")

@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
+from faith_jax.cutting import fit
 from faith_jax.data import vocabularies
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError
@@ -126,10 +127,11 @@ def test_infer_with_pmi_decode(command, folder, vocabulary, tmp_path):
     layout = InputLayout.of(model.config, vocabulary)
     document, _, turns = row["inputs"].partition(" <seeker>")
     assert document.startswith("<knowledge>")
-    inputs = [
-        np.array([layout.inputs(vocabulary.encode(text))])
-        for text in (row["inputs"], f"<seeker>{turns}")
-    ]
+    whole = vocabulary.encode(row["inputs"])
+    history = fit(vocabulary, row["inputs"], len(whole), "error", "row").without_knowledge
+    assert whole[-len(history) :] == history
+    assert vocabulary.decode(history).strip() == f"<seeker>{turns}"
+    inputs = [np.array([layout.inputs(ids)]) for ids in (whole, history)]
     found = model.decode_pmi(*inputs, max_length=5, num_beams=4)
     assert row["log_prob"] == pytest.approx(float(found.log_prob[0]), abs=1e-3)
     tokens = np.asarray(found.tokens)[0, : int(found.length[0])]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from faith_jax.cli import main
+from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.scoring import pair_classifier
 from faith_jax.scoring.pair_classifier import PairClassifier
 from faith_jax.scoring.text_pairs import PairRow
@@ -99,9 +100,11 @@ class Planted:
     def __init__(self, row, calls):
         self.row, self.calls, self.pairs = row, calls, []
 
-    def encode(self, premise, hypothesis):
+    def encode(self, premise, hypothesis, name=""):
         self.pairs.append((premise, hypothesis))
-        return PairRow([len(self.pairs) - 1], 0)
+        return PairRow([len(self.pairs) - 1], {})
+
+    encode.tokenizer = load_vocabulary("english_4096")
 
     def probabilities(self, rows):
         faithful, others = FAITHFUL[self.row], len(CLASSES[self.row]) - 1

@@ -9,6 +9,7 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.data.augmentation.dialogue_phrases import PHRASES, phrase_draw, with_phrase
+from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.scoring import pair_classifier
 from faith_jax.scoring.pair_classifier import PairClassifier
 from faith_jax.scoring.text_pairs import PairRow
@@ -56,9 +57,11 @@ class Planted:
     def __init__(self, learnt, contradiction_tells):
         self.learnt, self.tells, self.pairs = tuple(learnt), contradiction_tells, []
 
-    def encode(self, premise, hypothesis):
+    def encode(self, premise, hypothesis, name=""):
         self.pairs.append((premise, hypothesis))
-        return PairRow([len(self.pairs) - 1], 0)
+        return PairRow([len(self.pairs) - 1], {})
+
+    encode.tokenizer = load_vocabulary("english_4096")
 
     def probabilities(self, rows):
         return np.array([self._classes(*self.pairs[pair]) for (pair,) in rows])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from faith_jax.cli import main
+from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.scoring import pair_classifier
 from faith_jax.scoring.pair_classifier import PairClassifier
 from faith_jax.scoring.text_pairs import PairRow
@@ -33,8 +34,10 @@ class Critic:
 
     num_compilations = 0
 
-    def encode(self, knowledge, response):
+    def encode(self, knowledge, response, name=""):
         return PairRow([int(response in knowledge)], 0)
+
+    encode.tokenizer = load_vocabulary("english_4096")
 
     def probabilities(self, rows):
         return np.array([[0.8, 0.2] if said else [0.3, 0.7] for (said,) in rows])
