@@ -100,6 +100,7 @@ def write_cache(
     schema = _SCHEMA.with_metadata({_FINGERPRINT: fingerprint})
     beside = path.with_name(path.name + ".partial")
     count = 0
+    ours = not path.parent.exists()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with pa.OSFile(str(beside), "wb") as file, pa.ipc.new_file(file, schema) as writer:
@@ -116,7 +117,8 @@ def write_cache(
     finally:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
-            path.parent.rmdir()  # where it is empty
+            if ours:
+                path.parent.rmdir()  # where it is empty
     if not count:
         raise InputError(f"{where} has no examples.")
 

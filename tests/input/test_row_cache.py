@@ -44,12 +44,13 @@ def test_only_a_whole_cache_of_the_same_rows_is_found_again(tmp_path):
     assert not read_cache(path, "a")
 
 
-def test_a_cache_appears_whole_or_not_at_all(tmp_path):
+@pytest.mark.parametrize("folder", [".", "new"])
+def test_a_cache_appears_whole_or_not_at_all(tmp_path, folder):
     def stopped():
         yield from rows(1500)
         raise InputError("example 1500 is bad")
 
-    path = tmp_path / "rows.arrow"
+    path = tmp_path / folder / "rows.arrow"
     with pytest.raises(InputError, match="example 1500"):
         write_cache(path, stopped(), "a", "task")
     assert list(tmp_path.iterdir()) == []
