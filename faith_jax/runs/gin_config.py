@@ -16,6 +16,7 @@ from typing import Any
 import gin
 
 from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.runs.renamed import with_present_names
 
 _MACRO = re.compile(r"^[A-Z][A-Z0-9_]*$")
 _MACRO_USE = re.compile(r"%([A-Za-z_][A-Za-z0-9_.]*)")
@@ -62,7 +63,7 @@ def parse(
         for binding in bindings:
             where = f"--gin.{binding}: "
             _check_closed(quoted(binding), f"--gin.{binding}")
-            gin.parse_config(quoted(binding))
+            gin.parse_config(with_present_names(quoted(binding)))
     except ConfigError:
         raise
     except (
@@ -83,7 +84,7 @@ def parse(
 
 
 def _opened(path: str) -> typing.TextIO:
-    """Opens a gin file for gin, which says neither which file is not UTF-8 nor which is cut off."""
+    """Opens a gin file for gin, which names neither a file that is cut off nor one not in UTF-8."""
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -92,7 +93,7 @@ def _opened(path: str) -> typing.TextIO:
             f"{error.start}."
         ) from None
     _check_closed(text, f"gin: {path}")
-    return open(path, encoding="utf-8")
+    return io.StringIO(with_present_names(text))
 
 
 def _check_closed(text: str, where: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from gin import config_parser
 
 from faith_jax.evaluation.prompt_health import Curve
+from faith_jax.runs.renamed import with_present_names
 
 CONFIG, METRICS = "config.gin", "metrics.jsonl"
 _TRAIN = "train.train"
@@ -52,7 +53,7 @@ def read_settings(folder: pathlib.Path) -> dict[str, Any] | None:
     """
     try:
         text = (folder / CONFIG).read_text(encoding="utf-8")
-        parser = config_parser.ConfigParser(text, GinValues())
+        parser = config_parser.ConfigParser(with_present_names(text), GinValues())
         bound = [s for s in parser if isinstance(s, config_parser.BindingStatement)]
     except (OSError, ValueError, SyntaxError, tokenize.TokenError):
         return None

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import gin
 from gin import config_parser
 
+from faith_jax.runs.renamed import with_present_names
 from faith_jax.runs.run_log import GinValues, Macro, Reference
 
 TRAIN = "faith_jax.runs.train.train"
@@ -64,7 +65,7 @@ def settings_of(text: str) -> dict[str, Setting] | None:
       None where it is no readable config of a run `train`.
     """
     try:
-        statements = list(config_parser.ConfigParser(text, GinValues()))
+        statements = list(config_parser.ConfigParser(with_present_names(text), GinValues()))
     except (ValueError, SyntaxError, tokenize.TokenError):
         return None
     config = _Config(statements)
