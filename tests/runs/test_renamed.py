@@ -44,7 +44,8 @@ def test_a_former_config_says_the_same_as_todays(moved):
     new = OLD.replace("former import engine", "runs import train").replace("engine.", "train.")
     new = new.replace("faith_jax.former.sub.wheels", "faith_jax.runs.evaluate")
     before, now = settings_of(OLD), settings_of(new)
-    assert before is not None and now is not None
+    assert before is not None
+    assert now is not None
     assert before["total_steps"].value == 7
     assert differences(before, now) == []
     assert renamed.with_present_names(new) == new
