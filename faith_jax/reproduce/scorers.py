@@ -1,10 +1,10 @@
-"""What makes our scorers the functions whose figures papers print.
+"""The scorers of a table, with the options that make them the functions of the papers.
 
 A paper's figure stands below ours only where ours is computed as the paper computed it.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from faith_jax.evaluation.q2_baselines import has_spacy
 from faith_jax.scoring.prompts import PromptFormat
@@ -29,7 +29,32 @@ _EXPECTED: Mapping[str, Mapping[str, Any]] = {
     "q2_nli": {"personal": False},
 }
 _SPACY = "q2_baseline_token_f1"
-NEEDS_SPACY = "it needs spaCy (pip install 'faith_jax[augmentation]')"
+NEEDS_SPACY = "spaCy (pip install 'faith_jax[augmentation]')"
+
+
+class Scored(NamedTuple):
+    """A scorer of a table's responses.
+
+    Attributes:
+      name: of the scorer.
+      needs: the models that it needs, in words; "" = none.
+      against: the column that responses are compared with.
+    """
+
+    name: str
+    needs: str = ""
+    against: str = "knowledge"
+
+
+def left_out(scorers: Iterable[Scored], given: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the scorers that cannot be computed, with what they need.
+
+    Args:
+      scorers: of the table.
+      given: options of those that have their models.
+    """
+    found = {it.name: it.needs for it in scorers if it.needs and it.name not in given}
+    return found | {it.name: NEEDS_SPACY for it in scorers if is_missing(it.name)}
 
 
 def as_published(scorers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -38,7 +63,7 @@ def as_published(scorers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str
 
 
 def difference(name: str, options: Mapping[str, Any]) -> str:
-    """Returns why a scorer's figures are not to be set beside a paper's; "" where they are.
+    """Returns why a scorer's figures are not comparable with a paper's; "" where they are.
 
     Args:
       name: of the scorer.
