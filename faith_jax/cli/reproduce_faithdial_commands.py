@@ -1,6 +1,8 @@
 """The options of `reproduce faithdial`: tables 5 and 8 of Dziri 2022."""
 
 import argparse
+import dataclasses
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,9 +18,9 @@ from faith_jax.errors import ConfigError
 # What the sample is trained with, where nobody says: minutes on 2 cores. None of its texts is cut
 # with the tokenizer of `mini`, and no row has more negatives.
 _SAMPLE = {
-    "steps": 20, "batch_size": 8, "input_length": 160, "target_length": 64, "negatives": 4,
+    "train_steps": 20, "train_batch_size": 8, "max_input_length": 160, "target_length": 64,
+    "max_length": 32,
 }  # fmt: skip
-_SAMPLE_LENGTH = 32
 
 _SHARED = (
     "vocabulary", "max-length", "max-input-length", "batch-size", "limit", "resamples", "seed",
@@ -102,43 +104,61 @@ def add_faithdial_table(tables: argparse._SubParsersAction) -> list[argparse.Arg
 
 def run_faithdial_table(_: str, given: Mapping[str, Any], sample: bool, output: str) -> str:
     """Makes the table; returns it as text."""
-    from faith_jax.runs.faithdial_table import faithdial_table
+    from faith_jax.reproduce.faithdial import Table
+    from faith_jax.reproduce.workflow import count_rows, run_workflow
 
-    return faithdial_table(_options(given, sample), output)
+    options = _options(given, sample)
+    rows = count_rows(Table.tasks(options), pathlib.Path(output))
+    Table(options, rows).check_data()
+    run_workflow(
+        "faithdial",
+        {"options": dataclasses.asdict(options), "rows": rows},
+        output,
+        given.get("cores", 0),
+        given.get("dry_run", False),
+    )
+    if given.get("dry_run"):
+        return ""
+    name = "faithdial_sample" if sample else "faithdial"
+    return (pathlib.Path(output) / f"{name}.md").read_text(encoding="utf-8")
 
 
 def _options(given: Mapping[str, Any], sample: bool) -> Any:
-    """Returns the run's options from those of the command line that were given."""
-    from faith_jax.runs.faithdial_options import FaithDialOptions
-    from faith_jax.runs.faithdial_systems import Training
+    """Returns the table's options from those of the command line that were given."""
+    from faith_jax.reproduce.faithdial import DOHA, Options
+    from faith_jax.reproduce.workflow import absolute
+    from faith_jax.runs.setup import check_language_model, model_from_checkpoint
+    from faith_jax.scoring.registry import load_scorer
 
-    training: dict[str, Any] = {"sample": sample, **(_SAMPLE if sample else {})}
-    names = {
-        "train_steps": "steps",
-        "train_batch_size": "batch_size",
-        "learning_rate": "learning_rate",
-        "max_input_length": "input_length",
-        "target_length": "target_length",
-        "vocabulary": "vocabulary",
-    }
-    training |= {to: given[name] for name, to in names.items() if name in given}
-    settings: dict[str, Any] = {
-        "models": _named("models", given.get("models", ())),
-        "trained": _named("trained", given.get("trained", ())),
-        "training": Training(**training),
-        "scorers": _scorers(given),
-    }
-    if sample:
-        settings["max_length"] = _SAMPLE_LENGTH
+    settings: dict[str, Any] = {"sample": sample, **(_SAMPLE if sample else {})}
+    numbers = (
+        "train_steps", "train_batch_size", "learning_rate", "max_input_length", "target_length",
+        "vocabulary", "max_length", "batch_size", "limit", "resamples", "seed",
+    )  # fmt: skip
+    settings |= {name: given[name] for name in numbers if name in given}
     for name in ("methods", "trained_on", "tested_on"):
         if name in given:
-            settings[name] = tuple(listed_names(given[name]))
+            settings[name] = listed_names(given[name])
     if "seeds" in given:
         settings["seeds"] = _numbers(given["seeds"])
-    for name in ("max_length", "batch_size", "limit", "resamples", "seed"):
-        if name in given:
-            settings[name] = given[name]
-    return FaithDialOptions(**settings)
+    for name in ("models", "trained"):
+        named = _named(name, given.get(name, ()))
+        settings[name] = {key: absolute(path) for key, path in named.items()}
+    settings["scorers"] = {
+        name: {key: absolute(it) if isinstance(it, str) else it for key, it in found.items()}
+        for name, found in _scorers(given).items()
+    }
+    options = Options(**settings)
+    options.check()
+    for name, path in options.models.items():
+        check_language_model("--models", path)
+        if name == DOHA:
+            model_from_checkpoint(path, knowledge_attention=True)
+    for key, path in options.trained.items():
+        check_language_model(f"--trained: {key}", path)
+    for name, found in options.scorers.items():
+        load_scorer(name, **found)
+    return options
 
 
 def _named(option: str, texts: Sequence[str]) -> dict[str, str]:
@@ -166,9 +186,10 @@ def _numbers(text: str) -> tuple[int, ...]:
 def _scorers(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Returns the options of the scorers that have a model."""
     from faith_jax.cli.score_commands import scorer_options
-    from faith_jax.runs.faithdial_options import MODEL_SCORERS
 
-    told = scorer_options(list(MODEL_SCORERS), given.get("scorer_option", []))
+    told = scorer_options(
+        ["faith_critic", "q2_f1", "q2_nli", "bertscore"], given.get("scorer_option", [])
+    )
     told = with_q2_models(told, given, ("q2_f1", "q2_nli"))
     for option, name in (("critic_model", "faith_critic"), ("bertscore_model", "bertscore")):
         if option in given:

@@ -64,7 +64,7 @@ def add_pmi_table(tables: argparse._SubParsersAction) -> list[argparse.ArgumentP
 
 def run_pmi_table(_: str, given: Mapping[str, Any], sample: bool, output: str) -> str:
     """Makes the table; returns it as text."""
-    from faith_jax.runs.pmi_table import pmi_table
+    from faith_jax.reproduce.pmi_table import pmi_table
 
     return pmi_table(_pmi_options(given, sample), output)
 
@@ -72,7 +72,7 @@ def run_pmi_table(_: str, given: Mapping[str, Any], sample: bool, output: str) -
 def _pmi_options(given: Mapping[str, Any], sample: bool) -> Any:
     """Returns the run's options from those of the command line that were given."""
     from faith_jax.cli.score_commands import scorer_options
-    from faith_jax.runs.pmi_responses import PMITableOptions
+    from faith_jax.reproduce.pmi_responses import PMITableOptions
 
     settings = {"model": ""} | dict(given)
     models = {

@@ -23,6 +23,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from faith_jax.cutting import Kind, check_policy
+from faith_jax.data.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.data.vocabularies import default_vocabulary
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError, InputError
@@ -62,6 +63,8 @@ def infer(
     vocabulary: str | None = None,
     cut_policy: str = "knowledge",
     system: str = "",
+    limit: int = 0,
+    control_tokens: Sequence[str] = (),
     dry_run: bool = False,
 ) -> pathlib.Path:
     """Generates responses and writes them.
@@ -101,6 +104,9 @@ def infer(
         "english_4096". Given, it must be what the checkpoint carries, if it carries one.
       cut_policy: what of a longer input is cut, see `faith_jax.cutting`.
       system: of a single checkpoint, the rows' field `system`; "" = rows have none.
+      limit: only the first rows; 0 = all.
+      control_tokens: in front of all inputs, one of each kind (`faith_jax.data.control_tokens`),
+        as the vocabulary has them; empty = the inputs as they are.
       dry_run: only say how many rows there are, what of them is cut, and what the first ones look
         like; JSON of it lies beside `output_dir`, under its name with `.preflight.json` behind it.
 
@@ -143,7 +149,13 @@ def infer(
             source, split = pathlib.Path(str(input_file)).name, "rows"
         if not rows:
             raise InputError(f"{source}: no rows to respond to.")
-        own = [dataclasses.replace(row, fields={**row.fields, **one.fields}) for row in rows]
+        prefix = _control_prefix(control_tokens, tokens)
+        own = [
+            dataclasses.replace(
+                row, inputs=prefix + row.inputs, fields={**row.fields, **one.fields}
+            )
+            for row in rows[: limit or None]
+        ]
         settings = (one.checkpoint, decoding, max_input_length, cut_policy, seed, batch_size)
         fingerprint = _fingerprint(own, *settings, model and model.config)
         if several and _is_finished(one.output, fingerprint):
@@ -179,6 +191,15 @@ def infer(
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices("infer: output is written")
     return output
+
+
+def _control_prefix(control_tokens: Sequence[str], vocabulary: Any) -> str:
+    """Returns control tokens as a vocabulary has them, as text in front of inputs."""
+    if not control_tokens:
+        return ""
+    check_control_tokens(control_tokens)
+    texts = extra_id_texts(getattr(vocabulary, "extra_ids", 0))
+    return "".join(f"{texts.get(token, token)} " for token in control_tokens)
 
 
 def _row_tokens(
