@@ -19,8 +19,8 @@ faith_jax = f"{shlex.quote(sys.executable)} -m faith_jax"
 
 def score_files():
     return [
-        f"scores/{corpus}/{kind}/{against}.jsonl"
-        for corpus, kind in table.responses()
+        f"scores/{corpus}/{against}.jsonl"
+        for corpus in dict(table.responses())
         for against in table.scorers_of(corpus)
     ]
 
@@ -59,15 +59,19 @@ rule infer:
 
 rule score:
     output:
-        "scores/{corpus}/{kind}/{against}.jsonl",
+        "scores/{corpus}/{against}.jsonl",
     input:
-        "responses/{corpus}/{kind}/predictions.jsonl",
+        lambda w: [
+            f"responses/{corpus}/{kind}/predictions.jsonl"
+            for corpus, kind in table.responses()
+            if corpus == w.corpus
+        ],
     params:
         scorers=lambda w: ",".join(table.scorers_of(w.corpus)[w.against]),
         options=lambda w: scorer_flags(table.scorers, table.scorers_of(w.corpus)[w.against]),
     threads: workflow.cores
     shell:
-        "{faith_jax} score --input={input} --corpus={wildcards.corpus}"
+        "{faith_jax} score $(printf -- '--input=%s ' {input}) --corpus={wildcards.corpus}"
         " --grounding-column={wildcards.against} --scorers={params.scorers} {params.options}"
         " --output={output}"
 
