@@ -74,7 +74,7 @@ def add_reproduce_command(commands: argparse._SubParsersAction) -> None:
     ):
         for table in add(tables):
             add_outputs(table)
-            if run is run_faithdial_table:
+            if run in (run_faithdial_table, run_pmi_table):
                 add_workflow(table)
             table.set_defaults(run=_runner(run))
 
@@ -90,6 +90,12 @@ def add_workflow(table: argparse.ArgumentParser) -> None:
     table.add_argument("--cores", type=int, metavar="N", help="that steps share (default: all)")
     table.add_argument(
         "--dry-run", action="store_true", default=None, help="only show the commands"
+    )
+    table.add_argument(
+        "--snakemake",
+        action="append",
+        metavar="ARGUMENT",
+        help="for Snakemake, such as --snakemake=--profile=slurm (repeatable)",
     )
 
 

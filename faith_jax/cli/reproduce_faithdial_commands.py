@@ -1,8 +1,6 @@
 """The options of `reproduce faithdial`: tables 5 and 8 of Dziri 2022."""
 
 import argparse
-import dataclasses
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,8 +8,8 @@ from faith_jax.cli.evaluate_commands import listed_names
 from faith_jax.cli.reproduce_options import (
     add_options,
     add_q2_models,
+    model_scorers,
     table_parser,
-    with_q2_models,
 )
 from faith_jax.errors import ConfigError
 
@@ -105,22 +103,9 @@ def add_faithdial_table(tables: argparse._SubParsersAction) -> list[argparse.Arg
 def run_faithdial_table(_: str, given: Mapping[str, Any], sample: bool, output: str) -> str:
     """Makes the table; returns it as text."""
     from faith_jax.reproduce.faithdial import Table
-    from faith_jax.reproduce.workflow import count_rows, run_workflow
+    from faith_jax.reproduce.workflow import table_of_workflow
 
-    options = _options(given, sample)
-    rows = count_rows(Table.tasks(options), pathlib.Path(output))
-    Table(options, rows).check_data()
-    run_workflow(
-        "faithdial",
-        {"options": dataclasses.asdict(options), "rows": rows},
-        output,
-        given.get("cores", 0),
-        given.get("dry_run", False),
-    )
-    if given.get("dry_run"):
-        return ""
-    name = "faithdial_sample" if sample else "faithdial"
-    return (pathlib.Path(output) / f"{name}.md").read_text(encoding="utf-8")
+    return table_of_workflow("faithdial", _options(given, sample), Table, output, given)
 
 
 def _options(given: Mapping[str, Any], sample: bool) -> Any:
@@ -128,7 +113,6 @@ def _options(given: Mapping[str, Any], sample: bool) -> Any:
     from faith_jax.reproduce.faithdial import DOHA, Options
     from faith_jax.reproduce.workflow import absolute
     from faith_jax.runs.setup import check_language_model, model_from_checkpoint
-    from faith_jax.scoring.registry import load_scorer
 
     settings: dict[str, Any] = {"sample": sample, **(_SAMPLE if sample else {})}
     numbers = (
@@ -144,10 +128,8 @@ def _options(given: Mapping[str, Any], sample: bool) -> Any:
     for name in ("models", "trained"):
         named = _named(name, given.get(name, ()))
         settings[name] = {key: absolute(path) for key, path in named.items()}
-    settings["scorers"] = {
-        name: {key: absolute(it) if isinstance(it, str) else it for key, it in found.items()}
-        for name, found in _scorers(given).items()
-    }
+    models = {"faith_critic": "critic_model", "bertscore": "bertscore_model"}
+    settings["scorers"] = model_scorers(given, models, ("q2_f1", "q2_nli"))
     options = Options(**settings)
     options.check()
     for name, path in options.models.items():
@@ -156,8 +138,6 @@ def _options(given: Mapping[str, Any], sample: bool) -> Any:
             model_from_checkpoint(path, knowledge_attention=True)
     for key, path in options.trained.items():
         check_language_model(f"--trained: {key}", path)
-    for name, found in options.scorers.items():
-        load_scorer(name, **found)
     return options
 
 
@@ -181,20 +161,3 @@ def _numbers(text: str) -> tuple[int, ...]:
         raise ConfigError(
             f"--seeds: expected whole numbers with commas, such as 0,1,2; got {text!r}."
         ) from None
-
-
-def _scorers(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns the options of the scorers that have a model."""
-    from faith_jax.cli.score_commands import scorer_options
-
-    told = scorer_options(
-        ["faith_critic", "q2_f1", "q2_nli", "bertscore"], given.get("scorer_option", [])
-    )
-    told = with_q2_models(told, given, ("q2_f1", "q2_nli"))
-    for option, name in (("critic_model", "faith_critic"), ("bertscore_model", "bertscore")):
-        if option in given:
-            told[name] = {"model": given[option]} | told[name]
-    for name, options in told.items():
-        if options and "model" not in options:
-            raise ConfigError(f"--scorer-option: {name} is not scored without a model of its own.")
-    return {name: options for name, options in told.items() if options}

@@ -81,6 +81,7 @@ class Column:
       low: the mean that is shown as 0.
       high: the mean that is shown as 1; 0.01 shows per cent. Nothing is clipped.
       digits: after the point.
+      only: the corpora that have the column; empty = all.
     """
 
     scorer: str = ""
@@ -89,6 +90,7 @@ class Column:
     low: float = 0.0
     high: float = 1.0
     digits: int = 3
+    only: Sequence[str] = ()
 
     def measure(self, corpus: Corpus) -> Measure:
         """Returns the column's figure of a system's rows."""
@@ -108,7 +110,7 @@ class Layout:
       title: of the table.
       columns: by name; those whose scorer the rows lack are left out.
       published: figures by (corpus, system), by column.
-      notes: on the published figures.
+      notes: on the figures.
     """
 
     title: str = "Systems"
@@ -277,7 +279,8 @@ def systems_table(
     for corpus in dict.fromkeys(corpus for corpus, _ in rows):
         given = {system: found for (of, system), found in rows.items() if of == corpus}
         cells = _cells(corpus, given, columns, baselines, resamples, confidence, seed)
-        notes += _row_notes(corpus, cells)
+        sizes = {name: sum(len(one.ids) for one in it) for name, it in given.items()}
+        notes += _row_notes(corpus, cells, sizes)
         for system, found in cells.items():
             theirs = layout.published.get((corpus, system), {})
             texts = [_text(found[c], columns[c].digits) if c in found else "" for c in columns]
@@ -313,7 +316,8 @@ def _cells(
         joined[system] = {}
         ordered = [_in_order(corpus, system, one, ids) for one in replicates]
         for name, column in columns.items():
-            if column.scorer and column.scorer not in here:
+            is_here = not column.scorer or column.scorer in here
+            if not is_here or (column.only and corpus not in column.only):
                 continue
             measures = [column.measure(one) for one in ordered]
             joined[system][name] = measures[0]._replace(
@@ -375,18 +379,18 @@ def _notes(
     if left_out := [name for name in layout.columns if name not in columns]:
         told = ", ".join(f"{name} ({layout.columns[name].scorer})" for name in left_out)
         yield f"Left out, because the rows have no such scores: {told}."
-    if layout.published:
-        yield from layout.notes
+    yield from layout.notes
 
 
-def _row_notes(corpus: str, cells: Mapping[str, Mapping[str, Cell]]) -> Iterator[str]:
-    most = max(cell.rows for row in cells.values() for cell in row.values())
+def _row_notes(
+    corpus: str, cells: Mapping[str, Mapping[str, Cell]], sizes: Mapping[str, int]
+) -> Iterator[str]:
     missing = [
-        f"{system}, {column}: {most - cell.rows:,}"
+        f"{system}, {column}: {sizes[system] - cell.rows:,}"
         for system, row in cells.items()
         for column, cell in row.items()
-        if cell.rows < most
+        if cell.rows < sizes[system]
     ]
     if missing:
         yield f"{corpus}: undefined scores, which are not in the means: {'; '.join(missing)}."
-    yield from few_rows({corpus: most})
+    yield from few_rows({corpus: min(sizes.values())})

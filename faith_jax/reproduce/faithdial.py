@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from faith_jax.data.control_tokens import FAITHFUL_TOKENS
 from faith_jax.errors import ConfigError, InputError, did_you_mean
-from faith_jax.reproduce.scorers import Scored, as_published, difference, left_out
+from faith_jax.reproduce.scorers import Scored, as_published, by_grounding, layout
 
 logger = logging.getLogger("faith_jax")
 
@@ -80,8 +80,8 @@ COLUMNS: Mapping[str, Mapping[str, Any]] = {
     "BERTScore": {"scorer": "bertscore", "digits": 2},
     "F1": {"scorer": "q2_baseline_token_f1", **_PER_CENT},
     "TRUE F1": {"scorer": "token_f1", **_PER_CENT},
-    "BLEU": {"reference": "target", "digits": 1},
-    "ROUGE": {"scorer": "rougeL_f1_stemmed", **_PER_CENT},
+    "BLEU": {"reference": "target", "digits": 1, "only": ["faithdial"]},
+    "ROUGE": {"scorer": "rougeL_f1_stemmed", "only": ["faithdial"], **_PER_CENT},
 }
 
 
@@ -421,20 +421,17 @@ class Table:
         used = {p for paths in self.responders(corpus, kind == CTRL).values() for p in paths}
         return [name for name in self.trainings if f"models/{name}/checkpoints/best" in used]
 
+    def responses_to(self, corpus: str) -> list[str]:
+        """Returns the folders of responses to a data set."""
+        return [f"{of}/{kind}" for of, kind in self.responses() if of == corpus]
+
     def scorers_of(self, corpus: str) -> dict[str, list[str]]:
         """Returns the scorers by what they compare responses with.
 
         Responses to other data than FaithDial are not compared with gold ones (Dziri 2022, section
         5.2.4).
         """
-        found: dict[str, list[str]] = {}
-        missing = left_out(SCORERS, self.scorers)
-        for scorer in SCORERS:
-            if scorer.name not in missing and (
-                corpus == "faithdial" or scorer.against == "knowledge"
-            ):
-                found.setdefault(scorer.against, []).append(scorer.name)
-        return found
+        return by_grounding(SCORERS, self.scorers, gold=corpus == "faithdial")
 
     def comparisons(self) -> list[tuple[str, str]]:
         """Returns each system with the same model trained by cross-entropy on the same data."""
@@ -442,54 +439,22 @@ class Table:
         pairs = [(s.name, s._replace(method=CROSS_ENTROPY).name) for s in self.systems]
         return [(name, base) for name, base in pairs if name != base and base in names]
 
-    def layout(self, published: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns columns and published figures, as `faith-jax evaluate --table` reads them.
-
-        Args:
-          published: the figures of the paper, with `notes`.
-        """
+    def layout(self) -> dict[str, Any]:
+        """Returns columns, notes and published figures, as `faith-jax evaluate` reads them."""
         options = self.options
-        differing = {
-            column: why
-            for column, given in COLUMNS.items()
-            if (why := difference(name := given.get("scorer", ""), self.scorers.get(name, {})))
-        }
-        title = "Systems by training data (Dziri 2022, tables 5 and 8)"
-        if options.limit:
-            title += f", first {options.limit:,} rows of each data set"
-        figures = {
-            corpus: {
-                system: {c: value for c, value in row.items() if c not in differing}
-                for system, row in systems.items()
-            }
-            for corpus, systems in published["published"].items()
-        }
-        given = (f"{name} = {path}" for name, path in options.models.items())
-        missing = left_out(SCORERS, self.scorers)
+        models = ", ".join(f"{name} = {path}" for name, path in options.models.items())
         notes = [
-            f"Models: {', '.join(given)}; responses by nucleus sampling with p = 0.6.",
+            f"Models: {models}; responses by nucleus sampling with p = 0.6.",
             "Critic: per cent of responses that it calls unfaithful (lower is better), Q\u00b2, F1 "
             "(the paper's: spaCy's tokens without stop words and punctuation) and TRUE F1 (TRUE's "
             "token F1) in per cent and BERTScore, against the knowledge; BLEU-4 of the corpus in "
             "lower case (0 to 100) and ROUGE-L (F1 of Porter stems, per cent) against the gold "
             "response.",
-            *(
-                f"{column} is left out: it needs {missing[it['scorer']]}."
-                for column, it in COLUMNS.items()
-                if it.get("scorer") in missing
-            ),
             *([f"Left out: {'; '.join(self.left_out)}."] if self.left_out else ()),
         ]
-        if options.sample:
-            return {
-                "title": f"SAMPLES, not the paper's data: {title}",
-                "columns": {c: dict(it) for c, it in COLUMNS.items()},
-                "notes": notes,
-            }
-        notes += published["notes"]
-        notes += [f"No published {column}: {why}." for column, why in differing.items()]
-        columns = {c: dict(it) for c, it in COLUMNS.items() if it.get("scorer") not in missing}
-        return {"title": title, "columns": columns, "published": figures, "notes": notes}
+        title = "Systems by training data (Dziri 2022, tables 5 and 8)"
+        given = (self.scorers, notes, options.sample, options.limit)
+        return layout("faithdial", title, COLUMNS, SCORERS, *given)
 
 
 def task_of(method: str, data: str, sample: bool) -> str:

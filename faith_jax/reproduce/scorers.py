@@ -3,6 +3,8 @@
 A paper's figure stands below ours only where ours is computed as the paper computed it.
 """
 
+import json
+import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -55,6 +57,78 @@ def left_out(scorers: Iterable[Scored], given: Mapping[str, Any]) -> dict[str, s
     """
     found = {it.name: it.needs for it in scorers if it.needs and it.name not in given}
     return found | {it.name: NEEDS_SPACY for it in scorers if is_missing(it.name)}
+
+
+def by_grounding(
+    scorers: Iterable[Scored], given: Mapping[str, Any], gold: bool = True
+) -> dict[str, list[str]]:
+    """Returns the names of the scorers that can be computed, by what responses are compared with.
+
+    Args:
+      scorers: of the table.
+      given: options of those that have their models.
+      gold: whether responses are compared with gold ones too.
+    """
+    missing = left_out(scorers, given)
+    found: dict[str, list[str]] = {}
+    for it in scorers:
+        if it.name not in missing and (gold or it.against == "knowledge"):
+            found.setdefault(it.against, []).append(it.name)
+    return found
+
+
+def layout(
+    table: str,
+    title: str,
+    columns: Mapping[str, Mapping[str, Any]],
+    scorers: Iterable[Scored],
+    given: Mapping[str, Mapping[str, Any]],
+    notes: Iterable[str],
+    sample: bool,
+    limit: int,
+) -> dict[str, Any]:
+    """Returns what `faith-jax evaluate --table` reads: columns, notes and published figures.
+
+    Args:
+      table: whose figures stand in TABLE.json beside this file.
+      title: of the table.
+      columns: by name, as `faith_jax.evaluation.systems.Column` has them.
+      scorers: of the table.
+      given: options of those that have their models.
+      notes: on the figures.
+      sample: of samples, beside which no published figures stand.
+      limit: how many rows of each data set count; 0 = all.
+    """
+    missing = left_out(scorers, given)
+    if limit:
+        title += f", first {limit:,} rows of each data set"
+    told = [
+        *notes,
+        *(
+            f"{column} is left out: it needs {missing[it['scorer']]}."
+            for column, it in columns.items()
+            if it.get("scorer") in missing
+        ),
+    ]
+    shown = {name: dict(it) for name, it in columns.items() if it.get("scorer") not in missing}
+    if sample:
+        return {"title": f"SAMPLES, not the paper's data: {title}", "columns": shown, "notes": told}
+    differing = {
+        name: why
+        for name, it in shown.items()
+        if (why := difference(it.get("scorer", ""), given.get(it.get("scorer", ""), {})))
+    }
+    path = pathlib.Path(__file__).with_name(f"{table}.json")
+    published = json.loads(path.read_text(encoding="utf-8"))
+    figures = {
+        corpus: {
+            system: {name: value for name, value in row.items() if name not in differing}
+            for system, row in systems.items()
+        }
+        for corpus, systems in published["published"].items()
+    }
+    told += [*published["notes"], *(f"No published {c}: {why}." for c, why in differing.items())]
+    return {"title": title, "columns": shown, "notes": told, "published": figures}
 
 
 def as_published(scorers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

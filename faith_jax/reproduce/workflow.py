@@ -5,6 +5,7 @@ A workflow is TABLE.smk beside this file, a sequence of public commands. Its out
 """
 
 import contextlib
+import dataclasses
 import fcntl
 import importlib.util
 import json
@@ -56,11 +57,39 @@ def run_workflow(
             *("--snakefile", str(pathlib.Path(__file__).with_name(f"{table}.smk"))),
             *("--directory", str(folder), "--configfile", str(folder / OPTIONS)),
             *("--cores", str(cores) if cores else "all", "--rerun-incomplete"),
-            *("--nolock", "--quiet", "progress", "rules"),
-            *(["--dry-run", "--printshellcmds"] if dry_run else []),
+            "--nolock",
+            *(["--dry-run", "--printshellcmds"] if dry_run else ["--quiet", "progress", "rules"]),
             *more,
         ]
         _run(command, output)
+
+
+def table_of_workflow(
+    name: str, options: Any, table: Any, output: str, given: Mapping[str, Any]
+) -> str:
+    """Runs the workflow of a table of responses, and returns the table as text.
+
+    Args:
+      name: of the table.
+      options: a dataclass.
+      table: the class that knows the table's tasks and data.
+      output: the folder.
+      given: `cores`, `dry_run` and `snakemake`, where they were given.
+
+    Raises:
+      InputError: where no data is at hand.
+      FaithJaxError: see `run_workflow`.
+    """
+    folder = pathlib.Path(output)
+    rows = count_rows(table.tasks(options), folder)
+    table(options, rows).check_data()
+    config = {"options": dataclasses.asdict(options), "rows": rows}
+    is_dry = bool(given.get("dry_run"))
+    run_workflow(name, config, output, given.get("cores", 0), is_dry, given.get("snakemake", ()))
+    if is_dry:
+        return ""
+    made = folder / f"{name}{'_sample' if options.sample else ''}.md"
+    return made.read_text(encoding="utf-8")
 
 
 def _run(command: Sequence[str], output: str) -> None:
