@@ -13,11 +13,12 @@ import sklearn.metrics
 from faith_jax.cli import main
 from faith_jax.language_model import load_model
 from faith_jax.language_model.encoder_decoder import shift_right
-from faith_jax.reproduce import npov_detection, npov_detection_scores, npov_responses
-from faith_jax.reproduce.npov_responses import DetectionOptions, checked_settings, read_topics
+from faith_jax.reproduce import npov_detection_scores
+from faith_jax.reproduce.npov_responses import DetectionOptions
 from faith_jax.scoring import registry
 from faith_jax.scoring.salience import open_salience
 from faith_jax.types import GroundedExample, Grounding
+from tests.reproduce.npov_study import told, write_marks, write_responses
 from tests.scoring.tiny_models import write_model, write_t5
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
@@ -91,31 +92,6 @@ def reproduce(capsys, models, knowledge):
 def options_of(models, knowledge, **others):
     settings = {"combinations": 4, "max_length": 6, "knowledge": str(knowledge)}
     return DetectionOptions(model=models["bart"], **(settings | others))
-
-
-def told(row):
-    """Returns a response that tells its arguments word for word."""
-    pro, con = (" ".join(row[f"{side}_arguments"]) for side in ("pro", "con"))
-    return f"{row['query']} Supporters say: {pro} Critics say: {con}"
-
-
-def write_responses(folder, options, respond=told):
-    """Writes responses as a run that was stopped behind them would have."""
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = [
-        row | {"response": respond(row), "log_prob": -1.0, "inputs_cut_tokens": 0}
-        for topic in read_topics(options)
-        for row in npov_responses.response_rows(topic, options.combinations, options.seed)
-    ]
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "responses.jsonl").write_text(text)
-    settings = {}
-    npov_detection.write_text(folder / "settings.json", "{}")
-    (folder / "responses.jsonl").rename(folder / "kept")
-    settings = checked_settings(folder, options)
-    (folder / "kept").rename(folder / "responses.jsonl")
-    (folder / "settings.json").write_text(json.dumps(settings))
-    return rows
 
 
 def rows_of(path):
@@ -361,21 +337,6 @@ def test_changed_settings_are_refused(done, models, reproduce):
     status, _, error = reproduce(folder, model, f"--hallucination-model={models['cov']}")
     assert status == 2
     assert "keeps scores of npov_hallucination by another model (" in error
-
-
-def write_marks(path, rows, marks):
-    lines = []
-    for row in rows:
-        said = marks(row)
-        if said is None:
-            continue
-        errors = (
-            "hallucination", "coverage", "partial_hallucination", "partial_coverage",
-            "repetition", "perspective_confusion",
-        )  # fmt: skip
-        line = {"id": row["id"], "annotator": "ada"} | dict.fromkeys(errors, False)
-        lines.append(json.dumps(line | said) + "\n")
-    path.write_text("".join(lines))
 
 
 def test_marks_make_the_organic_sets(models, knowledge, reproduce, tmp_path):
