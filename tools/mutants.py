@@ -642,20 +642,6 @@ STATISTICS = _of(
         "tests/evaluation/test_bootstrap.py::test_clusters_are_drawn_whole",
     ),
     (
-        "krippendorff-expected",
-        "agreement.py",
-        "(np.outer(totals, totals) - np.diag(totals)) / (pairs - 1)",
-        "np.outer(totals, totals) / pairs",
-        "tests/evaluation/test_agreement.py",
-    ),
-    (
-        "fleiss-pairs",
-        "agreement.py",
-        "(raters * (raters - 1))",
-        "(raters * raters)",
-        "tests/evaluation/test_agreement.py",
-    ),
-    (
         "lexical-bias-log-base",
         "lexical_bias.py",
         "math.log(probability / (by_label[label] / total))",
@@ -710,6 +696,23 @@ STATISTICS = _of(
         "any(map(math.isnan, shares)) else min(shares)",
         "any(map(math.isnan, shares)) else max(shares)",
         "tests/evaluation/test_text_metrics.py::test_argument_overlap_by_hand",
+    ),
+) + _of(
+    "statistics",
+    "faith_jax/annotation",
+    (
+        "krippendorff-expected",
+        "agreement.py",
+        "alpha = 1 - (total - 1) * disagreeing / (yes * no)",
+        "alpha = 1 - total * disagreeing / (yes * no)",
+        "tests/annotation/test_agreement.py",
+    ),
+    (
+        "fleiss-pairs",
+        "agreement.py",
+        "/ (raters * others)",
+        "/ (raters * raters)",
+        "tests/annotation/test_agreement.py",
     ),
 )
 

@@ -3,9 +3,10 @@ import json
 import pytest
 
 from faith_jax import templates
+from faith_jax.annotation.responses import read_responses, told_apart
 from faith_jax.data import npov, samples
-from faith_jax.data.annotation_responses import read_annotation_responses, told_apart
 from faith_jax.errors import InputError
+from faith_jax.types import Grounding
 
 TOPIC = npov.load_topics(samples.sample_folder("procon_npov"))[0]
 
@@ -13,7 +14,7 @@ TOPIC = npov.load_topics(samples.sample_folder("procon_npov"))[0]
 def read(folder, *rows, **options):
     path = folder / "responses.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return read_annotation_responses(path, **options)
+    return read_responses(path, **options)
 
 
 def infer_row(query, pro, con, **fields):
@@ -24,8 +25,8 @@ def test_rows_of_infer_get_their_arguments_back(tmp_path):
     pro, con = [TOPIC.pro[2].text, TOPIC.pro[0].text], [TOPIC.con[1].text]
     row = infer_row(TOPIC.question, pro, con, prediction="So.", target="Gold.", log_prob=-1.5)
     (found,) = read(tmp_path, row)
-    assert found.item.arguments == (("pro 1", pro[0]), ("pro 2", pro[1]), ("con 1", con[0]))
-    assert (found.item.query, found.item.response) == (TOPIC.question, "So.")
+    assert found.example.grounding == Grounding((*pro, *con), ("pro", "pro", "con"))
+    assert (found.example.history, found.example.response) == ((TOPIC.question,), "So.")
     assert found.fields == {"target": "Gold.", "log_prob": -1.5}
     assert not found.by_sentence
 
@@ -33,9 +34,8 @@ def test_rows_of_infer_get_their_arguments_back(tmp_path):
 def test_arguments_of_unknown_topics_are_sentences(tmp_path):
     row = infer_row("Tea?", ["It calms. It warms."], ["It stains."], prediction="So.")
     (found,) = read(tmp_path, row)
-    labels = ("pro 1", "pro 2", "con 1")
     texts = ("It calms.", "It warms.", "It stains.")
-    assert found.item.arguments == tuple(zip(labels, texts, strict=True))
+    assert found.example.grounding == Grounding(texts, ("pro", "pro", "con"))
     assert found.by_sentence
 
 
@@ -46,7 +46,7 @@ def test_arguments_of_unknown_topics_are_sentences(tmp_path):
 def test_responses_in_the_form_of_their_inputs_lose_it(tmp_path, prediction, response):
     row = infer_row("Tea?", ["It calms."], ["It stains."], prediction=prediction)
     (found,) = read(tmp_path, row)
-    assert found.item.response == response
+    assert found.example.response == response
 
 
 def test_topics_of_ones_own_tell_arguments_apart(tmp_path):
@@ -55,7 +55,10 @@ def test_topics_of_ones_own_tell_arguments_apart(tmp_path):
     (tmp_path / "topics.jsonl").write_text(json.dumps(topic))
     row = infer_row("Tea?", topic["pro"][::-1], topic["con"], prediction="So.")
     (found,) = read(tmp_path, row, knowledge=str(tmp_path))
-    assert found.item.sides() == {"pro": topic["pro"][::-1], "con": topic["con"]}
+    assert [list(found.example.grounding.of(side)) for side in ("pro", "con")] == [
+        topic["pro"][::-1],
+        topic["con"],
+    ]
 
 
 def test_told_apart_goes_back_where_the_first_choice_leads_nowhere():
@@ -68,8 +71,9 @@ def test_told_apart_goes_back_where_the_first_choice_leads_nowhere():
 def test_rows_with_arguments(tmp_path, name):
     row = {"id": 7, "query": "Tea?", "pro_arguments": ["a", "b"], "con_arguments": "c", name: " r "}
     (found,) = read(tmp_path, row | {"topic": "t", "label": "odd"})
-    assert found.item.labels == ("pro 1", "pro 2", "con 1")
-    assert (found.item.id, found.item.query, found.item.response) == ("7", "Tea?", "r")
+    example = found.example
+    assert example.grounding == Grounding(("a", "b", "c"), ("pro", "pro", "con"))
+    assert (example.id, example.history, example.response) == ("7", ("Tea?",), "r")
     assert found.fields == {"topic": "t"}
 
 
@@ -78,8 +82,8 @@ def test_rows_of_score(tmp_path):
     row |= {"history": ["Tea?"], "generated_text": "r", "label": None, "fields": {"topic": "t"}}
     row |= {"scores": {"s": 0.5}, "words": {}, "cut_tokens": {"s": 0}, "cut": {}}
     (found,) = read(tmp_path, row)
-    assert found.item.arguments == (("pro 1", "a"), ("con 1", "b"))
-    assert found.item.query == "Tea?"
+    assert found.example.grounding == Grounding(("a", "b"), ("pro", "con"))
+    assert found.example.history == ("Tea?",)
     assert found.fields == {"topic": "t", "corpus": "c"}
 
 
@@ -87,8 +91,8 @@ def test_a_grounding_without_sides(tmp_path):
     first, second = read(
         tmp_path, {"knowledge": "k", "response": "r"}, {"grounding": ["a", "b"], "response": ""}
     )
-    assert (first.item.id, first.item.arguments) == ("1", (("text 1", "k"),))
-    assert (second.item.id, second.item.labels) == ("2", ("text 1", "text 2"))
+    assert (first.example.id, first.example.grounding) == ("1", Grounding(("k",)))
+    assert (second.example.id, second.example.grounding) == ("2", Grounding(("a", "b")))
 
 
 GOOD = {"query": "q", "pro_arguments": ["a"], "con_arguments": ["b"], "response": "r"}
@@ -97,8 +101,9 @@ GOOD = {"query": "q", "pro_arguments": ["a"], "con_arguments": ["b"], "response"
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (GOOD | {"con_arguments": []}, "field 'con_arguments': .*as on the other side.*both sides"),
-        ({"pro_arguments": ["a"], "response": "r"}, "field 'con_arguments': .*got null; give"),
+        (GOOD | {"con_arguments": []}, "field 'con_arguments': .*as on the other side"),
+        (GOOD | {"pro_arguments": None}, "field 'pro_arguments': .*as on the other side"),
+        ({"pro_arguments": ["a"], "response": "r"}, "field 'con_arguments': expected at least one"),
         (
             {"query": "q", "text": "r"},
             "no field holds the response: expected prediction or .*rename",
@@ -110,7 +115,7 @@ GOOD = {"query": "q", "pro_arguments": ["a"], "con_arguments": ["b"], "response"
         ),
         (
             {"inputs": "{query: q} {pro: } {con: b.}", "prediction": "r"},
-            "field 'inputs': expected at least one argument",
+            "field 'pro_arguments': expected at least one argument",
         ),
         (GOOD | {"response": None}, "field 'response': expected a text, got null"),
         (
@@ -119,11 +124,7 @@ GOOD = {"query": "q", "pro_arguments": ["a"], "con_arguments": ["b"], "response"
         ),
         (
             {"grounding": ["a", "b"], "perspectives": ["pro", "pro"], "response": "r"},
-            "field 'perspectives': expected arguments on both sides, pro and con",
-        ),
-        (
-            {"grounding": ["a", "b"], "perspectives": ["pro", "not so"], "response": "r"},
-            "field 'perspectives': expected single words, such as 'pro', got \"not so\"",
+            "field 'con_arguments': expected at least one argument",
         ),
     ],
 )

@@ -6,34 +6,40 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax.data.annotation_sheets import (
+from faith_jax.annotation.sheets import (
     COLUMNS,
     ERRORS,
     MARKS,
-    AnnotationItem,
     arguments_cell,
     guarded,
+    one_line_end,
     parsed_arguments,
     read_sheet,
     sheet_text,
     unguarded,
 )
 from faith_jax.errors import ConfigError, InputError
+from faith_jax.types import GroundedExample, Grounding
 
 # Every character but half surrogates, and often those that mean something to csv and spreadsheets.
 CHARACTER = st.sampled_from("'\"=+-@\r\n,;\t|:\0\ufeff\u2028\uff1d ") | st.characters(
     exclude_categories=["Cs"]
 )
 TEXT = st.text(CHARACTER, max_size=16)
-LABELS = ("pro 1", "pro 2", "con 1")
+SIDES = ("pro", "pro", "con")
+# Line ends are those that sheets are given.
+LINES = TEXT.map(one_line_end)
+GROUNDING = st.tuples(LINES, LINES, LINES).map(lambda texts: Grounding(texts, SIDES))
 ITEM = st.builds(
-    AnnotationItem,
+    GroundedExample,
     TEXT.filter(str.strip),
-    TEXT,
-    st.tuples(TEXT, TEXT, TEXT).map(lambda texts: tuple(zip(LABELS, texts, strict=True))),
-    TEXT,
+    GROUNDING,
+    LINES.map(lambda query: (query,) if query else ()),
+    LINES,
 )
-TEA = AnnotationItem("tea", "Tea?", (("pro 1", "Calm."), ("con 1", "Weak.")), "=Some say so.")
+TEA = GroundedExample(
+    "tea", Grounding(("Calm.", "Weak."), ("pro", "con")), ("Tea?",), "=Some say so."
+)
 
 
 def write(folder, text, name="sheet.csv"):
@@ -48,7 +54,7 @@ def test_a_sheet_is_read_back_with_exactly_its_texts(tmp_path_factory, items, fo
     folder = tmp_path_factory.mktemp("sheet")
     path = write(folder, sheet_text(items, ("ada", "ben"), form), f"sheet.{form}")
     rows = list(read_sheet(path))
-    assert [row.item for row in rows] == items * 2
+    assert [row.example for row in rows] == items * 2
     assert [row.annotator for row in rows] == ["ada"] * len(items) + ["ben"] * len(items)
     assert all(not row.marks[name] for row in rows for name in MARKS)
 
@@ -68,13 +74,12 @@ def test_each_start_of_a_formula_is_guarded(start):
 
 
 @settings(deadline=None)
-@given(st.tuples(TEXT, TEXT, TEXT))
-def test_arguments_are_told_apart_whatever_they_hold(texts):
-    arguments = tuple(zip(LABELS, texts, strict=True))
-    assert parsed_arguments(arguments_cell(arguments), "sheet.csv:2") == arguments
+@given(GROUNDING)
+def test_arguments_are_told_apart_whatever_they_hold(grounding):
+    assert parsed_arguments(arguments_cell(grounding), "sheet.csv:2") == grounding
     # A line of an argument that looks like the next one.
-    arguments = (("pro 1", "a\npro 2: b\n\n    con 1: c"), ("con 1", "\n"))
-    assert parsed_arguments(arguments_cell(arguments), "sheet.csv:2") == arguments
+    grounding = Grounding(("a\npro 2: b\n\n    con 1: c", "\n"), ("pro", "con"))
+    assert parsed_arguments(arguments_cell(grounding), "sheet.csv:2") == grounding
 
 
 def test_csv_is_what_spreadsheet_programs_open(tmp_path):
@@ -94,7 +99,7 @@ def test_other_separators_and_blank_rows_are_read(tmp_path, delimiter):
         told = ["tea", "ada", "Tea?", "pro 1: Calm.\ncon 1: Weak.", "'=Some say so."]
         writer.writerows([COLUMNS, told + marks, [""] * len(COLUMNS)])
     (row,) = read_sheet(tmp_path / "sheet.csv")
-    assert row.item == TEA
+    assert row.example == TEA
     assert row.marks["unsupported_spans"] == "Some; say, so"
     assert row.place.endswith("sheet.csv:2")
 
@@ -110,14 +115,15 @@ def test_json_lines_hold_typed_cells(tmp_path):
 
 HEADER = ",".join(COLUMNS)
 BAD = [
-    (HEADER.replace("hallucination,", "halucination,", 1), "unknown column 'halucination'; .*mean"),
-    (HEADER.replace(",note", ""), "the column 'note' is missing; .*add it"),
-    (HEADER + ",remarks", "unknown column 'remarks'; .*Put remarks into the column 'note'"),
-    (HEADER.replace(",note", ",coverage"), "column 'note' is missing"),
     (
-        "id,response\n1,x",
-        "sheet.csv:1: expected an annotation sheet with the columns id, .*write one",
+        HEADER.replace("hallucination,", "halucination,", 1),
+        "sheet.csv:1: expected the columns id, .*; missing: hallucination; unknown: halucination; ",
     ),
+    (HEADER.replace(",note", ""), "missing: note; rename, add or remove"),
+    (HEADER + ",remarks", r"; unknown: remarks; .*\(remarks belong into 'note'\)"),
+    (HEADER.replace(",note", ",coverage"), "missing: note"),
+    (HEADER + ",note\n" + "x," * 14 + "x", "column 'note' is there twice"),
+    ("id,response\n1,x", "sheet.csv:1: expected the columns id, .*annotate write"),
     (HEADER, "sheet.csv: has no rows; .*annotate write"),
     ("", "empty; its first line should name the columns"),
     (HEADER + "\na,b", "sheet.csv:2: expected 14 columns .*got 2; quote cells that hold a comma"),
@@ -125,9 +131,9 @@ BAD = [
     (HEADER + "\n" + "x," * 13 + "x", "sheet.csv:2: field 'arguments': expected a line such as"),
     (HEADER + '\n1,a,q,"pro 1: x\npro 1: y",r' + "," * 9, "sheet.csv:2: field 'arguments'"),
     (HEADER + "\n,a,q,pro 1: x,r" + "," * 9, "sheet.csv:2: field 'id': expected the response's id"),
-    (HEADER.encode() + b"\n\xe4" + b"," * 13, "got byte 0xe4; save the file as UTF-8 .Excel: Save"),
-    (b"\xff\xfei\0d\0", "expected UTF-8, got UTF-16; save the file as UTF-8 .Excel"),
-    (b"PK\x03\x04", "a file of a spreadsheet program by what it holds; save it as CSV UTF-8"),
+    (HEADER.encode() + b"\n\xe4" + b"," * 13, "got byte 0xe4; save the file as UTF-8"),
+    (b"\xff\xfei\0d\0", "expected UTF-8, got UTF-16; save the file as UTF-8"),
+    (b"PK\x03\x04", "expected the columns id"),
 ]
 
 
@@ -142,9 +148,10 @@ def test_a_bad_sheet_is_one_line_that_says_what_to_do(tmp_path, content, message
     ("change", "message"),
     [
         ({"arguments": {"pro": "x"}}, "field 'arguments': expected a line such as 'pro 1: ...'"),
-        ({"arguments": ["x"]}, "field 'arguments': expected an object of texts by 'pro 1'"),
+        ({"arguments": ["x"]}, "field 'arguments': expected a line such as 'pro 1: ...'"),
+        ({"arguments": {"pro 1": 3}}, "field 'arguments': expected a line such as"),
         ({"response": 3}, "field 'response': expected a text, got 3"),
-        ({"notes": ""}, "unknown field 'notes'"),
+        ({"notes": ""}, "expected the columns .*; unknown: notes"),
     ],
 )
 def test_bad_rows_of_json_lines(tmp_path, change, message):
@@ -156,7 +163,7 @@ def test_bad_rows_of_json_lines(tmp_path, change, message):
 def test_a_field_may_not_be_missing(tmp_path):
     row = json.loads(sheet_text([TEA], form="jsonl"))
     del row["coverage"]
-    with pytest.raises(InputError, match="the field 'coverage' is missing"):
+    with pytest.raises(InputError, match=r"sheet.jsonl:1: .*missing: coverage"):
         list(read_sheet(write(tmp_path, json.dumps(row), "sheet.jsonl")))
 
 
