@@ -818,17 +818,17 @@ DATA = _of(
     ),
     (
         "npov-sides",
-        "data/npov.py",
-        "con = [topic.con[i] for i in response.con]",
-        "con = [topic.con[i] for i in response.pro]",
-        "tests/data/test_npov.py::test_generation_examples_follow_the_indices",
+        "data/npov/topics.py",
+        "[topic.con[i].text for i in response.con]",
+        "[topic.con[i].text for i in response.pro]",
+        "tests/data/npov/test_topics.py::test_generation_examples_follow_the_indices",
     ),
     (
         "combinations-at-both-temperatures",
-        "data/npov_combinations.py",
+        "data/npov/choices.py",
         "for temperature in TEMPERATURES if number <= _AT_BOTH else",
         "for temperature in TEMPERATURES if number < _AT_BOTH else",
-        "tests/data/test_npov_combinations.py::test_the_first_three_get_two_responses",
+        "tests/data/npov/test_choices.py::test_the_first_three_get_two_responses",
     ),
     (
         "vitaminc-pair-swapped",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.annotation.sheets import one_line_end
-from faith_jax.data import npov, npov_retrieval, samples
+from faith_jax.data import npov, samples
 from faith_jax.data.fields import field_error, is_blank
 from faith_jax.data.grounded_rows import Columns, ExampleRow, example_rows, read_rows
 from faith_jax.data.rows import Row
@@ -169,7 +169,7 @@ def _inputs(value: Any, place: str, topics: Topics) -> tuple[str, dict[str, list
 
 def _known_arguments(query: str, side: str, topics: Sequence[npov.Topic]) -> list[str]:
     try:
-        topic = npov_retrieval.retrieve(topics, query)
+        topic = npov.retrieve(topics, query)
     except InputError:
         return []
     return [argument.text for argument in getattr(topic, side)]

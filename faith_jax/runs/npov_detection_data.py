@@ -9,6 +9,7 @@ from typing import Any
 
 from faith_jax.annotation.labels import Label, Slice, combined, slice_rows
 from faith_jax.annotation.marks import read_marks
+from faith_jax.annotation.word_rule import REASONS, retold_spans
 from faith_jax.data import npov
 from faith_jax.data.augmentation.npov_sets import (
     PARAPHRASED,
@@ -22,7 +23,6 @@ from faith_jax.data.augmentation.npov_sets import (
 )
 from faith_jax.errors import InputError, counted
 from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.npov_truth import REASONS, retold_spans
 from faith_jax.runs.npov_responses import DetectionOptions
 from faith_jax.runs.outputs import write_text
 from faith_jax.types import GroundedExample, Grounding

@@ -2,7 +2,7 @@
 
 import pytest
 
-from faith_jax.evaluation.npov_truth import ErrorFreeRule, retold_spans
+from faith_jax.annotation.word_rule import ErrorFreeRule, retold_spans
 
 QUERY = "Should tea replace coffee?"
 GIVEN = ["Tea calms nervous people.", "Coffee stains white teeth."]

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.data import procon
+from faith_jax.data.npov import Argument
+from faith_jax.data.npov.procon_pages import clean_title, read_page
 from faith_jax.errors import InputError
 from tests.paths import REAL, needs_shared
 
@@ -16,7 +17,7 @@ CON = {"Con argument": ["Zoos are sad."], "Con argument text": []}
 def page_of(tmp_path, items, name="zoos.json", corrections=None):
     path = tmp_path / name
     path.write_text(json.dumps(items), encoding="utf-8")
-    return procon.read_page(path, corrections)
+    return read_page(path, corrections)
 
 
 def texts(arguments):
@@ -26,8 +27,8 @@ def texts(arguments):
 def test_a_page_is_read(tmp_path):
     page = page_of(tmp_path, [TITLE, PRO, CON])
     assert (page.title, page.question) == ("Zoos", "")
-    assert page.pro == (procon.Argument("Zoos teach.", explanation="They do."),)
-    assert page.con == (procon.Argument("Zoos are sad."),)
+    assert page.pro == (Argument("Zoos teach.", explanation="They do."),)
+    assert page.con == (Argument("Zoos are sad."),)
     assert page.repairs == {"titles freed of the site's name": 1}
     assert page.dropped == []
 
@@ -47,7 +48,7 @@ def test_a_page_is_read(tmp_path):
     ],
 )
 def test_titles_are_freed_of_the_site(raw, title):
-    assert procon.clean_title(raw) == title
+    assert clean_title(raw) == title
 
 
 def test_a_title_that_asks_is_the_question(tmp_path):
@@ -121,7 +122,7 @@ def test_other_encodings_are_read(tmp_path):
     for encoding in ("utf-8-sig", "cp1252", "utf-16"):
         path = tmp_path / f"{encoding}.json"
         path.write_bytes(items.encode(encoding))
-        assert texts(procon.read_page(path).pro) == ["A café pays."]
+        assert texts(read_page(path).pro) == ["A café pays."]
 
 
 @pytest.mark.parametrize(
@@ -153,12 +154,12 @@ def test_files_that_are_no_json_are_named(tmp_path):
     path = tmp_path / "page.json"
     path.write_text('[\n{"Title": "Zoos"},\n{"Pro argument": [\n', encoding="utf-8")
     with pytest.raises(InputError, match=r"page\.json:4: not valid JSON: Expecting value"):
-        procon.read_page(path)
+        read_page(path)
     path.write_bytes(b'["\x81"]')
     with pytest.raises(InputError, match="expected a text file in UTF-8"):
-        procon.read_page(path)
+        read_page(path)
     with pytest.raises(InputError, match=r"cannot be read \(No such file"):
-        procon.read_page(tmp_path / "none.json")
+        read_page(tmp_path / "none.json")
 
 
 FRAGMENTS = st.sampled_from(
@@ -178,7 +179,7 @@ def test_any_mixture_is_a_clean_page_or_one_error(tmp_path_factory, items, with_
     path.write_text(json.dumps(items), encoding="utf-8")
     page, message = None, ""
     try:
-        page = procon.read_page(path)
+        page = read_page(path)
     except InputError as error:
         message = str(error)
     if page is None:
@@ -207,7 +208,7 @@ def test_any_mixture_is_a_clean_page_or_one_error(tmp_path_factory, items, with_
     ],
 )
 def test_real_pages(name, title, pro, con, dropped):
-    page = procon.read_page(REAL / "procon" / f"{name}.json")
+    page = read_page(REAL / "procon" / f"{name}.json")
     assert (page.title, len(page.pro), len(page.con)) == (title, pro, con)
     assert len(page.dropped) == dropped
     for argument in page.pro + page.con:

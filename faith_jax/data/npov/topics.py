@@ -8,7 +8,6 @@ A data set is a folder of two JSON lines files (`docs/data_formats.md` has the f
 """
 
 import dataclasses
-import hashlib
 import pathlib
 import re
 import unicodedata
@@ -18,16 +17,17 @@ from typing import Any
 from faith_jax.data import fields
 from faith_jax.data.jsonl import read_jsonl
 from faith_jax.data.rows import BadRows, parsed
-from faith_jax.errors import InputError, did_you_mean
+from faith_jax.errors import InputError, did_you_mean, nearest_names
 
 SPLITS = ("train", "validation", "test")
 TOPICS_FILE = "topics.jsonl"
 RESPONSES_FILE = "responses.jsonl"
 
-_SPLIT_SYNONYMS = {
-    "training": "train", "dev": "validation", "valid": "validation", "val": "validation",
-    "development": "validation", "testing": "test", "eval": "test",
-}  # fmt: skip
+# Words that say nothing about which topic a query asks about.
+_COMMON_WORDS = frozenset(
+    ["a", "an", "and", "are", "be", "by", "can", "do", "does", "for", "from", "have", "in", "is"]
+    + ["it", "of", "on", "or", "should", "that", "the", "their", "to", "what", "which", "with"]
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,13 +103,19 @@ def load_topics(folder: str | pathlib.Path, bad_rows: BadRows | None = None) -> 
         that an earlier line has.
     """
     path = _file_in(folder, TOPICS_FILE)
-    ids: dict[str, str] = {}
-    questions: dict[str, str] = {}
+    seen: dict[tuple[str, str], str] = {}
 
     def parse(row: Mapping[str, Any], place: str) -> Topic:
-        topic = _topic(row, place)
-        _check_new(ids, topic.id, place, "id", topic.id)
-        _check_new(questions, normalised(topic.question), place, "question", topic.question)
+        topic = Topic(
+            id=fields.text_field(row, "id", place),
+            title=fields.text_field(row, "title", place),
+            question=fields.text_field(row, "question", place),
+            split=fields.choice_field(row, "split", place, SPLITS),
+            pro=_arguments(row, "pro", place),
+            con=_arguments(row, "con", place),
+        )
+        _check_new(seen, topic.id, place, "id", topic.id)
+        _check_new(seen, normalised(topic.question), place, "question", topic.question)
         return topic
 
     bad_rows = bad_rows or BadRows()
@@ -146,21 +152,15 @@ def read_responses(
 ) -> tuple[WrittenResponse, ...]:
     """Reads and checks one file of responses; see `load_responses`."""
     by_id = {topic.id: topic for topic in topics}
-    ids: dict[str, str] = {}
+    seen: dict[tuple[str, str], str] = {}
 
     def parse(row: Mapping[str, Any], place: str) -> WrittenResponse:
         response = _response(row, place, by_id)
-        _check_new(ids, response.id, place, "id", response.id)
+        _check_new(seen, response.id, place, "id", response.id)
         return response
 
     bad_rows = bad_rows or BadRows()
     return tuple(parsed(read_jsonl(path, bad_rows), parse, bad_rows))
-
-
-def normalised(text: str) -> str:
-    """Returns a question or title in one case, without punctuation: what makes it the same."""
-    text = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(re.sub(r"[\W_]+", " ", text).split())
 
 
 def _file_in(folder: str | pathlib.Path, name: str) -> pathlib.Path:
@@ -171,58 +171,32 @@ def _file_in(folder: str | pathlib.Path, name: str) -> pathlib.Path:
     return folder / name
 
 
-def _check_new(seen: dict[str, str], key: str, place: str, field: str, value: str) -> None:
-    if key in seen:
-        raise fields.field_error(
-            place, field, f"a value that line {seen[key]} does not have", value,
-            "rename or drop one of the two",
-        )  # fmt: skip
-    seen[key] = place.rpartition(":")[2]
-
-
-def _topic(row: Mapping[str, Any], place: str) -> Topic:
-    return Topic(
-        id=fields.text_field(row, "id", place),
-        title=fields.text_field(row, "title", place),
-        question=fields.text_field(row, "question", place),
-        split=_split(row, place),
-        pro=_arguments(row, "pro", place),
-        con=_arguments(row, "con", place),
-    )
-
-
-def _split(row: Mapping[str, Any], place: str) -> str:
-    split = fields.text_field(row, "split", place)
-    if split not in SPLITS:
-        meant = _SPLIT_SYNONYMS.get(split.lower(), split.lower())
-        remedy = f"write '{meant}'" if meant in SPLITS else "choose one of them"
-        expected = "'train', 'validation' or 'test'"
-        raise fields.field_error(place, "split", expected, split, remedy)
-    return split
+def _check_new(
+    seen: dict[tuple[str, str], str], key: str, place: str, field: str, value: str
+) -> None:
+    first = seen.setdefault((field, key), place)
+    if first != place:
+        expected = f"a value that line {first.rpartition(':')[2]} does not have"
+        raise fields.field_error(place, field, expected, value, "rename or drop one of the two")
 
 
 def _arguments(row: Mapping[str, Any], side: str, place: str) -> tuple[Argument, ...]:
-    items = fields.list_field(
-        row, side, place, of="argument", remedy="add an argument or drop the topic"
-    )
+    remedy = "add an argument or drop the topic"
+    items = fields.list_field(row, side, place, of="argument", remedy=remedy)
     return tuple(_argument(item, f"{side}[{i}]", place) for i, item in enumerate(items))
 
 
 def _argument(item: Any, field: str, place: str) -> Argument:
     if isinstance(item, str):
-        return Argument(text=fields.checked_text(item, field, place))
+        return Argument(fields.checked_text(item, field, place))
     if not isinstance(item, dict):
         raise fields.field_error(place, field, "a text, or an object with a 'text'", item)
     # Inner fields are checked under their full names, so that errors can name them.
     inner = {f"{field}.{name}": value for name, value in item.items()}
-    paraphrases = fields.list_field(inner, f"{field}.paraphrases", place, of="text", minimum=0)
     return Argument(
-        text=fields.text_field(inner, f"{field}.text", place),
-        paraphrases=tuple(
-            fields.checked_text(text, f"{field}.paraphrases[{i}]", place)
-            for i, text in enumerate(paraphrases)
-        ),
-        explanation=fields.optional_text(inner, f"{field}.explanation", place),
+        fields.text_field(inner, f"{field}.text", place),
+        tuple(fields.texts_field(inner, f"{field}.paraphrases", place)),
+        fields.optional_text(inner, f"{field}.explanation", place),
     )
 
 
@@ -263,92 +237,63 @@ def generation_examples(
       For each response a dictionary of `id`, `topic` (its id), `query` (its leading question),
       `pro_arguments` and `con_arguments` (lists of texts in the response's order) and
       `response`.
-
-    Raises:
-      InputError: for an unknown split.
     """
-    by_id = {topic.id: topic for topic in _in_split(topics, split)}
+    by_id = {topic.id: topic for topic in topics if topic.split == split}
     for response in responses:
         topic = by_id.get(response.topic)
         if topic is not None:
-            pro = [topic.pro[i] for i in response.pro]
-            con = [topic.con[i] for i in response.con]
-            yield _example(response.id, topic, pro, con, response.response)
+            yield {
+                "id": response.id,
+                "topic": topic.id,
+                "query": topic.question,
+                "pro_arguments": [topic.pro[i].text for i in response.pro],
+                "con_arguments": [topic.con[i].text for i in response.con],
+                "response": response.response,
+            }
 
 
-def query_examples(
-    topics: Iterable[Topic], split: str, counts: Iterable[int] = (1, 2, 3), seed: int = 0
-) -> Iterator[dict[str, Any]]:
-    """Yields the inputs of the generation task for one split, with arguments chosen for them.
-
-    For inference where there are no responses: rows as in `generation_examples`, with an empty
-    `response` and the id `<topic>-<count>-of-each`. A count that a topic lacks is passed over.
-    """
-    counts = tuple(counts)
-    for topic in _in_split(topics, split):
-        for count in counts:
-            if count <= min(len(topic.pro), len(topic.con)):
-                pro, con = choose_arguments(topic, count, seed)
-                yield _example(f"{topic.id}-{count}-of-each", topic, pro, con, "")
-
-
-def _in_split(topics: Iterable[Topic], split: str) -> list[Topic]:
-    if split not in SPLITS:
-        raise InputError(f"Unknown split {split!r}: expected one of {', '.join(SPLITS)}.")
-    return [topic for topic in topics if topic.split == split]
-
-
-def _example(
-    example_id: str, topic: Topic, pro: Iterable[Argument], con: Iterable[Argument], response: str
-) -> dict[str, Any]:
-    return {
-        "id": example_id,
-        "topic": topic.id,
-        "query": topic.question,
-        "pro_arguments": [argument.text for argument in pro],
-        "con_arguments": [argument.text for argument in con],
-        "response": response,
-    }
-
-
-def choose_indices(
-    topic: Topic, count: int, seed: int = 0
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Chooses arguments of a topic, the same number on both sides.
-
-    The choice depends on nothing but the topic's id, the number of its arguments, `count` and
-    `seed`: it is the same on every machine and in every Python.
+def retrieve(topics: Iterable[Topic], query: str) -> Topic:
+    """Returns the topic that a query asks about (Chang 2024, section 2.1).
 
     Args:
-      topic: the topic.
-      count: how many arguments on each side, at least 1.
-      seed: another seed is another draw.
-
-    Returns:
-      `count` distinct indices into `topic.pro` and `count` into `topic.con`, in drawn order.
+      topics: where to look.
+      query: a leading question; else a question, title or id in other case or punctuation.
 
     Raises:
-      InputError: where a side has fewer than `count` arguments.
+      InputError: for an empty query; for one that matches no topic, naming the nearest
+        questions; for one that matches several topics.
     """
-    fewest, side = min((len(topic.pro), "pro"), (len(topic.con), "con"))
-    if not 1 <= count <= fewest:
-        raise InputError(
-            f"topic {topic.id!r} has {fewest} {side} argument{'s' * (fewest != 1)}: expected a "
-            f"count from 1 to {fewest}, got {count}."
-        )
+    topics = list(topics)
+    if not query.strip():
+        raise InputError("The query is empty: ask one of the topics' leading questions.")
+    for topic in topics:
+        if topic.question == query:
+            return topic
+    wanted = normalised(query)
+    for field in ("question", "title", "id"):
+        found = [t for t in topics if wanted and normalised(getattr(t, field)) == wanted]
+        if len(found) > 1:
+            ids = ", ".join(topic.id for topic in found)
+            raise InputError(f"The query {query!r} matches several topics ({ids}): ask by id.")
+        if found:
+            return found[0]
+    raise InputError(f"No topic matches the query {query!r}.{_nearest_questions(topics, query)}")
 
-    def drawn(side: str, size: int) -> tuple[int, ...]:
-        def rank(i: int) -> bytes:
-            return hashlib.sha256(f"{seed}\n{topic.id}\n{count}\n{side}\n{i}".encode()).digest()
 
-        return tuple(sorted(range(size), key=rank)[:count])
-
-    return drawn("pro", len(topic.pro)), drawn("con", len(topic.con))
+def normalised(text: str) -> str:
+    """Returns a question or title in one case, without punctuation: what makes it the same."""
+    text = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(re.sub(r"[\W_]+", " ", text).split())
 
 
-def choose_arguments(
-    topic: Topic, count: int, seed: int = 0
-) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
-    """Returns the arguments that `choose_indices` chooses, pro and con."""
-    pro, con = choose_indices(topic, count, seed)
-    return tuple(topic.pro[i] for i in pro), tuple(topic.con[i] for i in con)
+def _nearest_questions(topics: list[Topic], query: str) -> str:
+    """Returns the questions nearest to a query by shared words, then by spelling."""
+    words = set(normalised(query).split()) - _COMMON_WORDS
+
+    def shared(topic: Topic) -> int:
+        return len(words & set(normalised(f"{topic.question} {topic.title}").split()))
+
+    best = sorted((t for t in topics if shared(t)), key=shared, reverse=True)[:3]
+    questions = [t.question for t in best] or nearest_names(query, [t.question for t in topics])
+    questions = questions or [t.question for t in topics[:3]]
+    return " Nearest questions: " + " ".join(questions) if questions else ""

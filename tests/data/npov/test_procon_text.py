@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.data.procon_text import LostWords, argument_text, flat_texts, joined
+from faith_jax.data.npov.procon_text import LostWords, argument_text, flat_texts, joined
 
 
 def text_of(*fragments):

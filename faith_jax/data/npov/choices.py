@@ -1,7 +1,8 @@
-"""Which arguments of a topic responses are generated from (Chang 2024, section 4.1).
+"""Which arguments of a topic a response is asked for (Chang 2024, section 4.1).
 
-Up to 18 distinct combinations a topic, of 1, 2 or 3 arguments a side. The first three get a
-response at temperature 0.0 and one at 0.7, the others one at 0.7.
+For one response, as many arguments on both sides as asked for. For a study up to 18 distinct
+combinations a topic, of 1, 2 or 3 arguments a side: the first three get a response at temperature
+0.0 and one at 0.7, the others one at 0.7.
 """
 
 import math
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from faith_jax.data.augmentation.draws import draw, shuffled
-from faith_jax.data.npov import Topic
+from faith_jax.data.npov.topics import Argument, Topic
 from faith_jax.errors import InputError, counted
 
 MOST_COMBINATIONS = 18
@@ -21,27 +22,44 @@ _LARGEST = 3
 _AT_BOTH = 3
 
 
-def temperatures_note(most: int) -> str:
-    """Returns which of a topic's combinations, `most` of them, get a response at what temperature.
-
-    >>> temperatures_note(2)
-    "at temperatures 0.0 and 0.7 to up to 2 combinations of a topic's arguments"
-    """
-    both = f"at temperatures {GREEDY} and {SAMPLED} to"
-    if most <= _AT_BOTH:
-        return f"{both} up to {counted(most, 'combination')} of a topic's arguments"
-    more = most - _AT_BOTH
-    return (
-        f"{both} the first {_AT_BOTH} combinations of a topic's arguments, at {SAMPLED} to up to "
-        f"{more} more"
-    )
-
-
 class Combination(NamedTuple):
     """Arguments of a topic, as many pro as con: indices into its lists, in the order given."""
 
     pro: tuple[int, ...]
     con: tuple[int, ...]
+
+
+def choose_indices(topic: Topic, count: int, seed: int = 0) -> Combination:
+    """Chooses arguments of a topic, the same number on both sides, in drawn order.
+
+    The choice depends on nothing but the topic's id, the number of its arguments, `count` and
+    `seed`: it is the same on every machine and in every Python.
+
+    Args:
+      topic: the topic.
+      count: how many arguments on each side, at least 1.
+      seed: another seed is another draw.
+
+    Raises:
+      InputError: where a side has fewer than `count` arguments.
+    """
+    fewest, side = min((len(topic.pro), "pro"), (len(topic.con), "con"))
+    if not 1 <= count <= fewest:
+        raise InputError(
+            f"topic {topic.id!r} has {counted(fewest, f'{side} argument')}: expected a count from "
+            f"1 to {fewest}, got {count}."
+        )
+    sides = (("pro", topic.pro), ("con", topic.con))
+    drawn = (shuffled(len(given), seed, topic.id, count, name)[:count] for name, given in sides)
+    return Combination(*map(tuple, drawn))
+
+
+def choose_arguments(
+    topic: Topic, count: int, seed: int = 0
+) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
+    """Returns the arguments that `choose_indices` chooses, pro and con."""
+    pro, con = choose_indices(topic, count, seed)
+    return tuple(topic.pro[i] for i in pro), tuple(topic.con[i] for i in con)
 
 
 def draw_combinations(
@@ -109,3 +127,19 @@ def response_rows(
                 "con": list(con),
                 "temperature": temperature,
             }
+
+
+def temperatures_note(most: int) -> str:
+    """Returns which of a topic's combinations, `most` of them, get a response at what temperature.
+
+    >>> temperatures_note(2)
+    "at temperatures 0.0 and 0.7 to up to 2 combinations of a topic's arguments"
+    """
+    both = f"at temperatures {GREEDY} and {SAMPLED} to"
+    if most <= _AT_BOTH:
+        return f"{both} up to {counted(most, 'combination')} of a topic's arguments"
+    more = most - _AT_BOTH
+    return (
+        f"{both} the first {_AT_BOTH} combinations of a topic's arguments, at {SAMPLED} to up to "
+        f"{more} more"
+    )

@@ -8,13 +8,26 @@ import dataclasses
 import json
 import os
 import pathlib
-import re
 import tempfile
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from faith_jax.data import fields, npov, npov_templates, procon, procon_text, procon_topics
+from faith_jax.data import fields
+from faith_jax.data.npov import procon_topics
+from faith_jax.data.npov.procon_pages import Page, read_page
+from faith_jax.data.npov.procon_text import Repairs
+from faith_jax.data.npov.template_responses import template_responses
+from faith_jax.data.npov.topics import (
+    RESPONSES_FILE,
+    SPLITS,
+    TOPICS_FILE,
+    Argument,
+    Topic,
+    WrittenResponse,
+    load_responses,
+    load_topics,
+    read_responses,
+)
 from faith_jax.errors import InputError
 
 DEFAULT_RESPONSES_PER_TOPIC = 12
@@ -55,13 +68,13 @@ class Conversion:
       notes: pages left out because another has the same content.
     """
 
-    pages: tuple[procon.Page, ...]
-    topics: tuple[npov.Topic, ...]
-    responses: tuple[npov.WrittenResponse, ...]
+    pages: tuple[Page, ...]
+    topics: tuple[Topic, ...]
+    responses: tuple[WrittenResponse, ...]
     split_reason: str
     notes: tuple[str, ...]
 
-    def repairs(self) -> procon_text.Repairs:
+    def repairs(self) -> Repairs:
         """Returns how often each kind of repair was made, over all pages."""
         return sum((page.repairs for page in self.pages), collections.Counter())
 
@@ -82,38 +95,36 @@ def convert(
     """
     output = pathlib.Path(os.path.abspath(pathlib.Path(output).expanduser()))
     _check_output(output, options.overwrite)
-    pages, notes = _read_pages(page_files(sources), options.corrections)
-    titles = {_topic_id(page): page.title for page in pages}
+    pages, notes = _read_pages(_page_files(sources), options.corrections)
+    titles = {name: page.title for name, page in pages.items()}
     splits, reason = procon_topics.assign_splits(titles, options.split, options.seed)
-    topics = [_topic(page, splits, options.questions) for page in pages]
-    topics.sort(key=lambda topic: npov.SPLITS.index(topic.split))
+    topics = []
+    for name, page in pages.items():
+        question = procon_topics.leading_question(page.title, options.questions, page.question)
+        topics.append(Topic(name, page.title, question, splits[name], page.pro, page.con))
+    topics.sort(key=lambda topic: SPLITS.index(topic.split))
     _check_questions(topics, pages)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=".prepare_procon_") as near:
             staged = pathlib.Path(near) / "new"
             _write(staged, topics, options)
-            checked = npov.load_topics(staged)  # what was written must be what the parser takes
-            responses = npov.load_responses(staged, checked)
+            checked = load_topics(staged)  # what was written must be what the parser takes
+            responses = load_responses(staged, checked)
             _put(staged, output, pathlib.Path(near) / "old")
     except OSError as error:
         raise InputError(f"{output}: cannot be written ({error.strerror}).") from None
-    return Conversion(tuple(pages), checked, responses, reason, tuple(notes))
+    return Conversion(tuple(pages.values()), checked, responses, reason, tuple(notes))
 
 
-def page_files(sources: Sequence[str | pathlib.Path]) -> list[pathlib.Path]:
+def _page_files(sources: Sequence[str | pathlib.Path]) -> list[pathlib.Path]:
     """Returns the page files among files and folders, each once, folders' files by name."""
     files: dict[pathlib.Path, None] = {}
     for source in map(pathlib.Path, sources):
-        if source.is_dir():
-            found = sorted(source.glob("*.json"))
-            if not found:
-                raise InputError(f"{source}: the folder holds no .json pages.")
-            files.update(dict.fromkeys(found))
-        elif source.exists():
-            files[source] = None
-        else:
-            raise InputError(f"{source}: no such file or folder.")
+        found = sorted(source.glob("*.json")) if source.is_dir() else [source]
+        if not found:
+            raise InputError(f"{source}: the folder holds no .json pages.")
+        files.update(dict.fromkeys(found))
     if not files:
         raise InputError("No pages given: name page files or folders of them.")
     return list(files)
@@ -121,49 +132,31 @@ def page_files(sources: Sequence[str | pathlib.Path]) -> list[pathlib.Path]:
 
 def _read_pages(
     files: Sequence[pathlib.Path], corrections: Mapping[str, str]
-) -> tuple[list[procon.Page], list[str]]:
-    """Returns the pages, one a topic, and notes on the repeated ones."""
-    pages: dict[str, procon.Page] = {}
+) -> tuple[dict[str, Page], list[str]]:
+    """Returns the pages by their topics' ids, and notes on the repeated ones."""
+    pages: dict[str, Page] = {}
     notes = []
     for file in files:
-        page = procon.read_page(file, corrections)
-        earlier = pages.setdefault(_topic_id(page), page)
-        if earlier is page:
-            continue
+        page = read_page(file, corrections)
+        earlier = pages.setdefault(page.topic_id, page)
         if (earlier.pro, earlier.con) != (page.pro, page.con):
             raise InputError(
                 f"{file}: its topic {page.title!r} is also that of {earlier.file}, with other "
                 "arguments: leave one of the pages out."
             )
-        notes.append(f"{file}: the same page as {earlier.file}")
-    return list(pages.values()), notes
+        if earlier is not page:
+            notes.append(f"{file}: the same page as {earlier.file}")
+    return pages, notes
 
 
-def _topic_id(page: procon.Page) -> str:
-    for name in (page.title, page.file.stem):
-        text = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-        if slug := "-".join(re.findall(r"[a-z0-9]+", text.replace("'", ""))):
-            return slug
-    raise InputError(f"{page.file}: neither its title nor its name has a letter for an id.")
-
-
-def _topic(
-    page: procon.Page, splits: Mapping[str, str], questions: Mapping[str, str]
-) -> npov.Topic:
-    topic_id = _topic_id(page)
-    question = procon_topics.leading_question(page.title, questions, page.question)
-    return npov.Topic(topic_id, page.title, question, splits[topic_id], page.pro, page.con)
-
-
-def _check_questions(topics: Sequence[npov.Topic], pages: Sequence[procon.Page]) -> None:
+def _check_questions(topics: Sequence[Topic], pages: Mapping[str, Page]) -> None:
     """Finds two pages on one topic under different titles, which ask the same question."""
-    files = {_topic_id(page): page.file for page in pages}
-    seen: dict[str, npov.Topic] = {}
+    seen: dict[str, Topic] = {}
     for topic in topics:
         other = seen.setdefault(topic.question.casefold(), topic)
         if other is not topic:
             raise InputError(
-                f"{files[topic.id]}: asks the same question as {files[other.id]} "
+                f"{pages[topic.id].file}: asks the same question as {pages[other.id].file} "
                 f"({topic.question!r}): leave one of the pages out, or tell their questions apart "
                 "with --questions."
             )
@@ -175,47 +168,39 @@ def _check_output(output: pathlib.Path, overwrite: bool) -> None:
     if not output.is_dir():
         raise InputError(f"{output}: expected a folder to make, got a file.")
     names = {path.name for path in output.iterdir()}
-    strangers = sorted(names - {npov.TOPICS_FILE, npov.RESPONSES_FILE})
-    if strangers:
+    if strangers := sorted(names - {TOPICS_FILE, RESPONSES_FILE}):
         raise InputError(f"{output}: holds other files ({strangers[0]}): name a new folder.")
     if names and not overwrite:
         raise InputError(f"{output}: holds data already: name a new folder or use --overwrite.")
 
 
-def _write(folder: pathlib.Path, topics: Sequence[npov.Topic], options: Options) -> None:
+def _write(folder: pathlib.Path, topics: Sequence[Topic], options: Options) -> None:
     folder.mkdir()
-    _write_rows(folder / npov.TOPICS_FILE, map(_topic_row, topics))
+    _write_rows(folder / TOPICS_FILE, map(_topic_row, topics))
+    responses: Iterable[WrittenResponse] = ()
     if options.responses == "template":
-        responses = [
-            dataclasses.asdict(response)
-            for topic in topics
-            for response in npov_templates.template_responses(
-                topic, options.responses_per_topic, options.seed
-            )
-        ]
-        _write_rows(folder / npov.RESPONSES_FILE, responses)
+        number, seed = options.responses_per_topic, options.seed
+        responses = (r for topic in topics for r in template_responses(topic, number, seed))
     elif options.responses != "none":
-        rows = _given_responses(options.responses, topics)
-        _write_rows(folder / npov.RESPONSES_FILE, rows)
+        path = pathlib.Path(options.responses)
+        if not path.exists():
+            expected = "expected responses 'template', 'none' or a file"
+            raise InputError(f"{path}: no such file; {expected}.")
+        responses = read_responses(path, topics)  # errors name the user's file
+    if options.responses != "none":
+        _write_rows(folder / RESPONSES_FILE, map(dataclasses.asdict, responses))
 
 
-def _given_responses(file: str, topics: Sequence[npov.Topic]) -> list[dict[str, Any]]:
-    """Returns the rows of the user's response file, checked under that file's name."""
-    if not os.path.exists(file):
-        raise InputError(f"{file}: no such file; expected responses 'template', 'none' or a file.")
-    return [dataclasses.asdict(r) for r in npov.read_responses(pathlib.Path(file), topics)]
+def _topic_row(topic: Topic) -> dict[str, Any]:
+    def argument(value: Argument) -> dict[str, Any]:
+        explanation = {"explanation": value.explanation} if value.explanation else {}
+        return {"text": value.text} | explanation
+
+    sides = {side: [argument(a) for a in getattr(topic, side)] for side in ("pro", "con")}
+    return dataclasses.asdict(topic) | sides
 
 
-def _topic_row(topic: npov.Topic) -> dict[str, Any]:
-    def argument(value: npov.Argument) -> dict[str, Any]:
-        row: dict[str, Any] = {"text": value.text}
-        return row | ({"explanation": value.explanation} if value.explanation else {})
-
-    row = dataclasses.asdict(topic)
-    return row | {side: [argument(a) for a in getattr(topic, side)] for side in ("pro", "con")}
-
-
-def _write_rows(path: pathlib.Path, rows: Any) -> None:
+def _write_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 

@@ -11,7 +11,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from faith_jax.data.npov import Topic, WrittenResponse, choose_indices
+from faith_jax.data.npov.choices import choose_indices
+from faith_jax.data.npov.topics import Topic, WrittenResponse
 
 SOURCE = "template"
 COUNTS = (1, 2, 3)

@@ -83,12 +83,12 @@ def plain_text(text: str, repairs: Repairs) -> str:
 
 def _redecoded(text: str) -> str:
     """Mends UTF-8 that was read as Windows-1252, where all of the text allows it."""
-    if _MISDECODED.search(text):
-        try:
-            return b"".join(_byte(character) for character in text).decode("utf-8")
-        except UnicodeError:
-            pass
-    return text
+    if not _MISDECODED.search(text):
+        return text
+    try:
+        return b"".join(_byte(character) for character in text).decode("utf-8")
+    except UnicodeError:
+        return text
 
 
 def _byte(character: str) -> bytes:

@@ -1,16 +1,17 @@
-"""Combinations of arguments."""
+"""Chosen arguments, and combinations of arguments."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax.data.npov import Argument, Topic
-from faith_jax.data.npov_combinations import (
+from faith_jax.data.npov.choices import (
     Combination,
+    choose_arguments,
     draw_combinations,
     response_rows,
     temperatures_note,
 )
+from faith_jax.data.npov.topics import Argument, Topic
 from faith_jax.errors import InputError
 
 
@@ -20,6 +21,41 @@ def topic(pro, con, name="tea"):
         for side, n in zip("pc", (pro, con), strict=True)
     ]
     return Topic(name, "Tea", "Is tea good?", "test", *sides)
+
+
+@given(pro=st.integers(1, 9), con=st.integers(1, 9), seed=st.integers(0, 99), data=st.data())
+def test_chosen_arguments_are_distinct_and_of_the_topic(pro, con, seed, data):
+    tea = topic(pro, con)
+    count = data.draw(st.integers(1, min(pro, con)))
+    chosen = choose_arguments(tea, count, seed)
+    assert [len(set(side)) for side in chosen] == [count, count]
+    assert set(chosen[0]) <= set(tea.pro)
+    assert set(chosen[1]) <= set(tea.con)
+    assert chosen == choose_arguments(tea, count, seed)
+
+
+def test_the_choice_is_the_same_on_every_machine_and_moves_with_the_seed():
+    tea = topic(5, 5, "t")
+    pro, con = choose_arguments(tea, 3, seed=0)
+    assert [a.text for a in pro + con] == [
+        "p 3.",
+        "p 2.",
+        "p 0.",
+        "c 1.",
+        "c 3.",
+        "c 2.",
+    ]
+    draws = {choose_arguments(tea, 3, seed) for seed in range(20)}
+    assert len(draws) > 10
+
+
+def test_too_large_a_count_is_an_error():
+    with pytest.raises(
+        InputError, match="topic 'tea' has 2 con arguments: expected a count from 1"
+    ):
+        choose_arguments(topic(5, 2), 3)
+    with pytest.raises(InputError, match=r"has 1 pro argument: .* got 0"):
+        choose_arguments(topic(1, 2), 0)
 
 
 @settings(deadline=None, max_examples=40)

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from faith_jax.data import npov, procon_folder
+from faith_jax.data import npov
+from faith_jax.data.npov import procon_conversion
 from faith_jax.errors import InputError
 from tests.paths import REAL, needs_shared
 
@@ -31,7 +32,7 @@ def pages(tmp_path):
 
 def convert(pages, output, **options):
     sources = pages if isinstance(pages, list) else [pages]
-    return procon_folder.convert(sources, output, procon_folder.Options(**options))
+    return procon_conversion.convert(sources, output, procon_conversion.Options(**options))
 
 
 def content(folder):
@@ -149,7 +150,7 @@ def test_two_titles_of_one_topic_need_their_own_questions(pages, tmp_path):
 def test_sources_that_hold_no_pages(tmp_path):
     with pytest.raises(InputError, match=r"holds no \.json pages"):
         convert(tmp_path, tmp_path / "out")
-    with pytest.raises(InputError, match="nowhere: no such file or folder"):
+    with pytest.raises(InputError, match="nowhere: cannot be read"):
         convert(tmp_path / "nowhere", tmp_path / "out")
     with pytest.raises(InputError, match="No pages given"):
         convert([], tmp_path / "out")
@@ -163,7 +164,7 @@ def test_sources_that_hold_no_pages(tmp_path):
 def test_tables_of_texts(tmp_path):
     path = tmp_path / "questions.json"
     path.write_text('\ufeff{"Golf": "Is it\\n a sport?"}', encoding="utf-8")
-    assert procon_folder.read_texts_by_name(path) == {"Golf": "Is it a sport?"}
+    assert procon_conversion.read_texts_by_name(path) == {"Golf": "Is it a sport?"}
     for content, message in (
         ("[]", r"expected an object of texts, got \[\]"),
         ('{"Golf": ""}', "field 'Golf': expected a text that is not empty"),
@@ -171,9 +172,9 @@ def test_tables_of_texts(tmp_path):
     ):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=message):
-            procon_folder.read_texts_by_name(path)
+            procon_conversion.read_texts_by_name(path)
     with pytest.raises(InputError, match=r"none\.json: cannot be read"):
-        procon_folder.read_texts_by_name(tmp_path / "none.json")
+        procon_conversion.read_texts_by_name(tmp_path / "none.json")
 
 
 @needs_shared
