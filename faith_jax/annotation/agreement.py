@@ -6,13 +6,14 @@ as it has words or arguments for what they name in it. Ratings of a response are
 
 >>> ratings = [[True, False, False], [True, True, False]]  # two annotators, three words
 >>> found = binary_agreement([ratings], resamples=100)
->>> found.agreement.value, found.f1.value
+>>> found.agreement, found.f1
 (0.6666666666666666, 0.6666666666666666)
 """
 
 import collections
+import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,43 +25,46 @@ from faith_jax.evaluation.bootstrap import percentile_interval, resampled_counts
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.text_metrics import content_words
 
-_UNDEFINED = "\u2013"
-_FIGURES = ("agreement", "alpha", "kappa", "f1")
+Interval = tuple[float | None, float | None]
+_NO_INTERVAL: Interval = (None, None)
 _PUBLISHED = (
     "Chang 2024, section 4.1.1 (another model's responses, 5 of 10 annotators each): alpha 0.60 "
     "for hallucination, 0.73 for coverage."
 )
 
 
-class Figure(NamedTuple):
-    """A figure with the ends of its interval; NaN = undefined."""
-
-    value: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-
-
-class Agreement(NamedTuple):
-    """How far annotators agree.
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How far annotators agree; None = undefined.
 
     Attributes:
       responses: how many have two annotators at least; all but the share of yes is of these.
       items: how many they have.
       yes_share: of all ratings, those of single annotators too.
       agreement: share of pairs of annotators that agree on an item, the mean over items.
-      alpha: Krippendorff's (2011), nominal: at most 1, 0 = agreement by chance.
-      kappa: Fleiss' (1971), on the same scale; NaN where responses have different numbers of
+      agreement_interval: its ends, as for what follows.
+      alpha: Krippendorff's (2011), nominal: at most 1, 0 = agreement by chance. None where all say
+        the same of everything.
+      alpha_interval: see above.
+      kappa: Fleiss' (1971), on the same scale; None also where responses have different numbers of
         annotators.
-      f1: of what two annotators say yes to, over all pairs: 2 * both / (one + the other).
+      kappa_interval: see above.
+      f1: of what two annotators say yes to, over all pairs: 2 * both / (one + the other). None
+        where nobody says yes.
+      f1_interval: see above.
     """
 
     responses: int
     items: int
-    yes_share: float
-    agreement: Figure = Figure()
-    alpha: Figure = Figure()
-    kappa: Figure = Figure()
-    f1: Figure = Figure()
+    yes_share: float | None
+    agreement: float | None = None
+    agreement_interval: Interval = _NO_INTERVAL
+    alpha: float | None = None
+    alpha_interval: Interval = _NO_INTERVAL
+    kappa: float | None = None
+    kappa_interval: Interval = _NO_INTERVAL
+    f1: float | None = None
+    f1_interval: Interval = _NO_INTERVAL
 
 
 def marked_words(text: str, spans: Sequence[Iterable[Span]]) -> NDArray[np.bool_]:
@@ -91,15 +95,11 @@ def binary_agreement(
       resamples: of the bootstrap over responses with two annotators at least.
       confidence: of the intervals.
       seed: the same seed draws the same responses, whatever is rated.
-
-    Returns:
-      Figures that are undefined are NaN: alpha and kappa where all say the same of everything, F1
-      where nobody says yes, and all of them where no response has two annotators.
     """
     tables = [np.asarray(table, bool) for table in ratings]
     several = [table for table in tables if len(table) > 1]
     size = sum(table.size for table in tables)
-    yes_share = sum(int(table.sum()) for table in tables) / size if size else np.nan
+    yes_share = sum(int(table.sum()) for table in tables) / size if size else None
     items = sum(table.shape[1] for table in several)
     if not items:
         return Agreement(len(several), 0, yes_share)
@@ -107,11 +107,16 @@ def binary_agreement(
     # In the first column each response counts once: the figures themselves.
     weights = np.column_stack([np.ones(len(several)), counts])
     sums = np.stack([_sums(table) for table in several], axis=1) @ weights
-    figures = {
-        name: Figure(float(values[0]), *percentile_interval(values[1:], confidence))
-        for name, values in _figures(sums, len({len(table) for table in several}) == 1).items()
-    }
+    figures: dict[str, Any] = {}
+    for name, values in _figures(sums, len({len(table) for table in several}) == 1).items():
+        figures[name] = _defined(values[0])
+        ends = percentile_interval(values[1:], confidence)
+        figures[f"{name}_interval"] = tuple(map(_defined, ends))
     return Agreement(len(several), items, yes_share, **figures)
+
+
+def _defined(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def _sums(table: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -168,11 +173,11 @@ def agreement_table(
     named = {name: binary_agreement(units, *settings) for name, units in _named(found).items()}
     rows = []
     for name, one in {**marks, **named}.items():
-        is_named = name in named
-        yes = _UNDEFINED if np.isnan(one.yes_share) else f"{100 * one.yes_share:.1f}"
-        counts = (one.responses, one.items if is_named else "", yes, _shown(one.agreement, 100, 1))
-        f1 = _shown(one.f1) if is_named else ""
-        rows.append((name, *counts, _shown(one.alpha), _shown(one.kappa), f1))
+        yes = "\u2013" if one.yes_share is None else f"{100 * one.yes_share:.1f}"
+        agreed = _shown(one.agreement, one.agreement_interval, "{:.1f}", 100)
+        chance = _shown(one.alpha, one.alpha_interval), _shown(one.kappa, one.kappa_interval)
+        items, f1 = (one.items, _shown(one.f1, one.f1_interval)) if name in named else ("", "")
+        rows.append((name, one.responses, items, yes, agreed, *chance, f1))
     columns = ("", "responses", "items", "yes %", "agreement %", "alpha", "kappa", "F1")
     title = f"Agreement of annotators, with {100 * confidence:g}% bootstrap intervals"
     notes = _notes(found, marks["hallucination"].responses, resamples)
@@ -185,14 +190,14 @@ def agreement_table(
         "resamples": resamples,
         "confidence": confidence,
         "seed": seed,
-        "marks": {name: _json_figures(one) for name, one in marks.items()},
-        "named": {name: _json_figures(one) for name, one in named.items()},
+        "marks": {name: dataclasses.asdict(one) for name, one in marks.items()},
+        "named": {name: dataclasses.asdict(one) for name, one in named.items()},
     }
 
 
 def _answers(found: Annotations) -> dict[str, list[list[list[bool]]]]:
     """Returns what annotators answer: the ratings [annotators, 1] of each response."""
-    questions = {error: (error,) for error in ERRORS}
+    questions: dict[str, tuple[str, ...]] = {error: (error,) for error in ERRORS}
     questions |= {"any full error": FULL_ERRORS, "any error": ERRORS}
     groups = found.by_id().values()
     return {
@@ -240,21 +245,8 @@ def _notes(found: Annotations, responses: int, resamples: int) -> tuple[str, ...
     return (*notes, _PUBLISHED)
 
 
-def _shown(figure: Figure, scale: int = 1, digits: int = 2) -> str:
-    value, low, high = (f"{scale * number:.{digits}f}" for number in figure)
-    if np.isnan(figure.value):
-        return _UNDEFINED
-    return value if np.isnan(figure.low) else f"{value} [{low}, {high}]"
-
-
-def _json_figures(found: Agreement) -> dict[str, Any]:
-    told: dict[str, Any] = {"responses": found.responses, "items": found.items}
-    told["yes_share"] = _number(found.yes_share)
-    for name in _FIGURES:
-        value, *ends = map(_number, getattr(found, name))
-        told |= {name: value, f"{name}_interval": ends}
-    return told
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+def _shown(value: float | None, interval: Interval, form: str = "{:.2f}", scale: int = 1) -> str:
+    if value is None:
+        return "\u2013"
+    ends = ", ".join(form.format(scale * end) for end in interval if end is not None)
+    return form.format(scale * value) + (f" [{ends}]" if ends else "")

@@ -121,9 +121,7 @@ def _shared_spans(named: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
 
 
 def label_row(
-    label: Label,
-    others: Mapping[str, Any] | None = None,
-    part: Slice = Slice.FULL_ORGANIC,
+    label: Label, others: Mapping[str, Any] | None = None, part: Slice = Slice.FULL_ORGANIC
 ) -> dict[str, Any]:
     """Returns a response with its label, as a row that `faith-jax score` reads.
 
@@ -135,12 +133,10 @@ def label_row(
         and repetition and confusion of perspectives, which the paper gives to neither, as both.
     """
     example, answers = label.example, label.answers
-    kinds = FULL_ERRORS
-    either = False
+    (hallucination, coverage), either = FULL_ERRORS, False
     if part is Slice.AMBIGUOUS_ORGANIC:
-        kinds = ("partial_hallucination", "partial_coverage")
-        either = answers["repetition"] or answers["perspective_confusion"]
-    hallucination, coverage = kinds
+        hallucination, coverage, *others_of_both = AMBIGUOUS_ERRORS
+        either = any(answers[error] for error in others_of_both)
     labels = argument_labels(example.grounding)
     pairs = zip(labels, example.grounding.texts, strict=True)
     missing = [text for name, text in pairs if name in label.named[coverage]]

@@ -11,7 +11,7 @@ knowledge base, or, where the query is on none of its topics, into sentences.
 import functools
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.annotation.sheets import one_line_end
@@ -71,15 +71,25 @@ def read_responses(path: pathlib.Path, knowledge: str = "procon_npov") -> list[A
         folder = pathlib.Path(knowledge)
         return npov.load_topics(folder if folder.is_dir() else samples.sample_folder(knowledge))
 
-    origins: list[tuple[str, bool]] = []
-    rows = _adapted_rows(path, topics, origins)
-    found = list(example_rows(rows, Columns(label="", corpus=""), path.stem))
+    found: dict[str, AnnotationResponse] = {}
+    for number, (place, fields) in enumerate(read_rows(path), start=1):
+        named = fields.get("id")
+        identifier = str(number) if named is None or is_blank(named) else str(named)
+        if identifier in found:
+            remedy = "give each response its own, or none to any: then they are numbered"
+            raise field_error(place, "id", "an id that no earlier row has", identifier, remedy)
+        texts, by_sentence = _texts(fields, place, topics)
+        adapted = Row(place, texts | {"id": identifier})
+        (row,) = example_rows([adapted], Columns(label="", corpus=""), path.stem)
+        others = {name: value for name, value in row.fields.items() if name not in _DROPPED}
+        found[identifier] = AnnotationResponse(_example(row, place), others, by_sentence)
     if not found:
         raise InputError(f"{path}: holds no responses.")
-    return [_response(row, *origin) for row, origin in zip(found, origins, strict=True)]
+    return list(found.values())
 
 
-def _response(row: ExampleRow, place: str, by_sentence: bool) -> AnnotationResponse:
+def _example(row: ExampleRow, place: str) -> GroundedExample:
+    """Returns what annotators see, with the sides of its texts checked."""
     given = row.example
     texts = tuple(map(one_line_end, given.grounding.texts))
     sides = tuple(map(str, row.fields.get("perspectives") or given.grounding.perspectives))
@@ -90,42 +100,16 @@ def _response(row: ExampleRow, place: str, by_sentence: bool) -> AnnotationRespo
         lacking = "con_arguments" if "pro" in sides else "pro_arguments"
         raise field_error(place, lacking, "at least one argument, as on the other side", [])
     history = tuple(map(one_line_end, given.history))
-    example = GroundedExample(
-        given.id, Grounding(texts, sides), history, one_line_end(given.response)
-    )
-    others = {name: value for name, value in row.fields.items() if name not in _DROPPED}
-    return AnnotationResponse(example, others, by_sentence)
-
-
-def _adapted_rows(
-    path: pathlib.Path, topics: Topics, origins: list[tuple[str, bool]]
-) -> Iterator[Row]:
-    """Yields the rows with their texts under the names that `example_rows` knows.
-
-    To `origins` goes each row's place, and whether its arguments are single sentences.
-    """
-    seen: dict[str, str] = {}
-    for number, (place, fields) in enumerate(read_rows(path), start=1):
-        named = fields.get("id")
-        identifier = str(number) if named is None or is_blank(named) else str(named)
-        if identifier in seen:
-            raise field_error(
-                place, "id", f"an id that {seen[identifier]} does not have", identifier,
-                "give each response its own, or none to any: then they are numbered",
-            )  # fmt: skip
-        seen[identifier] = place
-        texts, by_sentence = _texts(fields, place, topics)
-        origins.append((place, by_sentence))
-        scored = fields.get("fields") if "scores" in fields else None
-        others = dict(scored) if isinstance(scored, dict | list) else {}  # Parquet has pairs
-        kept = {name: value for name, value in others.items() if name not in _DROPPED}
-        yield Row(place, kept | texts | {"id": identifier})
+    return GroundedExample(given.id, Grounding(texts, sides), history, one_line_end(given.response))
 
 
 def _texts(fields: Mapping[str, Any], place: str, topics: Topics) -> tuple[dict[str, Any], bool]:
-    """Returns a row with one response and a grounding; see `_adapted_rows`."""
+    """Returns a row as `example_rows` knows it, and whether its arguments are single sentences."""
     response = _first(_RESPONSES, fields, place, "response")
-    found = {name: v for name, v in fields.items() if name not in _RESPONSES}
+    scored = fields.get("fields") if "scores" in fields else None
+    others = dict(scored) if isinstance(scored, dict | list) else {}  # Parquet has pairs
+    found = {name: value for name, value in others.items() if name not in _DROPPED}
+    found |= {name: value for name, value in fields.items() if name not in _RESPONSES}
     found["response"] = fields[response]
     grounding = _first((*_GROUNDINGS, *_SIDE_FIELDS, "inputs"), fields, place, "grounding")
     if grounding in _SIDE_FIELDS:

@@ -134,9 +134,7 @@ def test_bad_rows_are_named(tmp_path, row, message):
 
 
 def test_an_id_that_occurs_twice_and_an_empty_file(tmp_path):
-    with pytest.raises(
-        InputError, match=r"jsonl:2: field 'id': .*jsonl:1 does not have, got \"x\""
-    ):
+    with pytest.raises(InputError, match=r"jsonl:2: field 'id': .*no earlier row has, got \"x\""):
         read(tmp_path, GOOD | {"id": "x"}, GOOD | {"id": "x"})
     with pytest.raises(InputError, match="holds no responses"):
         read(tmp_path)
