@@ -16,6 +16,7 @@ from faith_jax.annotation.sheets import (
     ERRORS,
     FULL_ERRORS,
     argument_labels,
+    arguments_by_label,
     query_of,
 )
 from faith_jax.data.fields import field_error
@@ -137,9 +138,8 @@ def label_row(
     if part is Slice.AMBIGUOUS_ORGANIC:
         hallucination, coverage, *others_of_both = AMBIGUOUS_ERRORS
         either = any(answers[error] for error in others_of_both)
-    labels = argument_labels(example.grounding)
-    pairs = zip(labels, example.grounding.texts, strict=True)
-    missing = [text for name, text in pairs if name in label.named[coverage]]
+    arguments = arguments_by_label(example.grounding)
+    missing = [arguments[name] for name in label.named[coverage]]
     return {
         "id": example.id,
         **(others or {}),

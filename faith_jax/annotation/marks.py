@@ -23,6 +23,7 @@ from faith_jax.annotation.sheets import (
     MARKS,
     SheetRow,
     argument_labels,
+    arguments_by_label,
     one_line_end,
     query_of,
     read_sheet,
@@ -175,9 +176,9 @@ def _known_example(
 
 
 def _texts(example: GroundedExample) -> dict[str, str]:
-    labels = (f"arguments: {label}" for label in argument_labels(example.grounding))
-    arguments = dict(zip(labels, example.grounding.texts, strict=True))
-    return {"query": query_of(example), **arguments, "response": example.response}
+    arguments = arguments_by_label(example.grounding)
+    named = {f"arguments: {label}": text for label, text in arguments.items()}
+    return {"query": query_of(example), **named, "response": example.response}
 
 
 def read_marks(path: pathlib.Path, examples: Mapping[str, GroundedExample]) -> Annotations:
@@ -328,15 +329,13 @@ def _span(piece: Any, response: str, place: str, field: str) -> Span:
     if isinstance(piece, str) and (offsets := _OFFSETS.fullmatch(piece)):
         piece = [int(offsets[1]), int(offsets[2])]
     if isinstance(piece, str):
-        first, last = response.find(piece), response.rfind(piece)
-        if first < 0:
-            expected = "words of the response, or offsets such as [12-20]"
-            raise field_error(place, field, expected, piece, "copy them from the response")
-        if first != last:
-            places = " or ".join(f"[{start}-{start + len(piece)}]" for start in (first, last))
-            remedy = f"copy more words, or write offsets, such as {places}"
-            raise field_error(place, field, "words that the response has once", piece, remedy)
-        return first, first + len(piece)
+        starts = [m.start() for m in re.finditer(f"(?={re.escape(piece)})", response)]
+        if len(starts) != 1:
+            expected = "words that the response has once, or offsets such as [12-20]"
+            places = " or ".join(f"[{start}-{start + len(piece)}]" for start in starts[:3])
+            remedy = f"copy more words, or write {places}" if starts else "copy them from there"
+            raise field_error(place, field, expected, piece, remedy)
+        return starts[0], starts[0] + len(piece)
     is_pair = isinstance(piece, list) and [type(end) for end in piece] == [int, int]
     if not is_pair or not 0 <= piece[0] < piece[1] <= len(response):
         expected = f"start and end within the response's {len(response)} characters"

@@ -95,15 +95,19 @@ def unguarded(cell: str) -> str:
     return cell[1:] if re.match(f"'+{_FORMULA}", cell) else cell
 
 
-def arguments_cell(grounding: Grounding) -> str:
-    r"""Returns the arguments in one cell, each on its line; further lines of one are indented.
+def arguments_by_label(grounding: Grounding) -> dict[str, str]:
+    """Returns the texts of a grounding by their labels."""
+    return dict(zip(argument_labels(grounding), grounding.texts, strict=True))
 
-    >>> arguments_cell(Grounding(("Tea is mild.", "It\nstains."), ("pro", "con")))
+
+def arguments_cell(arguments: Mapping[str, str]) -> str:
+    r"""Returns arguments in one cell, each on its line; further lines of one are indented.
+
+    >>> arguments_cell({"pro 1": "Tea is mild.", "con 1": "It\nstains."})
     'pro 1: Tea is mild.\ncon 1: It\n    stains.'
     """
-    texts = (text.replace("\n", f"\n{_INDENT}") for text in grounding.texts)
-    labels = argument_labels(grounding)
-    return "\n".join(f"{label}: {text}" for label, text in zip(labels, texts, strict=True))
+    indented = ((name, text.replace("\n", f"\n{_INDENT}")) for name, text in arguments.items())
+    return "\n".join(f"{name}: {text}" for name, text in indented)
 
 
 def parsed_arguments(cell: Any, place: str) -> Grounding:
@@ -156,32 +160,31 @@ def sheet_text(
         Without any, each example has one row, in which annotators write their names.
       form: "csv" (with a byte order mark) or "jsonl".
     """
-    rows = [(example, name) for name in annotators or ("",) for example in examples]
+    rows = [_cells(example, name) for name in annotators or ("",) for example in examples]
     if form == "jsonl":
-        return "".join(json.dumps(_json_row(*row), ensure_ascii=False) + "\n" for row in rows)
+        blank = dict.fromkeys(ERRORS) | {
+            "unsupported_spans": [],
+            "missing_arguments": [],
+            "note": "",
+        }
+        return "".join(json.dumps(row | blank, ensure_ascii=False) + "\n" for row in rows)
     buffer = io.StringIO(newline="")
     buffer.write("\ufeff")
     writer = csv.writer(buffer, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     writer.writerow(COLUMNS)
-    for example, name in rows:
-        arguments = arguments_cell(example.grounding)
-        cells = (example.id, name, query_of(example), arguments, example.response)
-        writer.writerow([*map(guarded, cells), *[""] * len(MARKS)])
+    for row in rows:
+        cells = row | {"arguments": arguments_cell(row["arguments"])}
+        writer.writerow([*map(guarded, cells.values()), *[""] * len(MARKS)])
     return buffer.getvalue()
 
 
-def _json_row(example: GroundedExample, annotator: str) -> dict[str, Any]:
-    labels = argument_labels(example.grounding)
+def _cells(example: GroundedExample, annotator: str) -> dict[str, Any]:
     return {
         "id": example.id,
         "annotator": annotator,
         "query": query_of(example),
-        "arguments": dict(zip(labels, example.grounding.texts, strict=True)),
+        "arguments": arguments_by_label(example.grounding),
         "response": example.response,
-        **dict.fromkeys(ERRORS),
-        "unsupported_spans": [],
-        "missing_arguments": [],
-        "note": "",
     }
 
 

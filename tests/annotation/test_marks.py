@@ -115,9 +115,9 @@ def test_spans_are_found(cell, full, partial):
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("Tea", r"has once, .*copy more words, or write offsets, such as \[0-3\] or \[51-54\]"),
-        ("lala", r"has once"),
-        ("coffee", "expected words of the response, or offsets such as .*copy them from the resp"),
+        ("Tea", r"has once, .*copy more words, or write \[0-3\] or \[11-14\] or \[51-54\]"),
+        ("lala", r"has once, .*\[65-69\] or \[67-71\]"),
+        ("coffee", r"expected words that the response has once, or offsets .*copy them from there"),
         ("[60-70]", "expected start and end within the response's 69 characters"),
         ("[5-5]", "expected start and end within"),
         ([[1, 2, 3]], "expected start and end within"),

@@ -10,6 +10,7 @@ from faith_jax.annotation.sheets import (
     COLUMNS,
     ERRORS,
     MARKS,
+    arguments_by_label,
     arguments_cell,
     guarded,
     one_line_end,
@@ -76,10 +77,14 @@ def test_each_start_of_a_formula_is_guarded(start):
 @settings(deadline=None)
 @given(GROUNDING)
 def test_arguments_are_told_apart_whatever_they_hold(grounding):
-    assert parsed_arguments(arguments_cell(grounding), "sheet.csv:2") == grounding
+    assert (
+        parsed_arguments(arguments_cell(arguments_by_label(grounding)), "sheet.csv:2") == grounding
+    )
     # A line of an argument that looks like the next one.
     grounding = Grounding(("a\npro 2: b\n\n    con 1: c", "\n"), ("pro", "con"))
-    assert parsed_arguments(arguments_cell(grounding), "sheet.csv:2") == grounding
+    assert (
+        parsed_arguments(arguments_cell(arguments_by_label(grounding)), "sheet.csv:2") == grounding
+    )
 
 
 def test_csv_is_what_spreadsheet_programs_open(tmp_path):
