@@ -35,23 +35,19 @@ _PUBLISHED = (
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """How far annotators agree; None = undefined.
+    """How far annotators agree, with the ends of bootstrap intervals; None = undefined.
 
     Attributes:
       responses: how many have two annotators at least; all but the share of yes is of these.
       items: how many they have.
       yes_share: of all ratings, those of single annotators too.
       agreement: share of pairs of annotators that agree on an item, the mean over items.
-      agreement_interval: its ends, as for what follows.
       alpha: Krippendorff's (2011), nominal: at most 1, 0 = agreement by chance. None where all say
         the same of everything.
-      alpha_interval: see above.
       kappa: Fleiss' (1971), on the same scale; None also where responses have different numbers of
         annotators.
-      kappa_interval: see above.
       f1: of what two annotators say yes to, over all pairs: 2 * both / (one + the other). None
         where nobody says yes.
-      f1_interval: see above.
     """
 
     responses: int

@@ -135,7 +135,7 @@ def read_annotations(
         if all(_is_empty(row.marks[name]) for name in MARKS):
             empty.setdefault((example.id, row.annotator), row.place)
         else:
-            marks.append(parsed_marks(row.marks, example, row.annotator, row.place, blank_is_no))
+            marks.append(_parsed_marks(row.marks, example, row.annotator, row.place, blank_is_no))
     filled = {(one.id, one.annotator) for one in marks} | {(one.id, "") for one in marks}
     # A row may be filled in elsewhere, such as in each annotator's own copy of the sheet.
     waiting = tuple(place for key, place in empty.items() if key not in filled)
@@ -212,7 +212,7 @@ def _marks_of_rows(path: pathlib.Path, examples: Mapping[str, GroundedExample]) 
                 f"{place}: field 'id': {identifier!r} is no response of this run.{hint}"
             )
         annotator = text_field(row, "annotator", place)
-        yield parsed_marks(row, examples[identifier], annotator, place)
+        yield _parsed_marks(row, examples[identifier], annotator, place)
 
 
 def marks_row(marks: Marks) -> dict[str, Any]:
@@ -222,26 +222,17 @@ def marks_row(marks: Marks) -> dict[str, Any]:
     return row | {"note": marks.note, "place": marks.place}
 
 
-def parsed_marks(
+def _parsed_marks(
     fields: Mapping[str, Any],
     example: GroundedExample,
     annotator: str,
     place: str,
     blank_is_no: bool = False,
 ) -> Marks:
-    """Returns the marks of a row.
+    """Returns the marks of a row, checked.
 
-    Args:
-      fields: cells of a sheet by `MARKS`, or a row of marks, which has partial spans and partly
-        missing arguments in fields of their own.
-      example: what is marked.
-      annotator: who marked it.
-      place: where the row stands, as `path:line`.
-      blank_is_no: see `read_annotations`.
-
-    Raises:
-      InputError: for missing, unknown and contradictory marks, and for spans and arguments that the
-        response does not have.
+    Its fields are the cells of a sheet, or those of `marks_row`, which has partial spans and partly
+    missing arguments in fields of their own.
     """
     if not annotator:
         remedy = "write a name into each row"

@@ -160,11 +160,7 @@ def _known_arguments(query: str, side: str, topics: Sequence[npov.Topic]) -> lis
 
 
 def told_apart(text: str, arguments: Sequence[str]) -> list[str] | None:
-    """Returns which arguments, joined by spaces, make a text; None where none do.
-
-    Args:
-      text: as `faith_jax.templates.npov_generate_inputs` has it.
-      arguments: those that may be in it, as they are written.
+    """Returns which arguments, joined by spaces as in a generator's input, make a text, or None.
 
     >>> told_apart("It is mild. It calms.", ["It calms.", "It is mild.", "It is cheap."])
     ['It is mild.', 'It calms.']

@@ -228,9 +228,9 @@ def agreement(
 
     Args:
       sheets: the files, and how to read them.
-      resamples: see `faith_jax.annotation.agreement.agreement_table`, as for what follows.
-      confidence: see above.
-      seed: see above.
+      resamples: of the bootstrap over responses.
+      confidence: of the intervals.
+      seed: of the resamples.
       json_path: a file for all figures; "" = none.
 
     Raises:
