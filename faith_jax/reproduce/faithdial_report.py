@@ -142,7 +142,7 @@ def _notes(
         if scorer in MODEL_SCORERS:
             yield f"{column} is left out: it needs {MODEL_SCORERS[scorer]}."
         elif is_missing(scorer):
-            yield f"{column} is left out: {NEEDS_SPACY}."
+            yield f"{column} is left out: it needs {NEEDS_SPACY}."
     if left_out:
         yield f"Left out: {'; '.join(left_out)}."
     missing = [

@@ -178,7 +178,7 @@ def reproduce(
     if settings.baseline and settings.baseline not in wanted:
         settings = dataclasses.replace(settings, baseline="")
     found = evaluation([str(path) for path in tested], settings)
-    told_of = tuple(f"{name} is left out: {NEEDS_SPACY}." for name in left_out)
+    told_of = tuple(f"{name} is left out: it needs {NEEDS_SPACY}." for name in left_out)
     notes = (*found.table.notes, *told_of)
     found = dataclasses.replace(found, table=found.table._replace(notes=notes))
     if sample:
