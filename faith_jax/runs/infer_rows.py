@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faith_jax import templates
-from faith_jax.cutting import Fitted, Kind, fit, parse
+from faith_jax.cutting import CutTokens, Fitted, Kind, check_second_branch, fit, parse
 from faith_jax.errors import InputError
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.numpy_examples import numpy_examples
@@ -220,12 +220,12 @@ class InputTokens(NamedTuple):
     Attributes:
       ids: of its input.
       second: of PMI-Decode's other branch or of DoHA's knowledge; empty for other models.
-      cut: how many tokens of the input are cut, by the kind of their part.
+      cut: how many tokens of the input are cut.
     """
 
     ids: list[int]
     second: list[int]
-    cut: Mapping[Kind, int]
+    cut: CutTokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,7 +274,10 @@ class RowTokens:
                     f"of a document; give {what[1]!r}."
                 )
             if self.branches == "pmi":
-                second = self._known(row, fitted.without_knowledge)
+                other = fitted.without_knowledge
+                where = f"Row {row.id}: {self.limit}"
+                check_second_branch(len(other), fitted.cut, self.cut_policy, where)
+                second = self._known(row, other)
             else:
                 knowledge = [part for part in parts if part.kind == Kind.KNOWLEDGE]
                 text = " ".join(row.inputs[p.text_start : p.text_end] for p in knowledge)

@@ -19,8 +19,10 @@ from faith_jax.cutting import Kind
 from faith_jax.errors import ConfigError
 from faith_jax.input.row_cache import RowCache
 from faith_jax.runs.cut_report import (
+    PARTS,
     Report,
     cut_lines,
+    cut_of_inputs,
     cut_report,
     cut_warnings,
     percentiles,
@@ -31,7 +33,6 @@ from faith_jax.runs.infer_rows import InputRow, RowTokens
 
 logger = logging.getLogger("faith_jax")
 
-PARTS = (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE, Kind.OTHER)
 RAREST = 0.01  # share of what is read
 EXAMPLES = 3
 _MOST_VALUES = 12  # of a field that tells kinds of rows apart
@@ -104,12 +105,11 @@ def inference_report(source: str, rows: Sequence[InputRow], read: RowTokens) -> 
       InputError: see `RowTokens`.
     """
     tokens = [read(row) for row in rows]
-    cuts = np.array([[found.cut.get(kind, 0) for kind in Kind] for found in tokens])
     report: Report = {
         "source": source,
         "rows": len(rows),
         "lengths": {"inputs": percentiles(np.array([len(found.ids) for found in tokens]))},
-        "cut": cut_report({part.name.lower(): cuts[:, part] for part in PARTS}),
+        "cut": cut_of_inputs([found.cut for found in tokens]),
         "examples": [
             {"id": row.id, "inputs": decoded(read.tokenizer, found.ids)}
             | ({"second": decoded(read.tokenizer, found.second)} if found.second else {})
@@ -248,7 +248,7 @@ def _warnings(report: Report) -> Iterator[str]:
             elif found["share"] < RAREST and not value.isdigit():
                 share = 100 * found["share"]
                 yield f"Rows with {field} = {value!r} are {share:.2f}% of what is read."
-    yield from cut_warnings(report["cut"])
+    yield from cut_warnings(report["cut"], training=True)
     shared = report.get("validation", {}).get("shared_groundings")
     if shared:
         total = report["validation"]["rows"]

@@ -15,6 +15,7 @@ from faith_jax.input.layout import InputLayout
 from faith_jax.runs import infer_rows
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.infer_rows import InputRow, RowTokens
+from faith_jax.runs.preflight import inference_report
 from tests.models import tiny
 
 
@@ -243,3 +244,14 @@ def test_a_length_without_room_for_the_last_turn_names_the_row():
     row = InputRow("7", templates.dialogue_inputs(LONG, TURNS))
     with pytest.raises(InputError, match=r"^Row 7: MAX_INPUT_LENGTH = 12: .*no room for the last"):
         row_tokens(12)(row)
+
+
+def test_the_policy_end_leaves_no_empty_branch_of_pmi():
+    row, limit = InputRow("7", templates.dialogue_inputs(LONG, TURNS)), 90
+    with pytest.raises(InputError, match=r"^Row 7: MAX_INPUT_LENGTH = 90: .* empty second branch"):
+        row_tokens(limit, "end")(row)
+    (warning, lost) = inference_report("rows", [row], row_tokens(limit, "end", ""))["warnings"][1:]
+    assert warning == "100.0% of the inputs lose tokens of their history."
+    assert lost == "The last turn, which the response answers, is cut in 1 input."
+    alone = InputRow("8", templates.dialogue_inputs("Tea is a leaf.", []))
+    assert row_tokens(limit, "end")(alone).second == [1]
