@@ -61,10 +61,34 @@ def test_whole_inputs_keep_their_knowledge(tmp_path):
     assert dict(found.fields) == {"knowledge": "Tea is hot."}
 
 
+def test_a_dialogue_is_shown_as_the_tasks_show_it(tmp_path):
+    turns = ["Hi!", "Hello.", "Do you drink tea?", "What is it?"]
+    first, second = read(
+        tmp_path,
+        {"id": "d1", "knowledge": ["Tea is a leaf.", "It is hot."], "history": turns},
+        {"knowledge": "Tea is a leaf.", "history": "What is <it>?", "response": "A leaf."},
+    )
+    assert first.inputs == (
+        "<knowledge> Tea is a leaf. It is hot. <seeker> Hello. <wizard> Do you drink tea? "
+        "<seeker> What is it?"
+    )
+    assert second.inputs == "<knowledge> Tea is a leaf. <seeker> What is (it)?"
+    assert (first.id, second.id, second.target) == ("d1", "2", "A leaf.")
+    assert first.postprocess("A {leaf}.") == "A {leaf}."
+    (alone,) = read(tmp_path, {"knowledge": "Tea is a leaf.", "history": turns})
+    assert dict(alone.fields) == {"knowledge": "Tea is a leaf.", "history": turns}
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"text": "?"}, r"rows.jsonl:1: expected a field 'query' or 'inputs', got \['text'\]"),
+        (
+            {"text": "?"},
+            r"rows.jsonl:1: expected a field 'query' or 'inputs', or 'history' .* got \['text'\]",
+        ),
+        ({"history": "Why?"}, r"rows.jsonl:1: field 'knowledge': expected a text, got None"),
+        ({"history": [], "knowledge": "Tea."}, r"field 'history': expected a text or a list of"),
+        ({"history": ["Why?", 3], "knowledge": "Tea."}, r"field 'history': expected a text, got 3"),
         ({"query": "Q?", "pro_arguments": ["A."]}, r"field 'con_arguments': expected a list"),
         ({"query": " "}, r"field 'query': expected a text, got ' '"),
         ({"inputs": "a", "response": 3}, r"jsonl:1: field 'response': expected a text, got 3"),
