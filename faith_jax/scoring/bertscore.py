@@ -29,6 +29,7 @@ from faith_jax.scoring.models import (
     shown_ids,
 )
 from faith_jax.scoring.text_pairs import row_length
+from faith_jax.training.metrics import Progress
 from faith_jax.types import Array, GroundedExample, PyTree, Score, Tokenizer
 
 PARTS = ("precision", "recall", "f1")
@@ -126,6 +127,7 @@ class BERTScorer(BaseScorer):
         by_length: dict[int, list[int]] = {}
         for i in scored:
             by_length.setdefault(rung(max(len(ids) for ids, _ in rows[i]), _LENGTHS), []).append(i)
+        progress = Progress("BERTScore of row", len(scored))
         for length, numbers in by_length.items():
             size = max(1, self._tokens_per_batch // (2 * length))
             self._compiled.add((length, size))
@@ -135,6 +137,7 @@ class BERTScorer(BaseScorer):
                 for i, value in zip(batch, values, strict=False):
                     cut = by_name(summed(tokens for _, tokens in rows[i]))
                     found[i] = Score(self._value(*map(float, value)), (), cut)
+                progress.add(len(batch))
         return found
 
     def seen(self, example: GroundedExample) -> SeenInput | None:

@@ -11,6 +11,7 @@ from faith_jax.errors import ConfigError
 from faith_jax.language_model import LanguageModel
 from faith_jax.scoring.likelihood import rung
 from faith_jax.scoring.models import check_ids, input_limit, open_language_model, open_tokenizer
+from faith_jax.training.metrics import Progress
 from faith_jax.types import Tokenizer
 
 _LENGTHS = (32, 64, 128, 256, 512)
@@ -84,6 +85,7 @@ class TextGenerator:
         by_length: dict[int, list[int]] = {}
         for number, row in enumerate(rows):
             by_length.setdefault(rung(len(row), _LENGTHS), []).append(number)
+        progress = Progress("answers to row", len(rows))
         for length, numbers in by_length.items():
             for start in range(0, len(numbers), self.rows):
                 batch = numbers[start : start + self.rows]
@@ -96,6 +98,7 @@ class TextGenerator:
                     batch, self._decoded(tokens, num_beams, search), strict=False
                 ):
                     answers[unique[number]] = found
+                progress.add(len(batch))
         cuts = {prompt: tokens for prompt, (_, tokens) in zip(unique, encoded, strict=True)}
         return [answers[prompt] for prompt in prompts], [cuts[prompt] for prompt in prompts]
 
