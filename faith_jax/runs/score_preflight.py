@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -11,6 +12,8 @@ from faith_jax.errors import InputError, counted
 from faith_jax.runs.cut_report import Report, cut_lines, cut_of_inputs, cut_warnings
 from faith_jax.runs.outputs import write_text
 from faith_jax.scoring.base import BaseScorer, SeenInput
+
+logger = logging.getLogger("faith_jax")
 
 _EXAMPLES = 3
 
@@ -80,6 +83,7 @@ class Preflight:
         told = {"source": self.source, "rows": self.rows, "scorers": self.scorers}
         told |= {"warnings": list(self.warnings())}
         write_text(path, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
+        logger.info("Written: %s", path)
 
 
 def preflight_path(output: pathlib.Path) -> pathlib.Path:

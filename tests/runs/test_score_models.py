@@ -92,6 +92,7 @@ def test_a_dry_run_says_what_is_cut_of_each_part(command, models, tmp_path, capl
     ]
     status, out, err = command(*arguments, "--dry-run")
     assert status == 0, err
+    assert f"Written: {output}.preflight.json" in caplog.messages
     assert {path.name for path in tmp_path.iterdir()} == {
         "long.jsonl",
         "scores.jsonl.preflight.json",
