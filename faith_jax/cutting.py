@@ -78,16 +78,31 @@ class Part(NamedTuple):
     end: int
 
 
+class CutTokens(dict[Kind, int]):
+    """How many tokens of each kind of part are left out; kinds without any are not there.
+
+    Attributes:
+      knowledge: how many tokens of knowledge there were, without what marks it.
+      last_turn: whether any token of the last turn is left out, as the policy `end` may.
+    """
+
+    def __init__(
+        self, counts: Mapping[Kind, int] | None = None, knowledge: int = 0, last_turn: bool = False
+    ):
+        super().__init__(counts or {})
+        self.knowledge, self.last_turn = knowledge, last_turn
+
+
 class Cut(NamedTuple):
     """What stays of an input.
 
     Attributes:
       keep: bool [length], True for the tokens that stay.
-      tokens: how many tokens of each kind of part are left out; kinds without any are not there.
+      tokens: how many do not.
     """
 
     keep: np.ndarray
-    tokens: dict[Kind, int]
+    tokens: CutTokens
 
 
 class Fitted(NamedTuple):
@@ -96,12 +111,12 @@ class Fitted(NamedTuple):
     Attributes:
       ids: of the input.
       without_knowledge: of the same input without its knowledge: the same tokens of all else.
-      cut: see `Cut.tokens`.
+      cut: how many tokens are left out.
     """
 
     ids: list[int]
     without_knowledge: list[int]
-    cut: dict[Kind, int]
+    cut: CutTokens
 
 
 def check_policy(policy: str, setting: str = "CUT_POLICY") -> None:
@@ -237,7 +252,11 @@ def cut(length: int, parts: Sequence[Part], limit: int, policy: str, where: str)
     for part in parts:
         kinds[part.start : part.end] = part.kind
     counts = np.bincount(kinds[~keep], minlength=len(Kind))
-    return Cut(keep, {kind: int(counts[kind]) for kind in Kind if counts[kind]})
+    turns = [part for part in parts if part.kind == Kind.HISTORY]
+    last_turn = bool(turns) and not keep[turns[-1].start : turns[-1].end].all()
+    knowledge = sum(p.text_end - p.text_start for p in parts if p.kind == Kind.KNOWLEDGE)
+    tokens = {kind: int(counts[kind]) for kind in Kind if counts[kind]}
+    return Cut(keep, CutTokens(tokens, knowledge, last_turn))
 
 
 def _cut_parts(
@@ -252,16 +271,23 @@ def _cut_parts(
     knowledge, responses = (sum(found) for found in lengths.values())
     older = sum(turn.end - turn.start for turn in turns[:-1])
     last = turns[-1].end - turns[-1].start if turns else 0
-    # What the knowledge and the responses may have where no older turn stays.
-    room = limit - (len(keep) - older - knowledge - responses)
-    floor = min(knowledge, max(0, limit - last) // 4) if responses else 0
-    from_responses = max(0, responses - (room - floor))
+
+    def too_many_responses(limit: int) -> int:
+        # What the knowledge and the responses may have where no older turn stays.
+        room = limit - (len(keep) - older - knowledge - responses)
+        floor = min(knowledge, max(0, limit - last) // 4) if responses else 0
+        return max(0, responses - (room - floor))
+
+    from_responses = too_many_responses(limit)
     if from_responses >= max(1, responses):
+        more = 1
+        while too_many_responses(limit + more) >= max(1, responses):
+            more += 1
+        other = ", or choose the cut policy 'end', which cuts whatever stands at the end"
         raise InputError(
             f"{where}: without its knowledge and earlier turns, the input has "
             f"{len(keep) - older - knowledge} tokens, but {limit} fit: no room for "
-            f"{_essential(parts)}; raise the limit, or choose the cut policy 'end', which cuts "
-            "whatever stands at the end."
+            f"{_essential(parts)}; raise the limit by at least {more}{'' if parts else other}."
         )
     # A response is cut only where all older turns are.
     without = knowledge if policy == "knowledge" and not from_responses else 0
@@ -306,6 +332,25 @@ def without_knowledge(keep: np.ndarray, parts: Sequence[Part]) -> np.ndarray:
     return keep
 
 
+def check_second_branch(length: int, tokens: CutTokens, policy: str, where: str) -> None:
+    """Checks that cutting leaves something of the second branch of PMI.
+
+    Args:
+      length: of the input without its knowledge, in tokens, special ones not counted.
+      tokens: how many are cut of the input.
+      policy: by which they are.
+      where: see `cut`.
+
+    Raises:
+      InputError: the branch is empty, and was not before.
+    """
+    if not length and not tokens.keys().isdisjoint({Kind.HISTORY, Kind.OTHER}):
+        raise InputError(
+            f"{where}: the cut policy {policy!r} leaves an empty second branch of PMI, the input "
+            "without its knowledge; raise the limit, or choose the policy 'knowledge'."
+        )
+
+
 def by_name(tokens: Mapping[Kind, int]) -> dict[str, int]:
     """Returns how many tokens of each kind of part are cut, as `faith_jax.types.Score` has it.
 
@@ -315,14 +360,18 @@ def by_name(tokens: Mapping[Kind, int]) -> dict[str, int]:
     return {kind.name.lower(): count for kind, count in tokens.items()}
 
 
-def summed(cuts: Iterable[Mapping[Kind, int]]) -> dict[Kind, int]:
-    """Returns the tokens that are cut of several inputs together, by kind.
+def summed(cuts: Iterable[CutTokens]) -> CutTokens:
+    """Returns the tokens that are cut of several inputs together.
 
-    >>> by_name(summed([{Kind.KNOWLEDGE: 3}, {Kind.HISTORY: 1, Kind.KNOWLEDGE: 2}]))
-    {'knowledge': 5, 'history': 1}
+    >>> first = CutTokens({Kind.KNOWLEDGE: 3}, knowledge=8)
+    >>> total = summed([first, CutTokens({Kind.HISTORY: 1, Kind.KNOWLEDGE: 2}, knowledge=4)])
+    >>> by_name(total), total.knowledge
+    ({'knowledge': 5, 'history': 1}, 12)
     """
-    total: dict[Kind, int] = {}
+    total = CutTokens()
     for tokens in cuts:
+        total.knowledge += tokens.knowledge
+        total.last_turn |= tokens.last_turn
         for kind, count in tokens.items():
             total[kind] = total.get(kind, 0) + count
     return total

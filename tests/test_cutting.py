@@ -1,4 +1,5 @@
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -156,6 +157,12 @@ def test_what_cannot_be_cut_is_an_error(text, limit, policy, message):
     with pytest.raises(InputError, match=message) as error:
         fit(TOKENIZER, text, limit, policy, "rows.jsonl:7: MAX_INPUT_LENGTH")
     assert str(error.value).startswith("rows.jsonl:7: MAX_INPUT_LENGTH")
+    assert ("'end'" in str(error.value)) == (not parse(text))
+    if policy != "error":
+        least = limit + int(re.search(r"at least (\d+)", str(error.value))[1])
+        fit(TOKENIZER, text, least, policy, "row 1")
+        with pytest.raises(InputError, match="no room"):
+            fit(TOKENIZER, text, least - 1, policy, "row 1")
 
 
 def test_a_long_history_costs_the_knowledge_and_not_the_response():
@@ -206,6 +213,9 @@ def test_the_policy_end_cuts_whatever_stands_there():
     found = fit(TOKENIZER, text, 20, "end", "row 1")
     assert found.ids == TOKENIZER.encode(text)[:20]
     assert set(found.cut) == {Kind.HISTORY}
+    assert found.cut.last_turn
+    assert found.cut.knowledge == len(TOKENIZER.encode(" Tea is a leaf."))
+    assert not fit(TOKENIZER, text, 43, "knowledge", "row 1").cut.last_turn
 
 
 def test_a_tokenizer_without_offsets_gives_the_same_parts():

@@ -27,8 +27,12 @@ prepare_environment() {
     return
   fi
   python="$(find_python)" || return 1
-  echo "Making the virtual environment $folder (a few minutes, once) …"
-  [ -x "$PYTHON" ] || "$python" -m venv --clear "$folder"
+  if [ -x "$PYTHON" ]; then
+    echo "Adding ${extras:-packages} to the virtual environment $folder …"
+  else
+    echo "Making the virtual environment $folder (a few minutes, once) …"
+    "$python" -m venv --clear "$folder"
+  fi
   "$PYTHON" -m pip install --quiet --disable-pip-version-check \
     --constraint "$repository/tools/constraints.txt" --editable "$repository$extras"
   echo "$wanted" >"$folder/installed"

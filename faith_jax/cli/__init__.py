@@ -55,6 +55,16 @@ def t5x_main(arguments: Sequence[str] | None = None) -> int:
     return _dispatch(parser, arguments)
 
 
+class LogFormat(logging.Formatter):
+    """The time and the message, with "warning: " in front of warnings."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Returns the line of a record."""
+        if record.levelno == logging.WARNING:
+            record.message = f"warning: {record.message}"
+        return super().formatMessage(record)
+
+
 def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     bindings = [a.removeprefix("--gin.") for a in given if _is_binding(a)]
@@ -68,7 +78,9 @@ def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) 
         print(f"{parser.prog}: {_unknown(called, unknown[0])}", file=sys.stderr)
         return 2
     options.bindings = bindings
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogFormat("%(asctime)s %(message)s", "%H:%M:%S"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("faith_jax").setLevel(logging.INFO)
     # Orbax and SeqIO warn of what is in order here (absent optional files, generous lengths).
     logging.getLogger("absl").setLevel(logging.ERROR)

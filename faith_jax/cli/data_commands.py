@@ -11,20 +11,23 @@ def add_data_commands(commands: argparse._SubParsersAction) -> None:
         "tasks",
         help="list all tasks, or show rows of one as a model sees them",
         description="Without TASK: all tasks with their splits, sizes and one example. With TASK: "
-        "rows as a model sees them, with token counts and what would be cut.",
+        "rows as a model sees them, with token counts and what would not fit.",
         epilog="examples:\n  %(prog)s\n  %(prog)s faithdial_generate_sample --split=train --rows=2",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     shown.add_argument("task", nargs="?", metavar="TASK", help="the name of a task")
     shown.add_argument("--split", help="the split to show (default: the task's last one)")
     shown.add_argument("--rows", type=int, default=3, metavar="N", help="rows to show (default 3)")
-    for feature, length in (("inputs", 512), ("targets", 128)):
+    for feature, length, over in (
+        ("inputs", 512, "are cut"),
+        ("targets", 128, "are an error in training"),
+    ):
         shown.add_argument(
             f"--{feature}_length",
             type=int,
             default=length,
             metavar="TOKENS",
-            help=f"where {feature} would be cut (default {length})",
+            help=f"tokens of {feature} that fit; longer ones {over} (default {length})",
         )
     shown.set_defaults(run=_run_tasks)
     prepare = commands.add_parser(

@@ -87,6 +87,7 @@ def add_gin_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAct
         if name != "eval":
             command.add_argument(
                 "--dry_run",
+                "--dry-run",
                 action="store_true",
                 help="only say what the run would read: rows and epochs of each kind, what is cut, "
                 "the first examples; nothing is trained or generated, and a JSON file of it is "

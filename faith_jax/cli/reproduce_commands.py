@@ -89,7 +89,7 @@ def add_workflow(table: argparse.ArgumentParser) -> None:
     """Adds what all workflows have."""
     table.add_argument("--cores", type=int, metavar="N", help="that steps share (default: all)")
     table.add_argument(
-        "--dry-run", action="store_true", default=None, help="only show the commands"
+        "--dry-run", "--dry_run", action="store_true", default=None, help="only show the commands"
     )
     table.add_argument(
         "--snakemake",

@@ -85,6 +85,7 @@ def add_score_commands(commands: argparse._SubParsersAction) -> None:
     )
     command.add_argument(
         "--dry-run",
+        "--dry_run",
         action="store_true",
         help="say what the scorers would see and how much of it they would cut, and stop",
     )

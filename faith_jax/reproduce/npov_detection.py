@@ -24,6 +24,7 @@ from faith_jax.reproduce.npov_detection_data import (
     ORGANIC,
     SLICES,
     Judged,
+    check_errors_per_response,
     judged,
     verdict_table,
     write_sets,
@@ -66,6 +67,7 @@ def npov_detection(options: DetectionOptions, output: str) -> str:
     topics = read_topics(options)
     for topic in topics:
         draw_combinations(topic, 1)  # its errors come before anything is computed
+    check_errors_per_response(topics, options)
     check_models(options)
     made_folder(output)
     settings = checked_settings(folder, options)

@@ -21,6 +21,7 @@ from faith_jax.data.augmentation.npov_sets import (
     unused_arguments,
     with_errors_per_response,
 )
+from faith_jax.data.npov_combinations import response_rows
 from faith_jax.errors import InputError, counted
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.reproduce.npov_responses import DetectionOptions
@@ -34,6 +35,10 @@ SLICES = (
 )  # fmt: skip
 NOT_ANNOTATED = "not annotated"
 _ERROR_FREE = "error-free"
+_MORE_ERRORS = (
+    "Ask for fewer, or give topics with more arguments than a response is given, and a paraphrase "
+    "of each."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +100,36 @@ def set_file(folder: pathlib.Path, name: str) -> pathlib.Path:
     return folder / f"test_{name.replace(' ', '_')}.jsonl"
 
 
+def check_errors_per_response(topics: Sequence[npov.Topic], options: DetectionOptions) -> None:
+    """Finds a share of errors that these topics cannot give, before anything is generated.
+
+    Raises:
+      InputError: too few rows with an error could be made even if all responses were error-free;
+        names all such sets.
+    """
+    asked = options.errors_per_response
+    if asked is None:
+        return
+    written, found = paraphrases(topics), collections.Counter[tuple[str, str, bool]]()
+    for topic in topics:
+        for row in response_rows(topic, options.combinations, options.seed):
+            plain = list(synthetic_rows({**row, "response": ""}, topic, lambda *_: []))
+            other = [made for made in plain if paraphrased_row(made, written) is not None]
+            for kind, rows in (("plain", plain), (PARAPHRASED, other)):
+                found.update((topic.split, kind, made["error"] != "none") for made in rows)
+    too_few = [
+        f"{split}, {kind}: {found[split, kind, True] / free:.4g}"
+        for (split, kind, wrong), free in found.items()
+        if not wrong and found[split, kind, True] < round(asked * free)
+    ]
+    if too_few:
+        raise InputError(
+            f"--errors-per-response: {asked:.4g} rows with an error to each error-free one; even "
+            f"if all responses were error-free, there would be: {'; '.join(too_few)}. "
+            f"{_MORE_ERRORS}"
+        )
+
+
 def write_sets(
     folder: pathlib.Path,
     rows: Sequence[Mapping[str, Any]],
@@ -128,7 +163,7 @@ def write_sets(
             "--least-recall and --least-precision, or give --marks."
         )
     written, by_id = paraphrases(topics), {topic.id: topic for topic in topics}
-    splits, lost = {}, 0
+    splits, lost, too_few = {}, 0, []
     for split in npov.SPLITS:
         plain = [
             made
@@ -145,9 +180,15 @@ def write_sets(
         }
         if errors_per_response is not None:
             for kind, members in kinds.items():
-                what = f"--errors-per-response: {split}, {kind}"
-                kinds[kind] = with_errors_per_response(members, errors_per_response, what, seed)
+                try:
+                    kinds[kind] = with_errors_per_response(
+                        members, errors_per_response, f"{split}, {kind}", seed
+                    )
+                except InputError as error:
+                    too_few.append(str(error))
         splits[split] = SplitSets(kinds["plain"], kinds[PARAPHRASED], organic)
+    if too_few:
+        raise InputError(f"--errors-per-response: {'; '.join(too_few)}. {_MORE_ERRORS}")
     sets = {f"train_{n}": s for n, s in _with_splits(training_sets, splits, rows).items()}
     validation = [*splits["validation"].plain, *splits["validation"].paraphrased]
     sets["validation"] = validation or None

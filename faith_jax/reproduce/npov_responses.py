@@ -20,7 +20,7 @@ from faith_jax.data.npov.choices import MOST_COMBINATIONS, TEMPERATURES, respons
 from faith_jax.data.samples import sample_folder
 from faith_jax.data.vocabularies import EMBEDDED, load_vocabulary
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.errors import ConfigError, InputError, did_you_mean
+from faith_jax.errors import ConfigError, InputError, counted, did_you_mean
 from faith_jax.reproduce.reproduce import NPOV_DETECTION as DETECTION
 from faith_jax.runs.kept_settings import (
     SETTINGS,
@@ -262,7 +262,7 @@ def _generated(
     if not (folder / "predictions.jsonl").exists():
         inputs = folder.with_name(f"{folder.name}_inputs.jsonl")
         write_text(inputs, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-        logger.info("%d responses at temperature %.1f", len(rows), temperature)
+        logger.info("%s at temperature %.1f", counted(len(rows), "response"), temperature)
         try:
             infer(
                 options.model,

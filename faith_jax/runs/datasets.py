@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from faith_jax.cutting import check_policy
-from faith_jax.errors import ConfigError
+from faith_jax.errors import ConfigError, counted
 from faith_jax.input.layout import InputLayout, batch_features, packed_features
 from faith_jax.input.order import Order, Packing
 from faith_jax.input.row_cache import RowCache, read_cache, write_cache
@@ -270,7 +270,7 @@ def _told(rows: Iterator[Row], where: str, every_seconds: float = 10.0) -> Itera
         if time.monotonic() - last > every_seconds:
             last = time.monotonic()
             logger.info("%s rows of %s, %.0f a second", f"{count:,}", where, count / (last - start))
-    logger.info("Read %s: %s rows in %.1f s", where, f"{count:,}", time.monotonic() - start)
+    logger.info("Read %s: %s in %.1f s", where, counted(count, "row"), time.monotonic() - start)
 
 
 def training_batches(

@@ -10,7 +10,7 @@ import numpy as np
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import DecodingResult
-from faith_jax.errors import ConfigError
+from faith_jax.errors import ConfigError, counted
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.input.row_cache import RowCache
 from faith_jax.language_model.base import bucket_length
@@ -242,7 +242,7 @@ class DecodedEvaluation:
     def _predict(
         self, params: PyTree, member: RowCache, numbers: Sequence[int]
     ) -> list[tuple[int, list[int]]]:
-        logger.info("Decoding %d responses, for the task's metrics", len(numbers))
+        logger.info("Decoding %s, for the task's metrics", counted(len(numbers), "response"))
         progress = Progress("decoding", len(numbers))
         decoded: list[DecodedRow] = []
         for start in range(0, len(numbers), self._batch_size):

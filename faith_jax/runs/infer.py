@@ -22,11 +22,11 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from faith_jax.cutting import Kind, check_policy
+from faith_jax.cutting import Kind, by_name, check_policy
 from faith_jax.data.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.data.vocabularies import default_vocabulary
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.errors import ConfigError, InputError, counted
 from faith_jax.export.jsonl import append_rows, complete_rows, keep_rows
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.rows import tokenizer_of
@@ -44,6 +44,7 @@ from faith_jax.training.partitioning import Partitioner, make_partitioner
 logger = logging.getLogger("faith_jax")
 
 PREDICTIONS = "predictions.jsonl"
+_PARTS = tuple(kind.name.lower() for kind in (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE))
 
 
 def infer(
@@ -130,7 +131,7 @@ def infer(
     rows: Sequence[InputRow] = []
     finished = []
     for one in systems:
-        if not several:
+        if not several and not dry_run:
             _fresh_output(one.output)
         setup.make_folder(str(one.output.parent))
         chosen = RunVocabulary.choose(vocabulary, one.checkpoint)
@@ -158,7 +159,7 @@ def infer(
         ]
         settings = (one.checkpoint, decoding, max_input_length, cut_policy, seed, batch_size)
         fingerprint = _fingerprint(own, *settings, model and model.config)
-        if several and _is_finished(one.output, fingerprint):
+        if several and not dry_run and _is_finished(one.output, fingerprint):
             logger.info("%s is kept", one.output)
             finished.append(one.output)
             continue
@@ -181,7 +182,7 @@ def infer(
             return output
         partial = _partial_folder(one.output, fingerprint)
         _generate(partial, own, decoder, params, tokens, read, batch_size, searched.num_return)
-        logger.info("%d shapes compiled", decoder.num_compilations)
+        logger.info("%s compiled", counted(decoder.num_compilations, "shape"))
         if jax.process_index() == 0:
             kept = ("jsonl", *formats) if several else formats
             _finish(partial, one.output, kept, source, split, fingerprint)
@@ -377,13 +378,25 @@ def _output_row(
     ]
     written = {"id": row.id, **row.fields, "inputs": row.inputs} | responses[0]
     written["inputs_cut_tokens"] = sum(cut.values())
-    for kind in (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE):
-        written[f"inputs_cut_{kind.name.lower()}"] = cut.get(kind, 0)
+    written |= {f"inputs_cut_{part}": by_name(cut).get(part, 0) for part in _PARTS}
     written["target"] = row.target
     if num_return > 1:
         scored = zip(responses, found, strict=True)
         written["predictions"] = [response | {"score": one.score} for response, one in scored]
     return written
+
+
+def _cut_parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yields what was cut of each part, and of what stands outside of all."""
+    parts = [f"inputs_cut_{name}" for name in _PARTS]
+    for name, field in zip((*_PARTS, "other text"), (*parts, ""), strict=True):
+        lost = [
+            row[field] if field else row["inputs_cut_tokens"] - sum(row[part] for part in parts)
+            for row in rows
+        ]
+        if total := sum(lost):
+            inputs = counted(sum(tokens > 0 for tokens in lost), "input")
+            yield f"{counted(total, 'token')} of {name} in {inputs}"
 
 
 def _finish(
@@ -396,9 +409,14 @@ def _finish(
 ) -> None:
     path = partial / PREDICTIONS
     rows = complete_rows(path)
-    cut = [row["inputs_cut_tokens"] for row in rows if row["inputs_cut_tokens"]]
-    if cut:
-        logger.warning("%d of %d inputs were cut, by %d tokens", len(cut), len(rows), sum(cut))
+    inputs_cut = sum(row["inputs_cut_tokens"] > 0 for row in rows)
+    if inputs_cut:
+        logger.warning(
+            "%s of %s cut: %s",
+            f"{inputs_cut:,}",
+            "1 input was" if len(rows) == 1 else f"{len(rows):,} inputs were",
+            "; ".join(_cut_parts(rows)),
+        )
     if "tfds" in formats:
         from faith_jax.export.tfds import write_tfds
 
@@ -410,7 +428,7 @@ def _finish(
             rows,
             f"Generated responses to {source}, split {split}.",
         )
-    summary = {"source": source, "split": split, "rows": len(rows), "inputs_cut": len(cut)}
+    summary = {"source": source, "split": split, "rows": len(rows), "inputs_cut": inputs_cut}
     summary["fingerprint"] = fingerprint
     (partial / "summary.json").write_text(json.dumps(summary) + "\n", encoding="utf-8")
     if output.exists():

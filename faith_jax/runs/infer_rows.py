@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faith_jax import templates
-from faith_jax.cutting import Fitted, Kind, fit, parse
+from faith_jax.cutting import CutTokens, Fitted, Kind, check_second_branch, fit, parse
 from faith_jax.errors import InputError
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.numpy_examples import numpy_examples
@@ -129,7 +129,9 @@ def read_input_file(
     A row has `id` (optional; default: its line number) and either `inputs`, the text that the
     model sees (for PMI-Decode also `inputs_without_document`, for DoHA `knowledge`, if it has
     another form than our tasks'), or `query`, with `pro_arguments` and `con_arguments` (lists) or
-    without: then they are retrieved from the knowledge. `response` is kept as the target.
+    without: then they are retrieved from the knowledge. Or it has `history` and `knowledge`, each a
+    text or a list of texts: the model sees them as in the dialogue tasks, by
+    `templates.dialogue_inputs`. `response` is kept as the target.
 
     Of what is decoded to `inputs` nothing is taken away; to `query`, whose input we write in the
     curly braces format, the response in that format is kept.
@@ -150,8 +152,17 @@ def read_input_file(
             rows.append(_whole_input(where, identifier, row))
         elif "query" in row:
             rows.append(_query(where, identifier, row, arguments))
+        elif "history" in row:
+            knowledge_texts, turns = (
+                _listed(where, row, name) for name in ("knowledge", "history")
+            )
+            text = templates.dialogue_inputs(" ".join(knowledge_texts), turns)
+            rows.append(InputRow(identifier, text, _target(where, row), None, row))
         else:
-            raise InputError(f"{where}: expected a field 'query' or 'inputs', got {list(row)}.")
+            raise InputError(
+                f"{where}: expected a field 'query' or 'inputs', or 'history' with 'knowledge', "
+                f"got {list(row)}."
+            )
     return with_common_fields(rows)
 
 
@@ -220,12 +231,12 @@ class InputTokens(NamedTuple):
     Attributes:
       ids: of its input.
       second: of PMI-Decode's other branch or of DoHA's knowledge; empty for other models.
-      cut: how many tokens of the input are cut, by the kind of their part.
+      cut: how many tokens of the input are cut.
     """
 
     ids: list[int]
     second: list[int]
-    cut: Mapping[Kind, int]
+    cut: CutTokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,7 +285,10 @@ class RowTokens:
                     f"of a document; give {what[1]!r}."
                 )
             if self.branches == "pmi":
-                second = self._known(row, fitted.without_knowledge)
+                other = fitted.without_knowledge
+                where = f"Row {row.id}: {self.limit}"
+                check_second_branch(len(other), fitted.cut, self.cut_policy, where)
+                second = self._known(row, other)
             else:
                 knowledge = [part for part in parts if part.kind == Kind.KNOWLEDGE]
                 text = " ".join(row.inputs[p.text_start : p.text_end] for p in knowledge)
@@ -295,6 +309,16 @@ def _text(where: str, field: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{where}: field {field!r}: expected a text, got {value!r}.")
     return value
+
+
+def _listed(where: str, row: Mapping[str, Any], field: str) -> list[str]:
+    """Returns the texts of a field that holds one or a list."""
+    values = row.get(field)
+    if not isinstance(values, list):
+        return [_text(where, field, values)]
+    if not values:
+        raise InputError(f"{where}: field {field!r}: expected a text or a list of texts, got [].")
+    return [_text(where, field, value) for value in values]
 
 
 def _texts(where: str, row: Mapping[str, Any], field: str) -> list[str]:

@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from faith_jax.cutting import Kind
-from faith_jax.errors import ConfigError
+from faith_jax.errors import ConfigError, counted
 from faith_jax.input.row_cache import RowCache
 from faith_jax.runs.cut_report import (
+    PARTS,
     Report,
     cut_lines,
+    cut_of_inputs,
     cut_report,
     cut_warnings,
     percentiles,
@@ -31,8 +33,8 @@ from faith_jax.runs.infer_rows import InputRow, RowTokens
 
 logger = logging.getLogger("faith_jax")
 
-PARTS = (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE, Kind.OTHER)
 RAREST = 0.01  # share of what is read
+MOST_EPOCHS = 100  # twice the 50 of the longest published recipe here
 EXAMPLES = 3
 _MOST_VALUES = 12  # of a field that tells kinds of rows apart
 _CHUNK = 1 << 20
@@ -104,12 +106,11 @@ def inference_report(source: str, rows: Sequence[InputRow], read: RowTokens) -> 
       InputError: see `RowTokens`.
     """
     tokens = [read(row) for row in rows]
-    cuts = np.array([[found.cut.get(kind, 0) for kind in Kind] for found in tokens])
     report: Report = {
         "source": source,
         "rows": len(rows),
         "lengths": {"inputs": percentiles(np.array([len(found.ids) for found in tokens]))},
-        "cut": cut_report({part.name.lower(): cuts[:, part] for part in PARTS}),
+        "cut": cut_of_inputs([found.cut for found in tokens]),
         "examples": [
             {"id": row.id, "inputs": decoded(read.tokenizer, found.ids)}
             | ({"second": decoded(read.tokenizer, found.second)} if found.second else {})
@@ -165,7 +166,8 @@ def _readings(rows: SplitRows, steps: int) -> list[np.ndarray]:
 def _kinds(members: Sequence[RowCache], readings: Sequence[np.ndarray]) -> Report:
     """Returns rows and readings by field and value, of the fields that tell kinds of rows apart.
 
-    These have few different values, and one in each row of the members that have them at all.
+    These have few different values, none of them a number, and one in each row of the members that
+    have them at all.
     """
     found: dict[str, dict[str, list[int]]] = {}
     expected: dict[str, int] = collections.defaultdict(int)
@@ -176,7 +178,8 @@ def _kinds(members: Sequence[RowCache], readings: Sequence[np.ndarray]) -> Repor
             totals[text][1] += count
         fields: dict[str, dict[str, list[int]]] = collections.defaultdict(dict)
         for text, counts in totals.items():
-            for field, value in json.loads(text).items():
+            kinds = json.loads(text).items()
+            for field, value in ((f, v) for f, v in kinds if type(v) is not int):
                 before = fields[field].get(str(value), [0, 0])
                 fields[field][str(value)] = [a + b for a, b in zip(before, counts, strict=True)]
         for field, values in fields.items():
@@ -239,16 +242,21 @@ def _warnings(report: Report) -> Iterator[str]:
                 f"{member['name']}: {member['never_read']:,} of {member['rows']:,} rows are never "
                 f"read: the run ends after {member['epochs']:.2f} epochs of it."
             )
+        if member["epochs"] > MOST_EPOCHS:
+            yield (
+                f"{member['name']}: each of its {counted(member['rows'], 'row')} is read "
+                f"{member['epochs']:,.0f} times, which a model learns by heart."
+            )
         if not member["shuffled"]:
             yield f"{member['name']} is read in its own order, without any shuffling."
     for field, values in report["kinds"].items():
         for value, found in values.items():
             if not found["read"]:
                 yield f"No row with {field} = {value!r} is ever read, of {found['rows']:,}."
-            elif found["share"] < RAREST and not value.isdigit():
+            elif found["share"] < RAREST:
                 share = 100 * found["share"]
                 yield f"Rows with {field} = {value!r} are {share:.2f}% of what is read."
-    yield from cut_warnings(report["cut"])
+    yield from cut_warnings(report["cut"], training=True)
     shared = report.get("validation", {}).get("shared_groundings")
     if shared:
         total = report["validation"]["rows"]
@@ -261,26 +269,29 @@ def _warnings(report: Report) -> Iterator[str]:
 def _lines(report: Report) -> Iterator[str]:
     if "steps" in report:
         yield (
-            f"{report['task']}, split {report['split']!r}: {report['examples_read']:,} examples in "
-            f"{report['steps']:,} steps of {report['batch_size']} rows"
+            f"{report['task']}, split {report['split']!r}: "
+            f"{counted(report['examples_read'], 'example')} in {counted(report['steps'], 'step')} "
+            f"of {counted(report['batch_size'], 'row')}"
         )
         for member in report["members"]:
             yield (
-                f"  {member['name']}: {member['read']:,} readings of {member['rows']:,} rows "
-                f"({member['epochs']:.2f} epochs; {member['never_read']:,} rows never)"
+                f"  {member['name']}: {counted(member['read'], 'reading')} of "
+                f"{counted(member['rows'], 'row')} ({member['epochs']:,.2f} epochs; "
+                f"{counted(member['never_read'], 'row')} never)"
             )
         for field, values in report["kinds"].items():
             shown = ", ".join(f"{v} {100 * f['share']:.1f}%" for v, f in values.items())
             yield f"  read by {field}: {shown}"
     else:
-        yield f"{report['source']}: {report['rows']:,} rows"
+        yield f"{report['source']}: {counted(report['rows'], 'row')}"
     for name, found in report["lengths"].items():
         yield f"  tokens of {name}: {shown_percentiles(found)}"
     yield from cut_lines(report["cut"])
     if report.get("negatives_cut"):
-        yield f"  cut of negatives: {report['negatives_cut']:,} texts"
+        yield f"  cut of negatives: {counted(report['negatives_cut'], 'text')}"
     if validation := report.get("validation"):
-        yield f"validation, split {validation['split']!r}: {validation['rows']:,} rows"
+        rows = counted(validation["rows"], "row")
+        yield f"validation, split {validation['split']!r}: {rows}"
         yield from cut_lines(validation["cut"])
     if model := report.get("model"):
         yield (

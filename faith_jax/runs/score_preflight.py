@@ -2,42 +2,39 @@
 
 import dataclasses
 import json
+import logging
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 
-import numpy as np
-
+from faith_jax.cutting import CutTokens
 from faith_jax.data.grounded_rows import ExampleRow
 from faith_jax.errors import InputError, counted
-from faith_jax.export.scored_rows import PARTS
-from faith_jax.runs.cut_report import Report, cut_lines, cut_report, cut_warnings
+from faith_jax.runs.cut_report import Report, cut_lines, cut_of_inputs, cut_warnings
 from faith_jax.runs.outputs import write_text
 from faith_jax.scoring.base import BaseScorer, SeenInput
+
+logger = logging.getLogger("faith_jax")
 
 _EXAMPLES = 3
 
 
 @dataclasses.dataclass
 class _Inputs:
-    """What the model of one scorer reads: tokens cut of each input by part, the first inputs."""
+    """What the model of one scorer reads: tokens cut of each input, the first inputs."""
 
-    cut: dict[str, list[int]] = dataclasses.field(
-        default_factory=lambda: {part: [] for part in PARTS}
-    )
+    cut: list[CutTokens] = dataclasses.field(default_factory=list)
     first: list[Report] = dataclasses.field(default_factory=list)
 
     def add(self, identifier: str, seen: SeenInput) -> None:
-        for part, counts in self.cut.items():
-            counts.append(seen.cut.get(part, 0))
+        self.cut.append(seen.cut)
         if len(self.first) < _EXAMPLES:
             self.first.append({"id": identifier, **seen.texts})
 
     def report(self) -> Report:
-        cut = {part: np.array(counts, int) for part, counts in self.cut.items()}
         return {
-            "inputs": len(cut[PARTS[0]]),
-            "inputs_cut": int(np.any([*cut.values()], axis=0).sum()),
-            "cut": cut_report(cut),
+            "inputs": len(self.cut),
+            "inputs_cut": sum(map(bool, self.cut)),
+            "cut": cut_of_inputs(self.cut),
             "examples": self.first,
         }
 
@@ -51,7 +48,7 @@ class Preflight:
       rows: how many rows it has.
       left_out: the columns whose values JSON cannot hold, with their types.
       scorers: of each scorer whose model reads tokens its `inputs`, how many are cut
-        (`inputs_cut`), how much by part (`cut`, see `cut_report`), and the first `examples`.
+        (`inputs_cut`), how much by part (`cut`, see `cut_of_inputs`), and the first `examples`.
     """
 
     source: str
@@ -86,6 +83,7 @@ class Preflight:
         told = {"source": self.source, "rows": self.rows, "scorers": self.scorers}
         told |= {"warnings": list(self.warnings())}
         write_text(path, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
+        logger.info("Written: %s", path)
 
 
 def preflight_path(output: pathlib.Path) -> pathlib.Path:

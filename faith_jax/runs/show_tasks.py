@@ -49,7 +49,7 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
       name: of a task.
       split: one of its splits; None = its last one.
       count: how many rows.
-      lengths: for each feature the length in tokens beyond which it would be cut.
+      lengths: for each feature the tokens that fit: longer inputs are cut, longer targets an error.
 
     Raises:
       ConfigError: for an unknown task or split, and for a mixture.
@@ -73,10 +73,11 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
 
 
 def _shown(name: str, tokens: Any, text: bytes, length: int) -> Iterator[str]:
-    """Yields a text with its count of tokens that are no padding, and how many would be cut."""
+    """Yields a text with its count of tokens that are no padding, and how many do not fit."""
     count = int((tokens != 0).sum())
-    cut = f"; {count - length} of them cut at {length}" if count > length else ""
-    yield f"  {name} ({count} tokens{cut})"
+    what = "too long to train on" if name == "targets" else f"{count - length} would be cut"
+    over = f"; {length} fit: {what}" if count > length else ""
+    yield f"  {name} ({counted(count, 'token')}{over})"
     yield textwrap.fill(_text(text), _WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import optax
 
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.errors import ConfigError
+from faith_jax.errors import ConfigError, counted
 from faith_jax.input.rows import tokenizer_of
 from faith_jax.models.importers.native import MODEL_JSON, write_model_json
 from faith_jax.models.prompts import PromptInitializer, initializer_name
@@ -164,11 +164,11 @@ def train(
     starts = prompt_starts(run.folder, prompts, origin, done is not None)
     start = int(state.step)
     logger.info(
-        "Training %s of %s parameters on %d devices, %d rows a batch",
+        "Training %s of %s parameters on %s, %s a batch",
         f"{setup.count_params(trained):,}",
         f"{setup.count_params(params):,}",
-        jax.device_count(),
-        train_dataset.batch_size,
+        counted(jax.device_count(), "device"),
+        counted(train_dataset.batch_size, "row"),
     )
     writer = MetricsWriter(run.folder if jax.process_index() == 0 else None, start)
     last: dict[str, float] = {}
@@ -203,7 +203,7 @@ def train(
         checkpoints.wait()
         if jax.process_index() == 0:
             shutil.rmtree(run.folder / ROWS, ignore_errors=True)
-        logger.info("%d programs compiled", trainer.num_compilations)
+        logger.info("%s compiled", counted(trainer.num_compilations, "program"))
         best = checkpoints.best_step()
         if best is not None:
             logger.info("Lowest validation loss: %s", run.folder / "checkpoints" / str(best))

@@ -4,6 +4,7 @@ import abc
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from faith_jax.cutting import CutTokens
 from faith_jax.types import GroundedExample, Grounding, Score, ScorerCard
 
 
@@ -12,11 +13,11 @@ class SeenInput(NamedTuple):
 
     Attributes:
       texts: its inputs, as the tokens say, by what they are, such as "with document".
-      cut: see `faith_jax.types.Score.cut`.
+      cut: how many tokens of them are left out.
     """
 
     texts: Mapping[str, str]
-    cut: Mapping[str, int]
+    cut: CutTokens
 
 
 class BaseScorer(abc.ABC):

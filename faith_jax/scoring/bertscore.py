@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from faith_jax.cutting import Kind, by_name, check_policy, cut, summed, whole
+from faith_jax.cutting import CutTokens, Kind, by_name, check_policy, cut, summed, whole
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.language_model.encoder import EncoderModel
 from faith_jax.models.transformer import Transformer
@@ -29,6 +29,7 @@ from faith_jax.scoring.models import (
     shown_ids,
 )
 from faith_jax.scoring.text_pairs import row_length
+from faith_jax.training.metrics import Progress
 from faith_jax.types import Array, GroundedExample, PyTree, Score, Tokenizer
 
 PARTS = ("precision", "recall", "f1")
@@ -36,7 +37,7 @@ PARTS = ("precision", "recall", "f1")
 _BEST_LAYERS = {24: 17, 12: 10}
 _LENGTHS = (32, 64, 128, 256, 384, 512)
 # A text's ids with special tokens, none if it is empty, and how many of its tokens were cut.
-_Row = tuple[list[int], dict[Kind, int]]
+_Row = tuple[list[int], CutTokens]
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -126,6 +127,7 @@ class BERTScorer(BaseScorer):
         by_length: dict[int, list[int]] = {}
         for i in scored:
             by_length.setdefault(rung(max(len(ids) for ids, _ in rows[i]), _LENGTHS), []).append(i)
+        progress = Progress("BERTScore of row", len(scored))
         for length, numbers in by_length.items():
             size = max(1, self._tokens_per_batch // (2 * length))
             self._compiled.add((length, size))
@@ -135,6 +137,7 @@ class BERTScorer(BaseScorer):
                 for i, value in zip(batch, values, strict=False):
                     cut = by_name(summed(tokens for _, tokens in rows[i]))
                     found[i] = Score(self._value(*map(float, value)), (), cut)
+                progress.add(len(batch))
         return found
 
     def seen(self, example: GroundedExample) -> SeenInput | None:
@@ -143,11 +146,11 @@ class BERTScorer(BaseScorer):
         if not all(ids for ids, _ in rows.values()):
             return None
         shown = {name: shown_ids(self._tokenizer, ids) for name, (ids, _) in rows.items()}
-        return SeenInput(shown, by_name(summed(tokens for _, tokens in rows.values())))
+        return SeenInput(shown, summed(tokens for _, tokens in rows.values()))
 
     def _rows(self, example: GroundedExample) -> tuple[_Row, _Row]:
         """Returns the rows of response and grounding."""
-        where = f"example {example.id!r}: max_length"
+        where = f"example {example.id!r}: max_length = {self._max_length}"
         grounding = joined(example.grounding)
         grounding = grounding.lower() if self._lower else grounding
         return (
@@ -158,7 +161,7 @@ class BERTScorer(BaseScorer):
     def _row(self, text: str, kind: Kind, where: str) -> _Row:
         text = text.strip()
         if not text:
-            return [], {}
+            return [], CutTokens()
         ids = np.asarray(self._tokenizer.encode(self._space + text), int)
         room = self._max_length - len(self._tokenizer.add_special_tokens([]))
         keep, tokens = cut(len(ids), [whole(kind, len(ids))], room, self._cut_policy, where)

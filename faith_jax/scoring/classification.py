@@ -18,6 +18,7 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer
 from faith_jax.scoring.likelihood import rung
 from faith_jax.scoring.models import check_whole, expect_whole
+from faith_jax.training.metrics import Progress
 from faith_jax.types import Array, PyTree
 
 _LENGTHS = (32, 64, 128, 256, 384, 512)
@@ -65,6 +66,7 @@ def length_batches(
     by_length: dict[int, list[int]] = {}
     for number, row in enumerate(rows):
         by_length.setdefault(rung(len(row), ladder), []).append(number)
+    progress = Progress("classes of row", len(rows))
     for length, numbers in by_length.items():
         size = max(1, tokens_per_batch // length)
         for start in range(0, len(numbers), size):
@@ -73,6 +75,7 @@ def length_batches(
             for line, number in zip(tokens, batch, strict=False):
                 line[: len(rows[number])] = rows[number]
             yield tokens, batch
+            progress.add(len(batch))
 
 
 def row_keys(seed: int, tokens: np.ndarray, pad_id: int) -> Array:

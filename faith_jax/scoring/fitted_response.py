@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from faith_jax.cutting import Kind, Part, concatenated, cut, summed, without_knowledge
+from faith_jax.cutting import CutTokens, Part, concatenated, cut, summed, without_knowledge
 from faith_jax.errors import InputError
 from faith_jax.types import Tokenizer
 
@@ -44,7 +44,7 @@ class FittedResponse(NamedTuple):
     response: list[int]
     keep_inputs: np.ndarray
     keep_response: np.ndarray
-    cut: dict[Kind, int]
+    cut: CutTokens
 
 
 def fit_response(
@@ -62,7 +62,7 @@ def fit_response(
     Raises:
       InputError: where the policy has nothing more to cut, or leaves nothing of the response.
     """
-    where = f"{name}: max_length"
+    where = f"{name}: max_length = {limit.max_length}"
     prefix = list(tokenizer.prefix_ids)
     suffix = [] if limit.causal else list(tokenizer.suffix_ids)
     room = limit.max_length - len(prefix) - len(suffix)

@@ -239,7 +239,7 @@ class LabelWordEncoder:
             self.inputs(premise, hypothesis),
             limit,
             self.cut_policy,
-            f"{name}: max_length",
+            f"{name}: max_length = {self.max_length}",
         )
         row = self.tokenizer.add_special_tokens(fitted.ids)
         return PairRow(check_ids(list(row), self.vocab_size), fitted.cut)

@@ -18,6 +18,7 @@ from faith_jax.language_model.causal import CausalLanguageModel
 from faith_jax.language_model.encoder_decoder import LanguageModel, shift_right
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.transformer import Transformer, output_layer
+from faith_jax.training.metrics import Progress
 from faith_jax.types import Array, PyTree
 
 # Up to this many bytes of float32 logits are held at once.
@@ -226,6 +227,7 @@ class LikelihoodEngine:
           For each row float32 [targets], natural logarithms in (-inf, 0].
         """
         found = [np.zeros(0, np.float32)] * len(rows)
+        progress = Progress("likelihood of row", sum(len(row.targets) > 0 for row in rows))
         for shape, numbers in self._batches(rows, self._shape).items():
             size = self._batch_size(shape)
             for start in range(0, len(numbers), size):
@@ -234,6 +236,7 @@ class LikelihoodEngine:
                     batch, self._score_batch([rows[n] for n in batch], shape, size), strict=True
                 ):
                     found[number] = scores
+                progress.add(len(batch))
         return found
 
     def label_probabilities(
@@ -271,6 +274,7 @@ class LikelihoodEngine:
         found = np.zeros((len(inputs), len(labels)), np.float32)
         # The last target is fed to nothing: what the decoder reads stands in front of the label.
         rows = [LikelihoodRow(row, (*prefix, 0)) for row in inputs]
+        progress = Progress("labels of row", len(rows))
         for shape, numbers in self._batches(rows, self._label_shape).items():
             size = self._batch_size(shape)
             for start in range(0, len(numbers), size):
@@ -289,6 +293,7 @@ class LikelihoodEngine:
                     np.asarray(labels, np.int32),
                 )
                 found[batch] = np.asarray(logits)[: len(batch)]
+                progress.add(len(batch))
         return found
 
     def _label_shape(self, row: LikelihoodRow) -> Shape:

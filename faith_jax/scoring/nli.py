@@ -63,7 +63,7 @@ class PairScorer(BaseScorer):
             return None
         encode, name = self._classify.encode, f"example {example.id!r}"
         row = encode(joined(example.grounding), example.response, name)
-        return SeenInput({"input": shown_ids(encode.tokenizer, row.ids)}, by_name(row.cut))
+        return SeenInput({"input": shown_ids(encode.tokenizer, row.ids)}, row.cut)
 
 
 def nli_label_numbers(

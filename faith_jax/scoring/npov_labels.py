@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
 from faith_jax import templates
-from faith_jax.cutting import Kind, by_name, check_policy, fit
+from faith_jax.cutting import CutTokens, by_name, check_policy, fit
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.labels import ErrorLabel
 from faith_jax.scoring.base import BaseScorer, SeenInput
@@ -121,16 +121,16 @@ class NpovLabelScorer(BaseScorer):
     def seen(self, example: GroundedExample) -> SeenInput:
         """Returns the classifier's input."""
         ids, cut = self._row(example)
-        return SeenInput({"input": shown_ids(self._tokenizer, ids)}, by_name(cut))
+        return SeenInput({"input": shown_ids(self._tokenizer, ids)}, cut)
 
-    def _row(self, example: GroundedExample) -> tuple[list[int], dict[Kind, int]]:
+    def _row(self, example: GroundedExample) -> tuple[list[int], CutTokens]:
         config = self._engine.model.config
         suffix = [] if config.is_decoder_only else list(self._tokenizer.suffix_ids)
         prefix = list(self._tokenizer.prefix_ids)
         longest = max(len(self._labels.no_error), len(self._labels.error))
         target = len(self._labels.prefix) + longest if config.is_decoder_only else 0
         room = self._max_length - len(prefix) - len(suffix) - target
-        where = f"example {example.id!r}: max_length"
+        where = f"example {example.id!r}: max_length = {self._max_length}"
         fitted = fit(self._tokenizer, classifier_input(example), room, self._cut_policy, where)
         return check_ids([*prefix, *fitted.ids, *suffix], config.vocab_size), fitted.cut
 

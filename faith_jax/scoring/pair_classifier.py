@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 
-from faith_jax.cutting import Kind, check_policy
+from faith_jax.cutting import CutTokens, check_policy
 from faith_jax.errors import ConfigError
 from faith_jax.language_model import EncoderModel, LanguageModel
 from faith_jax.scoring.classification import ClassificationEngine, check_dropout
@@ -93,12 +93,12 @@ class PairClassifier:
 
     def __init__(self, label_names: tuple[str, ...], engine: Engine, encode: Encoder):
         self.label_names, self.engine, self.encode = label_names, engine, encode
-        self._last: tuple[tuple[tuple[str, str], ...], tuple[np.ndarray, list[dict[Kind, int]]]]
+        self._last: tuple[tuple[tuple[str, str], ...], tuple[np.ndarray, list[CutTokens]]]
         self._last = ((), (np.zeros((0, len(label_names))), []))
 
     def __call__(
         self, pairs: Sequence[tuple[str, str]], names: Sequence[str] = ()
-    ) -> tuple[np.ndarray, list[dict[Kind, int]]]:
+    ) -> tuple[np.ndarray, list[CutTokens]]:
         """Returns the probabilities [pairs, classes] and how many tokens of each were cut.
 
         Args:

@@ -115,7 +115,7 @@ class PMIFaithScorer(BaseScorer):
             name: "".join(shown_ids(prompter.tokenizer, ids) for ids in (row.inputs, row.targets))
             for name, row in rows.items()
         }
-        return SeenInput(shown, by_name(prompt.cut))
+        return SeenInput(shown, prompt.cut)
 
 
 def word_scores(response: str, pmi: TokenPMI) -> tuple[WordScore, ...]:

@@ -8,7 +8,15 @@ import dataclasses
 from typing import NamedTuple
 
 from faith_jax import templates
-from faith_jax.cutting import Kind, Part, concatenated, in_tokens, parse
+from faith_jax.cutting import (
+    CutTokens,
+    Kind,
+    Part,
+    check_second_branch,
+    concatenated,
+    in_tokens,
+    parse,
+)
 from faith_jax.errors import ConfigError
 from faith_jax.scoring.base import joined
 from faith_jax.scoring.fitted_response import Limit, fit_response
@@ -83,7 +91,7 @@ class ScoredPrompt(NamedTuple):
     without_document: LikelihoodRow
     offset: int
     token_spans: tuple[tuple[int, int], ...]
-    cut: dict[Kind, int]
+    cut: CutTokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,12 +140,19 @@ class Prompter:
         if not ids:
             return None
         turns = example.history if self.use_history else ()
+        where = f"example {example.id!r}"
         fitted = fit_response(
             self.tokenizer,
             concatenated(self._encoded(*piece) for piece in self._texts(example, turns)),
             (ids, in_tokens([part], text, ids, self.tokenizer)),
             Limit(self.max_length, self.causal, self.cut_policy),
-            f"example {example.id!r}",
+            where,
+        )
+        special = len(self.tokenizer.prefix_ids)
+        special += 0 if self.causal else len(self.tokenizer.suffix_ids)
+        rest = len(fitted.without_knowledge) - special
+        check_second_branch(
+            rest, fitted.cut, self.cut_policy, f"{where}: max_length = {self.max_length}"
         )
         response = self._known(fitted.response)
         return ScoredPrompt(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from faith_jax.cutting import Kind, Part, by_name, check_policy
+from faith_jax.cutting import CutTokens, Kind, Part, by_name, check_policy
 from faith_jax.data.augmentation.tagging import DEFAULT_TAGGER, TaggedText, Tagger, load_tagger
 from faith_jax.errors import ConfigError
 from faith_jax.labels import NliLabel
@@ -80,9 +80,10 @@ def _prompt(template: str, context: str, kind: Kind, **known: str) -> Prompt:
     return Prompt(before + context + behind, (Part(kind, start, start, end, end),))
 
 
-def _larger(first: Mapping[Kind, int], second: Mapping[Kind, int]) -> dict[Kind, int]:
+def _larger(first: CutTokens, second: CutTokens) -> CutTokens:
     """Returns the larger of two numbers of tokens that were cut, by kind."""
-    return {kind: max(first.get(kind, 0), second.get(kind, 0)) for kind in {**first, **second}}
+    larger = {kind: max(first.get(kind, 0), second.get(kind, 0)) for kind in {**first, **second}}
+    return CutTokens(larger, max(first.knowledge, second.knowledge))
 
 
 class Question(NamedTuple):
@@ -100,7 +101,7 @@ class Question(NamedTuple):
 
 
 # Valid questions, and how many tokens of each kind were cut at most to find them.
-Asked = tuple[list[Question], dict[Kind, int]]
+Asked = tuple[list[Question], CutTokens]
 
 
 @dataclasses.dataclass
@@ -142,7 +143,7 @@ class QuestionAsker:
             _prompt(self.templates[0], pairs[n][1], Kind.RESPONSE, answer=s) for n, s in spans
         ]
         asked, cut = self.ask(prompts, self.num_beams, **_SEARCH)
-        found: list[Asked] = [([], {}) for _ in pairs]
+        found: list[Asked] = [([], CutTokens()) for _ in pairs]
         for (n, _), tokens in zip(spans, cut, strict=True):
             found[n] = ([], _larger(found[n][1], tokens))
         tried = [
@@ -169,7 +170,7 @@ class QuestionAsker:
 
     def _answers(
         self, asked: Sequence[tuple[str, str]], kind: Kind
-    ) -> tuple[list[str], list[dict[Kind, int]]]:
+    ) -> tuple[list[str], list[CutTokens]]:
         """Returns the answers to questions about texts, "" = none, and each input's cut tokens."""
         prompts = [_prompt(self.templates[1], text, kind, question=q) for q, text in asked]
         found, cut = self.answer(prompts)
@@ -212,7 +213,7 @@ class Q2Scorer(BaseScorer):
         pairs = [(joined(e.grounding), e.response) for e in examples]
         shown = [pair for pair in pairs if pair[1].strip()]
         asked = iter(self._asker(shown))
-        found = [next(asked) if pair[1].strip() else ([], {}) for pair in pairs]
+        found = [next(asked) if pair[1].strip() else ([], CutTokens()) for pair in pairs]
         if self.card.name == "q2_nli":
             values = self._with_inference([questions for questions, _ in found])
         else:
@@ -238,7 +239,7 @@ class Q2Scorer(BaseScorer):
         rows = [(model.tokenizer, *model.encoded(prompt, name)) for model, prompt in prompts]
         shown = [shown_ids(tokenizer, ids) for tokenizer, ids, _ in rows]
         texts = dict(zip(("to ask", "to answer"), shown, strict=True))
-        return SeenInput(texts, by_name(_larger(rows[0][2], rows[1][2])))
+        return SeenInput(texts, _larger(rows[0][2], rows[1][2]))
 
     def _with_inference(self, found: Sequence[Sequence[Question]]) -> list[list[float]]:
         values = [[answer_f1(q.span, q.answer) for q in questions] for questions in found]
@@ -257,9 +258,9 @@ class Q2Scorer(BaseScorer):
 
     def _fallback(
         self, pairs: Sequence[tuple[str, str]], values: Sequence[Sequence[float]]
-    ) -> list[tuple[float, dict[Kind, int]]]:
+    ) -> list[tuple[float, CutTokens]]:
         """Returns what a response without a valid question has, and its cut; NaN for the others."""
-        found: list[tuple[float, dict[Kind, int]]] = [(math.nan, {})] * len(pairs)
+        found: list[tuple[float, CutTokens]] = [(math.nan, CutTokens())] * len(pairs)
         places = [n for n, own in enumerate(values) if not own and pairs[n][1].strip()]
         if self._classify is not None:
             labels, cuts = self._calls([(pairs[n][0].lower(), pairs[n][1].lower()) for n in places])
@@ -267,9 +268,7 @@ class Q2Scorer(BaseScorer):
                 found[n] = (_VALUES[label], cut)
         return found
 
-    def _calls(
-        self, pairs: Sequence[tuple[str, str]]
-    ) -> tuple[list[NliLabel], list[dict[Kind, int]]]:
+    def _calls(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[NliLabel], list[CutTokens]]:
         if self._classify is None or not pairs:
             return [], []
         probabilities, cuts = self._classify(pairs)

@@ -128,7 +128,7 @@ class SalienceScorer(BaseScorer):
             return None
         rows = {"input": given.row.inputs, "response": given.row.targets}
         shown = {name: shown_ids(encode.tokenizer, ids) for name, ids in rows.items()}
-        return SeenInput(shown, by_name(given.cut))
+        return SeenInput(shown, given.cut)
 
 
 class SalienceOptions(TypedDict, total=False):

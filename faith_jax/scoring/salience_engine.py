@@ -16,6 +16,7 @@ from faith_jax.language_model import CausalLanguageModel, LanguageModel
 from faith_jax.language_model.encoder_decoder import shift_right
 from faith_jax.scoring.likelihood import LikelihoodRow, rung
 from faith_jax.scoring.salience_maps import METHODS, rows_in_bound, salience_maps
+from faith_jax.training.metrics import Progress
 from faith_jax.types import Array
 
 _LENGTHS = (64, 128, 192, 256, 384, 512)
@@ -92,6 +93,7 @@ class SalienceEngine:
         by_shape: dict[SalienceShape, list[int]] = {}
         for number, row in enumerate(rows):
             by_shape.setdefault(self._shape(row), []).append(number)
+        progress = Progress("salience of row", len(rows))
         for shape, numbers in sorted(by_shape.items()):
             size = self._batch_size(shape)
             for start in range(0, len(numbers), size):
@@ -101,6 +103,7 @@ class SalienceEngine:
                 )
                 for number, token_map in zip(batch, maps, strict=True):
                     found[number] = normalized_columns(token_map)
+                progress.add(len(batch))
         return found
 
     @property

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from faith_jax import templates
-from faith_jax.cutting import Kind, Part, cut, in_tokens, parse
+from faith_jax.cutting import CutTokens, Kind, Part, cut, in_tokens, parse
 from faith_jax.evaluation.salience_scores import PlacedWord
 from faith_jax.evaluation.text_metrics import ContentWord, content_words
 from faith_jax.scoring.fitted_response import Limit, fit_response
@@ -48,7 +48,7 @@ class SalienceInput(NamedTuple):
     row: LikelihoodRow
     argument_words: tuple[Word, ...]
     response_words: tuple[Word, ...]
-    cut: dict[Kind, int]
+    cut: CutTokens
 
 
 class Shown(NamedTuple):
@@ -130,7 +130,8 @@ class SalienceEncoder:
         Raises:
           InputError: where the inputs are too long, and cannot be cut by the policy.
         """
-        shown, where = _shown_inputs(example), f"example {example.id!r}: max_length"
+        shown = _shown_inputs(example)
+        where = f"example {example.id!r}: max_length = {self.max_length}"
         prefix = list(self.tokenizer.prefix_ids)
         suffix = [] if self.causal else list(self.tokenizer.suffix_ids)
         room = self.max_length - len(prefix) - len(suffix) - (targets if self.causal else 0)

@@ -76,7 +76,7 @@ class SummaCScorer(BaseScorer):
         if not rows:
             return None
         shown = {f"pair 1 of {len(rows)}": shown_ids(encode.tokenizer, rows[0].ids)}
-        return SeenInput(shown, by_name(summed(row.cut for row in rows)))
+        return SeenInput(shown, summed(row.cut for row in rows))
 
     def _sentence_scores(self, probabilities: np.ndarray) -> np.ndarray:
         """Returns the score of each response sentence from [response, grounding, classes]."""

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from faith_jax.cutting import Kind, Part, cut, in_tokens
+from faith_jax.cutting import CutTokens, Part, cut, in_tokens
 from faith_jax.errors import ConfigError
 from faith_jax.language_model import LanguageModel
 from faith_jax.scoring.likelihood import rung
 from faith_jax.scoring.models import check_ids, input_limit, open_language_model, open_tokenizer
+from faith_jax.training.metrics import Progress
 from faith_jax.types import Tokenizer
 
 _LENGTHS = (32, 64, 128, 256, 512)
@@ -66,7 +67,7 @@ class TextGenerator:
 
     def __call__(
         self, prompts: Sequence[Prompt], num_beams: int = 1, **search: Any
-    ) -> tuple[list[list[str]], list[dict[Kind, int]]]:
+    ) -> tuple[list[list[str]], list[CutTokens]]:
         """Returns for each text its answers, the best first, and how many of its tokens were cut.
 
         Args:
@@ -84,6 +85,7 @@ class TextGenerator:
         by_length: dict[int, list[int]] = {}
         for number, row in enumerate(rows):
             by_length.setdefault(rung(len(row), _LENGTHS), []).append(number)
+        progress = Progress("answers to row", len(rows))
         for length, numbers in by_length.items():
             for start in range(0, len(numbers), self.rows):
                 batch = numbers[start : start + self.rows]
@@ -96,10 +98,11 @@ class TextGenerator:
                     batch, self._decoded(tokens, num_beams, search), strict=False
                 ):
                     answers[unique[number]] = found
+                progress.add(len(batch))
         cuts = {prompt: tokens for prompt, (_, tokens) in zip(unique, encoded, strict=True)}
         return [answers[prompt] for prompt in prompts], [cuts[prompt] for prompt in prompts]
 
-    def encoded(self, prompt: Prompt, name: str = "an input") -> tuple[list[int], dict[Kind, int]]:
+    def encoded(self, prompt: Prompt, name: str = "an input") -> tuple[list[int], CutTokens]:
         """Returns what the model reads of a text, and how many tokens of it are cut.
 
         Args:
@@ -112,7 +115,9 @@ class TextGenerator:
         ids = np.asarray(self.tokenizer.encode(prompt.text), int)
         parts = in_tokens(prompt.parts, prompt.text, ids, self.tokenizer)
         room = self.max_input_length - len(self.tokenizer.add_special_tokens([]))
-        keep, tokens = cut(len(ids), parts, room, self.cut_policy, f"{name}: max_length")
+        keep, tokens = cut(
+            len(ids), parts, room, self.cut_policy, f"{name}: max_length = {self.max_input_length}"
+        )
         row = list(self.tokenizer.add_special_tokens(ids[keep].tolist()))
         return check_ids(row, self.model.config.vocab_size), tokens
 

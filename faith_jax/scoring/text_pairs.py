@@ -3,7 +3,7 @@
 import dataclasses
 from typing import NamedTuple
 
-from faith_jax.cutting import Kind, concatenated, cut, whole
+from faith_jax.cutting import CutTokens, Kind, concatenated, cut, whole
 from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.scoring.models import check_ids
@@ -16,7 +16,7 @@ class PairRow(NamedTuple):
     """One row: its token ids, and how many tokens of each text did not fit."""
 
     ids: list[int]
-    cut: dict[Kind, int]
+    cut: CutTokens
 
     @property
     def cut_tokens(self) -> int:
@@ -59,7 +59,9 @@ class PairEncoder:
         room = self.max_length - sum(len(ids) for ids in self.tokenizer.pair_ids)
         kinds = ((first, Kind.KNOWLEDGE), (second, Kind.RESPONSE))
         ids, parts = concatenated((text, [whole(kind, len(text))]) for text, kind in kinds)
-        keep, tokens = cut(len(ids), parts, room, self.cut_policy, f"{name}: max_length")
+        keep, tokens = cut(
+            len(ids), parts, room, self.cut_policy, f"{name}: max_length = {self.max_length}"
+        )
         split = len(first)
         row = self.tokenizer.add_special_tokens(
             ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()

@@ -89,7 +89,13 @@ class Progress:
     def __init__(self, what: str, total: int, done: int = 0, every_seconds: float = 10.0):
         self._what, self._total, self._first = what, total, done
         self._every = every_seconds
+        self._done = done
         self._start = self._last = time.monotonic()
+
+    def add(self, count: int) -> None:
+        """Logs a line where it is time for one, after `count` more are done."""
+        self._done += count
+        self.update(self._done)
 
     def update(self, done: int, text: str = "", force: bool = False) -> None:
         """Logs a line where it is time for one."""

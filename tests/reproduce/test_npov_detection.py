@@ -11,10 +11,11 @@ import pytest
 import sklearn.metrics
 
 from faith_jax.cli import main
+from faith_jax.errors import InputError
 from faith_jax.language_model import load_model
 from faith_jax.language_model.encoder_decoder import shift_right
-from faith_jax.reproduce import npov_detection_scores
-from faith_jax.reproduce.npov_responses import DetectionOptions
+from faith_jax.reproduce import npov_detection, npov_detection_data, npov_detection_scores
+from faith_jax.reproduce.npov_responses import DetectionOptions, read_topics
 from faith_jax.scoring import registry
 from faith_jax.scoring.salience import open_salience
 from faith_jax.types import GroundedExample, Grounding
@@ -169,7 +170,27 @@ def test_the_papers_share_of_synthetic_errors(models, knowledge, reproduce, tmp_
     }
     status, _, error = reproduce(tmp_path, f"--model={models['bart']}", "--errors-per-response=3")
     assert status == 2
-    assert "--errors-per-response: validation, plain: 3 rows with an error to each of 7 " in error
+    assert "--errors-per-response: 3 rows with an error to each error-free one; even if " in error
+
+
+def test_a_share_of_errors_that_no_responses_could_give_comes_first(models, knowledge, tmp_path):
+    options = options_of(models, knowledge, errors_per_response=3)
+    with pytest.raises(InputError) as error:
+        npov_detection.npov_detection(options, str(tmp_path / "out"))
+    for name in ("validation, plain", "validation, paraphrased", "test, plain"):
+        assert f"{name}: 2." in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_sets_with_too_few_errors_are_named(models, knowledge, tmp_path):
+    options = options_of(models, knowledge)
+    rows, topics = write_responses(tmp_path, options), read_topics(options)
+    free = npov_detection_data.Judged(rows, {}, None)
+    with pytest.raises(InputError) as error:
+        npov_detection_data.write_sets(tmp_path / "data", rows, topics, free, 0, 3)
+    for name in ("validation, plain", "validation, paraphrased", "test, plain"):
+        assert f"{name}: 3 rows with an error to each of " in str(error.value)
+    assert not (tmp_path / "data").exists()
 
 
 def test_the_tables_have_the_figures_of_the_scored_files(done):

@@ -1,9 +1,11 @@
 """A user's mistake: one line that names it, status 2, no traceback, nothing half-written."""
 
 import json
+import logging
 
 import pytest
 
+from faith_jax import cli
 from tests.runs.conftest import TINY
 
 INFER = ("infer", "--gin_file=runs/infer_file.gin", "--gin.DECODE_LENGTH=4")
@@ -254,3 +256,13 @@ def test_rows_of_three_kinds_are_answered_and_cuts_are_counted(command, trained,
     assert [s["id"].decode() for s in stored] == ["1", "own", "long"]
     assert [s["prediction"].decode() for s in stored] == [row["prediction"] for row in found]
     assert [int(s["inputs_cut_tokens"]) for s in stored] == [r["inputs_cut_tokens"] for r in found]
+
+
+def test_warnings_are_marked_in_the_log():
+    shown = [
+        cli.LogFormat("%(message)s").format(
+            logging.LogRecord("", level, "", 0, "%d rows", (3,), None)
+        )
+        for level in (logging.INFO, logging.WARNING, logging.ERROR)
+    ]
+    assert shown == ["3 rows", "warning: 3 rows", "3 rows"]

@@ -153,6 +153,9 @@ def test_an_output_that_is_there_is_not_touched(command, trained, tmp_path):
     status, _, err = command(*arguments(trained, tmp_path))
     assert status == 2
     assert "is not empty" in err
+    status, out, err = command(*arguments(trained, tmp_path, "--dry-run"))
+    assert status == 0, err
+    assert out.startswith("npov_generate_sample: ")
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
@@ -286,3 +289,16 @@ def test_dialfact_s_table_reads_labels_as_they_were_decoded(tmp_path):
     predictions = evaluate_scores._predictions([str(path)])
     table = verification_table(claims, predictions)
     assert table.rows[0][:4] == (str(path), "all", 4, 50.0)
+
+
+def test_what_was_cut_is_said_by_part():
+    rows = [
+        dict(zip(("knowledge", "history", "response", "tokens"), cut, strict=True))
+        for cut in ((3, 1, 0, 5), (20, 0, 0, 20), (0, 0, 0, 0))
+    ]
+    rows = [{f"inputs_cut_{part}": cut for part, cut in row.items()} for row in rows]
+    assert list(infer._cut_parts(rows)) == [
+        "23 tokens of knowledge in 2 inputs",
+        "1 token of history in 1 input",
+        "1 token of other text in 1 input",
+    ]

@@ -15,6 +15,7 @@ from faith_jax.input.layout import InputLayout
 from faith_jax.runs import infer_rows
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.infer_rows import InputRow, RowTokens
+from faith_jax.runs.preflight import inference_report
 from tests.models import tiny
 
 
@@ -60,10 +61,34 @@ def test_whole_inputs_keep_their_knowledge(tmp_path):
     assert dict(found.fields) == {"knowledge": "Tea is hot."}
 
 
+def test_a_dialogue_is_shown_as_the_tasks_show_it(tmp_path):
+    turns = ["Hi!", "Hello.", "Do you drink tea?", "What is it?"]
+    first, second = read(
+        tmp_path,
+        {"id": "d1", "knowledge": ["Tea is a leaf.", "It is hot."], "history": turns},
+        {"knowledge": "Tea is a leaf.", "history": "What is <it>?", "response": "A leaf."},
+    )
+    assert first.inputs == (
+        "<knowledge> Tea is a leaf. It is hot. <seeker> Hello. <wizard> Do you drink tea? "
+        "<seeker> What is it?"
+    )
+    assert second.inputs == "<knowledge> Tea is a leaf. <seeker> What is (it)?"
+    assert (first.id, second.id, second.target) == ("d1", "2", "A leaf.")
+    assert first.postprocess("A {leaf}.") == "A {leaf}."
+    (alone,) = read(tmp_path, {"knowledge": "Tea is a leaf.", "history": turns})
+    assert dict(alone.fields) == {"knowledge": "Tea is a leaf.", "history": turns}
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"text": "?"}, r"rows.jsonl:1: expected a field 'query' or 'inputs', got \['text'\]"),
+        (
+            {"text": "?"},
+            r"rows.jsonl:1: expected a field 'query' or 'inputs', or 'history' .* got \['text'\]",
+        ),
+        ({"history": "Why?"}, r"rows.jsonl:1: field 'knowledge': expected a text, got None"),
+        ({"history": [], "knowledge": "Tea."}, r"field 'history': expected a text or a list of"),
+        ({"history": ["Why?", 3], "knowledge": "Tea."}, r"field 'history': expected a text, got 3"),
         ({"query": "Q?", "pro_arguments": ["A."]}, r"field 'con_arguments': expected a list"),
         ({"query": " "}, r"field 'query': expected a text, got ' '"),
         ({"inputs": "a", "response": 3}, r"jsonl:1: field 'response': expected a text, got 3"),
@@ -243,3 +268,14 @@ def test_a_length_without_room_for_the_last_turn_names_the_row():
     row = InputRow("7", templates.dialogue_inputs(LONG, TURNS))
     with pytest.raises(InputError, match=r"^Row 7: MAX_INPUT_LENGTH = 12: .*no room for the last"):
         row_tokens(12)(row)
+
+
+def test_the_policy_end_leaves_no_empty_branch_of_pmi():
+    row, limit = InputRow("7", templates.dialogue_inputs(LONG, TURNS)), 90
+    with pytest.raises(InputError, match=r"^Row 7: MAX_INPUT_LENGTH = 90: .* empty second branch"):
+        row_tokens(limit, "end")(row)
+    (warning, lost) = inference_report("rows", [row], row_tokens(limit, "end", ""))["warnings"][1:]
+    assert warning == "100.0% of the inputs lose tokens of their history."
+    assert lost == "The last turn, which the response answers, is cut in 1 input."
+    alone = InputRow("8", templates.dialogue_inputs("Tea is a leaf.", []))
+    assert row_tokens(limit, "end")(alone).second == [1]

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from faith_jax.cutting import CutTokens, Kind
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.language_model import load_model
+from faith_jax.runs.cut_report import cut_of_inputs, cut_report, cut_warnings, percentiles
 from faith_jax.runs.datasets import DatasetConfig, SplitRows
-from faith_jax.runs.preflight import cut_report, percentiles, text_of, training_report
+from faith_jax.runs.preflight import text_of, training_report
 from tests.runs.conftest import TINY, seqio_task
 
 pytestmark = pytest.mark.usefixtures("own_seqio_tasks")
@@ -29,6 +31,7 @@ def facts(split, shuffle_files, seed=None):
             ),
             "targets": tf.constant("So."),
             "kind": row["kind"],
+            "turn": row["n"] % 3,
         }
     )
 
@@ -53,6 +56,7 @@ def test_rows_that_file_order_never_reaches_are_named():
 
 def test_shuffled_rows_of_all_kinds_are_read():
     found = report(seqio_task("preflight_shuffled", facts), steps=20)
+    assert set(found["kinds"]) == {"kind"}  # numbers, such as `turn`, are no kinds
     kinds = found["kinds"]["kind"]
     assert kinds["augmented"]["read"] + kinds["original"]["read"] == 200
     assert 0.35 < kinds["augmented"]["share"] < 0.65
@@ -72,7 +76,11 @@ def test_a_run_of_whole_epochs_warns_of_nothing_but_shared_groundings():
     assert found["warnings"] == [
         "2 of 10 rows of validation have a grounding that training rows have too."
     ]
-    assert report(seqio_task("preflight_shuffled", facts), 120, validation=False)["warnings"] == []
+    name = seqio_task("preflight_shuffled", facts)
+    for steps in (120, 60 * 100):
+        assert report(name, steps, validation=False)["warnings"] == []
+    (warning,) = report(name, 60 * 101, validation=False)["warnings"]
+    assert warning.endswith("rows is read 101 times, which a model learns by heart.")
 
 
 def test_the_first_examples_are_those_that_the_model_sees_first():
@@ -94,14 +102,40 @@ def test_what_is_cut_is_told_by_part():
     assert cut["max"] == 2
     assert cut["rows"] == pytest.approx(600 * cut["share"])
     assert "cut of knowledge" in text_of(found)
+    assert any("knowledge, which their targets may need" in text for text in found["warnings"])
 
 
-def test_percentiles_are_of_all_rows():
+def test_percentiles_of_a_cut_are_of_the_rows_that_are_cut():
     cut = np.zeros(200, int)
     cut[:30] = np.arange(1, 31)
     assert percentiles(cut) == {"p50": 0, "p90": 11, "p99": 29, "max": 30}
     told = cut_report({"history": cut, "knowledge": np.zeros(200, int)})
-    assert told == {"history": {"rows": 30, "share": 0.15} | percentiles(cut)}
+    assert told == {"history": {"rows": 30, "share": 0.15} | percentiles(np.arange(1, 31))}
+    assert cut_report({"knowledge": np.array([0, 8])})["knowledge"]["p50"] == 8
+
+
+def lost(knowledge=0, history=0, before=10, last_turn=False):
+    tokens = {Kind.KNOWLEDGE: knowledge, Kind.HISTORY: history}
+    return CutTokens({kind: n for kind, n in tokens.items() if n}, before, last_turn)
+
+
+def test_inputs_that_lose_most_of_their_knowledge_or_their_last_turn_are_warned_of():
+    half = [lost(knowledge=5)] * 100
+    assert list(cut_warnings(cut_of_inputs(half))) == []
+    assert list(cut_warnings(cut_of_inputs(half), training=True)) == [
+        "100.0% of the inputs lose tokens of their knowledge, which their targets may need."
+    ]
+    assert list(cut_warnings(cut_of_inputs([lost(knowledge=6)] * 5 + half[5:]))) == []
+    assert list(cut_warnings(cut_of_inputs([lost(knowledge=6)] * 6 + half[6:]))) == [
+        "6.0% of the inputs lose more than half of their knowledge."
+    ]
+    few = [lost(knowledge=1)] * 5 + [lost()] * 95
+    assert list(cut_warnings(cut_of_inputs(few), training=True)) == []
+    last = cut_of_inputs([lost(history=1, last_turn=True)] + [lost()] * 99)
+    assert last["history"]["last_turns"] == 1
+    assert list(cut_warnings(last)) == [
+        "The last turn, which the response answers, is cut in 1 input."
+    ]
 
 
 def test_a_dry_run_trains_nothing_and_says_what_it_would(command, tmp_path):

@@ -3,8 +3,10 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
+from faith_jax.runs.cut_report import percentiles
 from faith_jax.scoring.registry import load_scorer
 from tests.scoring import tiny_models
 
@@ -90,6 +92,7 @@ def test_a_dry_run_says_what_is_cut_of_each_part(command, models, tmp_path, capl
     ]
     status, out, err = command(*arguments, "--dry-run")
     assert status == 0, err
+    assert f"Written: {output}.preflight.json" in caplog.messages
     assert {path.name for path in tmp_path.iterdir()} == {
         "long.jsonl",
         "scores.jsonl.preflight.json",
@@ -108,9 +111,9 @@ def test_a_dry_run_says_what_is_cut_of_each_part(command, models, tmp_path, capl
     found = told["scorers"]["pmi_faith_mean"]
     assert (found["inputs"], found["inputs_cut"]) == (10, 2)
     for part, counts in (("knowledge", knowledge), ("history", history)):
-        lost = sum(map(bool, counts))
-        shown = {"p50": counts[5], "p90": counts[9], "p99": counts[9], "max": counts[9]}
-        assert found["cut"][part] == {"rows": lost, "share": lost / 10} | shown
+        lost = [count for count in counts if count]
+        told_of = {"rows": len(lost), "share": len(lost) / 10} | percentiles(np.array(lost))
+        assert found["cut"][part].items() >= told_of.items()
     assert "response" not in found["cut"]
     assert [first["id"] for first in found["examples"]] == ["1", "2", "3"]
     inputs, response = "What is tea?.\n", "Agent: A leaf.."
@@ -123,19 +126,23 @@ def test_a_dry_run_says_what_is_cut_of_each_part(command, models, tmp_path, capl
     assert lines[:2] == [f"{rows}: 10 rows to score", "pmi_faith_mean: 10 inputs, 2 cut"]
     largest = history[-1]
     assert (
-        "  cut of history: 1 rows (10.0%); tokens of a row: "
-        f"median 0, 90% {largest}, 99% {largest}, longest {largest}"
+        "  cut of history: 1 row (10.0%); tokens that such a row loses: "
+        f"median {largest}, 90% {largest}, 99% {largest}, longest {largest}"
     ) in lines
     assert "  without: " + json.dumps(inputs + response) in lines
-    warning = "pmi_faith_mean: 10.0% of the inputs lose tokens of their history."
-    assert told["warnings"] == [warning]
-    assert lines[-1] == f"warning: {warning}"
+    assert found["cut"]["knowledge"]["mostly"] == 0.1
+    warnings = [
+        "pmi_faith_mean: 10.0% of the inputs lose more than half of their knowledge.",
+        "pmi_faith_mean: 10.0% of the inputs lose tokens of their history.",
+    ]
+    assert told["warnings"] == warnings
+    assert lines[-2:] == [f"warning: {warning}" for warning in warnings]
     # A real run says the same first.
     status, out, err = command(*arguments)
     assert status == 0, err
     warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert warned == [warning]
-    assert set(lines[:-1]) <= set(caplog.messages)
+    assert warned == warnings
+    assert set(lines[:-2]) <= set(caplog.messages)
     assert json.loads((tmp_path / "scores.jsonl.preflight.json").read_text()) == told
     assert f"{sum(history)} tokens of history in 1 row" in out
     assert output.exists()
@@ -156,7 +163,7 @@ def test_a_row_without_room_is_an_error_before_anything_is_scored(command, model
         )
         assert (status, out) == (2, "")
         assert len(err.strip().splitlines()) == 1
-        assert f"{rows}: pmi_faith_mean: example 'r9': max_length: without its knowledge" in err
+        assert f"{rows}: pmi_faith_mean: example 'r9': max_length = " in err
         assert "no room for the last turn of the history; raise the limit" in err
         assert [path.name for path in tmp_path.iterdir()] == ["long.jsonl"]
 

@@ -34,8 +34,10 @@ def test_rows_as_a_model_sees_them(capsys):
     count = len(row["inputs"])
     assert status == 0
     assert lines[0] == "faithdial_generate_sample, train, row 0"
-    assert lines[1] == f"  inputs ({count} tokens; {count - 20} of them cut at 20)"
+    assert lines[1] == f"  inputs ({count} tokens; 20 fit: {count - 20} would be cut)"
     assert f"  targets ({len(row['targets'])} tokens)" in lines
+    _, long, _ = run(capsys, *arguments, "--targets_length=4")
+    assert f"  targets ({len(row['targets'])} tokens; 4 fit: too long to train on)" in long
     shown = " ".join(line.strip() for line in lines)
     assert row["inputs_pretokenized"].decode() in shown
     assert row["targets_pretokenized"].decode() in shown

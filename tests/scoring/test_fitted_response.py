@@ -2,12 +2,13 @@
 
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
 
 from faith_jax import templates
-from faith_jax.cutting import Kind, Part
+from faith_jax.cutting import Kind, Part, by_name
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.scoring.fitted_response import Limit, fit_response
 from faith_jax.scoring.label_words import CRITIC_FORM, NLI_FORM, LabelWordEncoder
@@ -98,12 +99,12 @@ def test_the_last_turn_and_the_whole_response_stay(models, name, model, options,
     assert example.response in read
     if (name, model, options, sides) in READING_HISTORY:
         assert example.history[-1] in read
-    assert seen.cut["knowledge"] > 0
-    assert "response" not in seen.cut
-    assert "other" not in seen.cut
+    assert set(seen.cut) <= {Kind.KNOWLEDGE, Kind.HISTORY}
+    assert 0 < seen.cut[Kind.KNOWLEDGE] <= seen.cut.knowledge
+    assert not seen.cut.last_turn
     if not real and not name.startswith("salience"):  # these have tests of their own
         score = scorer.score([example])[0]
-        assert dict(score.cut) == dict(seen.cut)
+        assert score.cut == by_name(seen.cut)
         assert score.cut_tokens == sum(seen.cut.values())
         assert np.isfinite(score.value)
 
@@ -182,8 +183,15 @@ def test_no_room_for_the_last_turn_names_the_row_and_the_option(models):
             scorer = load_scorer(name, model=models[model], max_length=64)
             with pytest.raises(InputError) as error:
                 scorer.score([long])
-            assert str(error.value).startswith("example 'x7': max_length: without its knowledge")
+            assert str(error.value).startswith(
+                "example 'x7': max_length = 64: without its knowledge"
+            )
             assert "no room for the last turn of the history" in str(error.value)
+            assert "'end'" not in str(error.value)
+            least = 64 + int(re.search(r"the limit by at least (\d+)\.$", str(error.value))[1])
+            load_scorer(name, model=models[model], max_length=least).seen(long)
+            with pytest.raises(InputError, match="no room"):
+                load_scorer(name, model=models[model], max_length=least - 1).seen(long)
 
 
 @pytest.mark.parametrize(
@@ -215,9 +223,13 @@ def test_the_policy_end_may_leave_nothing_of_the_response(models):
     with pytest.raises(InputError, match="'end' leaves nothing of the response to score"):
         scorer.score([EXAMPLE])
     scorer = load_scorer("pmi_faith_sum", model=models["bart"], max_length=64, cut_policy="end")
-    found = scorer._compute.prompter(EXAMPLE)
-    assert "<seeker>" not in scorer._compute.prompter.tokenizer.decode(found.with_document.inputs)
-    assert set(found.cut) == {Kind.KNOWLEDGE, Kind.HISTORY}
+    with pytest.raises(InputError, match="'end' leaves an empty second branch of PMI"):
+        scorer.seen(EXAMPLE)
+    short = GroundedExample("s", Grounding(("Stone.",)), EXAMPLE.history, EXAMPLE.response)
+    seen = scorer.seen(short)
+    assert "<seeker>" in seen.texts["without"]
+    assert seen.cut.last_turn
+    assert set(seen.cut) == {Kind.HISTORY}
 
 
 def test_a_form_without_parts_cannot_be_cut(models):

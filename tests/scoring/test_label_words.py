@@ -130,7 +130,10 @@ def test_words_end_where_one_begins_with_another():
         ({"label_words": "yes,yes,no"}, "label_words: expected 3 different texts"),
         ({"label_words": "yes,,no"}, "label_words: expected 3 different texts"),
         ({"label_words": 3}, "label_words: expected texts"),
-        ({"max_length": 12}, "example '0': max_length: without its knowledge .* no room for what"),
+        (
+            {"max_length": 12},
+            "example '0': max_length = 12: without its knowledge .* no room for what",
+        ),
         ({"max_length": 4}, "max_length: expected"),
     ],
 )

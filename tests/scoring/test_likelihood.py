@@ -1,3 +1,7 @@
+import itertools
+import logging
+import types
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,6 +12,7 @@ from faith_jax.language_model import load_model
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.scoring import likelihood
 from faith_jax.scoring.likelihood import LikelihoodEngine, LikelihoodRow, Shape, rung
+from faith_jax.training import metrics
 from tests.scoring import tiny_models
 
 RNG = np.random.default_rng(0)
@@ -43,6 +48,15 @@ def test_every_row_as_if_it_were_alone(model):
         assert scores.shape == (len(row.targets),)
         if row.targets:
             np.testing.assert_allclose(scores, one_by_one(model, row), atol=2e-5)
+
+
+def test_long_scoring_tells_how_far_it_is(model, monkeypatch, caplog):
+    clock = itertools.count(step=6.0)
+    monkeypatch.setattr(metrics, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
+    caplog.set_level(logging.INFO, logger="faith_jax")
+    rows = [LikelihoodRow([5, 6, 7], [8] * 40)] * 4 + [LikelihoodRow([5], [])]
+    LikelihoodEngine(model, tokens_per_batch=128).log_probs(rows)
+    assert caplog.messages[-1].startswith("likelihood of row 4/4  ")
 
 
 def test_order_batches_and_pieces_change_nothing(model):

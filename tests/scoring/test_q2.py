@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from faith_jax.cutting import Kind, Part
+from faith_jax.cutting import CutTokens, Kind, Part
 from faith_jax.data.augmentation.tagging import Entity, NounChunk, TaggedText
 from faith_jax.errors import ConfigError
 from faith_jax.labels import NliLabel
@@ -41,7 +41,7 @@ class Generator:
         texts = [prompt.text for prompt in prompts]
         self.asked += texts
         self.searches.append(search)
-        cuts = [{prompt.parts[0].kind: len(prompt.text) % 3} for prompt in prompts]
+        cuts = [CutTokens({p.parts[0].kind: len(p.text) % 3}) for p in prompts]
         return [self.table.get(t, [""])[:num_beams] for t in texts], cuts
 
 
@@ -53,7 +53,7 @@ class Classifier:
 
     def __call__(self, pairs):
         self.asked += pairs
-        cuts = [{Kind.KNOWLEDGE: 9} for _ in pairs]
+        cuts = [CutTokens({Kind.KNOWLEDGE: 9}) for _ in pairs]
         return np.eye(3)[[self.table.get(pair, 2) for pair in pairs]], cuts
 
 

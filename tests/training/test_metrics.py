@@ -108,6 +108,10 @@ def test_progress_tells_rate_and_time_left_now_and_then(monkeypatch, caplog):
     assert caplog.messages == ["step 50/110  loss 0.5  2.00/s  0:30 left"]
     progress.update(51, force=True)
     assert len(caplog.messages) == 2
+    progress = Progress("row", total=8)
+    for now[0] in (125.0, 131.0, 140.0, 145.0):
+        progress.add(2)
+    assert caplog.messages[2:] == ["row 4/8    0.36/s  0:11 left", "row 8/8    0.32/s  0:00 left"]
 
 
 def test_clock():

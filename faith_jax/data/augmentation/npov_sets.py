@@ -77,9 +77,7 @@ def with_errors_per_response(
         raise InputError(
             f"{what}: {errors:.4g} rows with an error to each of "
             f"{counted(free, 'error-free row')} make {wanted:,}, but only {len(wrong):,} can be "
-            f"made ({len(wrong) / free:.4g} to each); ask for fewer, or give topics with more "
-            "arguments than a response is given"
-            + (" and a paraphrase of each." if rows[0]["paraphrased"] else ".")
+            f"made ({len(wrong) / free:.4g} to each)"
         )
 
     def rank(row: Mapping[str, Any]) -> bytes:
