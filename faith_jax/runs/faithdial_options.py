@@ -5,7 +5,6 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from faith_jax.data.vocabularies import EMBEDDED
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError
 from faith_jax.runs.as_published import as_published, is_missing
@@ -28,6 +27,7 @@ from faith_jax.runs.kept_settings import (
     read_settings_file,
     write_settings,
 )
+from faith_jax.tokenizers.vocabularies import EMBEDDED
 
 FAITHDIAL = "faithdial"
 

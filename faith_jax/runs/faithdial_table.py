@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.data.control_tokens import FAITHFUL_TOKENS, extra_id_texts
-from faith_jax.data.vocabularies import load_vocabulary, vocabulary_setting
 from faith_jax.errors import CheckpointError, ConfigError, InputError
 from faith_jax.evaluation.decodings import Cell, Measure, bleu_measure, compared, mean_measure
 from faith_jax.models.importers.formats import open_checkpoint
@@ -49,6 +48,7 @@ from faith_jax.runs.response_files import (
 from faith_jax.runs.score_input import dataset_rows
 from faith_jax.runs.setup import check_generates
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 logger = logging.getLogger("faith_jax")
 
@@ -229,7 +229,7 @@ def _respond(
 
 def control_prefix(vocabulary: str) -> str:
     """Returns the control tokens of a faithful response, as a vocabulary has them."""
-    replacements = extra_id_texts(vocabulary_setting(vocabulary).extra_ids)
+    replacements = extra_id_texts(load_vocabulary(vocabulary).extra_ids)
     tokens = [token.value for token in FAITHFUL_TOKENS]
     return " ".join(replacements.get(token, token) for token in tokens) + " "
 

@@ -19,25 +19,25 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from faith_jax.cutting import Kind, check_policy
-from faith_jax.data.vocabularies import default_vocabulary
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.export.jsonl import append_rows, complete_rows, keep_rows
 from faith_jax.input.layout import InputLayout
-from faith_jax.input.rows import tokenizer_of
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, setup
 from faith_jax.runs.checkpoint_decoding import log_ignored
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedRow
 from faith_jax.runs.infer_rows import InputRow, RowTokens, read_input_file, task_rows
-from faith_jax.runs.run_vocabulary import RunVocabulary
+from faith_jax.tokenizers.carried import RunVocabulary
+from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
 from faith_jax.training.metrics import Progress
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 
 logger = logging.getLogger("faith_jax")
 
 
+@with_own_vocabulary
 def infer(
     checkpoint_path: str,
     output_dir: str,
@@ -108,7 +108,7 @@ def infer(
     output = _fresh_output(output_dir)
     check_policy(cut_policy)
     if dataset is not None:
-        tokens = dataset.task().output_features["targets"].vocabulary
+        tokens = tokenizer_of(dataset.task().output_features["targets"].vocabulary)
         max_input_length = dataset.task_feature_lengths["inputs"]
         cut_policy = dataset.cut_policy
         rows = task_rows(dataset)
@@ -117,7 +117,7 @@ def infer(
         from faith_jax.tasks import lookup
 
         lookup.check_steered(None)
-        tokens = default_vocabulary()
+        tokens = chosen.tokenizer
         rows = read_input_file(str(input_file), knowledge, arguments_per_side, seed)
         source, split = pathlib.Path(str(input_file)).name, "rows"
     if not rows:
@@ -139,7 +139,7 @@ def infer(
     layout.check_positions(max_input_length, decoding.max_length, (inputs_macro, "DECODE_LENGTH"))
     limit = f"{inputs_macro} = {max_input_length}"
     branches = "pmi" if decoding.pmi else "doha" if module.config.knowledge_attention else ""
-    read = RowTokens(tokenizer_of(tokens), layout, max_input_length, limit, cut_policy, branches)
+    read = RowTokens(tokens, layout, max_input_length, limit, cut_policy, branches)
     report = preflight.inference_report(source, rows, read)  # before hours of decoding
     if jax.process_index() == 0:
         beside = output.with_name(output.name + ".preflight.json")

@@ -17,7 +17,6 @@ from faith_jax.data.augmentation.npov_errors import ErrorKind
 from faith_jax.data.jsonl import read_jsonl
 from faith_jax.data.npov_combinations import MOST_COMBINATIONS, TEMPERATURES, response_rows
 from faith_jax.data.samples import sample_folder
-from faith_jax.data.vocabularies import EMBEDDED, load_vocabulary
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import CheckpointError, ConfigError, InputError, did_you_mean
 from faith_jax.evaluation.npov_truth import ErrorFreeRule
@@ -29,6 +28,7 @@ from faith_jax.runs.kept_settings import (
 )
 from faith_jax.runs.outputs import write_text
 from faith_jax.runs.reproduce import NPOV_DETECTION as DETECTION
+from faith_jax.tokenizers.vocabularies import EMBEDDED, load_vocabulary
 
 logger = logging.getLogger("faith_jax")
 

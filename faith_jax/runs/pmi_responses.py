@@ -9,7 +9,6 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from faith_jax.data.vocabularies import EMBEDDED
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.errors import ConfigError, did_you_mean
 from faith_jax.runs import response_files
@@ -22,6 +21,7 @@ from faith_jax.runs.kept_settings import (
     read_settings_file,
 )
 from faith_jax.runs.reproduce import PMI_TABLE
+from faith_jax.tokenizers.vocabularies import EMBEDDED
 
 # The split of each data set's task that the paper tests on, in the paper's order.
 CORPORA = {"multidoc2dial": "test", "topical_chat": "test_rare", "faithdial": "test"}

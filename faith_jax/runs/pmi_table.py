@@ -11,7 +11,6 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import CheckpointError, ConfigError, InputError, counted
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.decodings import Cell, Measure, bleu_measure, compared, mean_measure
@@ -35,6 +34,7 @@ from faith_jax.runs.reproduce import ENDINGS, PMI_TABLE, of_samples
 from faith_jax.runs.response_files import cut_rows, scored, scored_path, texts
 from faith_jax.runs.table_files import by_column
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 logger = logging.getLogger("faith_jax")
 

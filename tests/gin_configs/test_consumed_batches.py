@@ -8,11 +8,11 @@ import pytest
 
 from faith_jax.cutting import Kind, parse
 from faith_jax.data.augmentation.dialogue_phrases import PHRASES
-from faith_jax.data.vocabularies import default_vocabulary
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.input.rows import PAIRS
 from faith_jax.runs import gin_config, train
 from faith_jax.tasks import lookup
+from faith_jax.tokenizers.vocabularies import default_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.trainer import Trainer
 from tests.paths import REPOSITORY

@@ -8,12 +8,12 @@ import pytest
 import sacrebleu
 
 from faith_jax.cli import main
-from faith_jax.data import vocabularies
 from faith_jax.decoding.config import PMIConfig
 from faith_jax.evaluation.q2_baselines import content_tokens
 from faith_jax.language_model import load_model
 from faith_jax.runs import pmi_table, response_files
 from faith_jax.runs.score_input import dataset_rows
+from faith_jax.tokenizers import vocabularies
 from tests.runs.planted import INVENTED, KNOWLEDGE, SHUFFLED, plant_q2
 from tests.scoring.tiny_models import write_model
 

@@ -5,11 +5,11 @@ import pytest
 import seqio
 import tensorflow as tf
 
-from faith_jax.data.seqio_vocabularies import DefaultVocabulary
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.language_model import load_model
 from faith_jax.runs.datasets import DatasetConfig, SplitRows
 from faith_jax.runs.preflight import cut_report, percentiles, text_of, training_report
+from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 FOLDER = {
     "train": [("original", n) for n in range(300)] + [("augmented", n) for n in range(300)],
