@@ -21,8 +21,6 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 
 @dataclasses.dataclass(frozen=True)
 class Grounding:
@@ -204,21 +202,4 @@ class StepFunction(Protocol):
         Returns:
           The scores [rows, vocab] and the new cache.
         """
-        ...
-
-
-class Vocabulary(Protocol):
-    """What the library asks of a vocabulary (SeqIO's satisfy it)."""
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of ids, special and extra ids included."""
-        ...
-
-    def encode(self, s: str) -> list[int]:
-        """Returns the ids of a text, without an end token."""
-        ...
-
-    def decode(self, ids: list[int] | np.ndarray) -> str:
-        """Returns the text of the ids, up to the first end token."""
         ...

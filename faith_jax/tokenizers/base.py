@@ -14,7 +14,7 @@ _LONGEST_PIECE = 24
 
 
 class Tokenizer(abc.ABC):
-    """A tokenizer of either library; satisfies `faith_jax.types.Vocabulary`.
+    """A tokenizer of either library.
 
     Two tokenizers are equal if they have the same file and number of extra ids. Threads may share
     one. `faith_jax.tokenizers.vocabularies.load_vocabulary` opens them, also when unpickling.

@@ -188,11 +188,10 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
         _write(folder / "tokenizer.json", tokenizer.tokenizer.to_str(pretty=True).encode())
         config = read_tokenizer_config(pathlib.Path(tokenizer.model_file).parent)
         ids = {name: getattr(tokenizer, f"{name}_id") for name in NAMES}
-        said = {
+        said = dict(config.options) | {
             f"{name}_token": None if index is None else tokenizer.tokenizer.id_to_token(index)
             for name, index in ids.items()
         }
-        said |= config.options
         if config.tokenizer_class:
             said.setdefault("tokenizer_class", config.tokenizer_class)
     if said:

@@ -25,7 +25,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from faith_jax.errors import ConfigError
 from faith_jax.tokenizers.base import NAMES, Ids, Tokenizer
-from faith_jax.tokenizers.sentencepiece import begin_piece, is_deberta, read_model
+from faith_jax.tokenizers.sentencepiece import class_of_model, read_model
 from faith_jax.tokenizers.special_tokens import (
     DEBERTA,
     GEMMA,
@@ -35,7 +35,6 @@ from faith_jax.tokenizers.special_tokens import (
     USUAL_NAMES,
     Token,
     TokenizerConfig,
-    read_json,
     read_tokenizer_config,
 )
 
@@ -63,7 +62,20 @@ class HuggingFaceVocabulary(Tokenizer):
         """
         file = pathlib.Path(model_file)
         config = read_tokenizer_config(file.parent)
-        tokenizer, tokenizer_class = _built(file, config)
+        try:
+            tokenizer, tokenizer_class = _built(file, config)
+        except ConfigError:
+            raise
+        except Exception as error:  # the library raises no narrower one
+            expected = "a SentencePiece model of DeBERTa, Llama or Gemma"
+            if file.suffix == ".json":
+                expected = "a tokenizer.json of Hugging Face's tokenizers"
+            if file.name == "vocab.json":
+                expected = "GPT-2's tokens, with merges.txt of them beside it"
+            raise ConfigError(
+                f"Vocabulary {file}: expected {expected}; the library refuses it "
+                f"({' '.join(str(error).split())[:200]}). Give the published files."
+            ) from None
         special = _special_ids(tokenizer, config, tokenizer_class)
         self._silent = frozenset(special.values())
         # Ids of added tokens may leave gaps behind the vocabulary.
@@ -120,49 +132,29 @@ def _built(file: pathlib.Path, config: TokenizerConfig) -> tuple[tokenizers.Toke
         return _from_sentencepiece(file, config)
     if file.name == "vocab.json":
         return _from_vocab_and_merges(file, config)
-    tokenizer, tokenizer_class = _from_tokenizer_json(file), config.tokenizer_class
+    tokenizer, tokenizer_class = tokenizers.Tokenizer.from_file(str(file)), config.tokenizer_class
+    # Lengths and batches are the caller's; dropout would make ids random.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    if getattr(tokenizer.model, "dropout", None) is not None:
+        tokenizer.model.dropout = None
     if tokenizer_class == LLAMA and isinstance(tokenizer.decoder, decoders.ByteLevel):
         tokenizer_class = ""  # Llama 3 has none of the tokens of Llama 1 and 2
     _add_missing_tokens(tokenizer, config, tokenizer_class)
     return tokenizer, tokenizer_class
 
 
-def _from_tokenizer_json(file: pathlib.Path) -> tokenizers.Tokenizer:
-    try:
-        tokenizer = tokenizers.Tokenizer.from_file(str(file))
-    except Exception as error:  # the library raises no narrower one
-        read_json(file)  # says what is wrong with a file that is no JSON
-        raise ConfigError(
-            f"Vocabulary {file}: expected a tokenizer.json of Hugging Face's tokenizers; the "
-            f"library refuses it ({' '.join(str(error).split())[:200]}). Give the published file."
-        ) from None
-    # Lengths and batches are the caller's; dropout would make ids random.
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    if getattr(tokenizer.model, "dropout", None) is not None:
-        tokenizer.model.dropout = None
-    return tokenizer
-
-
 def _from_vocab_and_merges(
     file: pathlib.Path, config: TokenizerConfig
 ) -> tuple[tokenizers.Tokenizer, str]:
-    merges = file.with_name("merges.txt")
-    vocab = read_json(file)
-    if not merges.is_file():
-        raise ConfigError(f"Vocabulary {file}: expected merges.txt beside it, there is none.")
-    try:
-        model = models.BPE.from_file(str(file), str(merges), dropout=None, fuse_unk=False)
-    except Exception as error:  # the library raises no narrower one
-        raise ConfigError(
-            f"Vocabulary {merges}: expected the merges of {file.name}, each of two tokens of it "
-            f"({' '.join(str(error).split())[:200]}); copy both files again."
-        ) from None
+    merges = str(file.with_name("merges.txt"))
+    model = models.BPE.from_file(str(file), merges, dropout=None, fuse_unk=False)
     tokenizer = tokenizers.Tokenizer(model)
     prefix_space = config.option("add_prefix_space", default=False)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer_class = config.tokenizer_class or (ROBERTA if "</s>" in vocab else GPT2)
+    usual_class = GPT2 if model.token_to_id("</s>") is None else ROBERTA
+    tokenizer_class = config.tokenizer_class or usual_class
     _add_missing_tokens(tokenizer, config, tokenizer_class)
     if tokenizer_class == ROBERTA:
         tokens = config.named(ROBERTA)
@@ -178,12 +170,12 @@ def _from_sentencepiece(
     file: pathlib.Path, config: TokenizerConfig
 ) -> tuple[tokenizers.Tokenizer, str]:
     model = read_model(str(file))
-    if is_deberta(model):
-        tokenizer, tokenizer_class = _deberta(model, file, config), DEBERTA
+    tokenizer_class = class_of_model(model)
+    if tokenizer_class == DEBERTA:
+        tokenizer = _deberta(model, config)
     else:
-        tokenizer_class = config.tokenizer_class
-        if tokenizer_class not in (LLAMA, GEMMA):
-            tokenizer_class = LLAMA if begin_piece(model) == "<s>" else GEMMA
+        if config.tokenizer_class in (LLAMA, GEMMA):
+            tokenizer_class = config.tokenizer_class
         tokenizer = _causal(model, config, tokenizer_class)
     tokenizer.add_tokens(
         [
@@ -195,28 +187,17 @@ def _from_sentencepiece(
     _add_missing_tokens(tokenizer, config, tokenizer_class)
     if tokenizer_class == DEBERTA:
         tokens = config.named(DEBERTA)
-        cls, sep = tokens["cls"], tokens["sep"]
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single=[cls["content"], "$A", sep["content"]],
-            pair=[cls["content"], "$A", sep["content"], "$B:1", f"{sep['content']}:1"],
-            special_tokens=[_with_id(tokenizer, cls), _with_id(tokenizer, sep)],
-        )
+        _surround(tokenizer, tokens["cls"], tokens["sep"], between=False)
     else:
         # Transformers documents begin tokens as the default of both classes.
         _add_begin_and_end(tokenizer, config, tokenizer_class, begin=True)
     return tokenizer, tokenizer_class
 
 
-def _deberta(model: Any, file: pathlib.Path, config: TokenizerConfig) -> tokenizers.Tokenizer:
+def _deberta(model: Any, config: TokenizerConfig) -> tokenizers.Tokenizer:
     scores = [(piece.piece, piece.score) for piece in model.pieces]
     unknown = next((i for i, s in enumerate(scores) if s[0] == "[UNK]"), model.trainer_spec.unk_id)
-    try:
-        unigram = models.Unigram(scores, unk_id=unknown, byte_fallback=False)
-    except Exception as error:  # the library raises no narrower one
-        raise ConfigError(
-            f"Vocabulary {file}: expected DeBERTa's Unigram pieces ({error})."
-        ) from None
-    tokenizer = tokenizers.Tokenizer(unigram)
+    tokenizer = tokenizers.Tokenizer(models.Unigram(scores, unk_id=unknown, byte_fallback=False))
     lower = [normalizers.Lowercase()] if config.option("do_lower_case", default=False) else []
     tokenizer.normalizer = normalizers.Sequence(
         [
@@ -287,11 +268,6 @@ def _add_missing_tokens(
     tokenizer.add_tokens([tokenizers.AddedToken(**token) for token in adding.values()])
 
 
-def _with_id(tokenizer: tokenizers.Tokenizer, token: Token) -> tuple[str, int]:
-    """Returns a token that the tokenizer has, as post-processors take it."""
-    return token["content"], tokenizer.token_to_id(token["content"])
-
-
 def _add_begin_and_end(
     tokenizer: tokenizers.Tokenizer, config: TokenizerConfig, tokenizer_class: str, begin: bool
 ) -> None:
@@ -299,15 +275,28 @@ def _add_begin_and_end(
     tokens = config.named(tokenizer_class)
     front = tokens.get("bos") if config.option("add_bos_token", default=begin) else None
     behind = tokens.get("eos") if config.option("add_eos_token", default=False) else None
-    used = [_with_id(tokenizer, token) for token in (front, behind) if token]
+    _surround(tokenizer, front, behind, between=True)
 
-    def around(text: str, number: int) -> list[str]:
-        parts = [front and front["content"], f"${text}", behind and behind["content"]]
+
+def _surround(
+    tokenizer: tokenizers.Tokenizer, front: Token | None, behind: Token | None, between: bool
+) -> None:
+    """Puts tokens in front of and behind each text; `between`: in front of a second text too."""
+
+    def around(front: Token | None, text: str, number: int) -> list[str]:
+        parts = [front and front["content"], text, behind and behind["content"]]
         return [f"{part}:{number}" for part in parts if part]
 
+    first, second = around(front, "$A", 0), around(front if between else None, "$B", 1)
+    used = [_with_id(tokenizer, token) for token in (front, behind) if token]
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=around("A", 0), pair=[*around("A", 0), *around("B", 1)], special_tokens=used
+        single=first, pair=[*first, *second], special_tokens=used
     )
+
+
+def _with_id(tokenizer: tokenizers.Tokenizer, token: Token) -> tuple[str, int]:
+    """Returns a token that the tokenizer has, as post-processors take it."""
+    return token["content"], tokenizer.token_to_id(token["content"])
 
 
 def _special_ids(

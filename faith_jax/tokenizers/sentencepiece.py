@@ -15,6 +15,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from faith_jax.errors import ConfigError
 from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.tokenizers.special_tokens import DEBERTA, GEMMA, LLAMA
 
 _PAD_ID = 0
 
@@ -112,30 +113,20 @@ def read_model(model_file: str) -> Any:
         raise _no_model(model_file, error) from None
 
 
-def is_deberta(model: Any) -> bool:
-    """Whether a model's first pieces are DeBERTa's special tokens.
+def class_of_model(model: Any) -> str:
+    """Returns Transformers' tokenizer class of a SentencePiece model; "" = T5's convention.
 
     Args:
       model: the protocol buffer.
     """
-    return {"[PAD]", "[CLS]", "[SEP]"} <= {piece.piece for piece in model.pieces[:10]}
-
-
-def begin_piece(model: Any) -> str | None:
-    """Returns a model's begin token; None = it has none, as T5's."""
-    spec = model.trainer_spec
-    name = spec.bos_piece or "<s>"
-    if spec.bos_id < 0 or not any(piece.piece == name for piece in model.pieces[:10]):
-        return None
-    return name
-
-
-def is_t5_model(model: Any) -> bool:
-    """Whether a model has T5's convention, and not that of DeBERTa, Llama or Gemma."""
-    spec = model.trainer_spec
+    spec, first = model.trainer_spec, [piece.piece for piece in model.pieces[:10]]
+    if {"[PAD]", "[CLS]", "[SEP]"} <= set(first):
+        return DEBERTA
     has_t5_ids = (spec.pad_id, spec.eos_id, spec.unk_id) == (0, 1, 2)
-    is_causal = spec.model_type == spec.BPE and not has_t5_ids and begin_piece(model) is not None
-    return not is_deberta(model) and not is_causal
+    begin = spec.bos_piece or "<s>"
+    if spec.model_type != spec.BPE or has_t5_ids or spec.bos_id < 0 or begin not in first:
+        return ""
+    return LLAMA if begin == "<s>" else GEMMA
 
 
 def _no_model(model_file: str, error: Exception) -> ConfigError:

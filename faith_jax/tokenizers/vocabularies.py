@@ -95,7 +95,8 @@ def _loaded(file: str, extra_ids: int) -> Tokenizer:
     # Imported here, so that importing this module costs nothing.
     from faith_jax.tokenizers import huggingface, sentencepiece
 
-    if not file.endswith(".json") and sentencepiece.is_t5_model(sentencepiece.read_model(file)):
+    is_json = file.endswith(".json")
+    if not is_json and not sentencepiece.class_of_model(sentencepiece.read_model(file)):
         return sentencepiece.SentencePieceVocabulary(file, extra_ids)
     if extra_ids not in (0, DEFAULT_EXTRA_IDS):
         raise ConfigError(
