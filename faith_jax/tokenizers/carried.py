@@ -14,7 +14,6 @@ from faith_jax.tokenizers.special_tokens import read_tokenizer_config
 from faith_jax.tokenizers.vocabularies import (
     DEFAULT_EXTRA_IDS,
     EMBEDDED,
-    TOKENIZER_FILES,
     find_tokenizer_file,
     load_vocabulary,
     set_default_vocabulary,
@@ -119,12 +118,10 @@ def is_same_vocabulary(given: Tokenizer, carried: Tokenizer) -> bool:
       given: any tokenizer.
       carried: what the checkpoint's folder stands for; other forms of it may lie beside it.
     """
-    if given == carried:
+    if given == carried or given.fingerprint() == carried.fingerprint():
         return True
-    forms = [pathlib.Path(carried.model_file).with_name(name) for name in TOKENIZER_FILES]
-    there = [carried, *(load_vocabulary(form) for form in forms if form.is_file())]
-    fingerprint = given.fingerprint()
-    return any(form.is_t5 == given.is_t5 and form.fingerprint() == fingerprint for form in there)
+    form = pathlib.Path(carried.model_file).with_name(pathlib.Path(given.model_file).name)
+    return form.is_file() and given.fingerprint() == load_vocabulary(form).fingerprint()
 
 
 def check_kept_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:

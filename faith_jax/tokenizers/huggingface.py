@@ -296,7 +296,9 @@ def _surround(
 
 def _with_id(tokenizer: tokenizers.Tokenizer, token: Token) -> tuple[str, int]:
     """Returns a token that the tokenizer has, as post-processors take it."""
-    return token["content"], tokenizer.token_to_id(token["content"])
+    index = tokenizer.token_to_id(token["content"])
+    assert index is not None, token  # _add_missing_tokens has added it
+    return token["content"], index
 
 
 def _special_ids(

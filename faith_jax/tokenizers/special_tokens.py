@@ -78,7 +78,8 @@ class TokenizerConfig:
     def named(self, tokenizer_class: str) -> dict[str, Token]:
         """Returns the special tokens by name, those of a class where the files say nothing."""
         usual = dict(zip(NAMES, _CLASS_TOKENS.get(tokenizer_class, ()), strict=False))
-        tokens = {name: {"content": text} for name, text in usual.items() if text} | self.tokens
+        of_class = {name: {"content": text} for name, text in usual.items() if text}
+        tokens = {**of_class, **self.tokens}
         return {name: token for name in NAMES if (token := tokens.get(name)) is not None}
 
     def option(self, name: str, default: bool) -> bool:
