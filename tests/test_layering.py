@@ -34,8 +34,9 @@ FLOORS = {
     "gin_configs": 3,
     "input": 5,
     "runs": 6,
-    "cli": 7,
-    "__main__": 8,
+    "reproduce": 7,
+    "cli": 8,
+    "__main__": 9,
 }
 # `import faith_jax` re-exports floor 0, and what stands higher only on first use.
 FACADE = "__init__"
@@ -45,6 +46,7 @@ HEAVY = {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x",
 MAY_BE_HEAVY = {
     "cli",
     "input",
+    "reproduce",
     "runs",
     "tasks",
     "export.tfds",

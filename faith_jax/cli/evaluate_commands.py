@@ -14,6 +14,7 @@ _EVALUATE_EXAMPLES = """examples:
   %(prog)s q2.jsonl --ensemble=both=summac_zs,nli_e_minus_c --baseline=summac_zs
   %(prog)s q2.jsonl begin_2021.jsonl --protocol=pronouns
   %(prog)s npov_scores.jsonl --protocol=npov
+  %(prog)s old_system.jsonl new_system.jsonl --protocol=systems --baseline=old_system
   %(prog)s runs/verify/predictions.jsonl --protocol=dialfact --dataset=dialfact/official
 """
 
@@ -39,9 +40,18 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
     command.add_argument(
         "--protocol",
         default="auc",
-        choices=("auc", "begin", "dialfact", "npov", "npov_words", "pronouns"),
+        choices=("auc", "begin", "dialfact", "npov", "npov_words", "pronouns", "systems"),
         help="ROC AUC by corpus (default); Nandwani 2023, table 1; Gupta 2022, section 5.3; Chang "
-        "2024, table 1 and table 3; Steen 2023, table 3",
+        "2024, table 1 and table 3; Steen 2023, table 3; mean scores of systems",
+    )
+    command.add_argument(
+        "--compare",
+        action="append",
+        metavar="SYSTEM:BASELINE",
+        help="for systems: a pair to compare, in place of --baseline (repeatable)",
+    )
+    command.add_argument(
+        "--table", metavar="JSON", help="for systems: columns and published figures"
     )
     command.add_argument("--slice-field", metavar="NAME", help="for npov: names a row's slice")
     command.add_argument("--dataset", metavar="NAME", help="for dialfact: NAME[/CONFIG]")
@@ -50,7 +60,7 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
     command.add_argument(
         "--group-field", metavar="NAME", help="for begin: F1 by this field too (default: source)"
     )
-    _add_comparison(command, "for auc: ")
+    _add_comparison(command, "for auc: ", "for auc and systems: ")
     command.add_argument(
         "--ensemble",
         action="append",
@@ -71,15 +81,18 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
     command.set_defaults(run=_run_evaluate)
 
 
-def _add_comparison(command: argparse.ArgumentParser, goes_with: str = "") -> None:
+def _add_comparison(
+    command: argparse.ArgumentParser, goes_with: str = "", baseline: str = ""
+) -> None:
     """Adds what scorers are chosen and compared by; what is not given is None.
 
     Args:
       command: what gets the options.
       goes_with: said first of those that do not always go.
+      baseline: said first of `--baseline`.
     """
     command.add_argument("--scorers", metavar="NAMES", help="only these; default: all of the files")
-    command.add_argument("--baseline", metavar="SCORER", help=f"{goes_with}what others must beat")
+    command.add_argument("--baseline", metavar="NAME", help=f"{baseline}what others must beat")
     command.add_argument(
         "--test",
         choices=("approximate_randomization", "delong", "hanley_mcneil"),
@@ -127,13 +140,15 @@ _GOES_WITH = {
     "split": ("dialfact",),
     "development": ("begin",),
     "group_field": ("begin",),
-    "baseline": ("auc",),
+    "baseline": ("auc", "systems"),
+    "compare": ("systems",),
+    "table": ("systems",),
     "test": ("auc",),
     "cluster_field": ("auc",),
-    "resamples": ("auc", "npov", "npov_words"),
-    "confidence": ("auc", "npov", "npov_words"),
-    "seed": ("auc", "npov", "npov_words"),
-    "scorers": ("auc", "begin", "npov", "npov_words", "pronouns"),
+    "resamples": ("auc", "npov", "npov_words", "systems"),
+    "confidence": ("auc", "npov", "npov_words", "systems"),
+    "seed": ("auc", "npov", "npov_words", "systems"),
+    "scorers": ("auc", "begin", "npov", "npov_words", "pronouns", "systems"),
     "ensembles": ("auc", "begin", "pronouns"),
 }
 LEAST_RESAMPLES = 100
@@ -151,7 +166,24 @@ def _check_evaluate(options: argparse.Namespace) -> dict[str, Any]:
             )
     if "ensembles" in given:
         given["ensembles"] = _ensembles(given["ensembles"])
+    if "compare" in given:
+        given["compare"] = _pairs(given["compare"])
     return _check_comparison(given)
+
+
+def _pairs(texts: Iterable[str]) -> dict[str, str]:
+    """Returns by system the one that it is compared with.
+
+    Raises:
+      ConfigError: for another form.
+    """
+    found = {}
+    for text in texts:
+        system, colon, baseline = text.rpartition(":")
+        if not (system and colon and baseline) or system == baseline:
+            raise ConfigError(f"--compare: expected SYSTEM:BASELINE, got {text!r}.")
+        found[system] = baseline
+    return found
 
 
 def _ensembles(texts: Iterable[str]) -> dict[str, Any]:

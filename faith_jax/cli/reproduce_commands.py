@@ -16,7 +16,7 @@ from faith_jax.cli.reproduce_npov_commands import add_npov_detection_table, run_
 from faith_jax.cli.reproduce_pmi_commands import add_pmi_table, run_pmi_table
 from faith_jax.cli.shared import quiet_tensorflow, resumable
 
-# Tables of scorers alone, `faith_jax.runs.reproduce.RECIPES`, with their titles.
+# Tables of scorers alone, `faith_jax.reproduce.reproduce.RECIPES`, with their titles.
 SCORED = {
     "true": "Steen 2023, table 1: TRUE's nine corpora",
     "begin": "Nandwani 2023, table 1: BEGIN",
@@ -74,6 +74,8 @@ def add_reproduce_command(commands: argparse._SubParsersAction) -> None:
     ):
         for table in add(tables):
             add_outputs(table)
+            if run in (run_faithdial_table, run_pmi_table):
+                add_workflow(table)
             table.set_defaults(run=_runner(run))
 
 
@@ -83,9 +85,23 @@ def add_outputs(table: argparse.ArgumentParser) -> None:
     table.add_argument("--sample", action="store_true", help="of the samples in the package")
 
 
+def add_workflow(table: argparse.ArgumentParser) -> None:
+    """Adds what all workflows have."""
+    table.add_argument("--cores", type=int, metavar="N", help="that steps share (default: all)")
+    table.add_argument(
+        "--dry-run", action="store_true", default=None, help="only show the commands"
+    )
+    table.add_argument(
+        "--snakemake",
+        action="append",
+        metavar="ARGUMENT",
+        help="for Snakemake, such as --snakemake=--profile=slurm (repeatable)",
+    )
+
+
 def _run_scored(table: str, given: Mapping[str, Any], sample: bool, output: str) -> str:
     from faith_jax.cli.score_commands import scorer_options
-    from faith_jax.runs import reproduce
+    from faith_jax.reproduce import reproduce
 
     scorers = listed_names(given["scorers"])
     known = scorers or reproduce.RECIPES[table].scorers

@@ -47,8 +47,8 @@ def add_critic_table(tables: argparse._SubParsersAction) -> list[argparse.Argume
 
 def run_critic_table(_: str, given: Mapping[str, Any], sample: bool, output: str) -> str:
     """Makes the table; returns it as text."""
-    from faith_jax.runs.critic_models import CriticTableOptions
-    from faith_jax.runs.critic_table import critic_table
+    from faith_jax.reproduce.critic_models import CriticTableOptions
+    from faith_jax.reproduce.critic_table import critic_table
 
     settings = dict(given)
     critics: dict[str, str] = {}

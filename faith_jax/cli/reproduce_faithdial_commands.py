@@ -8,17 +8,17 @@ from faith_jax.cli.evaluate_commands import listed_names
 from faith_jax.cli.reproduce_options import (
     add_options,
     add_q2_models,
+    model_scorers,
     table_parser,
-    with_q2_models,
 )
 from faith_jax.errors import ConfigError
 
 # What the sample is trained with, where nobody says: minutes on 2 cores. None of its texts is cut
 # with the tokenizer of `mini`, and no row has more negatives.
 _SAMPLE = {
-    "steps": 20, "batch_size": 8, "input_length": 160, "target_length": 64, "negatives": 4,
+    "train_steps": 20, "train_batch_size": 8, "max_input_length": 160, "target_length": 64,
+    "max_length": 32,
 }  # fmt: skip
-_SAMPLE_LENGTH = 32
 
 _SHARED = (
     "vocabulary", "max-length", "max-input-length", "batch-size", "limit", "resamples", "seed",
@@ -102,43 +102,43 @@ def add_faithdial_table(tables: argparse._SubParsersAction) -> list[argparse.Arg
 
 def run_faithdial_table(_: str, given: Mapping[str, Any], sample: bool, output: str) -> str:
     """Makes the table; returns it as text."""
-    from faith_jax.runs.faithdial_table import faithdial_table
+    from faith_jax.reproduce.faithdial import Table
+    from faith_jax.reproduce.workflow import table_of_workflow
 
-    return faithdial_table(_options(given, sample), output)
+    return table_of_workflow("faithdial", _options(given, sample), Table, output, given)
 
 
 def _options(given: Mapping[str, Any], sample: bool) -> Any:
-    """Returns the run's options from those of the command line that were given."""
-    from faith_jax.runs.faithdial_options import FaithDialOptions
-    from faith_jax.runs.faithdial_systems import Training
+    """Returns the table's options from those of the command line that were given."""
+    from faith_jax.reproduce.faithdial import DOHA, Options
+    from faith_jax.reproduce.workflow import absolute
+    from faith_jax.runs.setup import check_language_model, model_from_checkpoint
 
-    training: dict[str, Any] = {"sample": sample, **(_SAMPLE if sample else {})}
-    names = {
-        "train_steps": "steps",
-        "train_batch_size": "batch_size",
-        "learning_rate": "learning_rate",
-        "max_input_length": "input_length",
-        "target_length": "target_length",
-        "vocabulary": "vocabulary",
-    }
-    training |= {to: given[name] for name, to in names.items() if name in given}
-    settings: dict[str, Any] = {
-        "models": _named("models", given.get("models", ())),
-        "trained": _named("trained", given.get("trained", ())),
-        "training": Training(**training),
-        "scorers": _scorers(given),
-    }
-    if sample:
-        settings["max_length"] = _SAMPLE_LENGTH
+    settings: dict[str, Any] = {"sample": sample, **(_SAMPLE if sample else {})}
+    numbers = (
+        "train_steps", "train_batch_size", "learning_rate", "max_input_length", "target_length",
+        "vocabulary", "max_length", "batch_size", "limit", "resamples", "seed",
+    )  # fmt: skip
+    settings |= {name: given[name] for name in numbers if name in given}
     for name in ("methods", "trained_on", "tested_on"):
         if name in given:
-            settings[name] = tuple(listed_names(given[name]))
+            settings[name] = listed_names(given[name])
     if "seeds" in given:
         settings["seeds"] = _numbers(given["seeds"])
-    for name in ("max_length", "batch_size", "limit", "resamples", "seed"):
-        if name in given:
-            settings[name] = given[name]
-    return FaithDialOptions(**settings)
+    for name in ("models", "trained"):
+        named = _named(name, given.get(name, ()))
+        settings[name] = {key: absolute(path) for key, path in named.items()}
+    models = {"faith_critic": "critic_model", "bertscore": "bertscore_model"}
+    settings["scorers"] = model_scorers(given, models, ("q2_f1", "q2_nli"))
+    options = Options(**settings)
+    options.check()
+    for name, path in options.models.items():
+        check_language_model("--models", path)
+        if name == DOHA:
+            model_from_checkpoint(path, knowledge_attention=True)
+    for key, path in options.trained.items():
+        check_language_model(f"--trained: {key}", path)
+    return options
 
 
 def _named(option: str, texts: Sequence[str]) -> dict[str, str]:
@@ -161,19 +161,3 @@ def _numbers(text: str) -> tuple[int, ...]:
         raise ConfigError(
             f"--seeds: expected whole numbers with commas, such as 0,1,2; got {text!r}."
         ) from None
-
-
-def _scorers(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns the options of the scorers that have a model."""
-    from faith_jax.cli.score_commands import scorer_options
-    from faith_jax.runs.faithdial_options import MODEL_SCORERS
-
-    told = scorer_options(list(MODEL_SCORERS), given.get("scorer_option", []))
-    told = with_q2_models(told, given, ("q2_f1", "q2_nli"))
-    for option, name in (("critic_model", "faith_critic"), ("bertscore_model", "bertscore")):
-        if option in given:
-            told[name] = {"model": given[option]} | told[name]
-    for name, options in told.items():
-        if options and "model" not in options:
-            raise ConfigError(f"--scorer-option: {name} is not scored without a model of its own.")
-    return {name: options for name, options in told.items() if options}

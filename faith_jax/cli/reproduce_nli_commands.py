@@ -85,7 +85,8 @@ def run_nli(table: str, given: Mapping[str, Any], sample: bool, output: str) -> 
     for name in ("true_corpora", "methods"):
         if name in settings:
             settings[name.removeprefix("true_")] = tuple(listed_names(settings.pop(name)))
-    from faith_jax.runs import nli_methods, nli_phrases, nli_table, train
+    from faith_jax.reproduce import nli_methods, nli_phrases, nli_table
+    from faith_jax.runs import train
 
     if table == "nli":
         options = nli_methods.NliOptions(sample=sample, **settings)
@@ -100,7 +101,7 @@ def run_nli(table: str, given: Mapping[str, Any], sample: bool, output: str) -> 
 def _models(settings: dict[str, Any]) -> Any:
     """Takes the models with their scorers' options out of what was given."""
     from faith_jax.cli.score_commands import scorer_options
-    from faith_jax.runs.nli_methods import MODELS, ModelOptions
+    from faith_jax.reproduce.nli_methods import MODELS, ModelOptions
 
     folders = {name: settings.pop(_dest(option), "") for name, option in MODELS.items()}
     models = scorer_options(list(MODELS), settings.pop("scorer_option", []), "the models")

@@ -95,7 +95,7 @@ def _errors(text: str) -> float:
 
 def run_npov_detection(_: str, given: Mapping[str, Any], sample: bool, output: str) -> str:
     """Makes the tables; returns them as text."""
-    from faith_jax.runs.npov_detection import npov_detection
+    from faith_jax.reproduce.npov_detection import npov_detection
 
     return npov_detection(_detection_options(given, sample), output)
 
@@ -103,7 +103,7 @@ def run_npov_detection(_: str, given: Mapping[str, Any], sample: bool, output: s
 def _detection_options(given: Mapping[str, Any], sample: bool) -> Any:
     """Returns the run's options from those of the command line that were given."""
     from faith_jax.evaluation.npov_truth import ErrorFreeRule
-    from faith_jax.runs.npov_responses import SAMPLE, DetectionOptions
+    from faith_jax.reproduce.npov_responses import SAMPLE, DetectionOptions
 
     settings = {"model": ""} | dict(given)
     if sample and settings.setdefault("knowledge", SAMPLE) != SAMPLE:

@@ -99,3 +99,38 @@ def with_q2_models(
                 )
         found[name] = options
     return found
+
+
+def model_scorers(
+    given: Mapping[str, Any], models: Mapping[str, str], q2: Iterable[str]
+) -> dict[str, dict[str, Any]]:
+    """Returns the options of the scorers that have a model, which is loaded as a check.
+
+    Args:
+      given: the command's options.
+      models: by scorer the option that names its model.
+      q2: names of those that are Q\u00b2.
+
+    Raises:
+      FaithJaxError: for a model that cannot be opened, and for options of a scorer without one.
+    """
+    from faith_jax.cli.score_commands import scorer_options
+    from faith_jax.reproduce.workflow import absolute
+    from faith_jax.scoring.registry import load_scorer
+
+    told = scorer_options([*models, *q2], given.get("scorer_option", []))
+    told = with_q2_models(told, given, q2)
+    found = {}
+    for name, options in told.items():
+        if option := given.get(models.get(name, "")):
+            options = {"model": option, **options}
+        if not options:
+            continue
+        if "model" not in options:
+            raise ConfigError(f"--scorer-option: {name} is not scored without a model of its own.")
+        found[name] = {
+            key: absolute(value) if isinstance(value, str) else value
+            for key, value in options.items()
+        }
+        load_scorer(name, **found[name])
+    return found

@@ -8,10 +8,9 @@ from faith_jax.cli.evaluate_commands import listed_names
 from faith_jax.cli.reproduce_options import (
     add_options,
     add_q2_models,
+    model_scorers,
     table_parser,
-    with_q2_models,
 )
-from faith_jax.errors import ConfigError
 
 _SHARED = (
     "model", "vocabulary", "max-length", "max-input-length", "batch-size", "limit", "resamples",
@@ -64,33 +63,19 @@ def add_pmi_table(tables: argparse._SubParsersAction) -> list[argparse.ArgumentP
 
 def run_pmi_table(_: str, given: Mapping[str, Any], sample: bool, output: str) -> str:
     """Makes the table; returns it as text."""
-    from faith_jax.runs.pmi_table import pmi_table
+    from faith_jax.reproduce.pmi_decode import Options, Table
+    from faith_jax.reproduce.workflow import absolute, table_of_workflow
+    from faith_jax.runs.setup import check_language_model
 
-    return pmi_table(_pmi_options(given, sample), output)
-
-
-def _pmi_options(given: Mapping[str, Any], sample: bool) -> Any:
-    """Returns the run's options from those of the command line that were given."""
-    from faith_jax.cli.score_commands import scorer_options
-    from faith_jax.runs.pmi_responses import PMITableOptions
-
-    settings = {"model": ""} | dict(given)
-    models = {
-        "pmi_faith_mean": settings.pop("scorer_model", ""),
-        "bertscore": settings.pop("bertscore_model", ""),
-    }
-    told = scorer_options([*models, "q2_nli"], settings.pop("scorer_option", []))
-    scorers = with_q2_models(told, settings, ["q2_nli"])
-    for option in ("q2_model", "q2_answer_model", "q2_nli_model"):
-        settings.pop(option, "")
-    for name, path in models.items():
-        model = {"model": path} if path else {}
-        if scorers[name] and "model" not in model | scorers[name]:
-            raise ConfigError(f"--scorer-option: {name} is not scored without a model of its own.")
-        scorers[name] = model | scorers[name]
-    scorers = {name: found for name, found in scorers.items() if found}
+    settings = {name: it for name, it in given.items() if name in Options.__dataclass_fields__}
     for name in ("corpora", "decodings"):
-        chosen = settings.pop(name, ())
-        if chosen := listed_names(chosen) if isinstance(chosen, str) else chosen:
-            settings[name] = tuple(chosen)
-    return PMITableOptions(scorers=scorers, sample=sample, **settings)
+        if name in given:
+            chosen = given[name]
+            settings[name] = listed_names(chosen) if isinstance(chosen, str) else chosen
+    models = {"pmi_faith_mean": "scorer_model", "bertscore": "bertscore_model"}
+    settings["scorers"] = model_scorers(given, models, ("q2_nli",))
+    settings["model"] = absolute(given.get("model", ""))
+    options = Options(**settings, sample=sample)
+    options.check()
+    check_language_model("--model", options.model)
+    return table_of_workflow("pmi_decode", options, Table, output, given)

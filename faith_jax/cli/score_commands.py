@@ -50,7 +50,12 @@ def add_score_commands(commands: argparse._SubParsersAction) -> None:
         r"hold \n (a line break), \t and \\ (repeatable)",
     )
     source = command.add_argument_group("input")
-    source.add_argument("--input", default="", metavar="FILE", help=".jsonl, .csv, .tsv, .parquet")
+    source.add_argument(
+        "--input",
+        action="append",
+        metavar="FILE",
+        help=".jsonl, .csv, .tsv or .parquet (repeatable)",
+    )
     source.add_argument(
         "--input-format", default="", choices=("jsonl", "csv", "tsv", "parquet"), help="of FILE"
     )
@@ -127,8 +132,10 @@ def _run_score(options: argparse.Namespace) -> int:
     from faith_jax.runs.partial_output import kept_rows
     from faith_jax.runs.score_input import ScoreInput
 
+    first, *more = options.input or [""]
     given = ScoreInput(
-        file=options.input,
+        file=first,
+        more_files=tuple(more),
         file_format=options.input_format,
         task=options.task,
         tfds=options.tfds,

@@ -22,6 +22,8 @@ FORMATS = {".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet
 _GROUNDINGS = ("grounding", "knowledge", "evidence", "pro=pro_arguments,con=con_arguments")
 _RESPONSES = ("generated_text", "prediction", "response")
 _HISTORIES = ("history", "context", "message", "query")
+# Several systems may respond to one row, and several trainings of one system.
+SYSTEM_FIELDS = ("system", "replicate")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,9 +160,10 @@ def example_rows(
 
     Raises:
       InputError: naming the row and field of a missing column, an empty grounding, a missing
-        response, a label that is not 0 or 1, or an id that occurs twice.
+        response, a label that is not 0 or 1, or an id that a system has
+        twice.
     """
-    seen: set[str] = set()
+    seen: set[tuple[Any, ...]] = set()
     read = 0
 
     def parse(fields: Mapping[str, Any], place: str) -> ExampleRow:
@@ -168,12 +171,13 @@ def example_rows(
         read += 1
         number = read + (unread.count if unread else 0)
         row = _example_row(fields, place, number, columns, corpus)
-        if row.example.id in seen:
+        key = (row.example.id, *(row.fields.get(name) for name in SYSTEM_FIELDS))
+        if key in seen:
             raise InputError(
                 f"{place}: field '{columns.id or 'id'}': {row.example.id!r} occurs twice; choose "
                 "another --id-column, or --id-column= for the rows' numbers."
             )
-        seen.add(row.example.id)
+        seen.add(key)
         return row
 
     return parsed(rows, parse, bad_rows or BadRows())

@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from faith_jax.cutting import check_policy
-from faith_jax.errors import ConfigError, FaithJaxError
+from faith_jax.errors import ConfigError
 from faith_jax.input.layout import InputLayout, batch_features, packed_features
 from faith_jax.input.order import Order, Packing
 from faith_jax.input.row_cache import RowCache, read_cache, write_cache
@@ -182,24 +182,28 @@ class SplitRows:
             maker = TextRows(where, self._layout, lengths, config.cut_policy)
         fingerprint = _fingerprint(config, self._model, task)
         shared = self._temporary is None and jax.process_count() > 1
-        refused: FaithJaxError | None = None
+        failed: Exception | None = None
         if (not shared or jax.process_index() == 0) and not read_cache(path, fingerprint):
-            made = _told(maker.rows(task, examples(config, task)), where)
             try:
+                made = _told(maker.rows(task, examples(config, task)), where)
                 write_cache(path, made, fingerprint, where)
-            except FaithJaxError as error:  # the other processes wait below
-                refused = error
+            except Exception as error:  # whatever it is, the other processes wait below
+                failed = error
+        is_made = failed is None
         if shared:
             from jax.experimental import multihost_utils
 
-            multihost_utils.sync_global_devices(f"rows of {where}")
-        if refused is not None:
-            raise refused
+            is_made = bool(multihost_utils.broadcast_one_to_all(np.bool_(is_made)))
+        if failed is not None:
+            raise failed
+        if not is_made:
+            raise ConfigError(
+                f"{path}: process 0 could not make the rows of {where}; see what it says."
+            )
         if not read_cache(path, fingerprint):
             raise ConfigError(
-                f"{path}: process {jax.process_index()} does not find the rows of process 0, which "
-                "says why, if it could not make them; else MODEL_DIR is not on storage that all "
-                "processes share."
+                f"{path}: process {jax.process_index()} does not find the rows of process 0: "
+                "MODEL_DIR is not on storage that all processes share."
             )
         return RowCache(path, task.name, task.shuffle_buffer_size is None)
 

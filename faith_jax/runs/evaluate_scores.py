@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.data.fields import optional_text, text_field
@@ -23,6 +23,7 @@ from faith_jax.evaluation.scored_corpora import (
     read_corpora,
     row_notes,
 )
+from faith_jax.evaluation.systems import Column, Layout, systems_table
 from faith_jax.evaluation.verification import verification_table
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
@@ -31,7 +32,7 @@ from faith_jax.runs.outputs import check_endings, check_outputs, write_text
 from faith_jax.scoring.registry import scorer_card, scorer_names
 
 # Protocols with intervals, which depend on the seed.
-_RESAMPLED = ("auc", "npov", "npov_words")
+_RESAMPLED = ("auc", "npov", "npov_words", "systems")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,11 +42,13 @@ class EvaluateOptions:
     Attributes:
       protocol: "auc" (a table of ROC AUC by corpus), "begin" (Nandwani 2023, table 1),
         "pronouns" (Steen 2023, table 3), "npov" and "npov_words" (Chang 2024, tables 1
-        and 3), or "dialfact" (Gupta 2022, section 5.3, for which the files are predictions of
-        `t5x infer`).
+        and 3), "systems" (mean scores of systems on the same rows), or "dialfact" (Gupta 2022,
+        section 5.3, for which the files are predictions of `t5x infer`).
       development: for "begin", the scored development part.
       group_field: for "begin", the field that parts the test rows; "" = none.
-      baseline: for "auc", the scorer that others are compared with.
+      baseline: for "auc", the scorer that others are compared with; for "systems", the system.
+      compare: for "systems", by system the one that it is compared with, in place of `baseline`.
+      table: for "systems", a JSON file of columns and published figures, see `read_layout`.
       test: for "auc", of `faith_jax.evaluation.auc_table.TESTS`.
       cluster_field: for "auc", rows with the same value are resampled together.
       resamples: of the bootstrap, and rounds of the test.
@@ -63,6 +66,8 @@ class EvaluateOptions:
     development: str = ""
     group_field: str = "source"
     baseline: str = ""
+    compare: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    table: str = ""
     test: str = "approximate_randomization"
     cluster_field: str = ""
     resamples: int = 1000
@@ -138,14 +143,15 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     Raises:
       FaithJaxError: for a bad or missing file, files that do not match, and wrong options.
     """
-    corpora = {} if options.protocol == "dialfact" else _corpora(files, options)
+    by_file = ("dialfact", "systems")
+    corpora = {} if options.protocol in by_file else _corpora(files, options)
     try:
         table, found = _table(corpora, options, files)
     except FaithJaxError:
         raise
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    if options.protocol != "auc":  # which tells of usable rows itself
+    if options.protocol not in ("auc", "systems"):  # which tell of usable rows themselves
         sizes = {name: len(corpus.ids) for name, corpus in corpora.items()}
         table = table._replace(notes=table.notes + few_rows(sizes))
     if options.ensembles:
@@ -224,6 +230,8 @@ def _table(
     if options.protocol == "dialfact":
         table = verification_table(_claims(options), _predictions(files))
         return table, _figures(table)
+    if options.protocol == "systems":
+        return _systems(files, options)
     if options.protocol in ("npov", "npov_words"):
         return _npov(corpora, options)
     if options.protocol == "begin":
@@ -270,6 +278,60 @@ def _npov(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> tuple[Tabl
         raise InputError(problem)
     table = npov_rows(cells, options.confidence, words)
     return table._replace(notes=table.notes + notes), npov_figures(cells)
+
+
+def _systems(files: Sequence[str], options: EvaluateOptions) -> tuple[Table, dict[str, Any]]:
+    """Returns the table of systems; a file without a field `system` is one, named as its corpus."""
+    places: dict[str, tuple[str, str]] = {}
+
+    def rows(path: str) -> Iterator[dict[str, Any]]:
+        for row in read_scored_rows(pathlib.Path(path)):
+            fields = row["fields"]
+            named = "system" in fields
+            key = (row["corpus"], fields["system"]) if named else ("rows", row["corpus"])
+            name = ", ".join(filter(None, (*key, fields.get("replicate"))))
+            places[name] = key
+            # Scorers may compare the same responses with different texts.
+            yield {**row, "corpus": name, "grounding": []}
+
+    found = read_corpora({path: rows(path) for path in files})
+    grouped: dict[tuple[str, str], list[Corpus]] = {}
+    for name, corpus in chosen_scorers(found, options.scorers).items():
+        grouped.setdefault(places[name], []).append(corpus)
+    baselines = dict(options.compare)
+    if options.baseline:
+        systems = dict.fromkeys(system for _, system in grouped)
+        baselines = {name: options.baseline for name in systems if name != options.baseline}
+    layout = read_layout(options.table) if options.table else Layout()
+    table = systems_table(
+        grouped, layout, baselines, options.resamples, options.confidence, options.seed
+    )
+    return table, _figures(table.tidy or table)
+
+
+def read_layout(path: str) -> Layout:
+    """Reads the columns and the published figures of a table of systems.
+
+    The JSON file has `title`, `columns` (by name the attributes of
+    `faith_jax.evaluation.systems.Column`), and optionally `published`: {corpus: {system: {column:
+    figure}}} and `notes` on these.
+
+    Raises:
+      ConfigError: for a file that cannot be read, or that has another form.
+    """
+    try:
+        told = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        columns = {name: Column(**given) for name, given in told["columns"].items()}
+        published = {
+            (corpus, system): figures
+            for corpus, systems in told.get("published", {}).items()
+            for system, figures in systems.items()
+        }
+        return Layout(told["title"], columns, published, tuple(told.get("notes", ())))
+    except OSError as error:
+        raise ConfigError(f"--table: {path}: cannot be read ({error.strerror}).") from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(f"--table: {path}: is not the description of a table: {error}") from None
 
 
 def _claims(options: EvaluateOptions) -> list[dict[str, Any]]:

@@ -93,7 +93,15 @@ def _opened(path: str) -> typing.TextIO:
             f"{error.start}."
         ) from None
     _check_closed(text, f"gin: {path}")
-    return io.StringIO(with_present_names(text))
+    file = _Text(with_present_names(text))
+    file.name = path
+    return file
+
+
+class _Text(io.StringIO):
+    """A text with the name of its file, which gin tells in errors."""
+
+    name: str
 
 
 def _check_closed(text: str, where: str) -> None:

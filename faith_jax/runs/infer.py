@@ -3,26 +3,32 @@
 The output folder appears whole or not at all: rows gather in `<output>.partial`, from which a run
 that was killed goes on, and the folder is renamed when the last row is written. Of several
 processes, process 0 alone reads and writes these files, and tells the others where to go on.
+
+Several checkpoints respond to the same rows in one run; each has a folder of its own, and the rows
+of all of them are joined in one file.
 """
 
+import dataclasses
 import hashlib
 import json
 import logging
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
 from faith_jax.cutting import Kind, check_policy
+from faith_jax.data.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.export.jsonl import append_rows, complete_rows, keep_rows
 from faith_jax.input.layout import InputLayout
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, setup
 from faith_jax.runs.checkpoint_decoding import log_ignored
@@ -36,10 +42,12 @@ from faith_jax.training.partitioning import Partitioner, make_partitioner
 
 logger = logging.getLogger("faith_jax")
 
+PREDICTIONS = "predictions.jsonl"
+
 
 @with_own_vocabulary
 def infer(
-    checkpoint_path: str,
+    checkpoint_path: str | Mapping[str, str | Sequence[str]],
     output_dir: str,
     dataset: DatasetConfig | None = None,
     input_file: str | None = None,
@@ -54,6 +62,9 @@ def infer(
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
     vocabulary: str | None = None,
     cut_policy: str = "knowledge",
+    system: str = "",
+    limit: int = 0,
+    control_tokens: Sequence[str] = (),
     dry_run: bool = False,
 ) -> pathlib.Path:
     """Generates responses and writes them.
@@ -71,8 +82,12 @@ def infer(
     by its length.
 
     Args:
-      checkpoint_path: any known form; a prompt-tuned MODEL_DIR brings its base with it.
-      output_dir: must not exist, or be empty.
+      checkpoint_path: any known form; a prompt-tuned MODEL_DIR brings its base with it. Or several
+        checkpoints by the names of their systems, where a list has trainings of one system by
+        several seeds. Rows then have the field `system`, and of a list also `replicate`, its
+        number. A system that has responded already is kept.
+      output_dir: must not exist, or be empty. Of several checkpoints it has `predictions.jsonl`
+        of all and the folder SYSTEM, or SYSTEM/REPLICATE, of each.
       dataset: the task and split to respond to, or None.
       input_file: or a JSONL file of rows, see `read_input_file`.
       knowledge: where a row has a query without arguments: a folder of the raw NPOV format, or
@@ -88,6 +103,10 @@ def infer(
       vocabulary: of JSONL rows and our tasks; None = what the checkpoint carries, or else
         "english_4096". Given, it must be what the checkpoint carries, if it carries one.
       cut_policy: what of a longer input is cut, see `faith_jax.cutting`.
+      system: of a single checkpoint, the rows' field `system`; "" = rows have none.
+      limit: only the first rows; 0 = all.
+      control_tokens: in front of all inputs, one of each kind (`faith_jax.data.control_tokens`),
+        as the vocabulary has them; empty = the inputs as they are.
       dry_run: only say how many rows there are, what of them is cut, and what the first ones look
         like; JSON of it lies beside `output_dir`, under its name with `.preflight.json` behind it.
 
@@ -97,7 +116,6 @@ def infer(
     Raises:
       FaithJaxError: on wrong settings, input or checkpoint; nothing is left half-written.
     """
-    chosen = RunVocabulary.choose(vocabulary, checkpoint_path)
     unknown = set(formats) - {"jsonl", "tfds"}
     if unknown or not formats:
         raise ConfigError(f"FORMATS: expected 'jsonl', 'tfds' or both, got {list(formats)!r}.")
@@ -105,70 +123,173 @@ def infer(
         raise ConfigError(f"BATCH_SIZE: expected a positive number, got {batch_size}.")
     if (dataset is None) == (input_file is None):
         raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
-    output = _fresh_output(output_dir)
     check_policy(cut_policy)
-    if dataset is not None:
-        tokens = tokenizer_of(dataset.task().output_features["targets"].vocabulary)
-        max_input_length = dataset.task_feature_lengths["inputs"]
-        cut_policy = dataset.cut_policy
-        rows = task_rows(dataset)
-        source, split = dataset.mixture_or_task_name, dataset.split
-    else:
-        from faith_jax.tasks import lookup
+    output = pathlib.Path(output_dir).expanduser()
+    systems = list(_systems(checkpoint_path, output, system))
+    several = not isinstance(checkpoint_path, str)
+    rows: Sequence[InputRow] = []
+    finished = []
+    for one in systems:
+        if not several:
+            _fresh_output(one.output)
+        setup.make_folder(str(one.output.parent))
+        chosen = RunVocabulary.choose(vocabulary, one.checkpoint)
+        if dataset is not None:
+            tokens = tokenizer_of(dataset.task().output_features["targets"].vocabulary)
+            max_input_length = dataset.task_feature_lengths["inputs"]
+            cut_policy = dataset.cut_policy
+            rows = rows or task_rows(dataset)
+            source, split = dataset.mixture_or_task_name, dataset.split
+        else:
+            from faith_jax.tasks import lookup
 
-        lookup.check_steered(None)
-        tokens = chosen.tokenizer
-        rows = read_input_file(str(input_file), knowledge, arguments_per_side, seed)
-        source, split = pathlib.Path(str(input_file)).name, "rows"
-    if not rows:
-        raise InputError(f"{source}: no rows to respond to.")
-    module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
-    setup.check_generates(module.config)
-    chosen.check(module.config, tokens)
-    decoding = decoding or DecodingConfig()
-    log_ignored(checkpoint_path, decoding, module.config)
-    decoder = BatchDecoder(module, partitioner, decoding, batch_size, seed)
-    layout = InputLayout.of(module.config, tokens)
-    inputs_macro = "MAX_INPUT_LENGTH" if dataset is None else "TASK_FEATURE_LENGTHS['inputs']"
-    least = max_input_length - layout.room(max_input_length) + 1
-    if max_input_length < least:
-        raise ConfigError(
-            f"{inputs_macro}: expected at least {least} tokens, special ones included, got "
-            f"{max_input_length}."
+            lookup.check_steered(None)
+            tokens = chosen.tokenizer
+            rows = rows or read_input_file(str(input_file), knowledge, arguments_per_side, seed)
+            source, split = pathlib.Path(str(input_file)).name, "rows"
+        if not rows:
+            raise InputError(f"{source}: no rows to respond to.")
+        prefix = _control_prefix(control_tokens, tokens)
+        own = [
+            dataclasses.replace(
+                row, inputs=prefix + row.inputs, fields={**row.fields, **one.fields}
+            )
+            for row in rows[: limit or None]
+        ]
+        settings = (one.checkpoint, decoding, max_input_length, cut_policy, seed, batch_size)
+        fingerprint = _fingerprint(own, *settings, model and model.config)
+        if several and _is_finished(one.output, fingerprint):
+            logger.info("%s is kept", one.output)
+            finished.append(one.output)
+            continue
+        module, params, partitioner = setup.load_for_inference(
+            one.checkpoint, partitioner_for, model
         )
-    layout.check_positions(max_input_length, decoding.max_length, (inputs_macro, "DECODE_LENGTH"))
-    limit = f"{inputs_macro} = {max_input_length}"
-    branches = "pmi" if decoding.pmi else "doha" if module.config.knowledge_attention else ""
-    read = RowTokens(tokens, layout, max_input_length, limit, cut_policy, branches)
-    report = preflight.inference_report(source, rows, read)  # before hours of decoding
-    if jax.process_index() == 0:
-        beside = output.with_name(output.name + ".preflight.json")
-        preflight.tell(report, beside if dry_run else None, dry_run)
-    if dry_run:
-        return output
-    fingerprint = _fingerprint(
-        rows,
-        *(str(checkpoint_path), decoding, max_input_length, cut_policy),
-        *(seed, batch_size, module.config),
-    )
-    partial = _partial_folder(output, fingerprint)
-    _generate(partial, rows, decoder, params, tokens, read, batch_size, decoding.num_return)
-    logger.info("%d shapes compiled", decoder.num_compilations)
-    if jax.process_index() == 0:
-        _finish(partial, output, formats, source, split)
+        setup.check_generates(module.config)
+        chosen.check(module.config, tokens)
+        searched = decoding or DecodingConfig()
+        log_ignored(one.checkpoint, searched, module.config)
+        decoder = BatchDecoder(module, partitioner, searched, batch_size, seed)
+        read = _row_tokens(
+            module.config, tokens, searched, max_input_length, cut_policy, dataset is not None
+        )
+        report = preflight.inference_report(source, own, read)  # before hours of decoding
+        if jax.process_index() == 0:
+            beside = output.with_name(output.name + ".preflight.json")
+            preflight.tell(report, beside if dry_run else None, dry_run)
+        if dry_run:
+            return output
+        partial = _partial_folder(one.output, fingerprint)
+        _generate(partial, own, decoder, params, tokens, read, batch_size, searched.num_return)
+        logger.info("%d shapes compiled", decoder.num_compilations)
+        if jax.process_index() == 0:
+            kept = ("jsonl", *formats) if several else formats
+            _finish(partial, one.output, kept, source, split, fingerprint)
+        finished.append(one.output)
+    if several and jax.process_index() == 0:
+        _join(finished, output / PREDICTIONS)
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices("infer: output is written")
     return output
 
 
-def _fresh_output(output_dir: str) -> pathlib.Path:
-    output = pathlib.Path(output_dir).expanduser()
+def _control_prefix(control_tokens: Sequence[str], vocabulary: Any) -> str:
+    """Returns control tokens as a vocabulary has them, as text in front of inputs."""
+    if not control_tokens:
+        return ""
+    check_control_tokens(control_tokens)
+    texts = extra_id_texts(getattr(vocabulary, "extra_ids", 0))
+    return "".join(f"{texts.get(token, token)} " for token in control_tokens)
+
+
+def _row_tokens(
+    config: TransformerConfig,
+    vocabulary: Any,
+    decoding: DecodingConfig,
+    max_length: int,
+    cut_policy: str,
+    of_task: bool,
+) -> RowTokens:
+    """Returns what makes the tokens of rows.
+
+    Raises:
+      ConfigError: for inputs that are too short, or longer than the model has positions for.
+    """
+    layout = InputLayout.of(config, vocabulary)
+    macro = "TASK_FEATURE_LENGTHS['inputs']" if of_task else "MAX_INPUT_LENGTH"
+    least = max_length - layout.room(max_length) + 1
+    if max_length < least:
+        raise ConfigError(
+            f"{macro}: expected at least {least} tokens, special ones included, got {max_length}."
+        )
+    layout.check_positions(max_length, decoding.max_length, (macro, "DECODE_LENGTH"))
+    branches = "pmi" if decoding.pmi else "doha" if config.knowledge_attention else ""
+    limit = f"{macro} = {max_length}"
+    return RowTokens(vocabulary, layout, max_length, limit, cut_policy, branches)
+
+
+class _System(NamedTuple):
+    """A checkpoint, where its responses go, and what its rows say of it."""
+
+    checkpoint: str
+    output: pathlib.Path
+    fields: Mapping[str, str]
+
+
+def _systems(
+    given: str | Mapping[str, str | Sequence[str]], output: pathlib.Path, system: str
+) -> Iterator[_System]:
+    if isinstance(given, str):
+        yield _System(given, output, {"system": system} if system else {})
+        return
+    if not isinstance(given, Mapping) or not given:
+        raise ConfigError(f"CHECKPOINT_PATH: expected a path, or paths by system, got {given!r}.")
+    for name, paths in given.items():
+        parts = str(name).split("/")
+        if not name or any(part in ("", ".", "..") for part in parts):
+            raise ConfigError(f"CHECKPOINT_PATH: {name!r} is no name for a system and its folder.")
+        if isinstance(paths, str):
+            yield _System(paths, output / name, {"system": name})
+        else:
+            for number, path in enumerate(paths):
+                fields = {"system": name, "replicate": str(number)}
+                yield _System(path, output / name / str(number), fields)
+
+
+def _is_finished(output: pathlib.Path, fingerprint: str) -> bool:
+    """Whether a system has responded to the same rows with the same settings.
+
+    Raises:
+      ConfigError: where the folder holds anything else.
+    """
+    if not output.exists():
+        return False
+    try:
+        summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
+        if summary["fingerprint"] == fingerprint:
+            return True
+    except (OSError, ValueError, KeyError):
+        pass
+    raise ConfigError(
+        f"{output}: holds responses to other rows, or with other settings; remove it, or choose "
+        "another INFER_OUTPUT_DIR."
+    )
+
+
+def _join(folders: Sequence[pathlib.Path], path: pathlib.Path) -> None:
+    """Joins the rows of all systems in one file."""
+    beside = path.with_name(path.name + ".partial")
+    with open(beside, "wb") as joined:
+        for folder in folders:
+            joined.write((folder / PREDICTIONS).read_bytes())
+    os.replace(beside, path)
+
+
+def _fresh_output(output: pathlib.Path) -> None:
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ConfigError(
-            f"INFER_OUTPUT_DIR = {output_dir!r} is not empty; choose a new folder or remove it."
+            f"INFER_OUTPUT_DIR = {str(output)!r} is not empty; choose a new folder or remove it."
         )
-    setup.make_folder(str(output.parent))
-    return output
 
 
 def _fingerprint(rows: Sequence[InputRow], *settings: Any) -> str:
@@ -200,7 +321,7 @@ def _generate(
     batch_size: int,
     num_return: int,
 ) -> None:
-    path = partial / "predictions.jsonl"
+    path = partial / PREDICTIONS
     done = _rows_done(path, len(rows), batch_size)
     if done:
         logger.info("Going on from row %d of %s", done, partial)
@@ -266,9 +387,14 @@ def _output_row(
 
 
 def _finish(
-    partial: pathlib.Path, output: pathlib.Path, formats: Sequence[str], source: str, split: str
+    partial: pathlib.Path,
+    output: pathlib.Path,
+    formats: Sequence[str],
+    source: str,
+    split: str,
+    fingerprint: str,
 ) -> None:
-    path = partial / "predictions.jsonl"
+    path = partial / PREDICTIONS
     rows = complete_rows(path)
     cut = [row["inputs_cut_tokens"] for row in rows if row["inputs_cut_tokens"]]
     if cut:
@@ -285,6 +411,7 @@ def _finish(
             f"Generated responses to {source}, split {split}.",
         )
     summary = {"source": source, "split": split, "rows": len(rows), "inputs_cut": len(cut)}
+    summary["fingerprint"] = fingerprint
     (partial / "summary.json").write_text(json.dumps(summary) + "\n", encoding="utf-8")
     if output.exists():
         output.rmdir()
@@ -292,4 +419,4 @@ def _finish(
     # Not before: a run that was killed goes on by these.
     (output / "fingerprint").unlink()
     if "jsonl" not in formats:
-        (output / "predictions.jsonl").unlink()
+        (output / PREDICTIONS).unlink()

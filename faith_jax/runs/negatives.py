@@ -34,8 +34,8 @@ from faith_jax.runs.kept_settings import (
     read_settings_file,
     write_settings,
 )
-from faith_jax.runs.npov_responses import check_language_model
 from faith_jax.runs.outputs import write_text
+from faith_jax.runs.setup import check_language_model
 from faith_jax.templates import dialogue_inputs, one_space
 from faith_jax.training.metrics import Progress
 

@@ -1,6 +1,7 @@
 """What `score` reads: rows of a file, of a SeqIO task or of a TFDS data set."""
 
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,7 @@ class ScoreInput:
 
     Attributes:
       file: JSON lines, CSV, TSV or Parquet.
+      more_files: that follow it.
       file_format: of the file; "" = as its ending says.
       task: the name of a SeqIO task; its examples' fields are the columns.
       tfds: NAME or NAME/CONFIG of a TFDS data set, ours or another's.
@@ -26,6 +28,7 @@ class ScoreInput:
     """
 
     file: str = ""
+    more_files: tuple[str, ...] = ()
     file_format: str = ""
     task: str = ""
     tfds: str = ""
@@ -55,9 +58,16 @@ class ScoreInput:
           FaithJaxError: for a missing or bad file, an unknown task, data set or split.
         """
         if self.file:
-            path = pathlib.Path(self.file)
-            corpus = self.corpus or path.stem
-            return file_examples(path, self.file_format, self.columns, corpus, bad_rows)
+            return itertools.chain.from_iterable(
+                file_examples(
+                    pathlib.Path(file),
+                    self.file_format,
+                    self.columns,
+                    self.corpus or pathlib.Path(file).stem,
+                    bad_rows,
+                )
+                for file in (self.file, *self.more_files)
+            )
         rows = dataset_rows(self.task, self.tfds, self.split)
         return example_rows(rows, self.columns, self.corpus or self.name, bad_rows)
 
@@ -68,14 +78,14 @@ class ScoreInput:
           ConfigError: for a file that is not there.
         """
         told = dataclasses.asdict(self)
-        if self.file:
-            path = pathlib.Path(self.file)
+        told["files"] = []
+        for file in (self.file, *self.more_files) if self.file else ():
+            path = pathlib.Path(file)
             try:
                 status = path.stat()
             except OSError as error:
                 raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from None
-            told |= {"file": str(path.resolve()), "size": status.st_size}
-            told["changed"] = status.st_mtime_ns
+            told["files"].append([str(path.resolve()), status.st_size, status.st_mtime_ns])
         return told
 
 

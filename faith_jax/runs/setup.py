@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from faith_jax.errors import ConfigError
+from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.doha import check_becomes_doha, doha_from_bart
 from faith_jax.models.importers.checkpoint import (
@@ -203,6 +203,20 @@ def check_generates(config: TransformerConfig) -> None:
             "The checkpoint is an encoder-only model (RoBERTa, DeBERTa), which cannot generate: "
             "give a language model."
         )
+
+
+def check_language_model(option: str, path: str) -> None:
+    """Checks that a checkpoint can generate.
+
+    Raises:
+      ConfigError: naming the option, where it cannot be opened or is an encoder-only model.
+    """
+    try:
+        config = open_checkpoint(path).config
+    except CheckpointError as error:
+        raise ConfigError(f"{option}: {error}") from None
+    if config.is_encoder_only:
+        raise ConfigError(f"{option}: {path}: expected a language model, got an encoder-only one.")
 
 
 def objective_of(config: TransformerConfig, objective: Objective | None) -> Objective:

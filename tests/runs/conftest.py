@@ -69,6 +69,48 @@ def read_item(folder):
         )
 
 
+def seqio_task(name, dataset, keeps_order=False):
+    """Registers a SeqIO task of a user's own, unless it is there, and returns its name.
+
+    Args:
+      name: of the task.
+      dataset: makes the tf.data set of a split's texts: (split, shuffle_files, seed).
+      keeps_order: whether its rows are never shuffled.
+    """
+    import seqio
+
+    from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
+
+    if name not in seqio.TaskRegistry.names():
+        feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)
+        seqio.TaskRegistry.add(
+            name,
+            source=seqio.FunctionDataSource(dataset, splits=["train", "validation"]),
+            preprocessors=[
+                seqio.preprocessors.tokenize,
+                seqio.preprocessors.append_eos_after_trim,
+            ],
+            output_features={"inputs": feature, "targets": feature},
+            shuffle_buffer_size=None if keeps_order else 1000,
+        )
+    return name
+
+
+@pytest.fixture(scope="module")
+def own_seqio_tasks():
+    """Removes the SeqIO tasks and mixtures that a module of tests registers."""
+    import seqio
+
+    import faith_jax.tasks  # noqa: F401  (registers ours, which stay)
+
+    registries = (seqio.MixtureRegistry, seqio.TaskRegistry)
+    before = [set(registry.names()) for registry in registries]
+    yield
+    for registry, names in zip(registries, before, strict=True):
+        for name in set(registry.names()) - names:
+            registry.remove(name)
+
+
 @pytest.fixture(scope="module")
 def offline_data_dir(tmp_path_factory):
     """A fresh folder for prepared data, on a machine that reaches no network."""

@@ -10,9 +10,11 @@ from faith_jax.errors import ConfigError, InputError
 from faith_jax.input.row_cache import RowCache
 from faith_jax.language_model import load_model
 from faith_jax.runs.datasets import DatasetConfig, SplitRows, evaluation_batches, training_batches
-from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
 from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
+from tests.runs.conftest import seqio_task
 from tests.scoring import tiny_models
+
+pytestmark = pytest.mark.usefixtures("own_seqio_tasks")
 
 TASK = "faithdial_generate_infonce_sample"
 LENGTHS = {"inputs": 160, "targets": 90}
@@ -107,34 +109,18 @@ def test_where_there_are_no_negatives():
         next(evaluation_batches(config(task="faithdial_generate_sample"), mini()))
 
 
-def seqio_task(name, keeps_order=False):
-    """Registers a task of a user's own, of 600 rows that say where they come from."""
-    import seqio
+def numbered(split, shuffle_files, seed=None):
+    """600 rows that say where they come from."""
     import tensorflow as tf
 
-    def dataset(split, shuffle_files, seed=None):
-        numbers = tf.data.Dataset.range(600)
-        return numbers.map(
-            lambda n: {
-                "inputs": tf.strings.join(["tea ", tf.strings.as_string(n)]),
-                "targets": tf.constant("leaf"),
-                "kind": tf.where(n < 300, "original", "augmented"),
-            }
-        )
-
-    if name not in seqio.TaskRegistry.names():
-        feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)
-        seqio.TaskRegistry.add(
-            name,
-            source=seqio.FunctionDataSource(dataset, splits=["train", "validation"]),
-            preprocessors=[
-                seqio.preprocessors.tokenize,
-                seqio.preprocessors.append_eos_after_trim,
-            ],
-            output_features={"inputs": feature, "targets": feature},
-            shuffle_buffer_size=None if keeps_order else 1000,
-        )
-    return name
+    numbers = tf.data.Dataset.range(600)
+    return numbers.map(
+        lambda n: {
+            "inputs": tf.strings.join(["tea ", tf.strings.as_string(n)]),
+            "targets": tf.constant("leaf"),
+            "kind": tf.where(n < 300, "original", "augmented"),
+        }
+    )
 
 
 def numbers_read(batches):
@@ -143,24 +129,13 @@ def numbers_read(batches):
     return [int(decode(row).split()[1]) for b in batches for row in b["encoder_input_tokens"]]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _no_tasks_are_left():
-    """Removes the tasks that this module registers."""
-    import seqio
-
-    yield
-    for registry in (seqio.MixtureRegistry, seqio.TaskRegistry):
-        for name in [name for name in registry.names() if name.startswith("user_")]:
-            registry.remove(name)
-
-
 def user_config(name, **changes):
     lengths = {"inputs": 48, "targets": 24}
     return DatasetConfig(name, lengths, **({"batch_size": 8, "seed": 5} | changes))
 
 
 def test_a_users_task_is_shuffled_as_a_whole():
-    name = seqio_task("user_rows")
+    name = seqio_task("user_rows", numbered)
     batches = training_batches(user_config(name), 0, mini())
     read = numbers_read(itertools.islice(batches, 150))
     assert sorted(read[:600]) == sorted(read[600:]) == list(range(600))
@@ -170,14 +145,14 @@ def test_a_users_task_is_shuffled_as_a_whole():
 
 
 def test_a_task_that_shuffles_nothing_keeps_its_order():
-    name = seqio_task("user_rows_in_order", keeps_order=True)
+    name = seqio_task("user_rows_in_order", numbered, keeps_order=True)
     batches = itertools.islice(training_batches(user_config(name), 0, mini()), 3)
     assert numbers_read(batches) == list(range(24))
 
 
 @pytest.mark.parametrize("pack", [False, True])
 def test_any_step_is_made_without_those_before_it(pack, monkeypatch):
-    config = user_config(seqio_task("user_rows"), pack=pack)
+    config = user_config(seqio_task("user_rows", numbered), pack=pack)
     rows = SplitRows(config, mini())
     unbroken = list(itertools.islice(rows.training_batches(0), 41))
     read = []
@@ -192,7 +167,7 @@ def test_any_step_is_made_without_those_before_it(pack, monkeypatch):
 
 
 def test_processes_read_their_own_rows_of_the_same_batches():
-    rows = SplitRows(user_config(seqio_task("user_rows")), mini())
+    rows = SplitRows(user_config(seqio_task("user_rows", numbered)), mini())
     (whole,) = itertools.islice(rows.training_batches(3), 1)
     pieces = [next(rows.training_batches(3, slice(start, start + 2))) for start in range(0, 8, 2)]
     for name, array in whole.items():
@@ -200,7 +175,7 @@ def test_processes_read_their_own_rows_of_the_same_batches():
 
 
 def test_packed_rows_hold_each_example_whole_and_once():
-    config = user_config(seqio_task("user_rows"), pack=True)
+    config = user_config(seqio_task("user_rows", numbered), pack=True)
     rows = SplitRows(config, mini())
     decode, found = load_vocabulary().decode, []
     for batch in itertools.islice(rows.training_batches(0), 60):
@@ -222,7 +197,7 @@ def test_packed_rows_hold_each_example_whole_and_once():
 def test_a_mixture_reads_its_members_in_proportion():
     import seqio
 
-    names = [seqio_task("user_rows"), seqio_task("user_rows_in_order", True)]
+    names = [seqio_task("user_rows", numbered), seqio_task("user_rows_in_order", numbered, True)]
     if "user_mixture" not in seqio.MixtureRegistry.names():
         seqio.MixtureRegistry.add("user_mixture", list(zip(names, (3.0, 1.0), strict=True)))
     rows = SplitRows(user_config("user_mixture"), mini())

@@ -2,14 +2,15 @@ import json
 
 import numpy as np
 import pytest
-import seqio
 import tensorflow as tf
 
 from faith_jax.language_model import load_model
 from faith_jax.runs.datasets import DatasetConfig, SplitRows
 from faith_jax.runs.preflight import cut_report, percentiles, text_of, training_report
-from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
 from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.runs.conftest import TINY, seqio_task
+
+pytestmark = pytest.mark.usefixtures("own_seqio_tasks")
 
 FOLDER = {
     "train": [("original", n) for n in range(300)] + [("augmented", n) for n in range(300)],
@@ -17,43 +18,19 @@ FOLDER = {
 }
 
 
-def task(name, keeps_order=False):
-    """Registers a task whose originals all stand before what was made of them."""
-
-    def dataset(split, shuffle_files, seed=None):
-        kinds, numbers = zip(*FOLDER[split], strict=True)
-        rows = tf.data.Dataset.from_tensor_slices({"kind": list(kinds), "n": list(numbers)})
-        return rows.map(
-            lambda row: {
-                "inputs": tf.strings.join(
-                    ["<knowledge> Fact ", tf.strings.as_string(row["n"]), ". <seeker> Why?"]
-                ),
-                "targets": tf.constant("So."),
-                "kind": row["kind"],
-            }
-        )
-
-    if name not in seqio.TaskRegistry.names():
-        feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)
-        seqio.TaskRegistry.add(
-            name,
-            source=seqio.FunctionDataSource(dataset, splits=["train", "validation"]),
-            preprocessors=[
-                seqio.preprocessors.tokenize,
-                seqio.preprocessors.append_eos_after_trim,
-            ],
-            output_features={"inputs": feature, "targets": feature},
-            shuffle_buffer_size=None if keeps_order else 1000,
-        )
-    return name
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _no_tasks_are_left():
-    """Removes the tasks that this module registers."""
-    yield
-    for name in [name for name in seqio.TaskRegistry.names() if name.startswith("preflight_")]:
-        seqio.TaskRegistry.remove(name)
+def facts(split, shuffle_files, seed=None):
+    """Rows whose originals all stand before what was made of them."""
+    kinds, numbers = zip(*FOLDER[split], strict=True)
+    rows = tf.data.Dataset.from_tensor_slices({"kind": list(kinds), "n": list(numbers)})
+    return rows.map(
+        lambda row: {
+            "inputs": tf.strings.join(
+                ["<knowledge> Fact ", tf.strings.as_string(row["n"]), ". <seeker> Why?"]
+            ),
+            "targets": tf.constant("So."),
+            "kind": row["kind"],
+        }
+    )
 
 
 def report(name, steps, inputs=40, validation=True):
@@ -65,7 +42,7 @@ def report(name, steps, inputs=40, validation=True):
 
 
 def test_rows_that_file_order_never_reaches_are_named():
-    found = report(task("preflight_in_order", keeps_order=True), steps=20)
+    found = report(seqio_task("preflight_in_order", facts, keeps_order=True), steps=20)
     assert found["kinds"]["kind"] == {
         "augmented": {"rows": 300, "read": 0, "share": 0.0},
         "original": {"rows": 300, "read": 200, "share": 1.0},
@@ -75,7 +52,7 @@ def test_rows_that_file_order_never_reaches_are_named():
 
 
 def test_shuffled_rows_of_all_kinds_are_read():
-    found = report(task("preflight_shuffled"), steps=20)
+    found = report(seqio_task("preflight_shuffled", facts), steps=20)
     kinds = found["kinds"]["kind"]
     assert kinds["augmented"]["read"] + kinds["original"]["read"] == 200
     assert 0.35 < kinds["augmented"]["share"] < 0.65
@@ -88,18 +65,18 @@ def test_shuffled_rows_of_all_kinds_are_read():
 
 
 def test_a_run_of_whole_epochs_warns_of_nothing_but_shared_groundings():
-    found = report(task("preflight_shuffled"), steps=120)
+    found = report(seqio_task("preflight_shuffled", facts), steps=120)
     assert found["members"][0]["epochs"] == 2.0
     assert found["kinds"]["kind"]["augmented"]["share"] == 0.5
     assert found["validation"]["shared_groundings"] == 2
     assert found["warnings"] == [
         "2 of 10 rows of validation have a grounding that training rows have too."
     ]
-    assert report(task("preflight_shuffled"), 120, validation=False)["warnings"] == []
+    assert report(seqio_task("preflight_shuffled", facts), 120, validation=False)["warnings"] == []
 
 
 def test_the_first_examples_are_those_that_the_model_sees_first():
-    found = report(task("preflight_shuffled"), steps=3)
+    found = report(seqio_task("preflight_shuffled", facts), steps=3)
     model = load_model("mini").config
     config = DatasetConfig("preflight_shuffled", {"inputs": 40, "targets": 16}, batch_size=10)
     batch = next(SplitRows(config, model).training_batches())
@@ -111,7 +88,7 @@ def test_the_first_examples_are_those_that_the_model_sees_first():
 
 def test_what_is_cut_is_told_by_part():
     whole = len(load_vocabulary().encode("<knowledge> Fact 100. <seeker> Why?")) + 1
-    found = report(task("preflight_shuffled"), steps=60, inputs=whole - 2)
+    found = report(seqio_task("preflight_shuffled", facts), steps=60, inputs=whole - 2)
     cut = found["cut"]["knowledge"]
     assert set(found["cut"]) == {"knowledge"}
     assert cut["max"] == 2
@@ -125,9 +102,6 @@ def test_percentiles_are_of_all_rows():
     assert percentiles(cut) == {"p50": 0, "p90": 11, "p99": 29, "max": 30}
     told = cut_report({"history": cut, "knowledge": np.zeros(200, int)})
     assert told == {"history": {"rows": 30, "share": 0.15} | percentiles(cut)}
-
-
-TINY = ("train", "--gin_search_paths=tests/testdata/gin", "--gin_file=tiny.gin")
 
 
 def test_a_dry_run_trains_nothing_and_says_what_it_would(command, tmp_path):

@@ -1,0 +1,1 @@
+"""Tables of papers, each a Snakemake workflow of public commands (TABLE.smk)."""

@@ -1,0 +1,37 @@
+"""Process 0 makes the rows of a run: where it cannot, the other process does not wait for ever."""
+
+import pytest
+
+from tests.runs.conftest import TINY
+from tests.training.processes import finish, start_pair
+
+pytestmark = [pytest.mark.slow, pytest.mark.devices]
+TASKS = ("bad_rows_long_target", "bad_rows_no_number")
+
+
+def command(folder, task):
+    return [
+        *TINY,
+        "--gin.MIXTURE_OR_TASK_MODULE='tests.runs.bad_rows'",
+        f"--gin.MIXTURE_OR_TASK_NAME={task}",
+        "--gin.TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 16}",
+        f"--gin.MODEL_DIR={folder / task}",
+    ]
+
+
+def test_a_row_that_process_0_cannot_read_ends_both(tmp_path):
+    """A mistake that has a message of its own ends with status 2, any other with a traceback."""
+    pair = start_pair(tmp_path, "process", [command(tmp_path, task) for task in TASKS])
+    statuses = finish(tmp_path, pair)
+    assert statuses == {"process0": [2], "process1": [2, 2]}
+    assert [process.returncode for process in pair.values()] == [1, 0]
+    zero, one = ((tmp_path / f"{name}.err").read_text() for name in pair)
+    assert "bad_rows_long_target, split 'train', example 1: the target has 161 tokens" in zero
+    assert "Traceback" in zero
+    assert "StringToNumberOp could not correctly convert string: two" in zero
+    assert "Traceback" not in one
+    for task in TASKS:
+        where = f"{tmp_path / task}/rows/{task}-train.arrow"
+        told = f"process 0 could not make the rows of {task}, split 'train'; see what it says."
+        assert f"t5x: {where}: {told}" in one
+        assert not list(tmp_path.glob(f"{task}/rows/*"))
