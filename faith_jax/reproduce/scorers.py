@@ -9,26 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from faith_jax.evaluation.q2_baselines import has_spacy
-from faith_jax.scoring.prompts import PromptFormat
 
 # Of the tables of Dziri 2022 and Nandwani 2023; said even where they are the scorer's own default,
 # so that they stand among the settings of what is kept.
 PAPERS_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "bertscore": {"lower_grounding": True},
     "pmi_faith_mean": {"score_cue": True},
-}
-_PROMPT = PromptFormat()
-_PROMPTS = ("document", "turn", "cue", "response")
-# Options with other values make another function of a scorer.
-_EXPECTED: Mapping[str, Mapping[str, Any]] = {
-    "bertscore": {"lower_grounding": True, "part": "f1", "idf": None},
-    "pmi_faith_mean": {
-        "score_cue": True,
-        "last_turns": _PROMPT.last_turns,
-        **{f"{part}_prompt": getattr(_PROMPT, part) for part in _PROMPTS},
-    },
-    "q2_f1": {"personal": False},
-    "q2_nli": {"personal": False},
 }
 _SPACY = "q2_baseline_token_f1"
 NEEDS_SPACY = "spaCy (pip install 'faith_jax[augmentation]')"
@@ -143,12 +129,28 @@ def difference(name: str, options: Mapping[str, Any]) -> str:
       name: of the scorer.
       options: all that it is loaded with.
     """
-    for option, value in _EXPECTED.get(name, {}).items():
+    for option, value in _expected(name).items():
         if options.get(option, value) != value:
             return f"{name}.{option} is {options[option]!r}, the paper's {value!r}"
     if name == "bertscore" and not options.get("baseline"):
         return "bertscore.baseline=FILE is not given, by which the paper's is rescaled"
     return ""
+
+
+def _expected(name: str) -> Mapping[str, Any]:
+    """Returns the options whose other values make another function of a scorer."""
+    if name == "bertscore":
+        return {"lower_grounding": True, "part": "f1", "idf": None}
+    if name in ("q2_f1", "q2_nli"):
+        return {"personal": False}
+    if name == "pmi_faith_mean":
+        from faith_jax.scoring.prompts import PromptFormat  # imports JAX
+
+        prompt = PromptFormat()
+        parts = ("document", "turn", "cue", "response")
+        prompts = {f"{part}_prompt": getattr(prompt, part) for part in parts}
+        return {"score_cue": True, "last_turns": prompt.last_turns, **prompts}
+    return {}
 
 
 def is_missing(name: str) -> bool:

@@ -190,4 +190,4 @@ def scorer_flags(options: Mapping[str, Mapping[str, Any]], names: Iterable[str])
 def absolute(path: str) -> str:
     """Returns a path as a workflow finds it, which runs in its own folder; names stay names."""
     there = pathlib.Path(path).expanduser()
-    return str(there.absolute()) if there.exists() else path
+    return str(there.absolute()) if path and there.exists() else path

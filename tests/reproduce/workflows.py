@@ -1,0 +1,50 @@
+"""Runs a workflow's commands in this process, in the order in which Snakemake would run them."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shlex
+import sys
+
+from faith_jax.cli import main
+
+_COMMAND = f"{shlex.quote(sys.executable)} -m faith_jax "
+
+
+def shown_commands(capfd, *arguments):
+    """Returns what `faith-jax reproduce … --dry-run` shows: the steps' command lines."""
+    capfd.readouterr()
+    status = main(["reproduce", *map(str, arguments), "--dry-run"])
+    out, err = capfd.readouterr()
+    assert status == 0, err
+    lines = [line.strip() for line in out.splitlines() if _COMMAND in line]
+    return [line.removeprefix("Shell command: ") for line in lines]
+
+
+def run_in_process(capfd, output, commands):
+    """Runs commands that Snakemake would run in its folder."""
+    with contextlib.chdir(output):
+        for line in commands:
+            for part in line.split(" && "):
+                if part.startswith("printf"):
+                    _, _, text, _, path = shlex.split(part)
+                    pathlib.Path(path).write_text(text)
+                elif part.startswith(_COMMAND):
+                    given = shlex.split(part.removeprefix(_COMMAND))
+                    for name in given:
+                        if name.startswith(("--output=", "--gin.INFER_OUTPUT_DIR=")):
+                            path = name.partition("=")[2].strip("'")
+                            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+                    assert main(given) == 0, (part, capfd.readouterr().err)
+
+
+def figures(output, name, *keys):
+    """Returns the rows of a table's JSON by system and column, or by other keys."""
+    told = json.loads((output / f"{name}.json").read_text("utf-8"))
+    return {tuple(row[key] for key in keys or ("system", "column")): row for row in told["rows"]}
+
+
+def rows_of(path):
+    """Returns the rows of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
