@@ -130,10 +130,10 @@ def infer(
     rows: Sequence[InputRow] = []
     finished = []
     for one in systems:
+        chosen = RunVocabulary.choose(vocabulary, one.checkpoint)
         if not several:
             _fresh_output(one.output)
         setup.make_folder(str(one.output.parent))
-        chosen = RunVocabulary.choose(vocabulary, one.checkpoint)
         if dataset is not None:
             tokens = tokenizer_of(dataset.task().output_features["targets"].vocabulary)
             max_input_length = dataset.task_feature_lengths["inputs"]
