@@ -203,7 +203,7 @@ def in_tokens(
       ids: its tokens, as `tokenizer` encodes it.
       tokenizer: of the model. One that knows no offsets encodes the text up to each place.
 
-    >>> from faith_jax.data.vocabularies import load_vocabulary
+    >>> from faith_jax.tokenizers.vocabularies import load_vocabulary
     >>> tokenizer, text = load_vocabulary("english_4096"), "{query: Tea?} {pro: It is calming.}"
     >>> query, pro = in_tokens(parse(text), text, tokenizer.encode(text), tokenizer)
     >>> tokenizer.decode(tokenizer.encode(text)[pro.text_start : pro.text_end])

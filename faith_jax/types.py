@@ -21,8 +21,6 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 
 @dataclasses.dataclass(frozen=True)
 class Grounding:
@@ -203,104 +201,5 @@ class StepFunction(Protocol):
 
         Returns:
           The scores [rows, vocab] and the new cache.
-        """
-        ...
-
-
-class Vocabulary(Protocol):
-    """What the library asks of a vocabulary (SeqIO's satisfy it)."""
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of ids, special and extra ids included."""
-        ...
-
-    def encode(self, s: str) -> list[int]:
-        """Returns the ids of a text, without an end token."""
-        ...
-
-    def decode(self, ids: list[int] | np.ndarray) -> str:
-        """Returns the text of the ids, up to the first end token."""
-        ...
-
-
-class Tokenizer(Vocabulary, Protocol):
-    """A vocabulary that knows its special tokens and where each token stands in the text.
-
-    An id is None where the vocabulary has no such token: GPT-2 has no `pad_id`, T5 no `bos_id`.
-    """
-
-    @property
-    def pad_id(self) -> int | None:
-        """The id of padding."""
-        ...
-
-    @property
-    def bos_id(self) -> int | None:
-        """The id that begins a sequence."""
-        ...
-
-    @property
-    def eos_id(self) -> int | None:
-        """The id that ends a sequence."""
-        ...
-
-    @property
-    def unk_id(self) -> int | None:
-        """The id of unknown text."""
-        ...
-
-    @property
-    def cls_id(self) -> int | None:
-        """The id whose encoding a classifier reads."""
-        ...
-
-    @property
-    def sep_id(self) -> int | None:
-        """The id between two texts."""
-        ...
-
-    @property
-    def mask_id(self) -> int | None:
-        """The id of a masked token."""
-        ...
-
-    @property
-    def prefix_ids(self) -> tuple[int, ...]:
-        """Special ids in front of a single text."""
-        ...
-
-    @property
-    def suffix_ids(self) -> tuple[int, ...]:
-        """Special ids behind a single text."""
-        ...
-
-    @property
-    def pair_ids(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Special ids in front of, between and behind two texts."""
-        ...
-
-    def add_special_tokens(
-        self, ids: Sequence[int], pair_ids: Sequence[int] | None = None
-    ) -> list[int]:
-        """Returns the ids of one or two texts, such as cut ones, with special tokens around them.
-
-        Args:
-          ids: of the first text, as `encode` gives them.
-          pair_ids: of the second text; None = there is none, an empty list = it is empty.
-        """
-        ...
-
-    def encode_with_special_tokens(self, text: str, pair: str | None = None) -> list[int]:
-        """Returns the ids of one or two texts with the model's special tokens around them."""
-        ...
-
-    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Returns the ids as `encode` does, and the characters that each stands for.
-
-        Returns:
-          The ids, and for each the offset of its first character and that behind its last. A
-          token may take in the white space in front of it; tokens that are bytes of one
-          character have that character's offsets.
         """
         ...

@@ -21,10 +21,10 @@ import seqio
 import tensorflow as tf
 
 from faith_jax.data.control_tokens import check_control_tokens, extra_id_texts
-from faith_jax.data.seqio_vocabularies import DefaultVocabulary
 from faith_jax.labels import CriticLabel, Faithfulness
 from faith_jax.tasks import metrics, preprocessors
 from faith_jax.tasks.registering import Example, add_official_and_sample
+from faith_jax.tokenizers.vocabularies import default_vocabulary
 
 LAST_UTTERANCES = 3
 MOST_NEGATIVES = 8
@@ -99,7 +99,7 @@ def steer(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Sets the control tokens of inputs, as gin and the vocabulary have them."""
     tokens = steering()
     replacements = {} if tokens is None else {r"^(<[a-z-]+> ){3}": " ".join(tokens) + " "}
-    replacements |= extra_id_texts(DefaultVocabulary().extra_ids)
+    replacements |= extra_id_texts(default_vocabulary().extra_ids)
 
     def replace(example: Example) -> Example:
         inputs = example["inputs"]

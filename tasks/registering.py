@@ -10,8 +10,8 @@ import seqio
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from faith_jax.data.seqio_vocabularies import DefaultVocabulary
 from faith_jax.tasks import preprocessors, sources
+from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
 
 Example = dict[str, tf.Tensor]
 

@@ -34,17 +34,6 @@ def pytest_unconfigure(config):
 
 
 @pytest.fixture(autouse=True)
-def _same_default_vocabulary():
-    """Sets the default vocabulary back behind a test: runs change it for their process."""
-    from faith_jax.data import vocabularies
-
-    before = vocabularies.default_vocabulary_setting()
-    yield
-    if vocabularies.default_vocabulary_setting() != before:
-        vocabularies.set_default_vocabulary(*before)
-
-
-@pytest.fixture(autouse=True)
 def _no_gin_bindings():
     """Clears behind a test what a run bound in gin for its process."""
     yield

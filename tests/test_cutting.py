@@ -18,8 +18,8 @@ from faith_jax.cutting import (
     parse,
     whole,
 )
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError, InputError
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 TOKENIZER = load_vocabulary("english_4096")
 KNOWLEDGE = "Tea is a leaf that grows on hills in many lands of the world. " * 3

@@ -23,6 +23,7 @@ FLOORS = {
     "models": 1,
     "decoding": 2,
     "data": 2,
+    "tokenizers": 2,
     "evaluation": 2,
     "language_model": 3,
     "training": 3,
@@ -51,7 +52,7 @@ MAY_BE_HEAVY = {
     "tasks",
     "export.tfds",
     "data.builders",
-    "data.seqio_vocabularies",
+    "tokenizers.seqio_vocabulary",
 }
 
 

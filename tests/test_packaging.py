@@ -48,7 +48,7 @@ def names(tmp_path_factory):
         "faith_jax/data/builders/procon_npov.py",
         "faith_jax/data/sample/procon_npov/topics.jsonl",
         "faith_jax/data/sample/procon_npov/responses.jsonl",
-        "faith_jax/data/vocabulary/english_4096.model",
+        "faith_jax/tokenizers/vocabulary/english_4096.model",
         "faith_jax/report/templates/report.html",
     ],
 )

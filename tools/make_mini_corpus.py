@@ -31,9 +31,9 @@ import mini_checks
 import mini_texts
 from mini_texts import Example, Text
 
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import InputError
 from faith_jax.templates import curly_braces
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 VALIDATION_EVERY = 100  # paragraphs
 VALIDATION_SHARE = 500  # an example for so many of training

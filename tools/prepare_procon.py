@@ -9,9 +9,10 @@ import argparse
 import sys
 
 from faith_jax import templates
-from faith_jax.data import npov, vocabularies
+from faith_jax.data import npov
 from faith_jax.data.npov import procon_conversion
 from faith_jax.errors import FaithJaxError
+from faith_jax.tokenizers import vocabularies
 
 _EXAMPLE = """example (the folder is where the task npov_generate looks by default):
   python tools/prepare_procon.py procon_pages \\

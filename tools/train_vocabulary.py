@@ -1,6 +1,6 @@
 """Trains a SentencePiece vocabulary in T5's convention from plain text and the embedded sample.
 
-    python tools/train_vocabulary.py TEXT... --output faith_jax/data/vocabulary/NAME.model
+    python tools/train_vocabulary.py TEXT... --output faith_jax/tokenizers/vocabulary/NAME.model
 
 Each TEXT is a UTF-8 file with one sentence or paragraph a line. Ids are T5's: padding 0, end 1,
 unknown 2; then 256 byte pieces (so that no text is unknown), then pieces by falling frequency.

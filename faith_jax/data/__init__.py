@@ -1,1 +1,1 @@
-"""Data: raw formats, their TFDS builders, vocabularies and the embedded sample."""
+"""Data: raw formats, their TFDS builders and the embedded sample."""

@@ -38,8 +38,9 @@ class InputLayout:
     def of(
         cls, config: TransformerConfig, vocabulary: Any, inputs_end: bool = True
     ) -> "InputLayout":
-        """Returns the layout for a model and a vocabulary, ours or SeqIO's."""
-        return cls(config, prefix_ids(vocabulary), int(vocabulary.eos_id), inputs_end)
+        """Returns the layout for a model and a tokenizer of ours, or a vocabulary of SeqIO's."""
+        prefix = tuple(getattr(vocabulary, "prefix_ids", ()))
+        return cls(config, prefix, int(vocabulary.eos_id), inputs_end)
 
     @property
     def suffix(self) -> tuple[int, ...]:
@@ -100,16 +101,6 @@ class InputLayout:
                     f"{setting}: {name} take {length} positions (soft prompts included), but the "
                     f"model has {config.max_positions}; lower the limits."
                 )
-
-
-def prefix_ids(vocabulary: Any) -> tuple[int, ...]:
-    """Returns the special ids in front of a text, of a vocabulary of ours or SeqIO's."""
-    from faith_jax.data.seqio_vocabularies import DefaultVocabulary
-    from faith_jax.data.vocabularies import default_vocabulary
-
-    if isinstance(vocabulary, DefaultVocabulary):
-        vocabulary = default_vocabulary()
-    return tuple(getattr(vocabulary, "prefix_ids", ()))
 
 
 def batch_features(

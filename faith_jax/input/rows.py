@@ -10,13 +10,13 @@ import numpy as np
 
 from faith_jax import cutting
 from faith_jax.cutting import Kind
-from faith_jax.data.sentencepiece_vocabulary import SentencePieceVocabulary
-from faith_jax.data.vocabularies import default_vocabulary
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.models.config import TransformerConfig
 from faith_jax.scoring.text_pairs import PairEncoder, row_length
+from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.tokenizers.vocabularies import tokenizer_of
 
 Row = dict[str, Any]
 
@@ -133,13 +133,19 @@ class PairRows:
 
     @classmethod
     def of(
-        cls, where: str, model: TransformerConfig, max_length: int, cut_policy: str
+        cls,
+        where: str,
+        model: TransformerConfig,
+        tokenizer: Tokenizer,
+        max_length: int,
+        cut_policy: str,
     ) -> "PairRows":
         """Returns what makes the rows of a model.
 
         Args:
           where: names the task and its split.
           model: with a classification head.
+          tokenizer: of the run.
           max_length: tokens of a row.
           cut_policy: see `faith_jax.cutting`.
 
@@ -152,7 +158,7 @@ class PairRows:
                 "LABEL_NAMES = ('entailment', 'neutral', 'contradiction')."
             )
         length = row_length(model, max_length)
-        encode = PairEncoder(default_vocabulary(), model.vocab_size, length, cut_policy)
+        encode = PairEncoder(tokenizer, model.vocab_size, length, cut_policy)
         classes = {name.strip().lower(): n for n, name in enumerate(model.label_names)}
         return cls(where, encode, classes)
 
@@ -205,26 +211,6 @@ def pair_features(rows: Sequence[Row], length: int, pad_id: int) -> dict[str, np
     labels = np.array([row["label"] for row in rows], np.int32)
     weights = np.ones(len(rows), np.float32)
     return {"encoder_input_tokens": tokens, "labels": labels, "label_weights": weights}
-
-
-def tokenizer_of(vocabulary: Any) -> Any:
-    """Returns our tokenizer of a task's vocabulary, or the vocabulary where we have none."""
-    import seqio
-
-    from faith_jax.data.seqio_vocabularies import DefaultVocabulary, TokenizerVocabulary
-
-    if isinstance(vocabulary, DefaultVocabulary):
-        return default_vocabulary()
-    if isinstance(vocabulary, TokenizerVocabulary):
-        return vocabulary.vocabulary
-    if isinstance(vocabulary, seqio.SentencePieceVocabulary):
-        try:
-            return SentencePieceVocabulary(
-                vocabulary.sentencepiece_model_file, vocabulary.extra_ids
-            )
-        except ConfigError:  # of another convention than T5's
-            return vocabulary
-    return vocabulary
 
 
 def check_ids(ids: Sequence[int], config: TransformerConfig, where: str) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from faith_jax.data.augmentation.dialogue_phrases import PHRASES, phrase_draw
 from faith_jax.data.raw.true.corpora import AVERAGED, CORPORA
-from faith_jax.data.vocabularies import default_vocabulary_setting, set_default_vocabulary
 from faith_jax.errors import ConfigError
 from faith_jax.reproduce.nli_methods import BASE, NLI_PHRASES, ModelOptions, check_base, check_names
 from faith_jax.runs.kept_settings import (
@@ -181,7 +180,7 @@ def trained_draw(folder: pathlib.Path, number: int, options: PhraseOptions) -> s
 
 
 def _train(model_dir: pathlib.Path, phrases: tuple[str, ...], options: PhraseOptions) -> None:
-    """Runs the recipe; leaves gin and the tasks' vocabulary as they are without a run."""
+    """Runs the recipe; leaves gin without bindings."""
     import gin
 
     from faith_jax.runs import gin_config
@@ -208,7 +207,6 @@ def _train(model_dir: pathlib.Path, phrases: tuple[str, ...], options: PhraseOpt
         values["VOCABULARY"] = base["vocabulary"]
     if base.get("labels"):
         values["LABEL_NAMES"] = _names(base["labels"])
-    vocabulary = default_vocabulary_setting()
     try:
         gin_config.parse([RECIPE], [f"{name}={value!r}" for name, value in values.items()])
         gin_config.run(train)
@@ -219,7 +217,6 @@ def _train(model_dir: pathlib.Path, phrases: tuple[str, ...], options: PhraseOpt
         raise ConfigError(told) from None
     finally:
         gin.clear_config()
-        set_default_vocabulary(*vocabulary)
 
 
 def _names(labels: Any) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from faith_jax.data.augmentation.npov_errors import ErrorKind
 from faith_jax.data.jsonl import read_jsonl
 from faith_jax.data.npov.choices import MOST_COMBINATIONS, TEMPERATURES, response_rows
 from faith_jax.data.samples import sample_folder
-from faith_jax.data.vocabularies import EMBEDDED, load_vocabulary
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError, InputError, counted, did_you_mean
 from faith_jax.reproduce.reproduce import NPOV_DETECTION as DETECTION
@@ -30,6 +29,7 @@ from faith_jax.runs.kept_settings import (
 )
 from faith_jax.runs.outputs import write_text
 from faith_jax.runs.setup import check_language_model
+from faith_jax.tokenizers.vocabularies import EMBEDDED, load_vocabulary
 
 logger = logging.getLogger("faith_jax")
 

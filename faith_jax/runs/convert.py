@@ -11,7 +11,6 @@ import jax
 import ml_dtypes
 import numpy as np
 
-from faith_jax.data.tokenizer_folders import tokenizer_folder
 from faith_jax.errors import ConfigError
 from faith_jax.models.importers import huggingface
 from faith_jax.models.importers.checkpoint import Checkpoint
@@ -20,6 +19,7 @@ from faith_jax.models.importers.huggingface import is_huggingface, write_hugging
 from faith_jax.models.importers.native import is_native, write_native
 from faith_jax.models.importers.peft import is_peft
 from faith_jax.models.importers.t5x import is_t5x
+from faith_jax.tokenizers.vocabularies import tokenizer_folder
 
 DTYPES = ("float32", "bfloat16", "float16")
 

@@ -29,7 +29,8 @@ from faith_jax.input.order import Order, Packing
 from faith_jax.input.row_cache import RowCache, read_cache, write_cache
 from faith_jax.input.rows import PairRows, Row, TextRows, pair_features
 from faith_jax.models.config import TransformerConfig
-from faith_jax.runs.run_vocabulary import vocabulary_setting_of
+from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.tokenizers.vocabularies import default_vocabulary, tokenizer_of
 
 logger = logging.getLogger("faith_jax")
 
@@ -173,7 +174,9 @@ class SplitRows:
         path = folder / f"{re.sub('[^A-Za-z0-9_-]', '_', f'{task.name}-{config.split}')}.arrow"
         if self._layout is None:
             length = config.task_feature_lengths["inputs"]
-            maker: TextRows | PairRows = PairRows.of(where, self._model, length, config.cut_policy)
+            maker: TextRows | PairRows = PairRows.of(
+                where, self._model, default_vocabulary(), length, config.cut_policy
+            )
         else:
             lengths = config.task_feature_lengths
             maker = TextRows(where, self._layout, lengths, config.cut_policy)
@@ -323,7 +326,8 @@ def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout
         lengths without room for a text.
     """
     features = config.task().output_features
-    layout = InputLayout.of(model, features["targets"].vocabulary, bool(features["inputs"].add_eos))
+    vocabulary = tokenizer_of(features["targets"].vocabulary)
+    layout = InputLayout.of(model, vocabulary, bool(features["inputs"].add_eos))
     limits = config.task_feature_lengths
     if not layout.is_t5s:
         if config.pack:
@@ -366,9 +370,8 @@ def _fingerprint(config: DatasetConfig, model: TransformerConfig, task: Any) -> 
     """
     import gin
 
-    vocabulary = vocabulary_setting_of(task.output_features["targets"].vocabulary)
-    digest = hashlib.sha256(repr((config, task.name, model, vocabulary)).encode())
-    if vocabulary is not None:
-        digest.update(pathlib.Path(vocabulary.model_file).read_bytes())
+    vocabulary = tokenizer_of(task.output_features["targets"].vocabulary)
+    known = vocabulary.fingerprint() if isinstance(vocabulary, Tokenizer) else str(vocabulary)
+    digest = hashlib.sha256(repr((config, task.name, model, known)).encode())
     digest.update(gin.config_str().encode())
     return digest.hexdigest()

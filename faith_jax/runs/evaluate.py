@@ -15,7 +15,8 @@ from faith_jax.runs import setup
 from faith_jax.runs.checkpoint_decoding import log_ignored
 from faith_jax.runs.datasets import DatasetConfig, SplitRows
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
-from faith_jax.runs.run_vocabulary import RunVocabulary
+from faith_jax.tokenizers.carried import RunVocabulary
+from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
 from faith_jax.training.objectives import Objective
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 from faith_jax.training.trainer import Trainer
@@ -24,6 +25,7 @@ from faith_jax.types import PyTree
 logger = logging.getLogger("faith_jax")
 
 
+@with_own_vocabulary
 def evaluate(
     checkpoint_path: str,
     eval_dataset: DatasetConfig,
@@ -54,7 +56,7 @@ def evaluate(
     chosen = RunVocabulary.choose(vocabulary, checkpoint_path)
     module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
     targets = eval_dataset.task().output_features["targets"]
-    chosen.check(module.config, targets.vocabulary)
+    chosen.check(module.config, tokenizer_of(targets.vocabulary))
     folder = None if output_dir is None else setup.make_folder(output_dir)
     objective = setup.objective_of(module.config, objective)
     trainer = Trainer(module, objective, optax.identity(), partitioner)

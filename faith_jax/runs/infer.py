@@ -24,12 +24,10 @@ from jax.experimental import multihost_utils
 
 from faith_jax.cutting import Kind, by_name, check_policy
 from faith_jax.data.control_tokens import check_control_tokens, extra_id_texts
-from faith_jax.data.vocabularies import default_vocabulary
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError, InputError, counted
 from faith_jax.export.jsonl import append_rows, complete_rows, keep_rows
 from faith_jax.input.layout import InputLayout
-from faith_jax.input.rows import tokenizer_of
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, setup
@@ -37,7 +35,8 @@ from faith_jax.runs.checkpoint_decoding import log_ignored
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedRow
 from faith_jax.runs.infer_rows import InputRow, RowTokens, read_input_file, task_rows
-from faith_jax.runs.run_vocabulary import RunVocabulary
+from faith_jax.tokenizers.carried import RunVocabulary
+from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
 from faith_jax.training.metrics import Progress
 from faith_jax.training.partitioning import Partitioner, make_partitioner
 
@@ -47,6 +46,7 @@ PREDICTIONS = "predictions.jsonl"
 _PARTS = tuple(kind.name.lower() for kind in (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE))
 
 
+@with_own_vocabulary
 def infer(
     checkpoint_path: str | Mapping[str, str | Sequence[str]],
     output_dir: str,
@@ -131,12 +131,12 @@ def infer(
     rows: Sequence[InputRow] = []
     finished = []
     for one in systems:
+        chosen = RunVocabulary.choose(vocabulary, one.checkpoint)
         if not several and not dry_run:
             _fresh_output(one.output)
         setup.make_folder(str(one.output.parent))
-        chosen = RunVocabulary.choose(vocabulary, one.checkpoint)
         if dataset is not None:
-            tokens = dataset.task().output_features["targets"].vocabulary
+            tokens = tokenizer_of(dataset.task().output_features["targets"].vocabulary)
             max_input_length = dataset.task_feature_lengths["inputs"]
             cut_policy = dataset.cut_policy
             rows = rows or task_rows(dataset)
@@ -145,7 +145,7 @@ def infer(
             from faith_jax.tasks import lookup
 
             lookup.check_steered(None)
-            tokens = default_vocabulary()
+            tokens = chosen.tokenizer
             rows = rows or read_input_file(str(input_file), knowledge, arguments_per_side, seed)
             source, split = pathlib.Path(str(input_file)).name, "rows"
         if not rows:
@@ -226,7 +226,7 @@ def _row_tokens(
     layout.check_positions(max_length, decoding.max_length, (macro, "DECODE_LENGTH"))
     branches = "pmi" if decoding.pmi else "doha" if config.knowledge_attention else ""
     limit = f"{macro} = {max_length}"
-    return RowTokens(tokenizer_of(vocabulary), layout, max_length, limit, cut_policy, branches)
+    return RowTokens(vocabulary, layout, max_length, limit, cut_policy, branches)
 
 
 class _System(NamedTuple):

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from faith_jax.data.tokenizer_folders import tokenizer_folder
 from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.importers.checkpoint import PROMPTS, Checkpoint
@@ -34,6 +33,7 @@ from faith_jax.models.importers.peft import (
 from faith_jax.models.prompts import read_npy
 from faith_jax.runs import setup
 from faith_jax.runs.convert import check_target, move_folder
+from faith_jax.tokenizers.vocabularies import tokenizer_folder
 
 
 class Prompts(NamedTuple):

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.data.carried_vocabulary import carried_vocabulary
-from faith_jax.data.pieces import piece_text
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import FaithJaxError
 from faith_jax.evaluation import prompt_health
 from faith_jax.evaluation.prompt_health import Piece, PromptHealth, RunHealth
@@ -25,6 +22,7 @@ from faith_jax.models.importers.native import (
 from faith_jax.runs.prompt_files import Prompts, read_prompts
 from faith_jax.runs.prompt_start import read_prompt_starts, read_start_origin
 from faith_jax.runs.run_log import Reference, RunLog, read_settings
+from faith_jax.tokenizers.carried import carried_vocabulary
 from faith_jax.training.prompt_metrics import GRADIENT_NORMS, MOVEMENTS
 
 UNKNOWN = "unknown"
@@ -145,8 +143,7 @@ def _vocabulary(base: _Base, source: str, notes: list[str]) -> Vocabulary | None
     if base.embedding is None:
         return None
     try:
-        setting = carried_vocabulary(source)
-        vocabulary = None if setting is None else load_vocabulary(*setting)
+        vocabulary = carried_vocabulary(source)
     except FaithJaxError as error:
         vocabulary = None
         notes.append(f"pieces are shown by their ids: {error}")
@@ -155,10 +152,9 @@ def _vocabulary(base: _Base, source: str, notes: list[str]) -> Vocabulary | None
             notes.append("pieces are shown by their ids: no tokenizer is kept with it.")
     if vocabulary is None:
         return Vocabulary(base.embedding, lambda token: f"#{token}")
-    known = vocabulary
     # Embeddings behind the last piece, which round the table up, were never trained.
-    rows = min(len(base.embedding), known.vocab_size)
-    return Vocabulary(base.embedding[:rows], lambda token: piece_text(known, token))
+    rows = min(len(base.embedding), vocabulary.vocab_size)
+    return Vocabulary(base.embedding[:rows], vocabulary.piece_text)
 
 
 def _health(

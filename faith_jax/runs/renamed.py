@@ -3,7 +3,9 @@
 import re
 
 # Former and present names.
-MODULES: dict[str, str] = {}
+MODULES: dict[str, str] = {
+    "faith_jax.tokenizers.seqio_vocabulary": "faith_jax.tokenizers.seqio_vocabulary",
+}
 
 _FROM = re.compile(r"^from (\S+) import (\w+)(?: as (\w+))?[ \t]*$", re.MULTILINE)
 

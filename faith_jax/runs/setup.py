@@ -238,7 +238,7 @@ def objective_of(config: TransformerConfig, objective: Objective | None) -> Obje
 
 def encode_default(text: str) -> list[int]:
     """Returns the token ids of a text in the run's vocabulary, without an end token."""
-    from faith_jax.data.vocabularies import default_vocabulary
+    from faith_jax.tokenizers.vocabularies import default_vocabulary
 
     return default_vocabulary().encode(text)
 

@@ -18,7 +18,6 @@ import optax
 
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError, counted
-from faith_jax.input.rows import tokenizer_of
 from faith_jax.models.importers.native import MODEL_JSON, write_model_json
 from faith_jax.models.prompts import PromptInitializer, initializer_name
 from faith_jax.models.transformer import Transformer
@@ -28,7 +27,8 @@ from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.evaluate import dataset_loss
 from faith_jax.runs.former_run import check_former_run, initial_checkpoint, write_config
 from faith_jax.runs.prompt_start import Starts, prompt_starts
-from faith_jax.runs.run_vocabulary import RunVocabulary, check_kept_vocabulary, keep_vocabulary
+from faith_jax.tokenizers.carried import RunVocabulary, check_kept_vocabulary, keep_vocabulary
+from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints, newest_step
 from faith_jax.training.metrics import MetricsWriter, Progress
 from faith_jax.training.objectives import Objective
@@ -46,6 +46,7 @@ class Stopped(Exception):
     """The run was asked to stop (SIGTERM); its state is saved."""
 
 
+@with_own_vocabulary
 def train(
     model: Transformer,
     model_dir: str,
@@ -229,10 +230,11 @@ class _Run:
         for dataset in (train_dataset, eval_dataset):
             if dataset is not None:
                 targets = dataset.task().output_features["targets"]
-                vocabulary.check(model.config, targets.vocabulary)
+                vocabulary.check(model.config, tokenizer_of(targets.vocabulary))
                 if not model.config.is_encoder_only:
                     check_layout(dataset, model.config)
-        self._vocabulary = train_dataset.task().output_features["targets"].vocabulary
+        targets = train_dataset.task().output_features["targets"]
+        self._vocabulary = tokenizer_of(targets.vocabulary)
         prompts = model.config.encoder_prompt_length or model.config.decoder_prompt_length
         if train_dataset.pack and prompts:
             raise ConfigError(
@@ -256,9 +258,8 @@ class _Run:
         dry_run: bool,
     ) -> None:
         """Says what the run will read and what a step costs; compiles the step."""
-        tokenizer = tokenizer_of(self._vocabulary)
         report = preflight.training_report(
-            rows, steps, evaluation.rows if evaluation else None, tokenizer
+            rows, steps, evaluation.rows if evaluation else None, self._vocabulary
         )
         size = rows.config.batch_size
         batch = next(rows.training_batches(0, self.partitioner.local_rows(size)))

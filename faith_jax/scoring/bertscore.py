@@ -29,8 +29,9 @@ from faith_jax.scoring.models import (
     shown_ids,
 )
 from faith_jax.scoring.text_pairs import row_length
+from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.training.metrics import Progress
-from faith_jax.types import Array, GroundedExample, PyTree, Score, Tokenizer
+from faith_jax.types import Array, GroundedExample, PyTree, Score
 
 PARTS = ("precision", "recall", "f1")
 # Layers that correlate best with people's judgments, by the number of all (the authors' table).

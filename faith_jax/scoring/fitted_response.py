@@ -7,7 +7,7 @@ import numpy as np
 
 from faith_jax.cutting import CutTokens, Part, concatenated, cut, summed, without_knowledge
 from faith_jax.errors import InputError
-from faith_jax.types import Tokenizer
+from faith_jax.tokenizers.base import Tokenizer
 
 Encoded = tuple[Sequence[int] | np.ndarray, Sequence[Part]]
 

@@ -29,7 +29,8 @@ from faith_jax.scoring.classification import (
 from faith_jax.scoring.likelihood import token_log_probs
 from faith_jax.scoring.models import check_ids, input_limit
 from faith_jax.scoring.text_pairs import PairRow
-from faith_jax.types import Array, PyTree, Tokenizer
+from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.types import Array, PyTree
 
 _LENGTHS = (32, 64, 128, 256, 384, 512, 768, 1024)
 NOT_ENTAILED = "not_entailment"
@@ -76,7 +77,7 @@ def label_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:
 
     What ends all targets, such as T5's end token, is left out unless a word begins with another.
 
-    >>> from faith_jax.data.vocabularies import load_vocabulary
+    >>> from faith_jax.tokenizers.vocabularies import load_vocabulary
     >>> lengths = [len(ids) for ids in label_tokens(load_vocabulary("english_4096"), ["a", "b"])]
     >>> lengths
     [1, 1]

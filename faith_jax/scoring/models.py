@@ -3,21 +3,21 @@
 import functools
 import os
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from faith_jax.data.pieces import piece_text
-from faith_jax.data.vocabularies import load_vocabulary
-from faith_jax.data.vocabulary_match import SaidTokens, check_vocabulary
 from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.language_model import CausalLanguageModel, EncoderModel, LanguageModel
 from faith_jax.language_model.loading import Model, load_model
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.embedded_models import checkpoint_path
-from faith_jax.types import Array, Tokenizer
+from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.tokenizers.match import check_vocabulary
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from faith_jax.types import Array
 
 # Tokens that a model reads, where nobody says and its positions allow it.
 LONGEST_INPUT = 1024
@@ -69,9 +69,8 @@ def open_tokenizer(model: str, vocabulary: str | None, config: TransformerConfig
             f"model {model!r} is no folder with a tokenizer; say where that is with vocabulary=…."
         )
     name = vocabulary or str(folder)
-    found: Any = load_vocabulary(name)
-    is_own, said = vocabulary is None, SaidTokens.read(model)
-    check_vocabulary(config, found, name, is_own, said, option="vocabulary=")
+    found = load_vocabulary(name)
+    check_vocabulary(config, found, name, vocabulary is None, model, option="vocabulary=")
     return found
 
 
@@ -167,12 +166,12 @@ def shown_ids(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """Returns token ids as a text for people, special tokens such as `</s>` among them."""
     names = ("pad_id", "bos_id", "eos_id", "cls_id", "sep_id", "mask_id")
     special = {getattr(tokenizer, name) for name in names}
-    shown, rest, known = "", list(ids), cast(Any, tokenizer)
+    shown, rest = "", list(ids)
     while rest:  # `decode` ends at the first end token
         count = next((n for n, token in enumerate(rest) if token in special), len(rest))
         shown += tokenizer.decode(rest[:count]) if count else ""
         if count < len(rest):
-            shown += piece_text(known, rest[count])
+            shown += tokenizer.piece_text(rest[count])
         rest = rest[count + 1 :]
     return shown
 

@@ -26,7 +26,8 @@ from faith_jax.scoring.models import (
     require_model,
     shown_ids,
 )
-from faith_jax.types import GroundedExample, Score, Tokenizer
+from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.types import GroundedExample, Score
 
 _SIDES = ("pro", "con")
 

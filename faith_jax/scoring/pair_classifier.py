@@ -23,7 +23,7 @@ from faith_jax.scoring.models import (
     require_model,
 )
 from faith_jax.scoring.text_pairs import PairEncoder, PairRow, row_length
-from faith_jax.types import Tokenizer
+from faith_jax.tokenizers.base import Tokenizer
 
 
 class ClassifierOptions(TypedDict, total=False):

@@ -22,7 +22,8 @@ from faith_jax.scoring.base import joined
 from faith_jax.scoring.fitted_response import Limit, fit_response
 from faith_jax.scoring.likelihood import LikelihoodRow
 from faith_jax.scoring.models import check_ids, check_text
-from faith_jax.types import GroundedExample, Tokenizer
+from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.types import GroundedExample
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,8 @@ from faith_jax.evaluation.text_metrics import ContentWord, content_words
 from faith_jax.scoring.fitted_response import Limit, fit_response
 from faith_jax.scoring.likelihood import LikelihoodRow
 from faith_jax.scoring.models import check_ids
-from faith_jax.types import GroundedExample, Tokenizer
+from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.types import GroundedExample
 
 # Stands for a text of the grounding while the model's input is put together; a private character.
 _MARK = "\ue000"

@@ -11,8 +11,8 @@ from faith_jax.errors import ConfigError
 from faith_jax.language_model import LanguageModel
 from faith_jax.scoring.likelihood import rung
 from faith_jax.scoring.models import check_ids, input_limit, open_language_model, open_tokenizer
+from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.training.metrics import Progress
-from faith_jax.types import Tokenizer
 
 _LENGTHS = (32, 64, 128, 256, 512)
 

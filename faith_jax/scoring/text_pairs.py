@@ -7,7 +7,7 @@ from faith_jax.cutting import CutTokens, Kind, concatenated, cut, whole
 from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.scoring.models import check_ids
-from faith_jax.types import Tokenizer
+from faith_jax.tokenizers.base import Tokenizer
 
 _LONGEST = 512
 

@@ -8,11 +8,11 @@ import pytest
 
 from faith_jax.cutting import Kind, parse
 from faith_jax.data.augmentation.dialogue_phrases import PHRASES
-from faith_jax.data.vocabularies import default_vocabulary
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.input.rows import PAIRS
 from faith_jax.runs import gin_config, train
 from faith_jax.tasks import lookup
+from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
 from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.trainer import Trainer
 from tests.paths import REPOSITORY
@@ -125,8 +125,9 @@ def knowledge_in(example, pair):
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_all_rows_come_whole_and_equally_often(recipe, checkpoints, tmp_path, monkeypatch):
     task, batches = consumed(recipe, checkpoints, tmp_path / "model", monkeypatch)
-    examples = list(numpy_examples(task.get_dataset(None, "train", shuffle=False)))
-    tokenizer = default_vocabulary()
+    tokenizer = load_vocabulary(tmp_path / "model")
+    with tasks_use(tokenizer):
+        examples = list(numpy_examples(task.get_dataset(None, "train", shuffle=False)))
     pad = tokenizer.pad_id or 0
     is_pair = "labels" in batches[0]
     pair = next(p for p in PAIRS if set(p) <= set(examples[0])) if is_pair else None

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from faith_jax.data.seqio_vocabularies import DefaultVocabulary
 from faith_jax.models.transformer import Transformer
+from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
 from tests.paths import REPOSITORY
 
 FOLDER = REPOSITORY / "gin_configs"

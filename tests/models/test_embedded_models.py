@@ -9,9 +9,9 @@ import pytest
 
 import faith_jax
 from faith_jax import templates
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.evaluation.text_metrics import argument_overlap
 from faith_jax.models.embedded_models import checkpoint_path, embedded_models
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 # Nothing of this is in the package's sample or in the model's training text.
 QUERY = "Should the village keep its old mill?"

@@ -8,8 +8,8 @@ import numpy as np
 
 from faith_jax.cli import main
 from faith_jax.data.augmentation.tagging import NounChunk, TaggedText
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.scoring import q2
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 KNOWLEDGE = [
     "The old lighthouse was built in 1893 by sailors.",

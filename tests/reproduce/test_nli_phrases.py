@@ -12,10 +12,10 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.data.augmentation.dialogue_phrases import phrase_draw
-from faith_jax.data.vocabularies import default_vocabulary_setting
 from faith_jax.evaluation.roc import roc_auc
 from faith_jax.reproduce import nli_draws, nli_phrases, nli_scores
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.tokenizers.vocabularies import default_vocabulary
 from tests.scoring import tiny_models
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
@@ -60,10 +60,10 @@ def reproduce(capsys):
 def whole(model, tmp_path_factory):
     """A folder of two draws, and what the command left behind in the process."""
     folder = tmp_path_factory.mktemp("whole") / "made"
-    before = default_vocabulary_setting()
+    before = default_vocabulary()
     arguments = ("nli_phrases", *FEW, f"--output={folder}", f"--model={model}")
     assert main(["reproduce", *arguments]) == 0
-    assert default_vocabulary_setting() == before
+    assert default_vocabulary() == before
     assert not gin.config_is_locked()
     assert gin.config_str() == ""
     return folder

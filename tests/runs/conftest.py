@@ -79,7 +79,7 @@ def seqio_task(name, dataset, keeps_order=False):
     """
     import seqio
 
-    from faith_jax.data.seqio_vocabularies import DefaultVocabulary
+    from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
 
     if name not in seqio.TaskRegistry.names():
         feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)

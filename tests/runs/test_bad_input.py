@@ -242,7 +242,7 @@ def test_rows_of_three_kinds_are_answered_and_cuts_are_counted(command, trained,
     assert [row["id"] for row in found] == ["1", "own", "long"]
     assert found[1]["inputs"] == "{query: Why?} {pro: A.} {con: B.}"
     assert [row["target"] for row in found] == ["", "Gold.", ""]
-    from faith_jax.data.vocabularies import load_vocabulary
+    from faith_jax.tokenizers.vocabularies import load_vocabulary
 
     tokens = len(load_vocabulary().encode(long)) + 1
     assert found[2]["inputs_cut_tokens"] == tokens - 32

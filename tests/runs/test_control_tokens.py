@@ -8,11 +8,11 @@ import pytest
 
 from faith_jax.data.control_tokens import CONTROL_TOKENS, extra_id_texts
 from faith_jax.data.samples import sample_folder
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError
 from faith_jax.runs import control_tokens
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.tasks import faithdial, lookup
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring import tiny_models
 
 SAMPLE = sample_folder("faithdial")

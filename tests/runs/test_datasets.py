@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from faith_jax.cutting import Kind
-from faith_jax.data import vocabularies
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError, InputError
 from faith_jax.input.row_cache import RowCache
 from faith_jax.language_model import load_model
 from faith_jax.runs.datasets import DatasetConfig, SplitRows, evaluation_batches, training_batches
+from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
 from tests.runs.conftest import seqio_task
 from tests.scoring import tiny_models
 
@@ -77,9 +76,9 @@ def test_a_negative_that_is_cut_keeps_its_end():
 
 def test_negatives_of_a_model_with_a_prefix_and_padding_of_its_own(tmp_path):
     folder = tiny_models.write_model(tmp_path / "bart", "bart", max_positions=256)
-    vocabularies.set_default_vocabulary(folder)
     vocabulary, model = load_vocabulary(folder), load_model(folder).config
-    batch = next(evaluation_batches(config((3, 80)), model))
+    with tasks_use(vocabulary):
+        batch = next(evaluation_batches(config((3, 80)), model))
     for row, texts in zip(batch["negatives"], written_negatives(4), strict=True):
         for tokens, text in zip(row, texts, strict=False):
             ids = [*vocabulary.prefix_ids, *vocabulary.encode(text), vocabulary.eos_id]

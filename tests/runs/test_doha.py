@@ -8,7 +8,6 @@ import pytest
 
 import faith_jax
 from faith_jax.cutting import fit
-from faith_jax.data import vocabularies
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.errors import ConfigError
 from faith_jax.models.doha import doha_from_bart
@@ -18,6 +17,7 @@ from faith_jax.models.importers.native import write_native
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
 from faith_jax.runs.decoded_evaluation import BatchDecoder
+from faith_jax.tokenizers import vocabularies
 from tests.scoring import tiny_models
 
 TASK = "faithdial_generate_sample"
@@ -26,13 +26,14 @@ LENGTHS = {"inputs": 60, "targets": 90}
 
 @pytest.fixture
 def bart(tmp_path):
-    return tiny_models.write_model(
+    folder = tiny_models.write_model(
         tmp_path / "bart", "bart", max_positions=256, num_decoder_layers=1
     )
+    with vocabularies.tasks_use(vocabularies.load_vocabulary(folder)):
+        yield folder
 
 
 def test_the_knowledge_is_the_second_input(bart):
-    vocabularies.set_default_vocabulary(bart)
     vocabulary = vocabularies.load_vocabulary(bart)
     model = open_checkpoint(bart).config.replace(knowledge_attention=True)
     dataset = DatasetConfig(TASK, LENGTHS, split="test", batch_size=2, shuffle=False)
@@ -51,7 +52,6 @@ def test_the_knowledge_is_the_second_input(bart):
 
 
 def test_a_task_without_knowledge_is_one_clear_line(bart):
-    vocabularies.set_default_vocabulary(bart)
     model = open_checkpoint(bart).config.replace(knowledge_attention=True)
     dataset = DatasetConfig("npov_generate_sample", LENGTHS)
     with pytest.raises(ConfigError, match=r"npov_generate_sample.* have no field 'knowledge'"):

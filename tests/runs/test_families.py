@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from faith_jax.cutting import fit
-from faith_jax.data import vocabularies
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError
 from faith_jax.input.layout import InputLayout
 from faith_jax.language_model import load_model
 from faith_jax.runs.datasets import DatasetConfig, evaluation_batches, training_batches
+from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
 from tests.scoring import tiny_models
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -31,8 +30,9 @@ def folder(request, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def vocabulary(folder):
-    vocabularies.set_default_vocabulary(folder)
-    return load_vocabulary(folder)
+    found = load_vocabulary(folder)
+    with tasks_use(found):
+        yield found
 
 
 def test_features(folder, vocabulary):

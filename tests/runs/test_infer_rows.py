@@ -8,14 +8,14 @@ import seqio
 import faith_jax.tasks  # noqa: F401  (registers our tasks)
 from faith_jax import templates
 from faith_jax.cutting import Kind
-from faith_jax.data.seqio_vocabularies import DefaultVocabulary
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import InputError
 from faith_jax.input.layout import InputLayout
 from faith_jax.runs import infer_rows
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.infer_rows import InputRow, RowTokens
 from faith_jax.runs.preflight import inference_report
+from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.models import tiny
 
 

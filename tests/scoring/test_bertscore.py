@@ -4,10 +4,10 @@ import math
 import numpy as np
 import pytest
 
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import FaithJaxError
 from faith_jax.scoring.bertscore import document_frequencies
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.paths import REPOSITORY
 from tests.scoring import reference
 

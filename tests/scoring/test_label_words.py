@@ -3,12 +3,12 @@ import pytest
 
 from faith_jax import templates
 from faith_jax.cutting import Kind
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError, FaithJaxError
 from faith_jax.language_model import load_model
 from faith_jax.scoring.label_words import CRITIC_FORM, NLI_FORM, label_tokens
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring import tiny_models
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

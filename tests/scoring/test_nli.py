@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError
 from faith_jax.labels import NliLabel
 from faith_jax.language_model import load_model
@@ -15,6 +14,7 @@ from faith_jax.scoring.classification import ClassificationEngine
 from faith_jax.scoring.nli import faithful_class, nli_label_numbers
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.scoring.text_pairs import PairEncoder
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.paths import REPOSITORY
 from tests.scoring import reference, tiny_models
 

@@ -8,7 +8,6 @@ import pytest
 
 from faith_jax import templates
 from faith_jax.cutting import Kind
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.errors import ConfigError
 from faith_jax.evaluation import salience_scores
 from faith_jax.evaluation.text_metrics import content_words
@@ -18,6 +17,7 @@ from faith_jax.scoring.registry import load_scorer, scorer_card
 from faith_jax.scoring.salience import open_salience
 from faith_jax.scoring.salience_engine import SalienceEngine
 from faith_jax.scoring.salience_inputs import SalienceEncoder
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 from faith_jax.types import GroundedExample, Grounding
 from tests.models.importers import family_folders
 from tests.paths import REPOSITORY

@@ -5,14 +5,14 @@ import shutil
 
 import numpy as np
 
-from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.embedded_models import checkpoint_path
 from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten
 from faith_jax.models.importers.huggingface import write_huggingface
 from faith_jax.models.transformer import Transformer, parameter_shapes
-from tests.data import published_tokenizers
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.models import tiny
+from tests.tokenizers import published_tokenizers
 
 _SMALL = {"emb_dim": 16, "num_heads": 2, "head_dim": 8, "mlp_dim": 32, "dropout_rate": 0.1}
 _LAYER_NORM = {

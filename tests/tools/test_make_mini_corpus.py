@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from faith_jax.data.vocabularies import load_vocabulary
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.paths import REPOSITORY
 
 _SPEC = importlib.util.spec_from_file_location(

@@ -2,7 +2,7 @@ import importlib.util
 
 import pytest
 
-from faith_jax.data import vocabularies
+from faith_jax.tokenizers import vocabularies
 from tests.paths import REPOSITORY
 
 _SPEC = importlib.util.spec_from_file_location(

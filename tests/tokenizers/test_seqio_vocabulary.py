@@ -8,13 +8,14 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax.data import seqio_vocabularies, vocabularies
 from faith_jax.errors import ConfigError
-from tests.data import published_tokenizers
-from tests.data.test_vocabularies import MODEL
+from faith_jax.tokenizers import seqio_vocabulary
+from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use, tokenizer_of
+from tests.tokenizers import published_tokenizers
+from tests.tokenizers.test_vocabularies import MODEL
 
 SEQIO = seqio.SentencePieceVocabulary(str(MODEL), extra_ids=100)
-OURS = vocabularies.load_vocabulary(str(MODEL), extra_ids=100)
+OURS = load_vocabulary(str(MODEL), extra_ids=100)
 TEXTS = [
     "",
     " ",
@@ -53,41 +54,29 @@ def test_special_ids_agree_with_seqio():
 
 
 def test_default_vocabulary_is_read_at_use():
-    registered = seqio.Feature(seqio_vocabularies.DefaultVocabulary(), add_eos=True)
-    vocabulary = registered.vocabulary
+    vocabulary = seqio.Feature(seqio_vocabulary.DefaultVocabulary(), add_eos=True).vocabulary
+    copies = [vocabulary, copy.deepcopy(vocabulary), pickle.loads(pickle.dumps(vocabulary))]
     assert (vocabulary.vocab_size, vocabulary.extra_ids) == (4196, 100)
     assert vocabulary == SEQIO
-    vocabularies.set_default_vocabulary("english_4096", extra_ids=3)
-    assert (vocabulary.vocab_size, vocabulary.extra_ids) == (4099, 3)
-    assert vocabulary.encode_tf(tf.constant("<extra_id_0>")).numpy().tolist() == [4098]
-    assert vocabulary.decode([4098]) == "<extra_id_0>"
-    assert vocabulary.decode_tf(tf.constant([4098])).numpy().decode() == "<extra_id_0>"
-    assert vocabulary != SEQIO
-    assert str(MODEL) in str(vocabulary)
-
-
-def test_copies_follow_the_setting():
-    vocabulary = seqio_vocabularies.DefaultVocabulary()
-    copies = [copy.deepcopy(vocabulary), pickle.loads(pickle.dumps(vocabulary))]
-    vocabularies.set_default_vocabulary("english_4096", extra_ids=3)
-    assert [c.vocab_size for c in copies] == [4099, 4099]
-    assert all(c == vocabulary for c in copies)
-
-
-def test_a_missing_file_is_reported_before_seqio_meets_it(tmp_path):
-    model = tmp_path / "spiece.model"
-    with pytest.raises(ConfigError, match="there is no such file"):
-        vocabularies.set_default_vocabulary(model)
-    assert seqio_vocabularies.DefaultVocabulary().vocab_size == 4196
+    with tasks_use(load_vocabulary("english_4096", extra_ids=3)):
+        assert [(c.vocab_size, c.extra_ids) for c in copies] == 3 * [(4099, 3)]
+        assert all(c == vocabulary for c in copies)
+        assert vocabulary.encode_tf(tf.constant("<extra_id_0>")).numpy().tolist() == [4098]
+        assert vocabulary.decode([4098]) == "<extra_id_0>"
+        assert vocabulary.decode_tf(tf.constant([4098])).numpy().decode() == "<extra_id_0>"
+        assert vocabulary != SEQIO
+        assert str(MODEL) in str(vocabulary)
 
 
 def test_default_vocabulary_for_t5x_sets_what_tasks_use():
-    registered = seqio_vocabularies.DefaultVocabulary()
-    vocabulary = seqio_vocabularies.default_vocabulary(str(MODEL), extra_ids=7)
-    assert vocabulary == registered  # T5X compares a task's vocabulary with the model's
-    assert registered.vocab_size == 4103
-    with pytest.raises(ConfigError, match="no_such"):
-        seqio_vocabularies.default_vocabulary("no_such.model")
+    registered = seqio_vocabulary.DefaultVocabulary()
+    with tasks_use(None):
+        vocabulary = seqio_vocabulary.default_vocabulary(str(MODEL), extra_ids=7)
+        assert vocabulary == registered  # T5X compares a task's vocabulary with the model's
+        assert registered.vocab_size == 4103
+        with pytest.raises(ConfigError, match="no_such"):
+            seqio_vocabulary.default_vocabulary("no_such.model")
+        assert registered.vocab_size == 4103
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +90,8 @@ def folders(tmp_path_factory):
 
 @pytest.mark.parametrize("family", ["gpt2", "bart", "gemma"])
 def test_seqio_view_of_a_published_tokenizer_agrees_with_it(family, folders):
-    plain = vocabularies.load_vocabulary(folders[family])
-    view = seqio_vocabularies.TokenizerVocabulary(plain)
+    plain = load_vocabulary(folders[family])
+    view = seqio_vocabulary.TokenizerVocabulary(plain)
     assert (view.vocab_size, view.eos_id, view.bos_id) == (
         plain.vocab_size,
         plain.eos_id,
@@ -124,7 +113,7 @@ def test_seqio_view_of_a_published_tokenizer_agrees_with_it(family, folders):
 
 
 def test_seqio_view_decodes_up_to_the_end_and_beyond_the_vocabulary(folders):
-    view = seqio_vocabularies.TokenizerVocabulary(vocabularies.load_vocabulary(folders["gpt2"]))
+    view = seqio_vocabulary.TokenizerVocabulary(load_vocabulary(folders["gpt2"]))
     ids = view.encode("tea")
     # GPT-2's unknown and end tokens are one: ids of padded embeddings must not end the text.
     rows = np.array([[10_000, *ids, 0, 5], [-1, *ids, -1, -1]], np.int32)
@@ -132,47 +121,40 @@ def test_seqio_view_decodes_up_to_the_end_and_beyond_the_vocabulary(folders):
     assert view.decode(rows[0]) == view.decode(tf.constant(rows[0])) == "tea"
 
 
-def test_default_vocabulary_may_be_a_published_tokenizer(folders):
-    registered = seqio.Feature(seqio_vocabularies.DefaultVocabulary(), add_eos=True)
-    vocabulary = registered.vocabulary
-    assert vocabulary.sp_model is not None
-    for family in ("gpt2", "bart"):
-        vocabularies.set_default_vocabulary(folders[family])
-        plain = vocabularies.load_vocabulary(folders[family])
-        assert vocabularies.default_vocabulary() == plain
+@pytest.mark.parametrize("family", ["gpt2", "bart"])
+def test_default_vocabulary_may_be_a_published_tokenizer(family, folders):
+    vocabulary, plain = seqio_vocabulary.DefaultVocabulary(), load_vocabulary(folders[family])
+    with tasks_use(plain):
         assert (vocabulary.vocab_size, vocabulary.extra_ids) == (plain.vocab_size, 0)
         assert (vocabulary.eos_id, vocabulary.unk_id) == (plain.eos_id, plain.unk_id)
-        assert vocabulary.pad_id == (plain.pad_id or 0)
-        assert vocabulary.encode("The tea.") == plain.encode("The tea.")
-        assert vocabulary.encode_tf(tf.constant("The tea.")).numpy().tolist() == plain.encode(
-            "The tea."
-        )
-        assert vocabulary.decode(plain.encode("The tea.")) == "The tea."
         assert vocabulary.tokenizer is plain.tokenizer
-        assert vocabulary.sp_model is None
-        assert vocabulary == seqio_vocabularies.TokenizerVocabulary(plain)
+        assert vocabulary == seqio_vocabulary.TokenizerVocabulary(plain)
         assert vocabulary != SEQIO
         assert copy.deepcopy(vocabulary) == pickle.loads(pickle.dumps(vocabulary)) == vocabulary
         assert str(folders[family]) in str(vocabulary)
-    vocabularies.set_default_vocabulary("english_4096")
+        features = {"targets": seqio.Feature(vocabulary, add_eos=True)}
+        texts = ["The tea.", "He skates on the lake."]
+        dataset = tf.data.Dataset.from_tensor_slices({"targets": texts})
+        dataset = seqio.preprocessors.tokenize(dataset, features, copy_pretokenized=False)
+        dataset = seqio.preprocessors.append_eos(dataset, features)
+        found = [row["targets"].tolist() for row in dataset.as_numpy_iterator()]
+    assert found == [[*plain.encode(text), plain.eos_id] for text in texts]
     assert vocabulary == SEQIO
 
 
-def test_seqio_pipeline_with_a_published_tokenizer(folders):
-    vocabularies.set_default_vocabulary(folders["bart"])
-    plain = vocabularies.default_vocabulary()
-    features = {"targets": seqio.Feature(seqio_vocabularies.DefaultVocabulary(), add_eos=True)}
-    texts = ["The tea.", "He skates on the lake."]
-    dataset = tf.data.Dataset.from_tensor_slices({"targets": texts})
-    dataset = seqio.preprocessors.tokenize(dataset, features, copy_pretokenized=False)
-    dataset = seqio.preprocessors.append_eos(dataset, features)
-    found = [row["targets"].tolist() for row in dataset.as_numpy_iterator()]
-    assert found == [[*plain.encode(text), 2] for text in texts]
+def test_our_tokenizer_of_a_tasks_vocabulary(folders):
+    bart = load_vocabulary(folders["bart"])
+    assert tokenizer_of(seqio_vocabulary.TokenizerVocabulary(bart)) is bart
+    assert tokenizer_of(bart) is bart
+    assert tokenizer_of(seqio_vocabulary.DefaultVocabulary()) == load_vocabulary()
+    assert tokenizer_of(SEQIO) == OURS
+    others = [seqio.ByteVocabulary(), seqio.SentencePieceVocabulary("gs://bucket/a.model")]
+    assert [tokenizer_of(other) for other in others] == others
 
 
 def test_seqio_views_compare_by_file(folders):
     views = [
-        seqio_vocabularies.TokenizerVocabulary(vocabularies.load_vocabulary(folders[family]))
+        seqio_vocabulary.TokenizerVocabulary(load_vocabulary(folders[family]))
         for family in ("gpt2", "gpt2", "bart")
     ]
     assert views[0] == views[1] == pickle.loads(pickle.dumps(views[0]))

@@ -229,7 +229,7 @@ def llama3(folder: pathlib.Path):
 
 def gemma(folder: pathlib.Path):
     """A tokenizer.json as Gemma's is: BPE with bytes, spaces as ▁, a begin token."""
-    from faith_jax.data.huggingface_vocabulary import HuggingFaceVocabulary
+    from faith_jax.tokenizers.huggingface import HuggingFaceVocabulary
 
     gemma_model(folder)
     tokenizer = HuggingFaceVocabulary(str(folder / "tokenizer.model")).tokenizer

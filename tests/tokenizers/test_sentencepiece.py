@@ -1,19 +1,15 @@
 import hashlib
-import pathlib
 import pickle
 import string
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.data import vocabularies
 from faith_jax.errors import ConfigError
-
-MODEL = pathlib.Path(vocabularies.__file__).parent / "vocabulary" / "english_4096.model"
+from faith_jax.tokenizers import vocabularies
+from tests.tokenizers.test_vocabularies import MODEL
 
 
 @pytest.fixture(scope="module")
@@ -94,53 +90,6 @@ def test_equality_and_pickling(vocabulary):
     assert len({vocabulary, vocabularies.load_vocabulary(str(MODEL))}) == 1
 
 
-def test_default_vocabulary_follows_the_setting(tmp_path):
-    assert vocabularies.default_vocabulary() == vocabularies.load_vocabulary("english_4096")
-    (tmp_path / "spiece.model").write_bytes(MODEL.read_bytes())
-    vocabularies.set_default_vocabulary(tmp_path, extra_ids=7)
-    assert vocabularies.default_vocabulary().vocab_size == 4096 + 7
-    assert vocabularies.default_vocabulary_setting().model_file == str(tmp_path / "spiece.model")
-
-
-def test_a_wrong_setting_changes_nothing(tmp_path):
-    before = vocabularies.default_vocabulary_setting()
-    (tmp_path / "bad.model").write_bytes(b"{}")
-    with pytest.raises(ConfigError):
-        vocabularies.set_default_vocabulary(tmp_path / "bad.model")
-    assert vocabularies.default_vocabulary_setting() == before
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("english_409", r"'english_409': there is no such file. Did you mean 'english_4096'\?"),
-        ("gs://bucket/spiece.model", "remote files are not read, copy it"),
-        (
-            "FOLDER",
-            "the folder has none of spiece.model, sentencepiece.model, tokenizer.json, vocab.json",
-        ),
-        ("FOLDER/spiec.mod", r"no such file. Did you mean 'spieces\.model'"),
-        ("FOLDER/text.model", "expected a SentencePiece model, got a file that is not one"),
-        ("FOLDER/empty.model", "expected a SentencePiece model, got a file that is not one"),
-        ("FOLDER/cut.model", "expected a SentencePiece model, got a file that is not one"),
-    ],
-)
-def test_wrong_vocabularies_are_one_clear_line(name, message, tmp_path):
-    (tmp_path / "spieces.model").write_bytes(MODEL.read_bytes())
-    (tmp_path / "text.model").write_text('{"model": "unigram"}')
-    (tmp_path / "empty.model").write_bytes(b"")
-    (tmp_path / "cut.model").write_bytes(MODEL.read_bytes()[:30_000])
-    with pytest.raises(ConfigError, match=message) as error:
-        vocabularies.load_vocabulary(name.replace("FOLDER", str(tmp_path)))
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("extra_ids", [-1, 1.5, True])
-def test_extra_ids_must_be_a_count(extra_ids):
-    with pytest.raises(ConfigError, match="extra_ids must be an integer >= 0"):
-        vocabularies.load_vocabulary(extra_ids=extra_ids)
-
-
 def test_foreign_id_conventions_are_refused(tmp_path):
     from sentencepiece import sentencepiece_model_pb2
 
@@ -178,24 +127,3 @@ def test_offsets_lie_in_order_within_the_text(text):
 
 def test_padding_of_minus_one_is_nothing(vocabulary):
     assert vocabulary.decode([*vocabulary.encode("tea"), -1, -1]) == "tea"
-
-
-@pytest.mark.parametrize(
-    ("limit", "add_eos", "cut"),
-    [(5, True, 0), (4, True, 0), (3, True, 1), (3, False, 0), (1, True, 3), (0, False, 3)],
-)
-def test_cut_tokens_by_hand(vocabulary, limit, add_eos, cut):
-    # "▁the", "▁people", "." and the end token.
-    assert vocabularies.count_cut_tokens(vocabulary, "the people.", limit, add_eos) == cut
-
-
-def test_needs_no_tensorflow():
-    code = (
-        "import sys\n"
-        "for name in ('tensorflow', 'tensorflow_text', 'tensorflow_datasets', 'seqio', 'gin'):\n"
-        "    sys.modules[name] = None\n"
-        "from faith_jax.data import vocabularies\n"
-        "print(vocabularies.load_vocabulary().encode('<extra_id_0>'))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "[4195]\n"), done.stderr

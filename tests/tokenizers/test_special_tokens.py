@@ -1,8 +1,8 @@
 import pytest
 
-from faith_jax.data.special_tokens import AddedToken, read_json, read_tokenizer_config
 from faith_jax.errors import ConfigError
-from tests.data.published_tokenizers import write_json
+from faith_jax.tokenizers.special_tokens import model_config, read_json, read_tokenizer_config
+from tests.tokenizers.published_tokenizers import write_json
 
 
 def test_no_file_says_nothing(tmp_path):
@@ -38,9 +38,9 @@ def test_tokens_are_texts_or_objects_and_null_means_none(tmp_path):
     write_json(tmp_path / "tokenizer_config.json", options)
     config = read_tokenizer_config(tmp_path)
     assert config.named("GPT2Tokenizer") == {
-        "eos": AddedToken("<e>", {"lstrip": True}),
-        "unk": AddedToken("<|endoftext|>"),
-        "pad": AddedToken("<p>"),
+        "eos": {"content": "<e>", "lstrip": True},
+        "unk": {"content": "<|endoftext|>"},
+        "pad": {"content": "<p>"},
     }
 
 
@@ -48,10 +48,10 @@ def test_the_map_counts_only_where_no_newer_form_is(tmp_path):
     write_json(tmp_path / "special_tokens_map.json", {"eos_token": "<old>"})
     write_json(tmp_path / "added_tokens.json", {"<old>": 9, "<word>": 8})
     config = read_tokenizer_config(tmp_path)
-    assert config.tokens == {"eos": AddedToken("<old>")}
-    word = AddedToken("<word>", {"normalized": True, "special": False})
-    old = AddedToken("<old>", {"normalized": False, "special": True})
-    assert config.added == ((8, word), (9, old))
+    assert config.tokens == {"eos": {"content": "<old>"}}
+    word = {"content": "<word>", "normalized": True, "special": False}
+    old = {"content": "<old>", "normalized": False, "special": True}
+    assert config.added == (word, old)
     write_json(
         tmp_path / "tokenizer_config.json",
         {
@@ -60,15 +60,15 @@ def test_the_map_counts_only_where_no_newer_form_is(tmp_path):
         },
     )
     config = read_tokenizer_config(tmp_path)
-    assert config.tokens == {"eos": AddedToken("<new>")}
-    assert config.added == ((9, AddedToken("a")), (10, AddedToken("b")))
+    assert config.tokens == {"eos": {"content": "<new>"}}
+    assert config.added == ({"content": "a"}, {"content": "b"})
 
 
 def test_extra_tokens_of_both_forms(tmp_path):
     write_json(tmp_path / "tokenizer_config.json", {"additional_special_tokens": ["<a>"]})
-    assert read_tokenizer_config(tmp_path).extra == (AddedToken("<a>"),)
+    assert read_tokenizer_config(tmp_path).extra == ({"content": "<a>"},)
     write_json(tmp_path / "tokenizer_config.json", {"extra_special_tokens": {"image": "<i>"}})
-    assert read_tokenizer_config(tmp_path).extra == (AddedToken("<i>"),)
+    assert read_tokenizer_config(tmp_path).extra == ({"content": "<i>"},)
 
 
 def test_model_ids_take_the_first_of_several_ends(tmp_path):
@@ -80,8 +80,8 @@ def test_model_ids_take_the_first_of_several_ends(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "expected JSON, got a truncated or foreign file"),
-        (b'{"a": \xff}', "expected JSON in UTF-8, got byte 0xff at 6"),
+        (b"", "expected JSON in UTF-8, got a truncated or foreign file"),
+        (b'{"a": \xff}', "byte 0xff in position 6"),
         (b"3", "expected a JSON object, got int"),
     ],
 )
@@ -93,15 +93,30 @@ def test_broken_json_is_one_clear_line(content, message, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"added_tokens_decoder": {"x": "<a>"}}, "added_tokens_decoder: expected an object"),
-        ({"added_tokens_decoder": {"1": 2}}, "added_tokens_decoder: expected a token's text"),
-        ({"additional_special_tokens": "<a>"}, "additional_special_tokens: expected a list"),
-        ({"pad_token": ["<p>"]}, "pad_token: expected a token's text"),
+        {"added_tokens_decoder": {"x": "<a>"}},
+        {"added_tokens_decoder": {"1": 2}},
+        {"added_tokens_decoder": ["<a>"]},
+        {"additional_special_tokens": "<a>"},
+        {"pad_token": ["<p>"]},
     ],
 )
-def test_wrong_fields_are_named(options, message, tmp_path):
+def test_tokens_of_no_known_form_are_one_clear_line(options, tmp_path):
     write_json(tmp_path / "tokenizer_config.json", options)
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match="describes a token in no known form") as error:
         read_tokenizer_config(tmp_path)
+    assert str(tmp_path) in str(error.value)
+
+
+def test_config_of_an_imported_checkpoint(tmp_path):
+    assert model_config(tmp_path) == model_config(tmp_path / "nowhere") == {}
+    for broken in ("{", "[]", '{"metadata": {"huggingface": {"config_json": "["}}}'):
+        (tmp_path / "model.json").write_text(broken)
+        assert model_config(tmp_path) == {}
+    kept = {"metadata": {"huggingface": {"config_json": '{"model_type": "gpt2"}'}}}
+    write_json(tmp_path / "model.json", kept)
+    assert model_config(tmp_path) == {"model_type": "gpt2"}
+    assert read_tokenizer_config(tmp_path).tokenizer_class == "GPT2Tokenizer"
+    write_json(tmp_path / "config.json", {"model_type": "bert"})
+    assert model_config(tmp_path) == {"model_type": "bert"}

@@ -4,14 +4,16 @@ import shutil
 
 import pytest
 
-from faith_jax.data import vocabularies
-from faith_jax.data.carried_vocabulary import (
+from faith_jax.errors import ConfigError
+from faith_jax.tokenizers import vocabularies
+from faith_jax.tokenizers.carried import (
     carried_vocabulary,
+    check_kept_vocabulary,
     is_same_vocabulary,
     write_vocabulary,
 )
-from faith_jax.data.vocabularies import load_vocabulary, vocabulary_setting
-from tests.data.published_tokenizers import FAMILIES, TEXTS
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.tokenizers.published_tokenizers import FAMILIES, TEXTS
 
 IDS = ("vocab_size", "pad_id", "bos_id", "eos_id", "unk_id", "cls_id", "sep_id", "mask_id")
 EMBEDDED = pathlib.Path(vocabularies.__file__).parent / "vocabulary" / "english_4096.model"
@@ -26,41 +28,36 @@ def described(vocabulary):
 def published(folder, family):
     folder.mkdir()
     FAMILIES[family](folder)
-    return vocabulary_setting(folder)
+    return load_vocabulary(folder)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_published_tokenizer_is_the_same_without_its_config(tmp_path, family):
-    setting = published(tmp_path / "theirs", family)
-    (tmp_path / "run").mkdir()
-    write_vocabulary(setting, tmp_path / "run")
-    assert not (tmp_path / "run" / "config.json").exists()
-    carried = carried_vocabulary(tmp_path / "run")
-    assert described(load_vocabulary(tmp_path / "run")) == described(
-        load_vocabulary(setting.model_file)
-    )
-    assert is_same_vocabulary(setting, carried)
-    for file in (tmp_path / "run").iterdir():
-        if file.name != "tokenizer_config.json":
-            assert file.read_bytes() == (tmp_path / "theirs" / file.name).read_bytes()
-    # A second time, and over itself, nothing changes.
-    before = {file.name: file.read_bytes() for file in (tmp_path / "run").iterdir()}
-    write_vocabulary(setting, tmp_path / "run")
-    write_vocabulary(carried, tmp_path / "run")
-    assert before == {file.name: file.read_bytes() for file in (tmp_path / "run").iterdir()}
+def test_a_published_tokenizer_is_the_same_without_its_folder(tmp_path, family):
+    theirs, run = published(tmp_path / "theirs", family), tmp_path / "run"
+    run.mkdir()
+    write_vocabulary(theirs, run)
+    assert {file.name for file in run.iterdir()} == {"tokenizer.json", "tokenizer_config.json"}
+    carried = carried_vocabulary(run)
+    assert described(carried) == described(theirs)
+    assert is_same_vocabulary(theirs, carried)
+    assert is_same_vocabulary(carried, theirs)
+    # And so is a copy of the copy.
+    (tmp_path / "again").mkdir()
+    write_vocabulary(carried, tmp_path / "again")
+    again = load_vocabulary(tmp_path / "again")
+    assert described(again) == described(theirs)
+    assert is_same_vocabulary(theirs, again)
 
 
 @pytest.mark.parametrize(("extra_ids", "files"), [(100, 1), (7, 2), (0, 2)])
 def test_a_sentencepiece_model_of_t5s_convention(tmp_path, extra_ids, files):
-    setting = vocabulary_setting("english_4096", extra_ids)
+    setting = load_vocabulary("english_4096", extra_ids)
     write_vocabulary(setting, tmp_path)
     assert (tmp_path / "spiece.model").read_bytes() == EMBEDDED.read_bytes()
     assert len(list(tmp_path.iterdir())) == files
     assert load_vocabulary(tmp_path).vocab_size == 4096 + extra_ids
     assert is_same_vocabulary(setting, carried_vocabulary(tmp_path))
-    assert not is_same_vocabulary(
-        vocabulary_setting("english_4096", 3), carried_vocabulary(tmp_path)
-    )
+    assert not is_same_vocabulary(load_vocabulary("english_4096", 3), carried_vocabulary(tmp_path))
 
 
 def test_the_file_that_was_meant_is_the_one_that_is_found(tmp_path):
@@ -68,7 +65,7 @@ def test_the_file_that_was_meant_is_the_one_that_is_found(tmp_path):
     published(theirs, "gemma")
     shutil.copyfile(EMBEDDED, theirs / "spiece.model")
     (tmp_path / "run").mkdir()
-    setting = vocabulary_setting(theirs / "tokenizer.json")
+    setting = load_vocabulary(theirs / "tokenizer.json")
     write_vocabulary(setting, tmp_path / "run")
     assert carried_vocabulary(tmp_path / "run").model_file.endswith("tokenizer.json")
     # Another form that the folder holds beside the preferred one is the checkpoint's too.
@@ -79,21 +76,35 @@ def test_the_file_that_was_meant_is_the_one_that_is_found(tmp_path):
 def test_files_of_other_names_get_the_usual_ones(tmp_path):
     (tmp_path / "run").mkdir()
     shutil.copyfile(EMBEDDED, tmp_path / "my.model")
-    write_vocabulary(vocabulary_setting(tmp_path / "my.model"), tmp_path / "run")
+    write_vocabulary(load_vocabulary(tmp_path / "my.model"), tmp_path / "run")
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["spiece.model"]
-    for family, old, new in (
-        ("llama_model", "tokenizer.model", "tokenizer.model"),
-        ("deberta_nli", "spm.model", "spm.model"),
-        ("gemma", "tokenizer.json", "tokenizer.json"),
-    ):
-        theirs, ours = tmp_path / family, tmp_path / f"{family}_run"
-        published(theirs, family)
-        ours.mkdir()
-        mine = theirs / f"mine{pathlib.Path(old).suffix}"
-        (theirs / old).rename(mine)
-        write_vocabulary(vocabulary_setting(mine), ours)
-        assert (ours / new).is_file()
-        assert described(load_vocabulary(ours)) == described(load_vocabulary(mine))
+
+
+def test_the_settings_of_the_folder_are_kept(tmp_path):
+    theirs, run = published(tmp_path / "theirs", "llama_model"), tmp_path / "run"
+    run.mkdir()
+    write_vocabulary(theirs, run)
+    before, after = (
+        json.loads((folder / "tokenizer_config.json").read_text())
+        for folder in (tmp_path / "theirs", run)
+    )
+    names = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+    texts = ("<s>", "</s>", "<unk>", None, None, None, None)
+    tokens = {f"{name}_token": text for name, text in zip(names, texts, strict=True)}
+    assert after == before | tokens
+
+
+def test_a_tokenizer_that_a_run_kept_as_it_was_published(tmp_path):
+    """MODEL_DIRs of former versions hold copies of the published files."""
+    theirs = published(tmp_path / "theirs", "deberta_nli")
+    run = shutil.copytree(tmp_path / "theirs", tmp_path / "run")
+    (run / "config.json").unlink()
+    kept = carried_vocabulary(run)
+    assert kept.model_file.endswith("spm.model")
+    assert described(kept) == described(theirs)
+    check_kept_vocabulary(theirs, run)
+    with pytest.raises(ConfigError, match="began with another vocabulary"):
+        check_kept_vocabulary(load_vocabulary(), run)
 
 
 def test_another_vocabulary_of_the_same_size_is_another(tmp_path):
@@ -104,8 +115,9 @@ def test_another_vocabulary_of_the_same_size_is_another(tmp_path):
         token: 419 - index if index > 9 else index
         for token, index in changed["model"]["vocab"].items()
     }
-    (tmp_path / "bart" / "tokenizer.json").write_text(json.dumps(changed))
-    assert not is_same_vocabulary(first, second)
+    (tmp_path / "another").mkdir()
+    (tmp_path / "another" / "tokenizer.json").write_text(json.dumps(changed))
+    assert not is_same_vocabulary(first, load_vocabulary(tmp_path / "another"))
 
 
 def test_steps_runs_and_bases_lead_to_the_tokenizer(tmp_path):
@@ -119,9 +131,9 @@ def test_steps_runs_and_bases_lead_to_the_tokenizer(tmp_path):
     for folder in (run, run / "checkpoints" / "3"):
         assert carried_vocabulary(folder) == setting
         assert load_vocabulary(folder) == load_vocabulary(base)
-    write_vocabulary(vocabulary_setting("english_4096"), run)
+    write_vocabulary(load_vocabulary("english_4096"), run)
     assert carried_vocabulary(run / "checkpoints" / "3").model_file == str(run / "spiece.model")
-    write_vocabulary(vocabulary_setting("english_4096"), tmp_path / "t5x")
+    write_vocabulary(load_vocabulary("english_4096"), tmp_path / "t5x")
     assert carried_vocabulary(moved).model_file == str(tmp_path / "t5x" / "spiece.model")
     # A model.json that is broken, or names itself, ends the search.
     (base / "tokenizer.json").unlink()

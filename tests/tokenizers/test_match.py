@@ -3,9 +3,9 @@ import types
 
 import pytest
 
-from faith_jax.data.vocabularies import load_vocabulary
-from faith_jax.data.vocabulary_match import SaidTokens, check_vocabulary
 from faith_jax.errors import ConfigError
+from faith_jax.tokenizers.match import check_vocabulary
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.models import families
 from tests.models.tiny import TINY
 
@@ -61,7 +61,7 @@ def test_published_models_go_with_their_tokenizers(config, published, missing):
         (
             BART.replace(vocab_size=50265, decoder_start_id=9),
             BARTS,
-            ["starts with id 9", "padding 1, begin 0, end 2"],
+            ["starts with id 9", "pad 1, bos 0, eos 2"],
         ),
         (BLOOM, vocabulary(250680, 0, 1, 2, 3), ["padding is id 0", "id 3"]),
         (LLAMA3, vocabulary(128256, None, 128000, 128009), ["id 128009", "id 128001"]),
@@ -76,21 +76,24 @@ def test_what_differs_is_named_with_both_ids(config, other, parts):
 
 
 def test_what_files_say_besides(tmp_path):
-    assert SaidTokens.read(tmp_path) == SaidTokens.read(tmp_path / "nowhere") == SaidTokens()
+    published = vocabulary(128256, None, 128000, 128009)
+    with pytest.raises(ConfigError, match="end token is id 128009"):
+        check_vocabulary(LLAMA3, published, "v", checkpoint=tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"bos_token_id": 128000}))
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [128001, 128009]}')
-    said = SaidTokens.read(tmp_path)
-    assert said == SaidTokens(128000, (128001, 128009))
-    assert check_vocabulary(LLAMA3, vocabulary(128256, None, 128000, 128009), "v", said=said) == 0
+    assert check_vocabulary(LLAMA3, published, "v", checkpoint=tmp_path) == 0
     with pytest.raises(
         ConfigError, match=r"begin token is id 5 \(v\) but the model's is id 128000"
     ):
-        check_vocabulary(LLAMA3, vocabulary(128256, None, 5, 128009), "v", said=said)
+        check_vocabulary(LLAMA3, vocabulary(128256, None, 5, 128009), "v", checkpoint=tmp_path)
     (tmp_path / "config.json").unlink()
     kept = {"metadata": {"huggingface": {"config_json": '{"bos_token_id": 3}'}}}
     (tmp_path / "model.json").write_text(json.dumps(kept))
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": 7}')
-    assert SaidTokens.read(tmp_path) == SaidTokens(3, (7,))
+    three = vocabulary(128256, None, 3, 7)
+    assert check_vocabulary(LLAMA3, three, "v", checkpoint=tmp_path) == 0
+    with pytest.raises(ConfigError, match="begin token is id 128000"):
+        check_vocabulary(LLAMA3, vocabulary(128256, None, 128000, 7), "v", checkpoint=tmp_path)
 
 
 def test_the_embedded_vocabulary_is_the_mini_models():

@@ -1,8 +1,8 @@
 import pytest
 
-from faith_jax.data.pieces import escaped, piece_text
-from faith_jax.data.vocabularies import load_vocabulary
-from tests.data import published_tokenizers
+from faith_jax.tokenizers.base import escaped
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.tokenizers import published_tokenizers
 
 
 @pytest.mark.parametrize(
@@ -24,17 +24,17 @@ def test_nothing_is_shown_that_a_terminal_obeys(text, shown):
 def test_pieces_of_the_embedded_vocabulary():
     vocabulary = load_vocabulary("english_4096")
     (the,) = vocabulary.encode("the")
-    assert piece_text(vocabulary, the) == "\u2581the"
-    assert piece_text(vocabulary, 1) == "</s>"
-    assert piece_text(vocabulary, vocabulary.vocab_size) == f"#{vocabulary.vocab_size}"
-    assert piece_text(vocabulary, -1) == "#-1"
+    assert vocabulary.piece_text(the) == "\u2581the"
+    assert vocabulary.piece_text(1) == "</s>"
+    assert vocabulary.piece_text(vocabulary.vocab_size) == f"#{vocabulary.vocab_size}"
+    assert vocabulary.piece_text(-1) == "#-1"
 
 
 @pytest.mark.parametrize("family", ["gpt2", "gemma"])
 def test_pieces_of_published_tokenizers(tmp_path, family):
     getattr(published_tokenizers, family)(tmp_path)
     vocabulary = load_vocabulary(tmp_path)
-    texts = [piece_text(vocabulary, i) for i in range(vocabulary.vocab_size)]
+    texts = [vocabulary.piece_text(i) for i in range(vocabulary.vocab_size)]
     assert all(text.isprintable() and text for text in texts)
     # Pieces with a space in front show it, and bytes that stand for letters do not appear.
     assert any(text.startswith("\u2581") and text[1:].isalpha() for text in texts)

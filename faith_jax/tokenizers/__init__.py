@@ -1,0 +1,1 @@
+"""Tokenizers: SentencePiece and Hugging Face's `tokenizers` behind one interface."""

@@ -1,0 +1,166 @@
+"""The one interface of all tokenizers: ids of a text, special tokens, pieces for people to read."""
+
+import abc
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+# The special tokens, in the order in which Transformers adds those that a vocabulary lacks.
+NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+
+Ids = tuple[int, ...]
+
+_SPACE = "\u2581"
+_LONGEST_PIECE = 24
+
+
+class Tokenizer(abc.ABC):
+    """A tokenizer of either library.
+
+    Two tokenizers are equal if they have the same file and number of extra ids. Threads may share
+    one. `faith_jax.tokenizers.vocabularies.load_vocabulary` opens them, also when unpickling.
+
+    Attributes:
+      tokenizer: the library's own object; leave its settings as they are.
+      model_file: the file that it was read from.
+      vocab_size: number of ids, special, added and extra ids included.
+      extra_ids: how many of them are T5's `<extra_id_N>`.
+      is_t5: whether it is a SentencePiece model of T5's convention.
+      pad_id: the id of padding. An id is None if the vocabulary has no such token: GPT-2 and Llama
+        have no `pad_id`, T5 has no `bos_id`.
+      bos_id: begins a sequence.
+      eos_id: ends a sequence.
+      unk_id: stands for unknown text.
+      cls_id: a classifier reads its encoding.
+      sep_id: stands between two texts.
+      mask_id: stands for a masked token.
+      prefix_ids: special ids in front of a single text.
+      suffix_ids: special ids behind a single text.
+      pair_ids: special ids in front of, between and behind two texts.
+    """
+
+    is_t5 = False
+    pad_id: int | None
+    bos_id: int | None
+    eos_id: int | None
+    unk_id: int | None
+    cls_id: int | None
+    sep_id: int | None
+    mask_id: int | None
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        model_file: str,
+        vocab_size: int,
+        special: Mapping[str, int],
+        around: tuple[Ids, Ids],
+        around_pair: tuple[Ids, Ids, Ids],
+        extra_ids: int = 0,
+    ):
+        """Keeps what a subclass has read; `special` are ids by the names of `NAMES`."""
+        self.tokenizer, self.model_file = tokenizer, model_file
+        self.vocab_size, self.extra_ids = vocab_size, extra_ids
+        for name in NAMES:
+            setattr(self, f"{name}_id", special.get(name))
+        self.prefix_ids, self.suffix_ids = around
+        self.pair_ids = around_pair
+
+    @abc.abstractmethod
+    def encode(self, s: str) -> list[int]:
+        """Returns the ids of a text, without special tokens around it."""
+
+    @abc.abstractmethod
+    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Returns the ids as `encode` does, and the characters that each stands for.
+
+        Returns:
+          The ids, and for each the offset of its first character and that behind its last. Bytes
+          of one character have its offsets. Whether white space in front belongs to a token
+          depends on the family (T5, GPT-2: yes; RoBERTa: no).
+        """
+
+    @abc.abstractmethod
+    def decode(self, ids: Iterable[int]) -> str:
+        """Returns the text of the ids up to the first end token, without special tokens.
+
+        Args:
+          ids: integers [length]. Padding and negative ids (the padding of models without a pad
+            token) become nothing.
+        """
+
+    @abc.abstractmethod
+    def stored_piece(self, token: int) -> str | None:
+        """Returns a token's piece as text, a space as " " or "▁"; None if it has none."""
+
+    def add_special_tokens(
+        self, ids: Sequence[int], pair_ids: Sequence[int] | None = None
+    ) -> list[int]:
+        """Returns the ids of one or two texts with special tokens around them.
+
+        Args:
+          ids: of the first text, as `encode` gives them, perhaps cut.
+          pair_ids: of the second text; None = there is none, an empty list = it is empty.
+
+        Returns:
+          The ids that the model was trained with.
+        """
+        if pair_ids is None:
+            return [*self.prefix_ids, *ids, *self.suffix_ids]
+        front, between, behind = self.pair_ids
+        return [*front, *ids, *between, *pair_ids, *behind]
+
+    def encode_with_special_tokens(self, text: str, pair: str | None = None) -> list[int]:
+        """Returns the ids of one or two texts with the model's special tokens around them.
+
+        Args:
+          text: the first text, such as an NLI premise.
+          pair: the second text; None = there is none. An empty one is a text (Transformers ignores
+            it).
+
+        Returns:
+          What Transformers' `tokenizer(text, pair)` gives.
+        """
+        second = None if pair is None else self.encode(pair)
+        return self.add_special_tokens(self.encode(text), second)
+
+    def piece_text(self, token: int) -> str:
+        """Returns a token's text for people: ▁ for a space, nothing that a terminal obeys.
+
+        Args:
+          token: an id; one without a piece is shown as "#id".
+        """
+        piece = self.stored_piece(token) if 0 <= token < self.vocab_size else None
+        return f"#{token}" if piece is None else escaped(piece)
+
+    @abc.abstractmethod
+    def fingerprint(self) -> str:
+        """Returns a hash of what decides the ids, whatever form the files have."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tokenizer):
+            return NotImplemented
+        return (self.model_file, self.extra_ids) == (other.model_file, other.extra_ids)
+
+    def __hash__(self) -> int:
+        return hash((self.model_file, self.extra_ids))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from faith_jax.tokenizers.vocabularies import load_vocabulary
+
+        return load_vocabulary, (self.model_file, self.extra_ids)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model_file!r}, extra_ids={self.extra_ids})"
+
+
+def escaped(text: str) -> str:
+    r"""Returns a text in one line without control characters, cut to fit a table.
+
+    >>> escaped(" a\n\x1b[31m")
+    '▁a\\n\\x1b[31m'
+    """
+    shown = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode()
+        for c in text.replace(" ", _SPACE)
+    )
+    return shown if len(shown) <= _LONGEST_PIECE else shown[: _LONGEST_PIECE - 1] + "\u2026"

@@ -1,0 +1,340 @@
+"""Published tokenizer files by `tokenizers`, with the ids that Transformers gives.
+
+| file | of | read as |
+| --- | --- | --- |
+| tokenizer.json | any family | it stands in the file |
+| vocab.json with merges.txt | GPT-2, DialoGPT, RoBERTa, BART | byte-level BPE |
+| spm.model: SentencePiece with [CLS] and [SEP] | DeBERTa-v2 and v3 | Unigram |
+| tokenizer.model: SentencePiece BPE with a begin token | Llama, Gemma | BPE with bytes |
+
+A tokenizer.json is followed as it stands. Transformers 5 rebuilds the pre-tokenizers of some
+classes, so that for old Llama files (those with a "Prepend" normalizer) a text that begins with a
+space has one id fewer there. DeBERTa's text is normalised as in Transformers 5 (NFC, white space),
+not by the rules inside spm.model.
+"""
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+from faith_jax.errors import ConfigError
+from faith_jax.tokenizers.base import NAMES, Ids, Tokenizer
+from faith_jax.tokenizers.sentencepiece import class_of_model, read_model
+from faith_jax.tokenizers.special_tokens import (
+    DEBERTA,
+    GEMMA,
+    GPT2,
+    LLAMA,
+    ROBERTA,
+    USUAL_NAMES,
+    Token,
+    TokenizerConfig,
+    read_tokenizer_config,
+)
+
+_CONTROL, _USER_DEFINED = 3, 4  # SentencePiece's types of pieces
+# What a tokenizer of bytes decodes a part of a character to.
+_NO_TEXT = "\ufffd"
+
+
+class HuggingFaceVocabulary(Tokenizer):
+    """A published tokenizer.
+
+    Ids are those of Transformers' AutoTokenizer for the same folder; special tokens in a text
+    become their ids. Nothing is loaded from a network, and no code of the folder runs.
+    """
+
+    def __init__(self, model_file: str):
+        """Loads a tokenizer.
+
+        Args:
+          model_file: tokenizer.json, vocab.json with merges.txt beside it, or the SentencePiece
+            model of DeBERTa, Llama or Gemma. JSON files beside it say which tokens are special.
+
+        Raises:
+          ConfigError: a file is broken, foreign, or lacks what its kind needs.
+        """
+        file = pathlib.Path(model_file)
+        config = read_tokenizer_config(file.parent)
+        try:
+            tokenizer, tokenizer_class = _built(file, config)
+        except ConfigError:
+            raise
+        except Exception as error:  # the library raises no narrower one
+            expected = "a SentencePiece model of DeBERTa, Llama or Gemma"
+            if file.suffix == ".json":
+                expected = "a tokenizer.json of Hugging Face's tokenizers"
+            if file.name == "vocab.json":
+                expected = "GPT-2's tokens, with merges.txt of them beside it"
+            raise ConfigError(
+                f"Vocabulary {file}: expected {expected}; the library refuses it "
+                f"({' '.join(str(error).split())[:200]}). Give the published files."
+            ) from None
+        special = _special_ids(tokenizer, config, tokenizer_class)
+        self._silent = frozenset(special.values())
+        # Ids of added tokens may leave gaps behind the vocabulary.
+        added = max(tokenizer.get_added_tokens_decoder(), default=-1)
+        size = max(tokenizer.get_vocab_size(with_added_tokens=True), added + 1)
+        front, _, behind = _around(tokenizer, pair=False)
+        pair = _around(tokenizer, pair=True)
+        super().__init__(tokenizer, model_file, size, special, (front, behind), pair)
+
+    def encode(self, s: str) -> list[int]:
+        """Returns the ids of a text, without special tokens around it."""
+        return self.tokenizer.encode(s, add_special_tokens=False).ids
+
+    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Returns the ids and the characters that each stands for; see `Tokenizer`."""
+        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        return encoding.ids, encoding.offsets
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Returns the text of the ids up to the first end token, without special tokens.
+
+        Args:
+          ids: integers [length]; those outside the vocabulary become nothing.
+
+        Returns:
+          The text, with white space as the tokens have it.
+        """
+        known = [int(i) for i in ids if 0 <= i < self.vocab_size]
+        if self.eos_id in known:
+            known = known[: known.index(self.eos_id)]
+        known = [i for i in known if i not in self._silent]
+        return self.tokenizer.decode(known, skip_special_tokens=True)
+
+    def stored_piece(self, token: int) -> str | None:
+        """Returns a token's piece; see `Tokenizer`."""
+        stored = self.tokenizer.id_to_token(token)
+        if stored is None or "▁" in stored:  # decoding would lose the space in front
+            return stored
+        # Tokenizers of bytes store letters in place of bytes.
+        decoded = self.tokenizer.decode([token], skip_special_tokens=False)
+        return stored if not decoded or _NO_TEXT in decoded else decoded
+
+    def fingerprint(self) -> str:
+        """Returns a hash of the tokenizer as tokenizer.json has it, and of its special tokens."""
+        # A Unigram's scores are float32; saved and read again, their last digits may differ.
+        content = json.loads(self.tokenizer.to_str(), parse_float=lambda x: float(np.float32(x)))
+        special = [getattr(self, f"{name}_id") for name in NAMES]
+        return hashlib.sha256(repr((content, special)).encode()).hexdigest()
+
+
+def _built(file: pathlib.Path, config: TokenizerConfig) -> tuple[tokenizers.Tokenizer, str]:
+    """Returns a file's tokenizer, and Transformers' class of it; "" = a class that adds nothing."""
+    if file.suffix != ".json":
+        return _from_sentencepiece(file, config)
+    if file.name == "vocab.json":
+        return _from_vocab_and_merges(file, config)
+    tokenizer, tokenizer_class = tokenizers.Tokenizer.from_file(str(file)), config.tokenizer_class
+    # Lengths and batches are the caller's; dropout would make ids random.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    if getattr(tokenizer.model, "dropout", None) is not None:
+        tokenizer.model.dropout = None
+    if tokenizer_class == LLAMA and isinstance(tokenizer.decoder, decoders.ByteLevel):
+        tokenizer_class = ""  # Llama 3 has none of the tokens of Llama 1 and 2
+    _add_missing_tokens(tokenizer, config, tokenizer_class)
+    return tokenizer, tokenizer_class
+
+
+def _from_vocab_and_merges(
+    file: pathlib.Path, config: TokenizerConfig
+) -> tuple[tokenizers.Tokenizer, str]:
+    merges = str(file.with_name("merges.txt"))
+    model = models.BPE.from_file(str(file), merges, dropout=None, fuse_unk=False)
+    tokenizer = tokenizers.Tokenizer(model)
+    prefix_space = config.option("add_prefix_space", default=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
+    tokenizer.decoder = decoders.ByteLevel()
+    usual_class = GPT2 if model.token_to_id("</s>") is None else ROBERTA
+    tokenizer_class = config.tokenizer_class or usual_class
+    _add_missing_tokens(tokenizer, config, tokenizer_class)
+    if tokenizer_class == ROBERTA:
+        tokens = config.named(ROBERTA)
+        sep, cls = _with_id(tokenizer, tokens["sep"]), _with_id(tokenizer, tokens["cls"])
+        trim = config.option("trim_offsets", default=True)
+        tokenizer.post_processor = processors.RobertaProcessing(sep, cls, trim, prefix_space)
+    else:
+        _add_begin_and_end(tokenizer, config, tokenizer_class, begin=False)
+    return tokenizer, tokenizer_class
+
+
+def _from_sentencepiece(
+    file: pathlib.Path, config: TokenizerConfig
+) -> tuple[tokenizers.Tokenizer, str]:
+    model = read_model(str(file))
+    tokenizer_class = class_of_model(model)
+    if tokenizer_class == DEBERTA:
+        tokenizer = _deberta(model, config)
+    else:
+        if config.tokenizer_class in (LLAMA, GEMMA):
+            tokenizer_class = config.tokenizer_class
+        tokenizer = _causal(model, config, tokenizer_class)
+    tokenizer.add_tokens(
+        [
+            tokenizers.AddedToken(p.piece, normalized=False, special=p.type == _CONTROL)
+            for p in model.pieces
+            if p.type in (_CONTROL, _USER_DEFINED)
+        ]
+    )
+    _add_missing_tokens(tokenizer, config, tokenizer_class)
+    if tokenizer_class == DEBERTA:
+        tokens = config.named(DEBERTA)
+        _surround(tokenizer, tokens["cls"], tokens["sep"], between=False)
+    else:
+        # Transformers documents begin tokens as the default of both classes.
+        _add_begin_and_end(tokenizer, config, tokenizer_class, begin=True)
+    return tokenizer, tokenizer_class
+
+
+def _deberta(model: Any, config: TokenizerConfig) -> tokenizers.Tokenizer:
+    scores = [(piece.piece, piece.score) for piece in model.pieces]
+    unknown = next((i for i, s in enumerate(scores) if s[0] == "[UNK]"), model.trainer_spec.unk_id)
+    tokenizer = tokenizers.Tokenizer(models.Unigram(scores, unk_id=unknown, byte_fallback=False))
+    lower = [normalizers.Lowercase()] if config.option("do_lower_case", default=False) else []
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            *lower,
+            normalizers.Replace(tokenizers.Regex(r"\s{2,}|[\n\r\t]"), " "),
+            normalizers.NFC(),
+            normalizers.Strip(left=False, right=True),
+        ]
+    )
+    scheme = "always" if config.option("add_prefix_space", default=True) else "first"
+    by_punctuation = config.option("split_by_punct", default=False)
+    split = [pre_tokenizers.Punctuation(behavior="isolated")] if by_punctuation else []
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [*split, pre_tokenizers.Metaspace(replacement="▁", prepend_scheme=scheme)]
+    )
+    tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme=scheme)
+    return tokenizer
+
+
+def _causal(model: Any, config: TokenizerConfig, tokenizer_class: str) -> tokenizers.Tokenizer:
+    vocab = {piece.piece: i for i, piece in enumerate(model.pieces)}
+    # SentencePiece's BPE keeps no merges: they are the pairs that make each piece, in its order.
+    merges = [
+        (piece[:cut], piece[cut:])
+        for piece in vocab
+        for cut in range(1, len(piece))
+        if piece[:cut] in vocab and piece[cut:] in vocab
+    ]
+    gemma = tokenizer_class == GEMMA
+    unknown = {"unk_token": config.named(GEMMA)["unk"]["content"]} if gemma else {}
+    tokenizer = tokenizers.Tokenizer(
+        models.BPE(vocab, merges, fuse_unk=True, byte_fallback=True, **unknown)
+    )
+    spaces = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    if gemma:
+        tokenizer.normalizer = normalizers.Replace(" ", "▁")
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+        tokenizer.decoder = decoders.Sequence(spaces)
+        return tokenizer
+    prefix_space = config.option("add_prefix_space", default=True)
+    legacy = config.option("legacy", default=False)
+    scheme = ("always" if legacy else "first") if prefix_space else "never"
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend_scheme=scheme, split=False)
+    strip = [decoders.Strip(content=" ", left=1)] if prefix_space else []
+    tokenizer.decoder = decoders.Sequence([*spaces, *strip])
+    return tokenizer
+
+
+def _add_missing_tokens(
+    tokenizer: tokenizers.Tokenizer, config: TokenizerConfig, tokenizer_class: str
+) -> None:
+    """Adds the special tokens that the files name and the tokenizer lacks, as Transformers does.
+
+    Args:
+      tokenizer: changed in place; tokens of its vocabulary keep their ids, others follow it.
+      config: what the files beside it say.
+      tokenizer_class: names tokens where the files do not.
+    """
+    present = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+    named = list(config.named(tokenizer_class).values())
+    special = {token["content"] for token in named}
+    adding: dict[str, Token] = {}
+    for token in (*config.added, *named, *config.extra):
+        text = token["content"]
+        if text not in present:
+            is_special = text in special or token.get("special", True)
+            adding.setdefault(text, token | {"special": is_special})
+    tokenizer.add_tokens([tokenizers.AddedToken(**token) for token in adding.values()])
+
+
+def _add_begin_and_end(
+    tokenizer: tokenizers.Tokenizer, config: TokenizerConfig, tokenizer_class: str, begin: bool
+) -> None:
+    """Lets each text begin (and end) with its token where the configuration wants it."""
+    tokens = config.named(tokenizer_class)
+    front = tokens.get("bos") if config.option("add_bos_token", default=begin) else None
+    behind = tokens.get("eos") if config.option("add_eos_token", default=False) else None
+    _surround(tokenizer, front, behind, between=True)
+
+
+def _surround(
+    tokenizer: tokenizers.Tokenizer, front: Token | None, behind: Token | None, between: bool
+) -> None:
+    """Puts tokens in front of and behind each text; `between`: in front of a second text too."""
+
+    def around(front: Token | None, text: str, number: int) -> list[str]:
+        parts = [front and front["content"], text, behind and behind["content"]]
+        return [f"{part}:{number}" for part in parts if part]
+
+    first, second = around(front, "$A", 0), around(front if between else None, "$B", 1)
+    used = [_with_id(tokenizer, token) for token in (front, behind) if token]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=first, pair=[*first, *second], special_tokens=used
+    )
+
+
+def _with_id(tokenizer: tokenizers.Tokenizer, token: Token) -> tuple[str, int]:
+    """Returns a token that the tokenizer has, as post-processors take it."""
+    index = tokenizer.token_to_id(token["content"])
+    assert index is not None, token  # _add_missing_tokens has added it
+    return token["content"], index
+
+
+def _special_ids(
+    tokenizer: tokenizers.Tokenizer, config: TokenizerConfig, tokenizer_class: str
+) -> dict[str, int]:
+    """Returns the ids of the special tokens by name."""
+    tokens = config.named(tokenizer_class)
+    ids = {name: tokenizer.token_to_id(token["content"]) for name, token in tokens.items()}
+    found = {name: index for name, index in ids.items() if index is not None}
+    if any(name in tokens for name in ("bos", "eos", "cls")):
+        return found
+    # No file names tokens: the model's own ids, and at last the usual names.
+    present = {t.content: i for i, t in tokenizer.get_added_tokens_decoder().items()}
+    for name in NAMES:
+        if name in config.tokens:
+            continue
+        usual = [present[text] for text in USUAL_NAMES[name] if text in present]
+        given = config.model_ids.get(name)
+        if given is not None and tokenizer.id_to_token(given) is not None:
+            found[name] = given
+        elif usual:
+            found[name] = usual[0]
+    return found
+
+
+def _around(tokenizer: tokenizers.Tokenizer, pair: bool) -> tuple[Ids, Ids, Ids]:
+    """Returns the ids that the tokenizer puts in front of, between and behind texts.
+
+    The post-processor is tried on texts of one known token, since the vocabulary may have no text
+    of a single token.
+    """
+    probe = tokenizers.Tokenizer(models.WordLevel({"text": 0}, unk_token="text"))
+    if tokenizer.post_processor is not None:
+        probe.post_processor = tokenizer.post_processor
+    encoding = probe.encode("text", "text" if pair else None)
+    where = [i for i, text in enumerate(encoding.sequence_ids) if text is not None]
+    first, last = where[0], where[-1]
+    ids = encoding.ids
+    return tuple(ids[:first]), tuple(ids[first + 1 : last]), tuple(ids[last + 1 :])

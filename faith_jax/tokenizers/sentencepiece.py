@@ -1,0 +1,137 @@
+"""SentencePiece models of T5's convention: padding is 0, extra ids stand behind the pieces.
+
+The SentencePiece models of Llama, Gemma and DeBERTa have other conventions:
+`faith_jax.tokenizers.huggingface` reads those.
+"""
+
+import hashlib
+import pathlib
+from collections.abc import Iterable
+from typing import Any
+
+import sentencepiece
+from google.protobuf.message import DecodeError
+from sentencepiece import sentencepiece_model_pb2
+
+from faith_jax.errors import ConfigError
+from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.tokenizers.special_tokens import DEBERTA, GEMMA, LLAMA
+
+_PAD_ID = 0
+
+
+class SentencePieceVocabulary(Tokenizer):
+    """A SentencePiece model with T5's extra ids.
+
+    Ids and text agree with `seqio.SentencePieceVocabulary`: padding is 0, and the last ids are
+    `<extra_id_N>`, ..., `<extra_id_0>`, in that order.
+    """
+
+    is_t5 = True
+
+    def __init__(self, model_file: str, extra_ids: int):
+        """Loads a model.
+
+        Args:
+          model_file: the SentencePiece model.
+          extra_ids: number of extra ids to add, >= 0.
+
+        Raises:
+          ConfigError: the file is no SentencePiece model, or its padding is not 0.
+        """
+        model = read_model(model_file)
+        for i in reversed(range(extra_ids)):
+            # The leading space mark makes "a <extra_id_0> b" one extra id, as in SeqIO.
+            piece = type(model).SentencePiece
+            model.pieces.add(piece=f"▁<extra_id_{i}>", score=0.0, type=piece.USER_DEFINED)
+        tokenizer = sentencepiece.SentencePieceProcessor()
+        try:
+            tokenizer.LoadFromSerializedProto(model.SerializeToString())
+        except RuntimeError as error:
+            raise _no_model(model_file, error) from None
+        end, begin = tokenizer.eos_id(), tokenizer.bos_id()
+        if tokenizer.pad_id() != _PAD_ID or end < 0:
+            raise ConfigError(
+                f"Vocabulary {model_file}: expected padding id {_PAD_ID} and an end id (T5's "
+                f"convention), got padding {tokenizer.pad_id()} and end {end}; give the model's "
+                "tokenizer.json, if it has one."
+            )
+        special = {"pad": _PAD_ID, "eos": end, "unk": tokenizer.unk_id()}
+        special |= {"bos": begin} if begin >= 0 else {}
+        around, pair = ((), (end,)), ((), (end,), (end,))
+        size = tokenizer.get_piece_size()
+        super().__init__(tokenizer, model_file, size, special, around, pair, extra_ids)
+
+    def encode(self, s: str) -> list[int]:
+        """Returns the ids of a text, without an end token; none for an empty text."""
+        return self.tokenizer.encode(s)
+
+    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Returns the ids and the characters that each stands for; see `Tokenizer`."""
+        pieces = self.tokenizer.encode(text, out_type="immutable_proto").pieces
+        ids = [piece.id for piece in pieces]
+        spans = [(piece.begin, piece.end) for piece in pieces]
+        # Of a character that falls into bytes, SentencePiece gives only the last one its width.
+        for i in range(len(ids) - 2, -1, -1):
+            if spans[i][0] == spans[i][1] == spans[i + 1][0] and self.tokenizer.is_byte(ids[i]):
+                spans[i] = spans[i + 1]
+        return ids, spans
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Returns the text of the ids up to the first end token.
+
+        Args:
+          ids: integers [length]. Ids behind the vocabulary (a model's embeddings may be padded to
+            more rows) become the unknown id, padding and negative ids become nothing.
+        """
+        known = [int(i) if i < self.vocab_size else self.unk_id for i in ids if i >= 0]
+        if self.eos_id in known:
+            known = known[: known.index(self.eos_id)]
+        return self.tokenizer.decode(known)
+
+    def stored_piece(self, token: int) -> str:
+        """Returns a token's piece; see `Tokenizer`."""
+        return self.tokenizer.id_to_piece(token)
+
+    def fingerprint(self) -> str:
+        """Returns a hash of the model, extra ids included."""
+        return hashlib.sha256(self.tokenizer.serialized_model_proto()).hexdigest()
+
+
+def read_model(model_file: str) -> Any:
+    """Returns a SentencePiece model file as its protocol buffer.
+
+    Raises:
+      ConfigError: the file cannot be read, or is no SentencePiece model.
+    """
+    model_proto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
+    try:
+        return model_proto.FromString(pathlib.Path(model_file).read_bytes())
+    except OSError as error:
+        raise ConfigError(f"Vocabulary {model_file}: {error.strerror or error}.") from None
+    except DecodeError as error:
+        raise _no_model(model_file, error) from None
+
+
+def class_of_model(model: Any) -> str:
+    """Returns Transformers' tokenizer class of a SentencePiece model; "" = T5's convention.
+
+    Args:
+      model: the protocol buffer.
+    """
+    spec, first = model.trainer_spec, [piece.piece for piece in model.pieces[:10]]
+    if {"[PAD]", "[CLS]", "[SEP]"} <= set(first):
+        return DEBERTA
+    has_t5_ids = (spec.pad_id, spec.eos_id, spec.unk_id) == (0, 1, 2)
+    begin = spec.bos_piece or "<s>"
+    if spec.model_type != spec.BPE or has_t5_ids or spec.bos_id < 0 or begin not in first:
+        return ""
+    return LLAMA if begin == "<s>" else GEMMA
+
+
+def _no_model(model_file: str, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"Vocabulary {model_file}: expected a SentencePiece model, got a file that is not one "
+        f"({' '.join(str(error).split())}); give a spiece.model, spm.model or tokenizer.model, or "
+        "a tokenizer.json under that name."
+    )

@@ -1,0 +1,150 @@
+"""SeqIO's vocabularies of our tokenizers: the only file of this room that needs TensorFlow."""
+
+import functools
+import operator
+import pathlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import seqio
+import tensorflow as tf
+
+from faith_jax.tokenizers import vocabularies
+from faith_jax.tokenizers.base import Tokenizer
+
+
+class TokenizerVocabulary(seqio.Vocabulary):
+    """A tokenizer of ours as a SeqIO vocabulary.
+
+    SentencePiece runs in TensorFlow's graph. Text for a Hugging Face tokenizer goes through Python:
+    such a graph runs only in the process that made it.
+
+    Attributes:
+      ours: the tokenizer.
+    """
+
+    def __init__(self, ours: Tokenizer):
+        """Wraps a tokenizer."""
+        super().__init__()
+        self.ours = ours
+
+    bos_id = property(operator.attrgetter("ours.bos_id"))
+    eos_id = property(operator.attrgetter("ours.eos_id"))
+    unk_id = property(operator.attrgetter("ours.unk_id"))
+    extra_ids = property(operator.attrgetter("ours.extra_ids"))
+    tokenizer = property(operator.attrgetter("ours.tokenizer"))
+
+    @property
+    def pad_id(self) -> int:
+        """The id of padding; SeqIO's 0 if the tokenizer has none."""
+        return seqio.PAD_ID if self.ours.pad_id is None else self.ours.pad_id
+
+    @property
+    def _base_vocab_size(self) -> int:
+        return self.ours.vocab_size - self.ours.extra_ids
+
+    def _in_graph(self) -> seqio.SentencePieceVocabulary | None:
+        """Returns SeqIO's own vocabulary of T5's convention; None for other tokenizers."""
+        if self.ours.is_t5:
+            return _sentencepiece(self.ours.model_file, self.ours.extra_ids)
+        return None
+
+    def _encode(self, s: str) -> list[int]:
+        return self.ours.encode(s)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Returns the text of the ids up to the first end token."""
+        return self.ours.decode(np.asarray(ids).tolist())
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return self.decode(ids)
+
+    def _encode_tf(self, s: tf.Tensor) -> tf.Tensor | tf.RaggedTensor:
+        """Encodes a string, or a vector of strings as a RaggedTensor of int32."""
+        if (in_graph := self._in_graph()) is not None:
+            return in_graph.encode_tf(s)
+        encode, texts = self.ours.encode, tf.convert_to_tensor(s)
+
+        def encode_rows(texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            rows = [encode(text.decode("utf-8", "replace")) for text in texts]
+            flat = np.array([i for row in rows for i in row], np.int32)
+            return flat, np.array([len(row) for row in rows], np.int64)
+
+        flat, lengths = tf.numpy_function(
+            encode_rows, [tf.reshape(texts, [-1])], [tf.int32, tf.int64], stateful=False
+        )
+        flat.set_shape([None])
+        if texts.shape.rank == 0:
+            return flat
+        lengths.set_shape([None])
+        return tf.RaggedTensor.from_row_lengths(flat, lengths)
+
+    def decode_tf(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+        """Decodes ids [length] to a string, or [batch, length] to strings [batch]."""
+        if (in_graph := self._in_graph()) is not None:
+            return in_graph.decode_tf(ids)
+        decode = self.ours.decode
+        ids = tf.convert_to_tensor(ids.to_tensor(-1) if isinstance(ids, tf.RaggedTensor) else ids)
+
+        def decode_rows(ids: np.ndarray) -> np.ndarray:
+            # Not -1: the number of rows of width 0 cannot be inferred.
+            rows = ids.reshape(int(np.prod(ids.shape[:-1])), ids.shape[-1])
+            return np.array([decode(row).encode() for row in rows], object).reshape(ids.shape[:-1])
+
+        text = tf.numpy_function(decode_rows, [ids], tf.string, stateful=False)
+        text.set_shape(ids.shape[:-1])
+        return text
+
+    def _decode_tf(self, ids: tf.Tensor) -> tf.Tensor:
+        return self.decode_tf(ids)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, TokenizerVocabulary):
+            return self.ours == other.ours
+        return self._in_graph() == other
+
+    def __hash__(self) -> int:
+        return hash(self.ours)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self.ours})"
+
+
+class DefaultVocabulary(TokenizerVocabulary):
+    """The vocabulary of our registered tasks: it follows `vocabularies.default_vocabulary`.
+
+    SeqIO tasks are registered when `faith_jax.tasks` is imported, but the tokenizer is known only
+    when a run is configured. So all instances are the same vocabulary, looked up at each use.
+    """
+
+    def __init__(self) -> None:
+        """Holds nothing."""
+        seqio.Vocabulary.__init__(self)
+
+    @property
+    def ours(self) -> Tokenizer:  # type: ignore[override]
+        """The tokenizer in use."""
+        return vocabularies.default_vocabulary()
+
+    def __eq__(self, other: object) -> bool:
+        # Before anything is loaded: SeqIO compares vocabularies when mixtures are registered.
+        return isinstance(other, DefaultVocabulary) or super().__eq__(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@functools.cache
+def _sentencepiece(model_file: str, extra_ids: int) -> seqio.SentencePieceVocabulary:
+    return seqio.SentencePieceVocabulary(model_file, extra_ids)
+
+
+def default_vocabulary(
+    path_or_name: str | pathlib.Path = vocabularies.EMBEDDED,
+    extra_ids: int = vocabularies.DEFAULT_EXTRA_IDS,
+) -> DefaultVocabulary:
+    """Sets the default vocabulary and returns it: for gin files of T5X, which calls no run of ours.
+
+    Arguments and errors are those of `vocabularies.load_vocabulary`.
+    """
+    vocabularies.set_default_vocabulary(vocabularies.load_vocabulary(path_or_name, extra_ids))
+    return DefaultVocabulary()

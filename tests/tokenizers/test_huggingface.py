@@ -1,0 +1,424 @@
+import functools
+import json
+import pathlib
+import pickle
+import shutil
+import subprocess
+import sys
+import unicodedata
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faith_jax.errors import ConfigError
+from faith_jax.tokenizers import vocabularies
+from tests.tokenizers.published_tokenizers import FAMILIES, TEXTS, write_json
+
+SPECIAL_TEXT = "a <s> b </s>c<mask> [SEP] x<|endoftext|>y <bos>z <|end_of_text|> [MASK]"
+NAMES = ("pad", "bos", "eos", "unk", "cls", "sep", "mask")
+
+BYTE_LEVEL = ("gpt2", "dialogpt", "roberta", "roberta_old", "bart", "bloom", "llama3")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Returns a function that builds a family's folder, once."""
+
+    @functools.cache
+    def build(family):
+        built = tmp_path_factory.mktemp(family)
+        FAMILIES[family](built)
+        return built
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def load(folder):
+    """Returns a function that opens a family's folder."""
+    return lambda family: vocabularies.load_vocabulary(folder(family))
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "special"),
+    [
+        # pad, bos, eos, unk, cls, sep, mask
+        ("gpt2", 420, (None, 0, 0, 0, None, None, None)),
+        ("dialogpt", 420, (None, 0, 0, 0, None, None, None)),
+        ("roberta", 421, (1, 0, 2, 3, 0, 2, 420)),
+        ("roberta_old", 420, (1, 0, 2, 3, 0, 2, 4)),
+        ("bart", 421, (1, 0, 2, 3, 0, 2, 420)),
+        ("bloom", 420, (3, 1, 2, 0, None, None, None)),
+        ("llama3", 420, (None, 0, 1, None, None, None, None)),
+        ("llama_model", 400, (None, 1, 2, 0, None, None, None)),
+        ("gemma", 400, (0, 2, 1, 3, None, None, 4)),
+        ("deberta_nli", 141, (0, 1, 2, 3, 1, 2, 140)),
+        ("bert", 200, (0, None, None, 1, 2, 3, 4)),
+    ],
+)
+def test_special_ids_by_hand(family, size, special, load):
+    vocabulary = load(family)
+    names = ("pad", "bos", "eos", "unk", "cls", "sep", "mask")
+    assert vocabulary.vocab_size == size
+    assert tuple(getattr(vocabulary, f"{name}_id") for name in names) == special
+
+
+@pytest.mark.parametrize(
+    ("family", "single", "pair"),
+    [
+        ("gpt2", ([], []), ([], [], [])),
+        ("bloom", ([], []), ([], [], [])),
+        ("roberta", ([0], [2]), ([0], [2, 2], [2])),
+        ("bart", ([0], [2]), ([0], [2, 2], [2])),
+        ("deberta", ([1], [2]), ([1], [2], [2])),
+        ("bert", ([2], [3]), ([2], [3], [3])),
+        ("gemma", ([2], []), ([2], [2], [])),
+        ("llama3", ([0], []), ([0], [0], [])),
+    ],
+)
+def test_special_tokens_around_texts(family, single, pair, load):
+    vocabulary = load(family)
+    a, b = vocabulary.encode("Tea?"), vocabulary.encode("He skates.")
+    assert len(a) > 1
+    assert vocabulary.encode_with_special_tokens("Tea?") == single[0] + a + single[1]
+    expected = pair[0] + a + pair[1] + b + pair[2]
+    assert vocabulary.encode_with_special_tokens("Tea?", "He skates.") == expected
+    # A caller cuts the premise alone.
+    assert vocabulary.add_special_tokens(a[:1], b) == pair[0] + a[:1] + pair[1] + b + pair[2]
+    assert vocabulary.add_special_tokens(a, []) == pair[0] + a + pair[1] + pair[2]
+    assert vocabulary.encode_with_special_tokens("Tea?", "") == pair[0] + a + pair[1] + pair[2]
+
+
+@pytest.mark.parametrize("family", BYTE_LEVEL)
+def test_any_text_survives_bytes(family, load):
+    vocabulary = load(family)
+    special = {t.content for t in vocabulary.tokenizer.get_added_tokens_decoder().values()}
+
+    @settings(deadline=None, max_examples=40)
+    @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
+    def check(text):
+        if not any(token in text for token in special):
+            assert vocabulary.decode(vocabulary.encode(text)) == text
+
+    check()
+
+
+@pytest.mark.parametrize("family", ["llama_model", "gemma", "gemma_model"])
+def test_text_survives_sentencepiece_with_bytes(family, load):
+    vocabulary = load(family)
+    for text in TEXTS:
+        text = text.lstrip(" ") if family == "llama_model" else text
+        assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_offsets_lie_in_order_within_the_text(family, load):
+    vocabulary = load(family)
+    for text in TEXTS:
+        ids, spans = vocabulary.encode_with_offsets(text)
+        assert ids == vocabulary.encode(text)
+        assert all(0 <= start <= end <= len(text) for start, end in spans)
+        assert [s for s, _ in spans] == sorted(s for s, _ in spans)
+        # Each character but white space stands in a token, save accents that are composed.
+        covered = {i for start, end in spans for i in range(start, end)}
+        left = [c for i, c in enumerate(text) if i not in covered and not c.isspace()]
+        if family != "bert":  # it drops accents, invisible characters and long words
+            assert all(unicodedata.combining(c) for c in left), text
+
+
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [
+        # t, ea, " c", a, f, two bytes of é, the space, four bytes of the face.
+        ("gpt2", [(0, 1), (1, 3), (3, 5), (5, 6), (6, 7), *2 * [(7, 8)], (8, 9), *4 * [(9, 10)]]),
+        # RoBERTa's tokenizer leaves white space out, so that a space alone has no width.
+        (
+            "roberta",
+            [(0, 1), (1, 3), (4, 5), (5, 6), (6, 7), *2 * [(7, 8)], (9, 9), *4 * [(9, 10)]],
+        ),
+        # DeBERTa puts a space mark in front of the text.
+        ("deberta", [(0, 1), (0, 1), (1, 3), (3, 5), (5, 6), (6, 7), (7, 8), (8, 9), (9, 10)]),
+    ],
+)
+def test_offsets_by_hand(family, expected, load):
+    assert load(family).encode_with_offsets("tea café 😀")[1] == expected
+
+
+def test_decoding_ends_at_the_end_and_drops_what_is_no_text(load):
+    vocabulary = load("roberta")
+    ids = vocabulary.encode("tea")
+    assert vocabulary.decode([0, *ids, 2, *ids]) == "tea"
+    assert vocabulary.decode(np.array([0, *ids, 1, 1], np.int32)) == "tea"
+    assert vocabulary.decode([*ids, -1, -1]) == "tea"
+    assert vocabulary.decode([*ids, 421, 50_000, 2**40]) == "tea"
+    assert vocabulary.decode([]) == ""
+    assert vocabulary.encode("") == []
+    gpt2 = load("gpt2")
+    assert gpt2.decode([*gpt2.encode(" tea"), gpt2.eos_id, 7]) == " tea"
+
+
+def test_special_tokens_in_a_text_become_their_ids(load):
+    assert load("gpt2").encode("<|endoftext|>") == [0]
+    assert load("bart").encode("a <mask>")[-1] == 420
+
+
+def test_a_tokenizer_json_without_its_folder(load, tmp_path):
+    for family, expected in [("roberta", (1, 0, 2)), ("bloom", (3, 1, 2)), ("gpt2", (None, 0, 0))]:
+        file = tmp_path / f"{family}.json"
+        shutil.copy(load(family).model_file, file)
+        vocabulary = vocabularies.load_vocabulary(file)
+        assert (vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id) == expected
+        assert vocabulary.encode("The tea.") == load(family).encode("The tea.")
+
+
+def test_equality_and_pickling(load):
+    vocabulary = load("gpt2")
+    again = pickle.loads(pickle.dumps(vocabulary))
+    assert again == vocabulary
+    assert again.tokenizer is vocabulary.tokenizer
+    assert len({again, vocabulary, load("bart")}) == 2
+    assert vocabulary != load("bart")
+    assert vocabulary != vocabularies.load_vocabulary()
+
+
+def test_threads_may_encode_at_once(load):
+    vocabulary = load("gpt2")
+    expected = [vocabulary.encode(text) for text in TEXTS]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda i: vocabulary.encode(TEXTS[i % len(TEXTS)]), range(400)))
+    assert found == expected * 40
+
+
+def test_files_are_found_by_name_too(load):
+    folder = load("dialogpt").model_file.removesuffix("/vocab.json")
+    for name in ("vocab.json", "merges.txt"):
+        assert vocabularies.load_vocabulary(f"{folder}/{name}") == load("dialogpt")
+    assert load("gpt2").model_file.endswith("tokenizer.json")
+
+
+def test_a_folder_of_several_files_gives_the_first_in_order(load, tmp_path):
+    def copy(family, name):
+        shutil.copy(pathlib.Path(load(family).model_file).with_name(name), tmp_path)
+
+    def found():
+        return pathlib.Path(vocabularies.load_vocabulary(tmp_path).model_file).name
+
+    copy("llama_model", "tokenizer.model")
+    assert found() == "tokenizer.model"
+    copy("deberta", "spm.model")
+    assert found() == "spm.model"
+    copy("dialogpt", "vocab.json")  # without merges it is nothing yet
+    assert found() == "spm.model"
+    copy("dialogpt", "merges.txt")
+    assert found() == "vocab.json"
+    copy("gpt2", "tokenizer.json")
+    assert found() == "tokenizer.json"
+    shutil.copy(vocabularies.load_vocabulary().model_file, tmp_path / "spiece.model")
+    assert found() == "spiece.model"
+
+
+def test_extra_ids_are_only_for_t5(load):
+    file = load("gpt2").model_file
+    assert vocabularies.load_vocabulary(file, extra_ids=0).extra_ids == 0
+    with pytest.raises(ConfigError, match="only T5's SentencePiece models have extra ids"):
+        vocabularies.load_vocabulary(file, extra_ids=7)
+
+
+def test_needs_neither_tensorflow_nor_transformers_nor_a_network(load):
+    code = (
+        "import socket, sys\n"
+        "for name in ('tensorflow', 'seqio', 'gin', 'transformers', 'torch'):\n"
+        "    sys.modules[name] = None\n"
+        "import faith_jax, faith_jax.cli\n"
+        "from faith_jax.tokenizers import vocabularies\n"
+        "assert 'tokenizers' not in sys.modules\n"
+        "socket.socket = None\n"
+        f"print(vocabularies.load_vocabulary({load('gpt2').model_file!r}).encode('<|endoftext|>'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "[0]\n"), done.stderr
+
+
+# --- Files, and what Transformers makes of them ---
+
+
+@pytest.fixture
+def reference(monkeypatch):
+    """Returns a function that opens a folder with Transformers."""
+    transformers = pytest.importorskip("transformers", reason="the extra `parity` is not installed")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return lambda folder: transformers.AutoTokenizer.from_pretrained(str(folder))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ids_offsets_and_text_are_those_of_transformers(family, folder, reference):
+    ours, theirs = vocabularies.load_vocabulary(folder(family)), reference(folder(family))
+    assert ours.vocab_size == len(theirs)
+    for name in NAMES:
+        assert getattr(ours, f"{name}_id") == getattr(theirs, f"{name}_token_id"), name
+    for text in [*TEXTS, SPECIAL_TEXT]:
+        plain = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
+        assert ours.encode(text) == plain["input_ids"], text
+        assert ours.encode_with_offsets(text) == (plain["input_ids"], plain["offset_mapping"])
+        assert ours.encode_with_special_tokens(text) == theirs(text)["input_ids"], text
+        pair = theirs(text, "Tea is good.")["input_ids"]
+        assert ours.encode_with_special_tokens(text, "Tea is good.") == pair, text
+    for text in TEXTS:
+        ids = ours.encode(text)
+        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True), text
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_deberta_options_are_those_of_transformers(lower, folder, reference, tmp_path):
+    shutil.copytree(folder("deberta"), tmp_path, dirs_exist_ok=True)
+    options = {"do_lower_case": lower, "split_by_punct": True, "vocab_type": "spm"}
+    write_json(tmp_path / "tokenizer_config.json", options)
+    ours, theirs = vocabularies.load_vocabulary(tmp_path), reference(tmp_path)
+    for text in TEXTS:
+        assert ours.encode_with_special_tokens(text) == theirs(text)["input_ids"], text
+
+
+@pytest.mark.parametrize("family", ["llama_model", "gemma_model"])
+def test_sentencepiece_bpe_gives_sentencepiece_ids(family, folder):
+    import sentencepiece
+
+    file = str(folder(family) / "tokenizer.model")
+    theirs = sentencepiece.SentencePieceProcessor(model_file=file)
+    ours = vocabularies.load_vocabulary(file)
+    assert ours.vocab_size == theirs.get_piece_size()
+    for text in TEXTS:
+        # Transformers adds no space mark where the text begins with a space; Llama's does.
+        assert ours.encode(text.lstrip(" ")) == theirs.encode(text.lstrip(" ")), text
+    # A begin token is Llama's and Gemma's habit, whether or not a file says so.
+    assert ours.prefix_ids == (theirs.bos_id(),)
+
+
+def test_begin_and_end_tokens_follow_the_configuration(folder, tmp_path):
+    shutil.copytree(folder("llama_model"), tmp_path, dirs_exist_ok=True)
+    options = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    options |= {"add_bos_token": False, "add_eos_token": True}
+    write_json(tmp_path / "tokenizer_config.json", options)
+    vocabulary = vocabularies.load_vocabulary(tmp_path)
+    assert (vocabulary.prefix_ids, vocabulary.suffix_ids) == ((), (2,))
+    assert vocabulary.pair_ids == ((), (2,), (2,))
+
+
+def test_kinds_of_sentencepiece_models(load):
+    assert vocabularies.load_vocabulary().is_t5
+    for family in ("deberta", "llama_model", "gemma_model"):
+        assert not load(family).is_t5
+
+
+def test_merges_by_hand(tmp_path):
+    pieces = ["<|endoftext|>", "t", "e", "a", "s", "Ġ", "te", "Ġte", "tea"]
+    vocab = {piece: i for i, piece in enumerate(pieces)}
+    write_json(tmp_path / "vocab.json", vocab)
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nt e\nĠ te\nte a\n", encoding="utf-8")
+    vocabulary = vocabularies.load_vocabulary(tmp_path)
+    # t e a s -> te a s -> tea s; then Ġ t e a -> Ġ te a -> Ġte a, the earlier merge first.
+    assert vocabulary.encode("teas tea") == [8, 4, 7, 3]
+    assert vocabulary.decode([8, 4, 7, 3, 0, 8]) == "teas tea"
+    assert (vocabulary.eos_id, vocabulary.pad_id, vocabulary.vocab_size) == (0, None, 9)
+
+
+def test_missing_special_tokens_follow_the_vocabulary(folder, tmp_path):
+    shutil.copytree(folder("gpt2"), tmp_path, dirs_exist_ok=True)
+    pad = {"content": "<|pad|>", "lstrip": False, "normalized": False, "rstrip": False}
+    options = {"pad_token": pad, "additional_special_tokens": ["<|user|>", "<|bot|>"]}
+    write_json(tmp_path / "tokenizer_config.json", options)
+    vocabulary = vocabularies.load_vocabulary(tmp_path)
+    assert (vocabulary.vocab_size, vocabulary.pad_id) == (423, 420)
+    assert vocabulary.encode("<|bot|><|user|>") == [422, 421]
+    assert vocabulary.decode([422, *vocabulary.encode("tea"), 420]) == "tea"
+
+
+def test_truncation_padding_and_dropout_of_the_file_are_off(folder, tmp_path):
+    content = json.loads((folder("gpt2") / "tokenizer.json").read_text(encoding="utf-8"))
+    assert content["truncation"]["max_length"] == 4
+    content["model"]["dropout"] = 0.9
+    content["padding"] = {
+        "strategy": {"Fixed": 64},
+        "direction": "Right",
+        "pad_to_multiple_of": None,
+        "pad_id": 0,
+        "pad_type_id": 0,
+        "pad_token": "<|endoftext|>",
+    }
+    write_json(tmp_path / "tokenizer.json", content)
+    plain = vocabularies.load_vocabulary(folder("gpt2"))
+    text = "The tea wasn't better than coffee."
+    assert len(plain.encode(text)) > 4
+    assert vocabularies.load_vocabulary(tmp_path).encode(text) == plain.encode(text)
+
+
+def edited_json(change):
+    def edit(folder):
+        content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+        change(content)
+        write_json(folder / "tokenizer.json", content)
+
+    return edit
+
+
+def cut(folder):
+    file = folder / "tokenizer.json"
+    file.write_bytes(file.read_bytes()[:3000])
+
+
+def without(name):
+    return lambda folder: (folder / name).unlink()
+
+
+def written(name, content):
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("family", "damage", "message"),
+    [
+        ("gpt2", cut, "tokenizer.json: expected a tokenizer.json of Hugging Face's"),
+        ("gpt2", written("tokenizer.json", b"\xff\xfe{"), "the library refuses it"),
+        ("gpt2", written("tokenizer.json", b"[1]"), "the library refuses it"),
+        ("gpt2", written("tokenizer.json", b"{}"), "the library refuses it"),
+        ("gpt2", written("tokenizer.json", b"[" * 10**6), "the library refuses it"),
+        ("gpt2", edited_json(lambda c: c["model"].update(type="Charformer")), "refuses it"),
+        ("gpt2", edited_json(lambda c: c["model"].update(merges=["zzz yyy"])), "refuses it"),
+        ("gpt2", written("config.json", b"{,"), "config.json: expected JSON"),
+        (
+            "gpt2",
+            written("tokenizer_config.json", b'{"eos_token": 7}'),
+            "in no known form (expected its text or an object with its content, got '7')",
+        ),
+        ("dialogpt", without("merges.txt"), "vocab.json: expected GPT-2's tokens, with merges.txt"),
+        ("dialogpt", without("vocab.json"), "the folder has none of spiece.model"),
+        ("dialogpt", written("vocab.json", b"{'a': 1}"), "vocab.json: expected GPT-2's tokens"),
+        ("dialogpt", written("merges.txt", b"#version: 0.2\nzzz yyy\n"), "with merges.txt of them"),
+        ("dialogpt", written("merges.txt", b"\xff\xfe\n"), "with merges.txt of them"),
+        ("deberta", written("spm.model", b"text"), "expected a SentencePiece model, got a file"),
+        ("deberta", written("added_tokens.json", b'{"[MASK]": "a"}'), "in no known form"),
+        ("deberta", without("spm.model"), "the folder has none of spiece.model"),
+    ],
+)
+def test_broken_folders_are_one_clear_line(family, damage, message, folder, tmp_path):
+    shutil.copytree(folder(family), tmp_path, dirs_exist_ok=True)
+    damage(tmp_path)
+    with pytest.raises(ConfigError) as error:
+        vocabularies.load_vocabulary(tmp_path)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert str(tmp_path) in str(error.value)
+
+
+def test_truncated_files_never_escape_as_other_errors(folder, tmp_path):
+    rng = np.random.default_rng(0)
+    for family, name in [("bloom", "tokenizer.json"), ("llama_model", "tokenizer.model")]:
+        content = (folder(family) / name).read_bytes()
+        for length in rng.integers(0, len(content), 10):
+            cut = tmp_path / f"{family}_{length}"
+            cut.mkdir()
+            (cut / name).write_bytes(content[:length])
+            with pytest.raises(ConfigError):
+                vocabularies.load_vocabulary(cut)

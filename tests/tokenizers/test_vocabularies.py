@@ -1,0 +1,74 @@
+import inspect
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from faith_jax.errors import ConfigError
+from faith_jax.tokenizers import vocabularies
+
+MODEL = pathlib.Path(vocabularies.__file__).parent / "vocabulary" / "english_4096.model"
+
+
+def test_tasks_use_the_embedded_vocabulary_but_within_a_run(tmp_path):
+    (tmp_path / "spiece.model").write_bytes(MODEL.read_bytes())
+    own = vocabularies.load_vocabulary(tmp_path, extra_ids=7)
+
+    @vocabularies.with_own_vocabulary
+    def run(given, fails=False):
+        assert vocabularies.default_vocabulary() == vocabularies.load_vocabulary("english_4096")
+        vocabularies.set_default_vocabulary(given)
+        assert not fails
+        return vocabularies.default_vocabulary().vocab_size
+
+    assert list(inspect.signature(run).parameters) == ["given", "fails"]
+    with vocabularies.tasks_use(own):
+        assert run(vocabularies.load_vocabulary(extra_ids=0)) == 4096
+        with pytest.raises(AssertionError):
+            run(None, fails=True)
+        assert vocabularies.default_vocabulary() is own
+    assert vocabularies.default_vocabulary() == vocabularies.load_vocabulary()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("english_409", r"'english_409': there is no such file. Did you mean 'english_4096'\?"),
+        ("gs://bucket/spiece.model", "remote files are not read, copy it"),
+        (
+            "FOLDER",
+            "the folder has none of spiece.model, sentencepiece.model, tokenizer.json, vocab.json",
+        ),
+        ("FOLDER/spiec.mod", r"no such file. Did you mean 'spieces\.model'"),
+        ("FOLDER/text.model", "expected a SentencePiece model, got a file that is not one"),
+        ("FOLDER/empty.model", "expected a SentencePiece model, got a file that is not one"),
+        ("FOLDER/cut.model", "expected a SentencePiece model, got a file that is not one"),
+    ],
+)
+def test_wrong_vocabularies_are_one_clear_line(name, message, tmp_path):
+    (tmp_path / "spieces.model").write_bytes(MODEL.read_bytes())
+    (tmp_path / "text.model").write_text('{"model": "unigram"}')
+    (tmp_path / "empty.model").write_bytes(b"")
+    (tmp_path / "cut.model").write_bytes(MODEL.read_bytes()[:30_000])
+    with pytest.raises(ConfigError, match=message) as error:
+        vocabularies.load_vocabulary(name.replace("FOLDER", str(tmp_path)))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("extra_ids", [-1, 1.5, True])
+def test_extra_ids_must_be_a_count(extra_ids):
+    with pytest.raises(ConfigError, match="extra_ids must be an integer >= 0"):
+        vocabularies.load_vocabulary(extra_ids=extra_ids)
+
+
+def test_needs_no_tensorflow():
+    code = (
+        "import sys\n"
+        "for name in ('tensorflow', 'tensorflow_text', 'tensorflow_datasets', 'seqio', 'gin'):\n"
+        "    sys.modules[name] = None\n"
+        "from faith_jax.tokenizers import vocabularies\n"
+        "print(vocabularies.load_vocabulary().encode('<extra_id_0>'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "[4195]\n"), done.stderr
