@@ -12,12 +12,12 @@ import pathlib
 import shutil
 import sys
 
+from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
+from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.hugging_face.folder import write_huggingface
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.data.tokenizer_folders import find_tokenizer_file
 from faith_jax.errors import ConfigError, FaithJaxError
-from faith_jax.models.embedded_models import checkpoint_path
-from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten
-from faith_jax.models.importers.formats import open_checkpoint
-from faith_jax.models.importers.huggingface import write_huggingface
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from faith_jax.models.embedded_models import checkpoint_path
+from faith_jax.checkpoints.embedded import checkpoint_path
 
-# Our own checkpoints' description, see `faith_jax.models.importers.native`.
+# Our own checkpoints' description, see `faith_jax.checkpoints.native`.
 MODEL_JSON = "model.json"
 # The files that a tokenizer is read from, in the order of preference. T5's comes first, for the
 # extra ids that SeqIO adds to it.

@@ -19,6 +19,7 @@ import pathlib
 from typing import NamedTuple
 
 from faith_jax import types
+from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.data.huggingface_tokenizers import is_sentencepiece_of_transformers
 from faith_jax.data.huggingface_vocabulary import HuggingFaceVocabulary
 from faith_jax.data.sentencepiece_vocabulary import (
@@ -34,7 +35,6 @@ from faith_jax.data.tokenizer_folders import (
     tokenizer_folder,
 )
 from faith_jax.errors import ConfigError, did_you_mean
-from faith_jax.models.embedded_models import checkpoint_path
 
 __all__ = [
     "DEFAULT_EXTRA_IDS",

@@ -5,10 +5,10 @@ import json
 import pathlib
 from typing import Any
 
+from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.data.special_tokens import read_kept_config
 from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.embedded_models import checkpoint_path
 
 # A tokenizer may have a few ids more than its model has embeddings: BART-large-CNN's has one.
 _MORE_IDS = 256

@@ -16,8 +16,8 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.errors import ConfigError, did_you_mean
-from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.runs.score_input import dataset_rows
 from faith_jax.runs.trained_cells import check_training, train_recipe
 from faith_jax.training.checkpoints import TrainCheckpoints, newest_step

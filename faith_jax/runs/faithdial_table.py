@@ -11,11 +11,11 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.data.control_tokens import FAITHFUL_TOKENS, extra_id_texts
 from faith_jax.data.vocabularies import load_vocabulary, vocabulary_setting
 from faith_jax.errors import CheckpointError, ConfigError, InputError
 from faith_jax.evaluation.decodings import Cell, Measure, bleu_measure, compared, mean_measure
-from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.report.tables import rendered
 from faith_jax.runs.evaluate_scores import write_evaluation
 from faith_jax.runs.faithdial_options import (

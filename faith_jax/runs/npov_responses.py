@@ -194,7 +194,7 @@ def check_models(options: DetectionOptions) -> None:
 
 def check_language_model(option: str, path: str) -> None:
     """Refuses what is no checkpoint of a model that can generate, naming the option."""
-    from faith_jax.models.importers.formats import open_checkpoint
+    from faith_jax.checkpoints.open import open_checkpoint
 
     try:
         config = open_checkpoint(path).config

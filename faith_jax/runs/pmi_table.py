@@ -86,7 +86,7 @@ def _check_models(
     folder: pathlib.Path, corpora: Mapping[str, Any], options: PMITableOptions
 ) -> None:
     """Finds what is wrong with a model or scorer before anything is decoded."""
-    from faith_jax.models.importers.formats import open_checkpoint
+    from faith_jax.checkpoints.open import open_checkpoint
 
     wanted = [folder / corpus / name for corpus in corpora for name in options.decodings]
     if not all(path.with_suffix(".jsonl").exists() for path in wanted):

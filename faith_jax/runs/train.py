@@ -16,10 +16,10 @@ import jax
 import numpy as np
 import optax
 
+from faith_jax.checkpoints.native import MODEL_JSON, write_model_json
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError
 from faith_jax.input.rows import tokenizer_of
-from faith_jax.models.importers.native import MODEL_JSON, write_model_json
 from faith_jax.models.prompts import PromptInitializer, initializer_name
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, setup

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.data.pieces import piece_text
 from faith_jax.data.vocabularies import load_vocabulary
 from faith_jax.data.vocabulary_match import SaidTokens, check_vocabulary
@@ -16,7 +17,6 @@ from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.language_model import CausalLanguageModel, EncoderModel, LanguageModel
 from faith_jax.language_model.loading import Model, load_model
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.embedded_models import checkpoint_path
 from faith_jax.types import Array, Tokenizer
 
 # Tokens that a model reads, where nobody says and its positions allow it.

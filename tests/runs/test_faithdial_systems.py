@@ -4,11 +4,11 @@ import math
 import numpy as np
 import pytest
 
+from faith_jax.checkpoints.checkpoint import flatten
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.cli import main
 from faith_jax.errors import ConfigError
 from faith_jax.evaluation.published_faithdial import SYSTEMS
-from faith_jax.models.importers.checkpoint import flatten
-from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.runs import faithdial_systems, trained_cells
 from faith_jax.runs.faithdial_options import TESTED_ON, FaithDialOptions
 from faith_jax.runs.faithdial_systems import (
