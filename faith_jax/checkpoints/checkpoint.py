@@ -113,51 +113,47 @@ def expected_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
     return {n: tuple(s.shape) for n, s in flatten(variables["params"]).items()}
 
 
-def check_layer_count(config: TransformerConfig, stored: int, where: Any) -> None:
-    """Checks a config's layers before a list of all their parameters is made.
-
-    A damaged config may have millions of layers, for which neither memory nor time is enough.
-
-    Args:
-      config: of the model.
-      stored: number of parameters that a checkpoint has.
-      where: what to name in errors.
-
-    Raises:
-      CheckpointError: where there are more layers than parameters.
-    """
-    layers = config.num_encoder_layers + config.num_decoder_layers
-    if not config.scan_layers and layers > stored:
-        raise CheckpointError(
-            f"{where}: the config says {config.num_encoder_layers} encoder and "
-            f"{config.num_decoder_layers} decoder layers, but parameters are missing: only "
-            f"{stored} are stored."
-        )
-
-
 def check_params(config: TransformerConfig, params: PyTree, where: str = "checkpoint") -> None:
     """Checks that parameters are those of a model.
 
     Raises:
-      CheckpointError: naming the first missing, mis-shaped or unexpected parameter.
+      CheckpointError: names the first missing, mis-shaped or unexpected parameter.
     """
     found = {name: tuple(np.shape(array)) for name, array in flatten(params).items()}
-    check_layer_count(config, len(found), where)
-    expected = expected_shapes(config)
+    check_shapes(found, expected_shapes(config), where, "parameter")
+
+
+def check_shapes(
+    found: Mapping[str, tuple[int, ...]],
+    expected: Mapping[str, tuple[int, ...]],
+    where: Any,
+    what: str,
+) -> None:
+    """Checks that arrays are those of a model, by name.
+
+    Args:
+      found: their shapes.
+      expected: the model's.
+      where: names the checkpoint in errors.
+      what: names an array in errors, such as "tensor".
+
+    Raises:
+      CheckpointError: names the first that is missing, mis-shaped or unexpected.
+    """
     for name, shape in expected.items():
         if name not in found:
             raise CheckpointError(
-                f"{where}: the parameter {name} {shape} is missing; is this a checkpoint of "
-                "another model?"
+                f"{where}: the {what} {name} {shape} is missing; is this a checkpoint of another "
+                "model?"
             )
         if found[name] != shape:
             raise CheckpointError(
-                f"{where}: the parameter {name} has the shape {found[name]} but the model "
-                f"expects {shape}; use a config of the checkpoint's dimensions."
+                f"{where}: the {what} {name} has the shape {found[name]} but the model expects "
+                f"{shape}; use a config of the checkpoint's dimensions."
             )
     for name in found:
         if name not in expected:
             raise CheckpointError(
-                f"{where}: the parameter {name} {found[name]} is not one of the model's; is this "
-                "a checkpoint of another model?"
+                f"{where}: the {what} {name} {found[name]} is not one of the model's; is this a "
+                "checkpoint of another model?"
             )

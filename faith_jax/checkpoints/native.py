@@ -10,12 +10,11 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Mapping
-from typing import Any
 
 from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash, new_folder
 from faith_jax.checkpoints.hugging_face.families import family_name
 from faith_jax.checkpoints.orbax import read_arrays, write_arrays
+from faith_jax.checkpoints.tensors import read_json
 from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 
@@ -23,70 +22,38 @@ MODEL_JSON = "model.json"
 FORMAT, VERSION = "faith_jax", 1
 
 
-@dataclasses.dataclass(frozen=True)
-class ModelDescription:
-    """What model.json says.
-
-    Attributes:
-      config: the model's.
-      content_hash: of whole parameters that do not change; None = others.
-      base: {"path", "content_hash"} of the model that a soft prompt belongs to.
-      metadata: where the parameters came from.
-      family: of the model: config.json's `model_type` of such models, or "doha" or "other".
-    """
-
-    config: TransformerConfig
-    content_hash: str | None = None
-    base: Mapping[str, str] | None = None
-    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    family: str = ""
-
-
-def write_model_json(
-    folder: str | pathlib.Path,
-    config: TransformerConfig,
-    content_hash: str | None = None,
-    base: Mapping[str, str] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    family: str = "",
-) -> None:
-    """Writes the description of a model.
+def write_model_json(folder: str | pathlib.Path, checkpoint: Checkpoint) -> None:
+    """Writes the description of a model, all but its parameters.
 
     Args:
-      folder: where parameters lie, or MODEL_DIR of a run.
-      config: see `ModelDescription`.
-      content_hash: see there.
-      base: see there.
-      metadata: see there.
-      family: of the checkpoint that the model began with; "" = none.
+      folder: where the parameters lie, or MODEL_DIR of a run.
+      checkpoint: the model; its family is that of the checkpoint it began with.
     """
     path = pathlib.Path(folder) / MODEL_JSON
+    is_whole = bool(checkpoint.params) and checkpoint.base is None
     described = {
         "format": FORMAT,
         "version": VERSION,
-        "family": family_name(config, family),
-        "config": config.to_dict(),
-        "content_hash": content_hash,
-        "base": None if base is None else dict(base),
-        "metadata": dict(metadata or {}),
+        "family": family_name(checkpoint.config, checkpoint.family),
+        "config": checkpoint.config.to_dict(),
+        "content_hash": content_hash(checkpoint.params) if is_whole else None,
+        "base": checkpoint.base,
+        "metadata": checkpoint.metadata,
     }
     beside = path.with_suffix(".tmp")
     beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
     os.replace(beside, path)
 
 
-def read_model_json(folder: str | pathlib.Path) -> ModelDescription:
-    """Reads what `write_model_json` wrote.
+def read_model_json(folder: str | pathlib.Path) -> Checkpoint:
+    """Reads what `write_model_json` wrote, a model without its parameters.
 
     Raises:
       CheckpointError: it is not readable as such.
     """
     path = pathlib.Path(folder) / MODEL_JSON
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: not a readable model description ({error}).") from None
-    if not isinstance(described, dict) or described.get("format") != FORMAT:
+    described = read_json(path)
+    if described.get("format") != FORMAT:
         raise CheckpointError(f'{path}: expected "format": "{FORMAT}"; this is another\'s file.')
     if described.get("version") != VERSION:
         raise CheckpointError(
@@ -96,19 +63,14 @@ def read_model_json(folder: str | pathlib.Path) -> ModelDescription:
         config = TransformerConfig.from_dict(described["config"])
     except (ConfigError, TypeError, KeyError) as error:
         raise CheckpointError(f"{path}: field 'config': {error}") from None
-    base = described.get("base") or None
+    base = described.get("base")
     if base is not None and not (
         isinstance(base, dict)
         and all(isinstance(base.get(field), str) for field in ("path", "content_hash"))
     ):
         raise CheckpointError(f"{path}: field 'base': expected 'path' and 'content_hash'.")
-    return ModelDescription(
-        config,
-        described.get("content_hash"),
-        base,
-        described.get("metadata") or {},
-        described.get("family") or "",
-    )
+    metadata, family = described.get("metadata") or {}, described.get("family") or ""
+    return Checkpoint(config, {}, metadata, family, base)
 
 
 def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
@@ -119,14 +81,7 @@ def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
     """
     folder = new_folder(folder)
     write_arrays(folder / "params", checkpoint.params)
-    write_model_json(
-        folder,
-        checkpoint.config,
-        content_hash(checkpoint.params) if checkpoint.base is None else None,
-        checkpoint.base,
-        checkpoint.metadata,
-        checkpoint.family,
-    )
+    write_model_json(folder, checkpoint)
 
 
 def is_native(path: str | pathlib.Path) -> bool:
@@ -188,7 +143,7 @@ def read_native(path: str | pathlib.Path) -> Checkpoint:
       CheckpointError: the checkpoint is not whole.
     """
     path = pathlib.Path(path).expanduser().absolute()
-    described = read_model_json(run_folder(path))
+    checkpoint = read_model_json(run_folder(path))
+    metadata = {**checkpoint.metadata, "source": str(path)}
     params = read_arrays(params_folder(path))
-    metadata = {**described.metadata, "source": str(path)}
-    return Checkpoint(described.config, params, metadata, described.family, described.base)
+    return dataclasses.replace(checkpoint, params=params, metadata=metadata)

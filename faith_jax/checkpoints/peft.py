@@ -15,7 +15,7 @@ import numpy as np
 
 from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.hugging_face.family import ConfigFields
-from faith_jax.errors import CheckpointError, did_you_mean
+from faith_jax.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
 CONFIG = "adapter_config.json"
@@ -58,7 +58,7 @@ def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     """
     folder = pathlib.Path(path).expanduser()
     if not is_peft(folder):
-        raise CheckpointError(_no_folder(folder))
+        raise CheckpointError(f"{folder}: no folder of PEFT's: expected {CONFIG} and {WEIGHTS}.")
     fields = ConfigFields(tensors.read_json(folder / CONFIG), folder / CONFIG)
     fields.require("peft_type", None, PEFT_TYPE)
     fields.require("task_type", "", ENCODER_DECODER, DECODER_ONLY, "")
@@ -118,32 +118,18 @@ def embedding_scale(config: TransformerConfig) -> float:
     return math.sqrt(config.emb_dim) if config.scale_embeddings else 1.0
 
 
-def _no_folder(folder: pathlib.Path) -> str:
-    if folder.is_dir():
-        return f"{folder}: no folder of PEFT's: expected {CONFIG} and {WEIGHTS}."
-    if folder.exists():
-        return f"{folder}: is a file; give the folder of PEFT's that it is in, or a .npy file."
-    beside = sorted(p.name for p in folder.parent.iterdir()) if folder.parent.is_dir() else []
-    return f"{folder}: there is no such folder.{did_you_mean(folder.name, beside)}"
-
-
 def _read_vectors(folder: pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
     path = folder / WEIGHTS
-    if not path.is_file() and (folder / _PICKLE).is_file():
-        raise CheckpointError(
-            f"{folder / _PICKLE}: pickled weights are not read, because unpickling can run any "
-            "code; save the prompt with safetensors (PEFT's save_pretrained does)."
-        )
+    tensors.check_not_pickled(folder, _PICKLE)
     stored, _ = tensors.read_header(path)
     if list(stored) != [TENSOR]:
         raise CheckpointError(f"{path}: expected the tensor {TENSOR} alone, got {sorted(stored)}.")
     found = stored[TENSOR]
-    found.check_float()
     if found.shape != shape or 0 in shape:
         raise CheckpointError(
             f"{path}: the tensor {TENSOR} has the shape {found.shape}, but {CONFIG} says {shape}."
         )
-    vectors = found.read().astype(np.float32)
+    vectors = found.read_floats().astype(np.float32)
     if not np.isfinite(vectors).all():
         row = int(np.argwhere(~np.isfinite(vectors))[0][0])
         raise CheckpointError(f"{path}: expected finite numbers, but vector {row} has others.")

@@ -81,50 +81,43 @@ def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> Transform
     Raises:
       CheckpointError: a parameter that tells a dimension is missing or mis-shaped, named.
     """
-
-    def shape(name: str, rank: int) -> tuple[int, ...]:
-        if name not in shapes:
-            raise CheckpointError(
-                f"{where}: the parameter {name} is missing; is this a checkpoint of another model?"
-            )
-        if len(shapes[name]) != rank or 0 in shapes[name]:
-            raise CheckpointError(
-                f"{where}: the parameter {name} has the shape {shapes[name]}; expected {rank} "
-                "dimensions."
-            )
-        return shapes[name]
-
     scanned = any("/layers/" in name for name in shapes)
-    first, rank = ("layers", 3) if scanned else ("layers_0", 2)
+    first = "layers" if scanned else "layers_0"
 
-    def count(stack: str) -> int:
+    def dimension(name: str, axis: int) -> int:
+        shape = shapes.get(name, ())
+        if len(shape) != (3 if "/layers/" in name else 2) or 0 in shape:
+            found = f"has the shape {shape}; expected 2 dimensions" if shape else "is missing"
+            raise CheckpointError(
+                f"{where}: the parameter {name} {found}; is this a checkpoint of another model?"
+            )
+        return shape[axis]
+
+    def layers(stack: str) -> int:
         if scanned:
-            return shape(f"{stack}/layers/mlp/wo/kernel", 3)[0]
-        layers = {n.split("/")[1] for n in shapes if n.startswith(f"{stack}/layers_")}
-        return max(len(layers), 1)
+            return dimension(f"{stack}/layers/mlp/wo/kernel", 0)
+        return max(1, len({n.split("/")[1] for n in shapes if n.startswith(f"{stack}/layers_")}))
 
     def prompt(name: str) -> int:
-        embedding = f"{name}/embedding"
-        return shape(embedding, 2)[0] if embedding in shapes else 0
+        return dimension(name, 0) if name in shapes else 0
 
-    vocab_size, emb_dim = shape("token_embedder/embedding", 2)
-    heads, buckets = shape("encoder/relpos_bias/rel_embedding", 2)
+    heads = dimension("encoder/relpos_bias/rel_embedding", 0)
     gated = f"encoder/{first}/mlp/wi_0/kernel" in shapes
     try:
         return TransformerConfig(
-            vocab_size=vocab_size,
-            emb_dim=emb_dim,
+            vocab_size=dimension("token_embedder/embedding", 0),
+            emb_dim=dimension("token_embedder/embedding", 1),
             num_heads=heads,
-            head_dim=shape(f"encoder/{first}/attention/query/kernel", rank)[-1] // heads,
-            mlp_dim=shape(f"encoder/{first}/mlp/wo/kernel", rank)[-2],
-            num_encoder_layers=count("encoder"),
-            num_decoder_layers=count("decoder"),
+            head_dim=dimension(f"encoder/{first}/attention/query/kernel", -1) // heads,
+            mlp_dim=dimension(f"encoder/{first}/mlp/wo/kernel", -2),
+            num_encoder_layers=layers("encoder"),
+            num_decoder_layers=layers("decoder"),
             mlp_activations=("gelu", "linear") if gated else ("relu",),
             logits_via_embedding="decoder/logits_dense/kernel" not in shapes,
-            relative_attention_num_buckets=buckets,
+            relative_attention_num_buckets=dimension("encoder/relpos_bias/rel_embedding", 1),
             scan_layers=scanned,
-            encoder_prompt_length=prompt("encoder_prompt"),
-            decoder_prompt_length=prompt("decoder_prompt"),
+            encoder_prompt_length=prompt("encoder_prompt/embedding"),
+            decoder_prompt_length=prompt("decoder_prompt/embedding"),
         )
     except ConfigError as error:
         raise CheckpointError(

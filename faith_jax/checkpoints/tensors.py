@@ -20,19 +20,13 @@ from faith_jax.errors import CheckpointError
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 DTYPES = {
-    "BOOL": np.dtype(np.bool_),
-    "U8": np.dtype(np.uint8),
-    "I8": np.dtype(np.int8),
-    "F8_E4M3": np.dtype(ml_dtypes.float8_e4m3fn),
-    "F8_E5M2": np.dtype(ml_dtypes.float8_e5m2),
-    "U16": np.dtype(np.uint16),
-    "I16": np.dtype(np.int16),
+    "F32": np.dtype(np.float32),
     "F16": np.dtype(np.float16),
     "BF16": np.dtype(ml_dtypes.bfloat16),
-    "U32": np.dtype(np.uint32),
+    # Met among tensors that no model uses, such as masks.
+    "BOOL": np.dtype(np.bool_),
+    "U8": np.dtype(np.uint8),
     "I32": np.dtype(np.int32),
-    "F32": np.dtype(np.float32),
-    "U64": np.dtype(np.uint64),
     "I64": np.dtype(np.int64),
     "F64": np.dtype(np.float64),
 }
@@ -67,8 +61,8 @@ class StoredTensor:
         count = math.prod(self.shape)
         return np.fromfile(self.path, self.dtype, count, offset=self.offset).reshape(self.shape)
 
-    def check_float(self) -> None:
-        """Checks that the tensor can be a parameter.
+    def read_floats(self) -> np.ndarray:
+        """Reads a tensor that is a parameter.
 
         Raises:
           CheckpointError: its dtype is not float32, bfloat16 or float16.
@@ -78,6 +72,21 @@ class StoredTensor:
                 f"{self.path}: tensor {self.name}: expected float32, bfloat16 or float16, got "
                 f"{self.dtype.name}."
             )
+        return self.read()
+
+
+def check_not_pickled(folder: pathlib.Path, *pickles: str) -> None:
+    """Checks that weights are not there in pickled form alone.
+
+    Raises:
+      CheckpointError: there is one of these pickles, and no safetensors file or index.
+    """
+    found = [name for name in pickles if (folder / name).is_file()]
+    if found and not [*folder.glob("*.safetensors*")]:
+        raise CheckpointError(
+            f"{folder / found[0]}: pickled weights are not read, because unpickling can run any "
+            "code; save them with safetensors (save_pretrained does)."
+        )
 
 
 def find_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
@@ -95,6 +104,8 @@ def find_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
     if (folder / WHOLE).is_file():
         return read_header(folder / WHOLE)[0]
     index = folder / INDEX
+    if not index.is_file():
+        raise CheckpointError(f"{folder}: no weights here; expected {WHOLE} or {INDEX}.")
     placed = read_json(index).get("weight_map")
     shards = placed.values() if isinstance(placed, dict) else ()
     # A checkpoint must not make us read files elsewhere.

@@ -5,7 +5,8 @@ import os
 import pathlib
 from typing import Any
 
-from faith_jax.checkpoints.native import MODEL_JSON, ModelDescription, read_model_json
+from faith_jax.checkpoints.checkpoint import Checkpoint
+from faith_jax.checkpoints.native import MODEL_JSON, read_model_json
 from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.runs.run_log import CONFIG
@@ -64,7 +65,7 @@ def check_former_run(
     if not (folder / MODEL_JSON).exists():
         return
     described = read_model_json(folder)
-    if described.content_hash:
+    if (folder / "params").exists():
         raise ConfigError(
             f"MODEL_DIR = {str(folder)!r} holds a model, which no run wrote there; choose another "
             "folder."
@@ -105,7 +106,7 @@ def write_config(folder: pathlib.Path) -> None:
 
 
 def _check_initial(
-    described: ModelDescription, initial: BaseModel | None, frozen: bool, path: str
+    described: Checkpoint, initial: BaseModel | None, frozen: bool, path: str
 ) -> None:
     old = described.base["content_hash"] if described.base else None
     new = initial.content_hash if initial and frozen else None

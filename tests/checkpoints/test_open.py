@@ -36,7 +36,7 @@ def test_every_form_is_recognised(folders, name):
 
 
 def test_a_folder_within_a_run_is_what_it_holds(tmp_path, folders):
-    write_model_json(tmp_path, TINY.replace(vocab_size=99))
+    write_model_json(tmp_path, Checkpoint(TINY.replace(vocab_size=99), {}))
     inner = shutil.copytree(folders / "huggingface", tmp_path / "exports" / "huggingface")
     assert open_checkpoint(inner).config == CONFIG
 

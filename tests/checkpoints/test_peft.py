@@ -154,12 +154,11 @@ def test_bad_folders_are_one_line(tmp_path, changes, vectors, damage, parts):
         assert part in message
 
 
-def test_a_missing_folder_is_named_with_what_is_like_it(tmp_path):
+@pytest.mark.parametrize("name", ["promt_peft", "prompt_peft/adapter_model.safetensors"])
+def test_no_folder_of_pefts(tmp_path, name):
     write_peft(tmp_path / "prompt_peft")
-    with pytest.raises(CheckpointError, match="Did you mean 'prompt_peft'"):
-        read_peft_prompt(tmp_path / "promt_peft")
-    with pytest.raises(CheckpointError, match=r"is a file; give the folder"):
-        read_peft_prompt(tmp_path / "prompt_peft" / "adapter_model.safetensors")
+    with pytest.raises(CheckpointError, match=rf"{name}: no folder of PEFT's: expected adapter_"):
+        read_peft_prompt(tmp_path / name)
 
 
 def test_an_adapter_is_no_checkpoint(tmp_path):

@@ -150,7 +150,7 @@ def test_files_that_cannot_be_imported(command, models, tmp_path):
         "narrow.npy": ["5 wide", "expects 8"],
         "pickle.npy": ["pickle.npy", "allow_pickle"],
         "pickl.npy": ["No such file", "'pickle.npy'"],
-        "nowhere": ["no such folder"],
+        "nowhere": ["no folder of PEFT's"],
     }.items():
         result = refused(command, tmp_path, "import-prompt", tmp_path / name, run, base)
         assert_mistake(result, *parts)

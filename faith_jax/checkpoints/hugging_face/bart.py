@@ -20,9 +20,7 @@ from faith_jax.checkpoints.hugging_face.family import (
     LAYER_NORM,
     ConfigFields,
     Family,
-    TensorMap,
-    layer_norm,
-    linear,
+    attention,
 )
 from faith_jax.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
@@ -54,53 +52,12 @@ def write(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-def tensors(config: TransformerConfig) -> list[TensorMap]:
-    """See `Family`."""
-    maps = [
-        TensorMap("model.shared.weight", ("token_embedder/embedding",)),
-    ]
-    if config.logits_bias:
-        maps.append(TensorMap(LOGITS_BIAS, ("decoder/logits_bias",), row=True))
-    for stack, count in (
-        ("encoder", config.num_encoder_layers),
-        ("decoder", config.num_decoder_layers),
-    ):
-        theirs = f"model.{stack}"
-        positions = f"{stack}/position_embedder/embedding"
-        maps.append(TensorMap(f"{theirs}.embed_positions.weight", (positions,)))
-        maps += layer_norm(f"{theirs}.layernorm_embedding", f"{stack}/embedding_norm")
-        for i in range(count):
-            maps += _layer(config, f"{theirs}.layers.{i}", f"{stack}/layers_{i}", stack)
-    return maps
-
-
-def _layer(config: TransformerConfig, theirs: str, ours: str, stack: str) -> list[TensorMap]:
-    parts: list[tuple[str, str, str | None]] = [
-        ("self_attn", "self_attention" if stack == "decoder" else "attention", None)
-    ]
-    if stack == "decoder":
-        parts.append(("encoder_attn", "encoder_decoder_attention", "cross_attention"))
-        if config.knowledge_attention:
-            parts.append(("knowledge_attn", "knowledge_attention", None))
-    maps = []
-    for their_part, our_part, norm_name in parts:
-        norm = f"{ours}/post_{norm_name or our_part}_layer_norm"
-        maps += layer_norm(f"{theirs}.{their_part}_layer_norm", norm)
-        for a, b in (
-            ("q_proj", "query"),
-            ("k_proj", "key"),
-            ("v_proj", "value"),
-            ("out_proj", "out"),
-        ):
-            maps += linear(f"{theirs}.{their_part}.{a}", f"{ours}/{our_part}/{b}", bias=True)
-    return [
-        *maps,
-        *linear(f"{theirs}.fc1", f"{ours}/mlp/wi", bias=True),
-        *linear(f"{theirs}.fc2", f"{ours}/mlp/wo", bias=True),
-        *layer_norm(f"{theirs}.final_layer_norm", f"{ours}/post_mlp_layer_norm"),
-    ]
-
-
+_ATTENTION = ("q_proj", "k_proj", "v_proj", "out_proj")
+_MLP = {
+    "fc1": "mlp/wi",
+    "fc2": "mlp/wo",
+    "final_layer_norm": "post_mlp_layer_norm",
+}
 BART = Family(
     name="BART",
     model_type="bart",
@@ -134,7 +91,29 @@ BART = Family(
     },
     read=read,
     write=write,
-    tensors=tensors,
+    modules={
+        "model.shared": "token_embedder",
+        "model.encoder.embed_positions": "encoder/position_embedder",
+        "model.encoder.layernorm_embedding": "encoder/embedding_norm",
+        "model.decoder.embed_positions": "decoder/position_embedder",
+        "model.decoder.layernorm_embedding": "decoder/embedding_norm",
+        "lm_head": "decoder/logits_dense",
+        LOGITS_BIAS: "decoder/logits_bias",
+    },
+    layers={
+        ("model.encoder.layers", "encoder/layers"): _MLP
+        | attention("self_attn", "attention", _ATTENTION)
+        | {"self_attn_layer_norm": "post_attention_layer_norm"},
+        ("model.decoder.layers", "decoder/layers"): _MLP
+        | attention("self_attn", "self_attention", _ATTENTION)
+        | attention("encoder_attn", "encoder_decoder_attention", _ATTENTION)
+        | attention("knowledge_attn", "knowledge_attention", _ATTENTION)
+        | {
+            "self_attn_layer_norm": "post_self_attention_layer_norm",
+            "encoder_attn_layer_norm": "post_cross_attention_layer_norm",
+            "knowledge_attn_layer_norm": "post_knowledge_attention_layer_norm",
+        },
+    },
     prefix="model.",
     unused=r"(encoder|decoder)\.embed_tokens\.weight|classification_head\..*",
     embedding_copies=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"),

@@ -6,11 +6,7 @@ from faith_jax.checkpoints.hugging_face.family import (
     LAYER_NORM,
     ConfigFields,
     Family,
-    TensorMap,
-    layer_norm,
-    linear,
 )
-from faith_jax.models.config import TransformerConfig
 
 
 def read(fields: ConfigFields, said: dict[str, Any]) -> dict[str, Any]:
@@ -22,34 +18,6 @@ def read(fields: ConfigFields, said: dict[str, Any]) -> dict[str, Any]:
         "pad_id": fields.distinct_pad(),
         "eos_ids": fields.tokens("eos_token_id", 2),
     }
-
-
-def tensors(config: TransformerConfig) -> list[TensorMap]:
-    """See `Family`."""
-    maps = [
-        TensorMap("transformer.word_embeddings.weight", ("token_embedder/embedding",)),
-        *layer_norm("transformer.word_embeddings_layernorm", "decoder/embedding_norm"),
-        *layer_norm("transformer.ln_f", "decoder/decoder_norm"),
-    ]
-    heads = config.num_heads
-    for i in range(config.num_decoder_layers):
-        theirs, ours = f"transformer.h.{i}", f"decoder/layers_{i}"
-        attention = f"{ours}/self_attention"
-        parts = [f"{attention}/{name}" for name in ("query", "key", "value")]
-        norms = {
-            "input_layernorm": "pre_self_attention_layer_norm",
-            "post_attention_layernorm": "pre_mlp_layer_norm",
-        }
-        for their_norm, our_norm in norms.items():
-            maps += layer_norm(f"{theirs}.{their_norm}", f"{ours}/{our_norm}")
-        fused = f"{theirs}.self_attention.query_key_value"
-        maps += [
-            *linear(fused, *parts, bias=True, groups=heads),
-            *linear(f"{theirs}.self_attention.dense", f"{attention}/out", bias=True),
-            *linear(f"{theirs}.mlp.dense_h_to_4h", f"{ours}/mlp/wi", bias=True),
-            *linear(f"{theirs}.mlp.dense_4h_to_h", f"{ours}/mlp/wo", bias=True),
-        ]
-    return maps
 
 
 BLOOM = Family(
@@ -77,6 +45,24 @@ BLOOM = Family(
     },
     read=read,
     write=lambda config: {"apply_residual_connection_post_layernorm": False},
-    tensors=tensors,
+    modules={
+        "transformer.word_embeddings": "token_embedder",
+        "transformer.word_embeddings_layernorm": "decoder/embedding_norm",
+        "transformer.ln_f": "decoder/decoder_norm",
+        "lm_head": "decoder/logits_dense",
+    },
+    layers={
+        ("transformer.h", "decoder/layers"): {
+            "input_layernorm": "pre_self_attention_layer_norm",
+            "self_attention.query_key_value": tuple(
+                f"self_attention/{name}" for name in ("query", "key", "value")
+            ),
+            "self_attention.dense": "self_attention/out",
+            "post_attention_layernorm": "pre_mlp_layer_norm",
+            "mlp.dense_h_to_4h": "mlp/wi",
+            "mlp.dense_4h_to_h": "mlp/wo",
+        }
+    },
+    interleaved=True,
     prefix="transformer.",
 )

@@ -6,14 +6,11 @@ from faith_jax.checkpoints.hugging_face.family import (
     PUBLISHED_ACTIVATIONS,
     ConfigFields,
     Family,
-    TensorMap,
-    layer_norm,
-    linear,
 )
 from faith_jax.checkpoints.hugging_face.roberta import (
     BERT_CONSTANTS,
     BERT_FIELDS,
-    bert_layers,
+    bert_layer,
     write_labels,
 )
 from faith_jax.models.config import TransformerConfig
@@ -48,7 +45,7 @@ def read(fields: ConfigFields, said: dict[str, Any]) -> dict[str, Any]:
         "relative_attention_num_buckets": buckets,
         "relative_attention_max_distance": distance if distance >= 1 else said["max_positions"],
         "attention_scale": (3 * said["head_dim"]) ** -0.5,
-        "pad_id": fields.token("pad_token_id", 0),
+        "pad_id": fields.pad(0),
         "eos_ids": fields.tokens("eos_token_id", None),
     }
 
@@ -74,27 +71,6 @@ def write(config: TransformerConfig) -> dict[str, Any]:
     )
 
 
-def tensors(config: TransformerConfig) -> list[TensorMap]:
-    """See `Family`."""
-    maps = [
-        TensorMap("deberta.embeddings.word_embeddings.weight", ("token_embedder/embedding",)),
-        TensorMap(
-            "deberta.encoder.rel_embeddings.weight", ("encoder/relative_embedder/embedding",)
-        ),
-        *layer_norm("deberta.embeddings.LayerNorm", "encoder/embedding_norm"),
-        *layer_norm("deberta.encoder.LayerNorm", "encoder/relative_norm"),
-    ]
-    if config.num_token_types:
-        name = "deberta.embeddings.token_type_embeddings.weight"
-        maps.append(TensorMap(name, ("encoder/token_type_embedder/embedding",)))
-    projections = {"query_proj": "query", "key_proj": "key", "value_proj": "value"}
-    maps += bert_layers(config, "deberta.", projections)
-    if config.label_names:
-        maps += linear("pooler.dense", "classifier/dense", bias=True)
-        maps += linear("classifier", "classifier/out", bias=True)
-    return maps
-
-
 DEBERTA = Family(
     name="DeBERTa-v3",
     model_type="deberta-v2",
@@ -110,7 +86,20 @@ DEBERTA = Family(
     constants=BERT_CONSTANTS | {"positions": "disentangled"},
     read=read,
     write=write,
-    tensors=tensors,
+    modules={
+        "deberta.embeddings.word_embeddings": "token_embedder",
+        "deberta.embeddings.token_type_embeddings": "encoder/token_type_embedder",
+        "deberta.embeddings.LayerNorm": "encoder/embedding_norm",
+        "deberta.encoder.rel_embeddings": "encoder/relative_embedder",
+        "deberta.encoder.LayerNorm": "encoder/relative_norm",
+        "pooler.dense": "classifier/dense",
+        "classifier": "classifier/out",
+    },
+    layers={
+        ("deberta.encoder.layer", "encoder/layers"): bert_layer(
+            ("query_proj", "key_proj", "value_proj")
+        )
+    },
     prefix="deberta.",
     unused=(
         r"embeddings\.position_ids|lm_predictions\..*|mask_predictions\..*|cls\..*|"

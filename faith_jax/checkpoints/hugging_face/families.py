@@ -1,7 +1,5 @@
 """All model families, and which of them a model is of."""
 
-from typing import Any
-
 from faith_jax.checkpoints.hugging_face.bart import BART
 from faith_jax.checkpoints.hugging_face.bloom import BLOOM
 from faith_jax.checkpoints.hugging_face.deberta import DEBERTA
@@ -12,30 +10,9 @@ from faith_jax.checkpoints.hugging_face.roberta import ROBERTA, XLM_ROBERTA
 from faith_jax.checkpoints.hugging_face.t5 import MT5, T5
 from faith_jax.models.config import TransformerConfig
 
-FAMILIES = (
-    T5,
-    MT5,
-    BART,
-    GPT2,
-    BLOOM,
-    GEMMA,
-    GEMMA2,
-    LLAMA,
-    MISTRAL,
-    ROBERTA,
-    XLM_ROBERTA,
-    DEBERTA,
-)
-
-
-def model_types() -> list[str]:
-    """Returns the values of config.json's `model_type` that are supported."""
-    return sorted(family.model_type for family in FAMILIES)
-
-
-def family_of_type(model_type: Any) -> Family | None:
-    """Returns the family of a `model_type`, None where it is not supported."""
-    return next((family for family in FAMILIES if family.model_type == model_type), None)
+_ALL = (T5, MT5, BART, GPT2, BLOOM, GEMMA, GEMMA2, LLAMA, MISTRAL, ROBERTA, XLM_ROBERTA, DEBERTA)
+# By config.json's `model_type`.
+FAMILIES = {family.model_type: family for family in _ALL}
 
 
 def family_of_config(config: TransformerConfig, model_type: str = "") -> Family | None:
@@ -46,9 +23,10 @@ def family_of_config(config: TransformerConfig, model_type: str = "") -> Family 
       model_type: of the checkpoint that it began with, "" = none. It decides where the config fits
         several families: a Mistral without a window is a Llama too.
     """
-    found = [family for family in FAMILIES if family.matches(config)]
-    former = [family for family in found if family.model_type == model_type]
-    return next(iter(former or found), None)
+    former = FAMILIES.get(model_type)
+    if former is not None and former.matches(config):
+        return former
+    return next((family for family in _ALL if family.matches(config)), None)
 
 
 def family_name(config: TransformerConfig, model_type: str = "") -> str:

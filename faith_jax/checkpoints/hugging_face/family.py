@@ -3,7 +3,8 @@
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 
+HEAD = "lm_head.weight"
 # What the published names of activations mean. By "gelu" Transformers means the exact form.
 ACTIVATIONS = {
     "gelu": "gelu_exact",
@@ -31,77 +33,6 @@ PUBLISHED_ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class TensorMap:
-    """A published tensor and the parameters that it holds.
-
-    Attributes:
-      theirs: the tensor's published name.
-      ours: our names of its parts, side by side along the outputs.
-      turned: it is stored as [outputs, inputs]; ours are [inputs, outputs].
-      groups: the parts alternate for each of so many groups of outputs (BLOOM: for each head).
-      row: it is stored with a leading axis of 1.
-    """
-
-    theirs: str
-    ours: tuple[str, ...]
-    turned: bool = False
-    groups: int = 1
-    row: bool = False
-
-    def split(self, array: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns our parameters of a published tensor."""
-        if self.row:
-            array = array[0]
-        if self.turned:
-            array = array.T
-        if len(self.ours) == 1:
-            return {self.ours[0]: np.ascontiguousarray(array)}
-        parts = array.reshape(*array.shape[:-1], self.groups, len(self.ours), -1)
-        return {
-            name: np.ascontiguousarray(parts[..., i, :]).reshape(*array.shape[:-1], -1)
-            for i, name in enumerate(self.ours)
-        }
-
-    def join(self, params: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The inverse of `split`."""
-        arrays = [np.asarray(params[name]) for name in self.ours]
-        if len(arrays) > 1:
-            grouped = [a.reshape(*a.shape[:-1], self.groups, 1, -1) for a in arrays]
-            joined = np.concatenate(grouped, axis=-2)
-            array = joined.reshape(*arrays[0].shape[:-1], -1)
-        else:
-            array = arrays[0]
-        return np.ascontiguousarray(array.T if self.turned else array[None] if self.row else array)
-
-    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-        """Returns the published tensor's shape for our parameters' shapes."""
-        first = shapes[self.ours[0]]
-        shape = (*first[:-1], sum(shapes[name][-1] for name in self.ours))
-        return shape[::-1] if self.turned else (1, *shape) if self.row else shape
-
-
-def linear(theirs: str, *ours: str, bias: bool, turned: bool = True, groups: int = 1) -> list:
-    """Returns the maps of a linear layer's weight and bias.
-
-    Args:
-      theirs: published name without ".weight".
-      *ours: our names without "/kernel"; several where the layer holds several.
-      bias: whether there is one.
-      turned: see `TensorMap`.
-      groups: see `TensorMap`.
-    """
-    kernels, biases = (tuple(f"{name}/{kind}" for name in ours) for kind in ("kernel", "bias"))
-    maps = [TensorMap(f"{theirs}.weight", kernels, turned, groups)]
-    return maps + ([TensorMap(f"{theirs}.bias", biases, False, groups)] if bias else [])
-
-
-def layer_norm(theirs: str, ours: str, bias: bool = True) -> list[TensorMap]:
-    """Returns the maps of a norm."""
-    maps = [TensorMap(f"{theirs}.weight", (f"{ours}/scale",))]
-    return maps + ([TensorMap(f"{theirs}.bias", (f"{ours}/bias",))] if bias else [])
 
 
 # What a field of a config.json may be, by the type of its default.
@@ -159,23 +90,22 @@ class ConfigFields:
             raise self.error(name, "a token id or a list of them")
         return tuple(ids)
 
-    def token(self, name: str, default: int | None) -> int:
-        """Returns a token id, -1 where the model has none."""
-        return (*self.tokens(name, default), -1)[0]
+    def pad(self, default: int | None) -> int:
+        """Returns the padding token, -1 where the model has none."""
+        return (*self.tokens("pad_token_id", default), -1)[0]
 
     def padding(self, default: int) -> int:
         """Returns the padding token of a model that cannot be without."""
-        token = self.token("pad_token_id", default)
-        if token < 0:
+        if self.pad(default) < 0:
             raise self.error("pad_token_id", "a token id")
-        return token
+        return self.pad(default)
 
     def distinct_pad(self) -> int:
         """Returns the padding token of a decoder-only model, -1 where it is an end token too.
 
         Inputs may end with an end token (DialoGPT's turns do), which must not be taken for padding.
         """
-        pad = self.token("pad_token_id", None)
+        pad = self.pad(None)
         return -1 if pad in self.tokens("eos_token_id", None) else pad
 
     def labels(self) -> tuple[str, ...]:
@@ -190,13 +120,79 @@ class ConfigFields:
 
 
 # What the families with layer norms have alike.
-LAYER_NORM = {
+LAYER_NORM: dict[str, Any] = {
     "norm": "layer",
     "attention_bias": True,
     "mlp_bias": True,
     "mlp_dropout_rate": 0.0,
     "broadcast_dropout": False,
 }
+
+
+# Our kinds of parameters, as published.
+_KINDS = {
+    "embedding": "weight",
+    "rel_embedding": "weight",
+    "scale": "weight",
+    "kernel": "weight",
+    "bias": "bias",
+}
+ATTENTION = ("query", "key", "value", "out")
+
+
+def attention(theirs: str, ours: str, names: Sequence[str]) -> dict[str, str]:
+    """Returns the modules of an attention, whose published names are in the order of ATTENTION."""
+    return {f"{theirs}.{a}": f"{ours}/{b}" for a, b in zip(names, ATTENTION, strict=True)}
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorMap:
+    """A published tensor and the parameters that it holds.
+
+    Attributes:
+      theirs: the tensor's published name.
+      ours: our names of its parts, side by side along the outputs.
+      turned: it is stored as [outputs, inputs]; ours are [inputs, outputs].
+      groups: the parts alternate for each of so many groups of outputs (BLOOM: for each head).
+      row: it is stored with a leading axis of 1.
+    """
+
+    theirs: str
+    ours: tuple[str, ...]
+    turned: bool = False
+    groups: int = 1
+    row: bool = False
+
+    def split(self, array: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns our parameters of a published tensor."""
+        if self.row:
+            array = array[0]
+        if self.turned:
+            array = array.T
+        if len(self.ours) == 1:
+            return {self.ours[0]: np.ascontiguousarray(array)}
+        parts = array.reshape(*array.shape[:-1], self.groups, len(self.ours), -1)
+        return {
+            name: np.ascontiguousarray(parts[..., i, :]).reshape(*array.shape[:-1], -1)
+            for i, name in enumerate(self.ours)
+        }
+
+    def join(self, params: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The inverse of `split`."""
+        arrays = [np.asarray(params[name]) for name in self.ours]
+        if len(arrays) > 1:
+            grouped = [a.reshape(*a.shape[:-1], self.groups, 1, -1) for a in arrays]
+            joined = np.concatenate(grouped, axis=-2)
+            array = joined.reshape(*arrays[0].shape[:-1], -1)
+        else:
+            array = arrays[0]
+        return np.ascontiguousarray(array.T if self.turned else array[None] if self.row else array)
+
+    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+        """Returns the published tensor's shape for our parameters' shapes."""
+        first = shapes[self.ours[0]]
+        shape = (*first[:-1], sum(shapes[name][-1] for name in self.ours))
+        return shape[::-1] if self.turned else (1, *shape) if self.row else shape
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,8 +211,13 @@ class Family:
         tell whether the output layer is tied, and whether there is a bias of the logits or a
         classification head.
       write: returns the other fields of config.json.
-      tensors: returns the maps of all tensors but an untied output layer's.
+      modules: published names of the modules outside of layers, and ours. What a module holds, such
+        as a bias, the config tells.
+      layers: the same of the modules in a layer, by the published and our names of the layer. Of
+        several names of ours the module holds all, side by side along the outputs.
       prefix: of the names of all tensors but the heads'; published files may lack it.
+      turned: kernels are stored as [outputs, inputs].
+      interleaved: the parts of a module that holds several alternate from head to head.
       unused: regular expression of tensors, without the prefix, that no computation here uses:
         masks and position numbers that are computed, heads of other tasks, and copies.
       embedding_copies: further names of the embedding.
@@ -232,8 +233,11 @@ class Family:
     constants: Mapping[str, Any]
     read: Callable[[ConfigFields, dict[str, Any]], dict[str, Any]]
     write: Callable[[TransformerConfig], dict[str, Any]]
-    tensors: Callable[[TransformerConfig], list[TensorMap]]
+    modules: Mapping[str, str]
+    layers: Mapping[tuple[str, str], Mapping[str, str | tuple[str, ...]]]
     prefix: str = ""
+    turned: bool = True
+    interleaved: bool = False
     unused: str = r"(?!)"
     embedding_copies: tuple[str, ...] = ()
     head_is_embedding: bool = False
@@ -277,3 +281,33 @@ class Family:
             "tie_word_embeddings": config.logits_via_embedding or config.is_encoder_only,
             **self.write(config),
         }
+
+    def is_unused(self, name: str) -> bool:
+        """Whether a tensor is one that no computation uses, or a tied output layer."""
+        return name == HEAD or bool(re.fullmatch(self.unused, name.removeprefix(self.prefix)))
+
+    def tensor_maps(
+        self, config: TransformerConfig, shapes: Mapping[str, tuple[int, ...]]
+    ) -> list[TensorMap]:
+        """Returns the maps of all tensors of a model, given the shapes of its parameters."""
+        modules: dict[str, str | tuple[str, ...]] = dict(self.modules)
+        for (theirs, ours), layer in self.layers.items():
+            encoder = ours.startswith("encoder/")
+            for i in range(config.num_encoder_layers if encoder else config.num_decoder_layers):
+                for name, parts in layer.items():
+                    parts = (parts,) if isinstance(parts, str) else parts
+                    full = tuple(f"{ours}_{i}/{part}" for part in parts)
+                    modules[f"{theirs}.{i}.{name}"] = full
+        maps = []
+        for theirs, parts in modules.items():
+            parts = (parts,) if isinstance(parts, str) else parts
+            if parts[0] in shapes:  # an array by itself
+                maps.append(TensorMap(theirs, parts, row=True))
+            for kind, suffix in _KINDS.items():
+                if f"{parts[0]}/{kind}" in shapes:
+                    names = tuple(f"{part}/{kind}" for part in parts)
+                    turned = kind == "kernel" and (self.turned or theirs == "lm_head")
+                    turned = turned or kind == "rel_embedding"
+                    groups = config.num_heads if self.interleaved else 1
+                    maps.append(TensorMap(f"{theirs}.{suffix}", names, turned, groups))
+        return maps

@@ -8,7 +8,7 @@ import json
 import pathlib
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.checkpoint import (
     Checkpoint,
-    check_layer_count,
+    check_shapes,
     expected_shapes,
     flatten,
     new_folder,
@@ -24,12 +24,8 @@ from faith_jax.checkpoints.checkpoint import (
     unstack_layers,
 )
 from faith_jax.checkpoints.hugging_face.bart import LOGITS_BIAS
-from faith_jax.checkpoints.hugging_face.families import (
-    family_of_config,
-    family_of_type,
-    model_types,
-)
-from faith_jax.checkpoints.hugging_face.family import Family, TensorMap
+from faith_jax.checkpoints.hugging_face.families import FAMILIES, family_of_config
+from faith_jax.checkpoints.hugging_face.family import HEAD, Family
 from faith_jax.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
@@ -47,7 +43,6 @@ COMPANIONS = (
     "added_tokens.json",
     "generation_config.json",
 )
-HEAD = "lm_head.weight"
 _EMBEDDING = "token_embedder/embedding"
 _SHARD_BYTES = 5_000_000_000
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -72,51 +67,35 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     """
     folder = pathlib.Path(folder).absolute()
     fields = tensors.read_json(folder / CONFIG)
-    family = family_of_type(fields.get("model_type"))
+    family = FAMILIES.get(str(fields.get("model_type")))
     if family is None:
         raise CheckpointError(
-            f"{folder / CONFIG}: field 'model_type': expected one of {model_types()}, got "
+            f"{folder / CONFIG}: field 'model_type': expected one of {sorted(FAMILIES)}, got "
             f"{fields.get('model_type')!r}; this family is not supported."
         )
     config = family.read_config(fields, folder / CONFIG)
-    _check_not_pickled(folder)
+    tensors.check_not_pickled(folder, *_PICKLES)
     stored = tensors.find_tensors(folder)
-    check_layer_count(config, len(stored), folder / CONFIG)
     stored = _with_prefix(family, stored)
     config = _as_stored(family, config, fields, stored, folder)
-    maps = tensor_maps(family, config)
-    _check(family, config, maps, stored, folder)
+    shapes = expected_shapes(config)
+    maps = family.tensor_maps(config, shapes)
+    expected = {tensor.theirs: tensor.shape(shapes) for tensor in maps}
+    found = {
+        name: tensor.shape
+        for name, tensor in stored.items()
+        if name in expected or not family.is_unused(name)
+    }
+    check_shapes(found, expected, folder, "tensor")
     params: dict[str, np.ndarray] = {}
     for tensor in maps:
-        params |= tensor.split(stored[tensor.theirs].read())
+        params |= tensor.split(stored[tensor.theirs].read_floats())
     metadata = {
         "source": str(folder),
         "format": "huggingface",
         "huggingface": {"config_json": json.dumps(fields)},
     }
     return Checkpoint(config, unflatten(params), metadata, family.model_type)
-
-
-def tensor_maps(family: Family, config: TransformerConfig) -> list[TensorMap]:
-    """Returns the maps of all tensors of a model."""
-    maps = family.tensors(config)
-    if config.num_decoder_layers and not config.logits_via_embedding:
-        maps.append(TensorMap(HEAD, ("decoder/logits_dense/kernel",), turned=True))
-    return maps
-
-
-def _check_not_pickled(folder: pathlib.Path) -> None:
-    if any((folder / name).is_file() for name in (tensors.WHOLE, tensors.INDEX)):
-        return
-    for name in _PICKLES:
-        if (folder / name).is_file():
-            raise CheckpointError(
-                f"{folder / name}: pickled weights are not read, because unpickling can run any "
-                "code; save the model with safetensors (Transformers' save_pretrained does)."
-            )
-    raise CheckpointError(
-        f"{folder}: no weights here; expected {tensors.WHOLE} or {tensors.INDEX}."
-    )
 
 
 def _with_prefix(family: Family, stored: Stored) -> Stored:
@@ -146,7 +125,7 @@ def _as_stored(
         config = config.replace(label_names=())
     if config.logits_bias and LOGITS_BIAS not in stored:
         config = config.replace(logits_bias=False)
-    embedding = next(m.theirs for m in family.tensors(config) if m.ours == (_EMBEDDING,))
+    embedding = next(f"{k}.weight" for k, v in family.modules.items() if v == "token_embedder")
     names = [name for name in (embedding, *family.embedding_copies) if name in stored]
     if not names and fields.get("tie_word_embeddings", config.logits_via_embedding):
         names = [HEAD] if HEAD in stored else []
@@ -180,38 +159,6 @@ def _same_bits(first: tensors.StoredTensor, second: tensors.StoredTensor) -> boo
         return False
     bits = np.dtype(f"u{first.dtype.itemsize}")
     return bool(np.array_equal(first.read().view(bits), second.read().view(bits)))
-
-
-def _check(
-    family: Family,
-    config: TransformerConfig,
-    maps: list[TensorMap],
-    stored: Stored,
-    folder: pathlib.Path,
-) -> None:
-    """Checks that the tensors are those of the config."""
-    shapes = expected_shapes(config)
-    for tensor in maps:
-        expected = tensor.shape(shapes)
-        if tensor.theirs not in stored:
-            raise CheckpointError(
-                f"{folder}: the tensor {tensor.theirs} {expected} is missing; {CONFIG} may be "
-                "another model's."
-            )
-        found = stored[tensor.theirs]
-        if found.shape != expected:
-            raise CheckpointError(
-                f"{found.path}: the tensor {found.name} has the shape {found.shape}, but {CONFIG} "
-                f"says {expected}."
-            )
-        found.check_float()
-    used = {tensor.theirs for tensor in maps} | {HEAD}
-    for name, found in stored.items():
-        if name not in used and not re.fullmatch(family.unused, name.removeprefix(family.prefix)):
-            raise CheckpointError(
-                f"{found.path}: the tensor {found.name} {found.shape} is not expected in this "
-                f"{family.name} model; {CONFIG} may be another model's."
-            )
 
 
 def write_huggingface(
@@ -261,7 +208,7 @@ def write_huggingface(
     folder = new_folder(folder)
     text = json.dumps(fields, indent=2, sort_keys=True) + "\n"
     (folder / CONFIG).write_text(text, encoding="utf-8")
-    maps = tensor_maps(family, config)
+    maps = family.tensor_maps(config, {name: array.shape for name, array in params.items()})
     tensors.write_tensors(folder, {m.theirs: m.join(params) for m in maps}, max_shard_bytes)
 
 
@@ -273,52 +220,35 @@ def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> N
             shutil.copyfile(found, pathlib.Path(folder) / name)
 
 
-# What config.json does not say, or what only training and speed depend on.
-_UNSAID = {
-    "attention_dropout_rate",
-    "classifier_dropout_rate",
-    "dropout_rate",
-    "dtype",
-    "float32_attention_logits",
-    "logits_bias",
-    "logits_via_embedding",
-    "mlp_dropout_rate",
-    "remat_policy",
-    "scan_layers",
-}
+# Settings that config.json need not say, and when: in training, or where nothing depends on them.
+_UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
+    (r".*dropout_rate|dtype|float32_attention_logits|remat_policy|scan_layers", lambda c: True),
+    (r"logits_bias|logits_via_embedding", lambda c: True),  # the tensors tell
+    (r"relative_attention.*", lambda c: c.positions not in ("relative_bias", "disentangled")),
+    (r"rope.*", lambda c: c.positions != "rotary"),
+    (r"rope_factor", lambda c: c.rope_type == "default"),
+    (r"rope_(low|high|original).*", lambda c: c.rope_type != "llama3"),
+    (r"sliding_window.*", lambda c: not (c.sliding_window_layers and c.sliding_window)),
+    (r"max_positions", lambda c: not c.max_positions),
+    (r"label_names|classifier_activation", lambda c: not c.label_names),
+    (r"scale_tied_logits|eos_ids", lambda c: c.is_encoder_only),
+    (r"decoder_start_id", lambda c: c.is_encoder_only or c.is_decoder_only),
+)
 
 
 def unlike(config: TransformerConfig, read: TransformerConfig) -> list[str]:
-    """Returns the fields in which a model differs from what a config.json says."""
-    ignored = set(_UNSAID)
-    if config.positions not in ("relative_bias", "disentangled"):
-        ignored |= {"relative_attention_num_buckets", "relative_attention_max_distance"}
-    if config.positions != "rotary" or config.rope_type != "llama3":
-        ignored |= {name for name in config.to_dict() if name.startswith("rope_")}
-        if config.positions == "rotary":
-            ignored -= {"rope_theta", "rope_type"}
-            ignored -= {"rope_factor"} if config.rope_type == "linear" else set()
-    if not config.sliding_window_layers or not config.sliding_window:
-        ignored |= {"sliding_window", "sliding_window_layers"}
-    if not config.max_positions:
-        ignored.add("max_positions")
-    if not config.label_names:
-        ignored |= {"label_names", "classifier_activation"}
-    if config.is_encoder_only:
-        ignored |= {"scale_tied_logits", "decoder_start_id", "eos_ids"}
-    if config.is_decoder_only:
-        ignored.add("decoder_start_id")
-    config = config.replace(num_kv_heads=config.num_kv_heads or config.num_heads)
-    read = read.replace(num_kv_heads=read.num_kv_heads or read.num_heads)
-    ours, theirs = config.to_dict(), read.to_dict()
+    """Returns the settings in which a model differs from what a config.json says."""
+    unsaid = "|".join(names for names, holds in _UNSAID if holds(config))
+    ours, theirs = (
+        c.replace(num_kv_heads=c.num_kv_heads or c.num_heads).to_dict() for c in (config, read)
+    )
     return [
         name
         for name, value in ours.items()
-        if name not in ignored and not _is_same(value, theirs[name])
+        if not re.fullmatch(unsaid, name)
+        and not (
+            np.isclose(value, theirs[name], rtol=1e-6, atol=0)
+            if isinstance(value, float)
+            else value == theirs[name]
+        )
     ]
-
-
-def _is_same(first: Any, second: Any) -> bool:
-    if isinstance(first, float) or isinstance(second, float):
-        return bool(np.isclose(first, second, rtol=1e-6, atol=0))
-    return bool(first == second)

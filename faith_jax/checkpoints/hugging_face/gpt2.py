@@ -6,9 +6,6 @@ from faith_jax.checkpoints.hugging_face.family import (
     LAYER_NORM,
     ConfigFields,
     Family,
-    TensorMap,
-    layer_norm,
-    linear,
 )
 from faith_jax.models.config import TransformerConfig
 
@@ -36,29 +33,6 @@ def write(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-def tensors(config: TransformerConfig) -> list[TensorMap]:
-    """See `Family`."""
-    maps = [
-        TensorMap("transformer.wte.weight", ("token_embedder/embedding",)),
-        TensorMap("transformer.wpe.weight", ("decoder/position_embedder/embedding",)),
-        *layer_norm("transformer.ln_f", "decoder/decoder_norm"),
-    ]
-    for i in range(config.num_decoder_layers):
-        theirs, ours = f"transformer.h.{i}", f"decoder/layers_{i}"
-        attention = f"{ours}/self_attention"
-        parts = [f"{attention}/{name}" for name in ("query", "key", "value")]
-        # GPT-2's kernels are stored as ours are.
-        maps += [
-            *layer_norm(f"{theirs}.ln_1", f"{ours}/pre_self_attention_layer_norm"),
-            *linear(f"{theirs}.attn.c_attn", *parts, bias=True, turned=False),
-            *linear(f"{theirs}.attn.c_proj", f"{attention}/out", bias=True, turned=False),
-            *layer_norm(f"{theirs}.ln_2", f"{ours}/pre_mlp_layer_norm"),
-            *linear(f"{theirs}.mlp.c_fc", f"{ours}/mlp/wi", bias=True, turned=False),
-            *linear(f"{theirs}.mlp.c_proj", f"{ours}/mlp/wo", bias=True, turned=False),
-        ]
-    return maps
-
-
 GPT2 = Family(
     name="GPT-2",
     model_type="gpt2",
@@ -84,7 +58,23 @@ GPT2 = Family(
     },
     read=read,
     write=write,
-    tensors=tensors,
+    modules={
+        "transformer.wte": "token_embedder",
+        "transformer.wpe": "decoder/position_embedder",
+        "transformer.ln_f": "decoder/decoder_norm",
+        "lm_head": "decoder/logits_dense",
+    },
+    layers={
+        ("transformer.h", "decoder/layers"): {
+            "ln_1": "pre_self_attention_layer_norm",
+            "attn.c_attn": tuple(f"self_attention/{name}" for name in ("query", "key", "value")),
+            "attn.c_proj": "self_attention/out",
+            "ln_2": "pre_mlp_layer_norm",
+            "mlp.c_fc": "mlp/wi",
+            "mlp.c_proj": "mlp/wo",
+        }
+    },
+    turned=False,
     prefix="transformer.",
     unused=r"h\.\d+\.attn\.(bias|masked_bias)",
 )

@@ -1,15 +1,13 @@
 """Llama, Mistral, Gemma and Gemma 2: decoder-only, rotary positions, gated feed-forward layers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from faith_jax.checkpoints.hugging_face.family import (
     PUBLISHED_ACTIVATIONS,
     ConfigFields,
     Family,
-    TensorMap,
-    layer_norm,
-    linear,
+    attention,
 )
 from faith_jax.models.config import ROPE_TYPES, TransformerConfig
 
@@ -68,7 +66,7 @@ def _read_gemma(fields: ConfigFields, said: Settings) -> Settings:
         "logits_via_embedding": fields.get("tie_word_embeddings", default=True),
         "norm_offset": 1.0,
         "scale_embeddings": True,
-        "pad_id": fields.token("pad_token_id", 0),
+        "pad_id": fields.pad(0),
         "eos_ids": fields.tokens("eos_token_id", 1),
     }
 
@@ -150,45 +148,13 @@ def _write_gemma2(config: TransformerConfig) -> Settings:
     }
 
 
-_NORMS = {
-    "input_layernorm": "pre_self_attention_layer_norm",
-    "post_attention_layernorm": "pre_mlp_layer_norm",
-}
-_SANDWICH_NORMS = {
-    "input_layernorm": "pre_self_attention_layer_norm",
-    "post_attention_layernorm": "post_self_attention_layer_norm",
-    "pre_feedforward_layernorm": "pre_mlp_layer_norm",
-    "post_feedforward_layernorm": "post_mlp_layer_norm",
-}
-
-
-def tensors(config: TransformerConfig) -> list[TensorMap]:
-    """See `Family`."""
-    maps = [
-        TensorMap("model.embed_tokens.weight", ("token_embedder/embedding",)),
-        *layer_norm("model.norm", "decoder/decoder_norm", bias=False),
-    ]
-    norms = _SANDWICH_NORMS if config.norm_position == "sandwich" else _NORMS
-    projections = {"q_proj": "query", "k_proj": "key", "v_proj": "value", "o_proj": "out"}
-    kernels = {"gate_proj": "wi_0", "up_proj": "wi_1", "down_proj": "wo"}
-    for i in range(config.num_decoder_layers):
-        theirs, ours = f"model.layers.{i}", f"decoder/layers_{i}"
-        for a, b in norms.items():
-            maps += layer_norm(f"{theirs}.{a}", f"{ours}/{b}", bias=False)
-        for a, b in projections.items():
-            name = f"{ours}/self_attention/{b}"
-            maps += linear(f"{theirs}.self_attn.{a}", name, bias=config.attention_bias)
-        for a, b in kernels.items():
-            maps += linear(f"{theirs}.mlp.{a}", f"{ours}/mlp/{b}", bias=config.mlp_bias)
-    return maps
-
-
 def _family(
     name: str,
     model_type: str,
     read: Callable[[ConfigFields, Settings], Settings],
     write: Callable[[TransformerConfig], Settings],
     matches: Callable[[TransformerConfig], bool],
+    norms: Mapping[str, str] | None = None,
 ) -> Family:
     activation = ("silu", "hidden_act")
     if model_type.startswith("gemma"):
@@ -221,7 +187,23 @@ def _family(
         },
         read=read,
         write=write,
-        tensors=tensors,
+        modules={
+            "model.embed_tokens": "token_embedder",
+            "model.norm": "decoder/decoder_norm",
+            "lm_head": "decoder/logits_dense",
+        },
+        layers={
+            ("model.layers", "decoder/layers"): attention(
+                "self_attn", "self_attention", ("q_proj", "k_proj", "v_proj", "o_proj")
+            )
+            | {
+                "mlp.gate_proj": "mlp/wi_0",
+                "mlp.up_proj": "mlp/wi_1",
+                "mlp.down_proj": "mlp/wo",
+                "input_layernorm": "pre_self_attention_layer_norm",
+            }
+            | (norms or {"post_attention_layernorm": "pre_mlp_layer_norm"})
+        },
         prefix="model.",
         unused=r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
     )
@@ -245,5 +227,14 @@ GEMMA = _family(
     lambda c: c.norm_position == "pre" and c.norm_offset == 1.0,
 )
 GEMMA2 = _family(
-    "Gemma 2", "gemma2", _read_gemma2, _write_gemma2, lambda c: c.norm_position == "sandwich"
+    "Gemma 2",
+    "gemma2",
+    _read_gemma2,
+    _write_gemma2,
+    lambda c: c.norm_position == "sandwich",
+    {
+        "post_attention_layernorm": "post_self_attention_layer_norm",
+        "pre_feedforward_layernorm": "pre_mlp_layer_norm",
+        "post_feedforward_layernorm": "post_mlp_layer_norm",
+    },
 )

@@ -1,14 +1,13 @@
 """RoBERTa and XLM-RoBERTa: encoder-only, learned positions, norms behind the residual sums."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from faith_jax.checkpoints.hugging_face.family import (
     LAYER_NORM,
     ConfigFields,
     Family,
-    TensorMap,
-    layer_norm,
-    linear,
+    attention,
 )
 from faith_jax.models.config import TransformerConfig
 
@@ -38,25 +37,14 @@ def write_labels(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-def bert_layers(
-    config: TransformerConfig, prefix: str, projections: dict[str, str]
-) -> list[TensorMap]:
-    """Returns the maps of the encoder's layers; `projections` are the attention's own names."""
-    maps = []
-    for i in range(config.num_encoder_layers):
-        theirs, ours = f"{prefix}encoder.layer.{i}", f"encoder/layers_{i}"
-        for a, b in projections.items():
-            maps += linear(f"{theirs}.attention.self.{a}", f"{ours}/attention/{b}", bias=True)
-        maps += [
-            *linear(f"{theirs}.attention.output.dense", f"{ours}/attention/out", bias=True),
-            *layer_norm(
-                f"{theirs}.attention.output.LayerNorm", f"{ours}/post_attention_layer_norm"
-            ),
-            *linear(f"{theirs}.intermediate.dense", f"{ours}/mlp/wi", bias=True),
-            *linear(f"{theirs}.output.dense", f"{ours}/mlp/wo", bias=True),
-            *layer_norm(f"{theirs}.output.LayerNorm", f"{ours}/post_mlp_layer_norm"),
-        ]
-    return maps
+def bert_layer(names: Sequence[str]) -> dict[str, str]:
+    """Returns the modules of a layer; `names` are the query's, key's and value's."""
+    return attention("attention", "attention", [*(f"self.{n}" for n in names), "output.dense"]) | {
+        "attention.output.LayerNorm": "post_attention_layer_norm",
+        "intermediate.dense": "mlp/wi",
+        "output.dense": "mlp/wo",
+        "output.LayerNorm": "post_mlp_layer_norm",
+    }
 
 
 def read(fields: ConfigFields, said: dict[str, Any]) -> dict[str, Any]:
@@ -86,25 +74,6 @@ def write(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-def tensors(config: TransformerConfig) -> list[TensorMap]:
-    """See `Family`."""
-    names = {
-        "word_embeddings": "token_embedder",
-        "position_embeddings": "encoder/position_embedder",
-        "token_type_embeddings": "encoder/token_type_embedder",
-    }
-    maps = [
-        TensorMap(f"roberta.embeddings.{theirs}.weight", (f"{ours}/embedding",))
-        for theirs, ours in names.items()
-    ]
-    maps += layer_norm("roberta.embeddings.LayerNorm", "encoder/embedding_norm")
-    maps += bert_layers(config, "roberta.", {name: name for name in ("query", "key", "value")})
-    if config.label_names:
-        maps += linear("classifier.dense", "classifier/dense", bias=True)
-        maps += linear("classifier.out_proj", "classifier/out", bias=True)
-    return maps
-
-
 def _family(name: str, architecture: str) -> Family:
     return Family(
         name=name,
@@ -120,7 +89,15 @@ def _family(name: str, architecture: str) -> Family:
         constants=BERT_CONSTANTS | {"positions": "learned"},
         read=read,
         write=write,
-        tensors=tensors,
+        modules={
+            "roberta.embeddings.word_embeddings": "token_embedder",
+            "roberta.embeddings.position_embeddings": "encoder/position_embedder",
+            "roberta.embeddings.token_type_embeddings": "encoder/token_type_embedder",
+            "roberta.embeddings.LayerNorm": "encoder/embedding_norm",
+            "classifier.dense": "classifier/dense",
+            "classifier.out_proj": "classifier/out",
+        },
+        layers={("roberta.encoder.layer", "encoder/layers"): bert_layer(("query", "key", "value"))},
         prefix="roberta.",
         unused=(
             r"embeddings\.(position_ids|token_type_ids)|pooler\.dense\.(weight|bias)|lm_head\..*"

@@ -8,9 +8,7 @@ from faith_jax.checkpoints.hugging_face.family import (
     PUBLISHED_ACTIVATIONS,
     ConfigFields,
     Family,
-    TensorMap,
-    layer_norm,
-    linear,
+    attention,
 )
 from faith_jax.models.config import TransformerConfig
 
@@ -50,37 +48,18 @@ def write(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-def tensors(config: TransformerConfig) -> list[TensorMap]:
-    """See `Family`."""
-    maps = [TensorMap("shared.weight", ("token_embedder/embedding",))]
-    for stack, count in (
-        ("encoder", config.num_encoder_layers),
-        ("decoder", config.num_decoder_layers),
-    ):
-        bias = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        maps.append(TensorMap(bias, (f"{stack}/relpos_bias/rel_embedding",), turned=True))
-        for i in range(count):
-            maps += _layer(config, f"{stack}.block.{i}.layer", f"{stack}/layers_{i}", stack)
-        maps += layer_norm(f"{stack}.final_layer_norm", f"{stack}/{stack}_norm", bias=False)
-    return maps
+_POSITIONS = "block.0.layer.0.SelfAttention.relative_attention_bias"
 
 
-def _layer(config: TransformerConfig, theirs: str, ours: str, stack: str) -> list[TensorMap]:
-    parts = [("SelfAttention", "attention", "pre_attention_layer_norm")]
-    if stack == "decoder":
-        parts = [
-            ("SelfAttention", "self_attention", "pre_self_attention_layer_norm"),
-            ("EncDecAttention", "encoder_decoder_attention", "pre_cross_attention_layer_norm"),
-        ]
-    maps = []
-    for i, (their_part, our_part, norm) in enumerate(parts):
-        for a, b in (("q", "query"), ("k", "key"), ("v", "value"), ("o", "out")):
-            maps += linear(f"{theirs}.{i}.{their_part}.{a}", f"{ours}/{our_part}/{b}", bias=False)
-        maps += layer_norm(f"{theirs}.{i}.layer_norm", f"{ours}/{norm}", bias=False)
-    mlp = f"{theirs}.{len(parts)}"
-    for kernel in (*config.mlp_kernels, "wo"):
-        maps += linear(f"{mlp}.DenseReluDense.{kernel}", f"{ours}/mlp/{kernel}", bias=False)
-    return maps + layer_norm(f"{mlp}.layer_norm", f"{ours}/pre_mlp_layer_norm", bias=False)
+def _layer(*attentions: tuple[str, str, str]) -> dict[str, str]:
+    """Returns the modules of a layer with attentions, each by its name, ours, and its norm's."""
+    modules = {}
+    for i, (theirs, ours, norm) in enumerate(attentions):
+        modules |= attention(f"layer.{i}.{theirs}", ours, "qkvo")
+        modules[f"layer.{i}.layer_norm"] = norm
+    mlp = f"layer.{len(attentions)}"
+    modules |= {f"{mlp}.DenseReluDense.{x}": f"mlp/{x}" for x in ("wi", "wi_0", "wi_1", "wo")}
+    return modules | {f"{mlp}.layer_norm": "pre_mlp_layer_norm"}
 
 
 def _family(
@@ -111,7 +90,23 @@ def _family(
         constants={},
         read=functools.partial(read, projection=projection),
         write=write,
-        tensors=tensors,
+        modules={
+            "shared": "token_embedder",
+            f"encoder.{_POSITIONS}": "encoder/relpos_bias",
+            f"decoder.{_POSITIONS}": "decoder/relpos_bias",
+            "encoder.final_layer_norm": "encoder/encoder_norm",
+            "decoder.final_layer_norm": "decoder/decoder_norm",
+            "lm_head": "decoder/logits_dense",
+        },
+        layers={
+            ("encoder.block", "encoder/layers"): _layer(
+                ("SelfAttention", "attention", "pre_attention_layer_norm")
+            ),
+            ("decoder.block", "decoder/layers"): _layer(
+                ("SelfAttention", "self_attention", "pre_self_attention_layer_norm"),
+                ("EncDecAttention", "encoder_decoder_attention", "pre_cross_attention_layer_norm"),
+            ),
+        },
         # The first releases carry a bias that no model has ever used.
         unused=(
             r"(encoder|decoder)\.embed_tokens\.weight|"

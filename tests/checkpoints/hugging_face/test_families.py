@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from faith_jax.checkpoints.hugging_face.families import model_types
+from faith_jax.checkpoints.hugging_face.families import FAMILIES
 from faith_jax.language_model import CausalLanguageModel, EncoderModel, LanguageModel
 from tests.checkpoints import family_folders
 
@@ -43,7 +43,7 @@ def assert_rows_equal(found, expected):
 
 def test_every_family_is_stored():
     found = {family_folders.config_of(case)["model_type"] for case in CASES}
-    assert found | {"t5", "mt5"} == set(model_types())
+    assert found | {"t5", "mt5"} == set(FAMILIES)
 
 
 @pytest.mark.parametrize("name", CAUSAL)

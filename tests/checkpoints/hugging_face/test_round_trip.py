@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash, flatten
-from faith_jax.checkpoints.hugging_face.families import family_of_type
+from faith_jax.checkpoints.hugging_face.families import FAMILIES
 from faith_jax.checkpoints.hugging_face.folder import unlike, write_huggingface
 from faith_jax.checkpoints.native import read_native, write_native
 from faith_jax.checkpoints.open import open_checkpoint
@@ -27,7 +27,7 @@ def tensors_of(case):
 
 
 def family_of(case):
-    return family_of_type(family_folders.config_of(case)["model_type"])
+    return FAMILIES[family_folders.config_of(case)["model_type"]]
 
 
 def same_params(first, second):
