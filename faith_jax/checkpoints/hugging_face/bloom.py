@@ -3,6 +3,7 @@
 from typing import Any
 
 from faith_jax.checkpoints.hugging_face.family import (
+    FUSED_ATTENTION,
     LAYER_NORM,
     ConfigFields,
     Family,
@@ -54,9 +55,7 @@ BLOOM = Family(
     layers={
         ("transformer.h", "decoder/layers"): {
             "input_layernorm": "pre_self_attention_layer_norm",
-            "self_attention.query_key_value": tuple(
-                f"self_attention/{name}" for name in ("query", "key", "value")
-            ),
+            "self_attention.query_key_value": FUSED_ATTENTION,
             "self_attention.dense": "self_attention/out",
             "post_attention_layernorm": "pre_mlp_layer_norm",
             "mlp.dense_h_to_4h": "mlp/wi",

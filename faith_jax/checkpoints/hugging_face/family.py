@@ -33,8 +33,6 @@ PUBLISHED_ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
-
-
 # What a field of a config.json may be, by the type of its default.
 _EXPECTED: dict[type, tuple[str, tuple[type, ...]]] = {
     bool: ("true or false", (bool,)),
@@ -127,8 +125,6 @@ LAYER_NORM: dict[str, Any] = {
     "mlp_dropout_rate": 0.0,
     "broadcast_dropout": False,
 }
-
-
 # Our kinds of parameters, as published.
 _KINDS = {
     "embedding": "weight",
@@ -138,6 +134,7 @@ _KINDS = {
     "bias": "bias",
 }
 ATTENTION = ("query", "key", "value", "out")
+FUSED_ATTENTION = "self_attention/query self_attention/key self_attention/value"
 
 
 def attention(theirs: str, ours: str, names: Sequence[str]) -> dict[str, str]:
@@ -213,8 +210,8 @@ class Family:
       write: returns the other fields of config.json.
       modules: published names of the modules outside of layers, and ours. What a module holds, such
         as a bias, the config tells.
-      layers: the same of the modules in a layer, by the published and our names of the layer. Of
-        several names of ours the module holds all, side by side along the outputs.
+      layers: the same of the modules in a layer, by the published and our names of the layers. A
+        module that holds several of ours, side by side along the outputs, has all their names.
       prefix: of the names of all tensors but the heads'; published files may lack it.
       turned: kernels are stored as [outputs, inputs].
       interleaved: the parts of a module that holds several alternate from head to head.
@@ -234,7 +231,7 @@ class Family:
     read: Callable[[ConfigFields, dict[str, Any]], dict[str, Any]]
     write: Callable[[TransformerConfig], dict[str, Any]]
     modules: Mapping[str, str]
-    layers: Mapping[tuple[str, str], Mapping[str, str | tuple[str, ...]]]
+    layers: Mapping[tuple[str, str], Mapping[str, str]]
     prefix: str = ""
     turned: bool = True
     interleaved: bool = False
@@ -290,24 +287,23 @@ class Family:
         self, config: TransformerConfig, shapes: Mapping[str, tuple[int, ...]]
     ) -> list[TensorMap]:
         """Returns the maps of all tensors of a model, given the shapes of its parameters."""
-        modules: dict[str, str | tuple[str, ...]] = dict(self.modules)
+        modules = dict(self.modules)
         for (theirs, ours), layer in self.layers.items():
             encoder = ours.startswith("encoder/")
             for i in range(config.num_encoder_layers if encoder else config.num_decoder_layers):
                 for name, parts in layer.items():
-                    parts = (parts,) if isinstance(parts, str) else parts
-                    full = tuple(f"{ours}_{i}/{part}" for part in parts)
+                    full = " ".join(f"{ours}_{i}/{part}" for part in parts.split())
                     modules[f"{theirs}.{i}.{name}"] = full
         maps = []
-        for theirs, parts in modules.items():
-            parts = (parts,) if isinstance(parts, str) else parts
-            if parts[0] in shapes:  # an array by itself
+        for theirs, ours in modules.items():
+            parts = tuple(ours.split())
+            if ours in shapes:  # an array by itself
                 maps.append(TensorMap(theirs, parts, row=True))
             for kind, suffix in _KINDS.items():
-                if f"{parts[0]}/{kind}" in shapes:
-                    names = tuple(f"{part}/{kind}" for part in parts)
-                    turned = kind == "kernel" and (self.turned or theirs == "lm_head")
-                    turned = turned or kind == "rel_embedding"
+                names = tuple(f"{part}/{kind}" for part in parts)
+                if names[0] in shapes:
+                    turned = self.turned or theirs == "lm_head"
+                    turned = kind == "rel_embedding" or (kind == "kernel" and turned)
                     groups = config.num_heads if self.interleaved else 1
                     maps.append(TensorMap(f"{theirs}.{suffix}", names, turned, groups))
         return maps

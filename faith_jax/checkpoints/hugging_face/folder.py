@@ -75,8 +75,7 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         )
     config = family.read_config(fields, folder / CONFIG)
     tensors.check_not_pickled(folder, *_PICKLES)
-    stored = tensors.find_tensors(folder)
-    stored = _with_prefix(family, stored)
+    stored = _with_prefix(family, tensors.find_tensors(folder))
     config = _as_stored(family, config, fields, stored, folder)
     shapes = expected_shapes(config)
     maps = family.tensor_maps(config, shapes)
@@ -201,6 +200,12 @@ def write_huggingface(
             f"{source}: {name} = {getattr(config, name)!r} has no place in a Hugging Face folder "
             f"of a {family.name} model, which would have {getattr(read, name)!r}."
         )
+    maps = family.tensor_maps(config, {name: array.shape for name, array in params.items()})
+    for name in sorted(params.keys() - {name for tensor in maps for name in tensor.ours}):
+        raise CheckpointError(
+            f"{source}: the parameter {name} has no place in a Hugging Face folder of a "
+            f"{family.name} model."
+        )
     former = json.loads(checkpoint.metadata.get("huggingface", {}).get("config_json", "{}"))
     if former.get("model_type") == family.model_type:
         former.pop("torch_dtype", None)
@@ -208,7 +213,6 @@ def write_huggingface(
     folder = new_folder(folder)
     text = json.dumps(fields, indent=2, sort_keys=True) + "\n"
     (folder / CONFIG).write_text(text, encoding="utf-8")
-    maps = family.tensor_maps(config, {name: array.shape for name, array in params.items()})
     tensors.write_tensors(folder, {m.theirs: m.join(params) for m in maps}, max_shard_bytes)
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from faith_jax.checkpoints.hugging_face.family import (
+    FUSED_ATTENTION,
     LAYER_NORM,
     ConfigFields,
     Family,
@@ -67,7 +68,7 @@ GPT2 = Family(
     layers={
         ("transformer.h", "decoder/layers"): {
             "ln_1": "pre_self_attention_layer_norm",
-            "attn.c_attn": tuple(f"self_attention/{name}" for name in ("query", "key", "value")),
+            "attn.c_attn": FUSED_ATTENTION,
             "attn.c_proj": "self_attention/out",
             "ln_2": "pre_mlp_layer_norm",
             "mlp.c_fc": "mlp/wi",

@@ -111,6 +111,7 @@ def test_a_model_that_was_never_published_is_written_and_read(tmp_path, name):
         ("gpt2", {"head_dim": 6}, "head_dim = 6 .* GPT-2 model, which would have 4"),
         ("bloom", {"mlp_dim": 40}, "mlp_dim = 40 .* BLOOM model, which would have 48"),
         ("llama", {"mlp_activations": ("silu", "silu")}, "mlp_activations"),
+        ("llama", {"logits_bias": True}, "the parameter decoder/logits_bias has no place"),
         ("llama", {"attention_scale": 1.0}, r"attention_scale = 1\.0"),
         ("mistral", {"sliding_window_layers": (0,)}, "sliding_window_layers"),
         ("gemma2", {"attention_scale": 0.3}, "attention_scale"),
