@@ -197,9 +197,9 @@ def test_parameters_rounded_to_bfloat16(tmp_path, source):
     assert json.loads((tmp_path / "half" / "config.json").read_text())["dtype"] == "bfloat16"
     with pytest.raises(ConfigError, match="--dtype: expected one of float32, bfloat16, float16"):
         export_checkpoint(str(tmp_path / "ours"), str(tmp_path / "x"), dtype="int8")
-    export_checkpoint(str(source), str(tmp_path / "again"), dtype="float16")
-    assert {dtype for dtype, _, _ in stored(tmp_path / "again").values()} == {"F16"}
-    assert json.loads((tmp_path / "again" / "config.json").read_text())["dtype"] == "float16"
+    export_checkpoint(str(source), str(tmp_path / "again"), dtype="bfloat16")
+    assert {dtype for dtype, _, _ in stored(tmp_path / "again").values()} == {"BF16"}
+    assert json.loads((tmp_path / "again" / "config.json").read_text())["dtype"] == "bfloat16"
     assert names(tmp_path) == {"source", "ours", "half", "again"}
 
 

@@ -120,7 +120,7 @@ def refused(command, folder, *arguments):
 @pytest.mark.parametrize(
     ("changes", "vectors", "base", "options", "parts"),
     [
-        ({"peft_type": "LORA"}, VECTORS, "t5", (), ["'peft_type'", "'LORA'"]),
+        ({"peft_type": "LORA"}, VECTORS, "t5", (), ["'peft_type'", '"LORA"']),
         ({"token_dim": 6}, VECTORS[:, :6], "t5", (), ["6 wide", "expects 8"]),
         ({"num_virtual_tokens": 4}, VECTORS, "t5", (), ["(6, 8)", "(8, 8)"]),
         ({}, VECTORS * np.nan, "t5", (), ["finite"]),

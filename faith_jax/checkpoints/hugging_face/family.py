@@ -291,13 +291,13 @@ class Family:
         for (theirs, ours), layer in self.layers.items():
             encoder = ours.startswith("encoder/")
             for i in range(config.num_encoder_layers if encoder else config.num_decoder_layers):
-                for name, parts in layer.items():
-                    full = " ".join(f"{ours}_{i}/{part}" for part in parts.split())
+                for name, held in layer.items():
+                    full = " ".join(f"{ours}_{i}/{part}" for part in held.split())
                     modules[f"{theirs}.{i}.{name}"] = full
         maps = []
-        for theirs, ours in modules.items():
-            parts = tuple(ours.split())
-            if ours in shapes:  # an array by itself
+        for theirs, held in modules.items():
+            parts = tuple(held.split())
+            if held in shapes:  # an array by itself
                 maps.append(TensorMap(theirs, parts, row=True))
             for kind, suffix in _KINDS.items():
                 names = tuple(f"{part}/{kind}" for part in parts)

@@ -1,6 +1,6 @@
 """Llama, Mistral, Gemma and Gemma 2: decoder-only, rotary positions, gated feed-forward layers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from faith_jax.checkpoints.hugging_face.family import (
@@ -154,9 +154,9 @@ def _family(
     read: Callable[[ConfigFields, Settings], Settings],
     write: Callable[[TransformerConfig], Settings],
     matches: Callable[[TransformerConfig], bool],
-    norms: Mapping[str, str] | None = None,
+    norms: dict[str, str] | None = None,
 ) -> Family:
-    activation = ("silu", "hidden_act")
+    activation: tuple[str, ...] = ("silu", "hidden_act")
     if model_type.startswith("gemma"):
         activation = ("gelu_pytorch_tanh", "hidden_activation", "hidden_act")
     return Family(

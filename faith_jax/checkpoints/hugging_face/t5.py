@@ -53,7 +53,7 @@ _POSITIONS = "block.0.layer.0.SelfAttention.relative_attention_bias"
 
 def _layer(*attentions: tuple[str, str, str]) -> dict[str, str]:
     """Returns the modules of a layer with attentions, each by its name, ours, and its norm's."""
-    modules = {}
+    modules: dict[str, str] = {}
     for i, (theirs, ours, norm) in enumerate(attentions):
         modules |= attention(f"layer.{i}.{theirs}", ours, "qkvo")
         modules[f"layer.{i}.layer_norm"] = norm
