@@ -21,6 +21,7 @@ FLOORS = {
     "cutting": 1,
     "version": 0,
     "models": 1,
+    "checkpoints": 1.5,  # tokenizers lie beside checkpoints, and are found by way of them
     "decoding": 2,
     "data": 2,
     "tokenizers": 2,

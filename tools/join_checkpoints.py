@@ -12,11 +12,11 @@ import pathlib
 import shutil
 import sys
 
+from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
+from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.hugging_face.folder import write_huggingface
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.errors import ConfigError, FaithJaxError
-from faith_jax.models.embedded_models import checkpoint_path
-from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten
-from faith_jax.models.importers.formats import open_checkpoint
-from faith_jax.models.importers.huggingface import write_huggingface
 from faith_jax.tokenizers.vocabularies import find_tokenizer_file
 
 

@@ -4,7 +4,7 @@
 
 For each model, tests/testdata/families gets its config.json, for T5 also generation_config.json,
 its tensors' names and shapes, and inputs with expected outputs: tests/testdata/families/README.md
-says which. Weights are drawn by tests/models/importers/family_folders.py.
+says which. Weights are drawn by tests/checkpoints/family_folders.py.
 """
 
 import json
@@ -18,9 +18,9 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from tests.models.importers import family_folders
-from tests.models.importers.family_folders import FOLDER, VOCAB
-from tests.models.importers.transformers_reference import (
+from tests.checkpoints import family_folders
+from tests.checkpoints.family_folders import FOLDER, VOCAB
+from tests.checkpoints.transformers_reference import (
     inputs_of,
     load,
     make_folder,

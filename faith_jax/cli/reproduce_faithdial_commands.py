@@ -171,7 +171,7 @@ def _check_doha(option: str, path: str, is_trained: bool = False) -> None:
     Raises:
       ConfigError: where it does not.
     """
-    from faith_jax.models.importers.formats import open_checkpoint
+    from faith_jax.checkpoints.open import open_checkpoint
 
     checkpoint = open_checkpoint(path)
     if checkpoint.config.knowledge_attention:

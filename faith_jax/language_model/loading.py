@@ -2,11 +2,11 @@
 
 import os
 
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.errors import CheckpointError
 from faith_jax.language_model.causal import CausalLanguageModel
 from faith_jax.language_model.encoder import EncoderModel
 from faith_jax.language_model.encoder_decoder import LanguageModel
-from faith_jax.models.importers.formats import open_checkpoint
 
 Model = LanguageModel | CausalLanguageModel | EncoderModel
 

@@ -1,1 +1,1 @@
-"""The models: one configurable transformer, soft prompts and checkpoint importers."""
+"""The models: one configurable transformer, soft prompts and likelihoods."""

@@ -36,6 +36,8 @@ _NOT_NEGATIVE = (
     "encoder_prompt_length",
     "decoder_prompt_length",
 )
+# A damaged file may say millions of layers, for which neither memory nor time is enough.
+_MOST_LAYERS = 1000
 _POSITIVE_NUMBERS = (
     "layer_norm_epsilon",
     "attention_scale",
@@ -247,6 +249,8 @@ class TransformerConfig:
             self.num_encoder_layers + self.num_decoder_layers > 0,
             "a positive whole number, or an encoder",
         )
+        for name in ("num_encoder_layers", "num_decoder_layers"):
+            self._require(name, getattr(self, name) <= _MOST_LAYERS, f"at most {_MOST_LAYERS}")
         self._require(
             "num_kv_heads",
             self.num_kv_heads == 0 or self.num_heads % self.num_kv_heads == 0,

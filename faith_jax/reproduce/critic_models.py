@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax import templates
+from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.errors import ConfigError, FaithJaxError, InputError, did_you_mean
 from faith_jax.labels import CriticLabel, DecodeLabel, NliLabel
-from faith_jax.models.embedded_models import checkpoint_path
-from faith_jax.models.importers.formats import open_checkpoint
 from faith_jax.reproduce.trained_cells import train_recipe
 from faith_jax.scoring.label_words import CRITIC_FORM, NLI_FORM, LabelForm
 from faith_jax.scoring.models import open_tokenizer

@@ -11,6 +11,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.data.jsonl import read_jsonl
 from faith_jax.errors import ConfigError, InputError, counted
 from faith_jax.evaluation.critic_transfer import Accuracy, accuracy, faithful_calls
@@ -18,7 +19,6 @@ from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.published import PUBLISHED
 from faith_jax.input.rows import PAIRS
 from faith_jax.labels import Begin2021Label, NliLabel
-from faith_jax.models.embedded_models import checkpoint_path
 from faith_jax.report.tables import rendered
 from faith_jax.reproduce.critic_models import (
     CRITIC_TABLE,

@@ -12,11 +12,11 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.embedded_models import checkpoint_path
-from faith_jax.models.importers.formats import open_checkpoint
 
 logger = logging.getLogger("faith_jax")
 

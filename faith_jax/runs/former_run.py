@@ -5,9 +5,10 @@ import os
 import pathlib
 from typing import Any
 
+from faith_jax.checkpoints.checkpoint import Checkpoint
+from faith_jax.checkpoints.native import MODEL_JSON, read_model_json
 from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.importers.native import MODEL_JSON, described_config, read_model_json
 from faith_jax.runs.run_log import CONFIG
 from faith_jax.runs.run_settings import (
     TRAIN_STEPS,
@@ -64,7 +65,7 @@ def check_former_run(
     if not (folder / MODEL_JSON).exists():
         return
     described = read_model_json(folder)
-    if described.get("content_hash"):
+    if (folder / "params").exists():
         raise ConfigError(
             f"MODEL_DIR = {str(folder)!r} holds a model, which no run wrote there; choose another "
             "folder."
@@ -72,7 +73,7 @@ def check_former_run(
     if newest_step(folder) is None:
         return
     _check_initial(described, initial, frozen, str(folder))
-    model_differs = _model_differences(described_config(described, folder), config)
+    model_differs = _model_differences(described.config, config)
     changed = _changed_settings(folder)
     free, decisive = [], [*model_differs]
     for found in changed:
@@ -105,9 +106,9 @@ def write_config(folder: pathlib.Path) -> None:
 
 
 def _check_initial(
-    described: dict[str, Any], initial: BaseModel | None, frozen: bool, path: str
+    described: Checkpoint, initial: BaseModel | None, frozen: bool, path: str
 ) -> None:
-    old = (described.get("base") or {}).get("content_hash")
+    old = described.base["content_hash"] if described.base else None
     new = initial.content_hash if initial and frozen else None
     if old != new:
         began = f"on the base model {old[:12]}…" if old else "without a frozen base model"
@@ -116,10 +117,9 @@ def _check_initial(
             f"{path}: this run began {began} but INITIAL_CHECKPOINT_PATH is {given}. Give what it "
             "began with, or another MODEL_DIR."
         )
-    metadata = described.get("metadata") or {}
-    if frozen or _INITIAL not in metadata:
+    if frozen or _INITIAL not in described.metadata:
         return
-    before, now = metadata[_INITIAL], initial_checkpoint(initial)[_INITIAL]
+    before, now = described.metadata[_INITIAL], initial_checkpoint(initial)[_INITIAL]
     if (before or {}).get("content_hash") != (now or {}).get("content_hash"):
         raise CheckpointError(
             f"{path}: this run began with {_named(before)} but INITIAL_CHECKPOINT_PATH is "

@@ -3,26 +3,16 @@
 import contextlib
 import os
 import pathlib
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from faith_jax.errors import CheckpointError, ConfigError
-from faith_jax.models.config import TransformerConfig
-from faith_jax.models.importers.checkpoint import PROMPTS, Checkpoint
-from faith_jax.models.importers.formats import open_checkpoint
-from faith_jax.models.importers.huggingface import copy_companions, is_huggingface
-from faith_jax.models.importers.native import (
-    described_config,
-    is_native,
-    read_model_json,
-    read_native_params,
-    run_folder,
-    write_native_prompt,
-)
-from faith_jax.models.importers.peft import (
+from faith_jax.checkpoints.checkpoint import PROMPTS, Checkpoint
+from faith_jax.checkpoints.hugging_face.folder import copy_companions, is_huggingface
+from faith_jax.checkpoints.native import is_native, read_native, write_native
+from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.checkpoints.peft import (
     DECODER_ONLY,
     ENCODER_DECODER,
     PeftPrompt,
@@ -30,9 +20,11 @@ from faith_jax.models.importers.peft import (
     read_peft_prompt,
     write_peft_prompt,
 )
+from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.prompts import read_npy
 from faith_jax.runs import setup
-from faith_jax.runs.convert import check_target, move_folder
+from faith_jax.runs.convert import check_target, written_whole
 from faith_jax.tokenizers.vocabularies import tokenizer_folder
 
 
@@ -48,7 +40,7 @@ class Prompts(NamedTuple):
 
     vectors: dict[str, np.ndarray]
     config: TransformerConfig
-    base: dict[str, Any] | None
+    base: Mapping[str, str] | None
 
 
 def read_prompts(source: str) -> Prompts:
@@ -62,16 +54,11 @@ def read_prompts(source: str) -> Prompts:
       CheckpointError: on a source that cannot be read, that has no prompt, or whose prompt is not
         what its config says or not finite.
     """
-    base = None
     path = pathlib.Path(source).expanduser()
-    params = read_native_params(path) if is_native(path) else {}
-    if any(name in params for name in PROMPTS):
-        described = read_model_json(run_folder(path))
-        config = described_config(described, run_folder(path))
-        base = described.get("base") if isinstance(described.get("base"), dict) else None
-    else:
+    checkpoint = read_native(path) if is_native(path) else None
+    if checkpoint is None or not any(name in checkpoint.params for name in PROMPTS):
         checkpoint = open_checkpoint(source)
-        params, config = checkpoint.params, checkpoint.config
+    params, config = checkpoint.params, checkpoint.config
     flat = {name: params[name] for name in PROMPTS if name in params}
     if any(set(part) != {"embedding"} for part in flat.values()):
         raise CheckpointError(f"{source}: a prompt is not the one array 'embedding'.")
@@ -92,7 +79,7 @@ def read_prompts(source: str) -> Prompts:
                 f"{source}: {name}: expected finite numbers, but vector {row} has others; take an "
                 "earlier step."
             )
-    return Prompts(found, config, base)
+    return Prompts(found, config, checkpoint.base)
 
 
 def export_prompt(
@@ -129,7 +116,7 @@ def export_prompt(
     _check_peft_form(prompts.config, name, source)
     vectors = prompts.vectors[name] * np.float32(embedding_scale(prompts.config))
     where = base_name or _transformers_path(prompts)
-    with _new_folder(place, target) as beside:
+    with written_whole(place) as beside:
         beside.mkdir(parents=True)
         write_peft_prompt(beside, vectors, prompts.config, where)
 
@@ -182,7 +169,7 @@ def import_prompt(
         _write_npy(place, target, vectors)
         return
     metadata = {"source": str(source), "format": "npy" if _is_file(source) else "peft"}
-    with _new_folder(place, target) as beside:
+    with written_whole(place) as beside:
         _write_checkpoint(beside, checkpoint, where, name, vectors, metadata)
 
 
@@ -197,14 +184,14 @@ def _write_checkpoint(
     """Writes a prompt of ours, and the tokenizer of its base model, which is at `where`."""
     lengths = {f"{prompt}_length": len(vectors) if prompt == name else 0 for prompt in PROMPTS}
     described = setup.base_model(where, base)
-    write_native_prompt(
-        folder,
+    checkpoint = Checkpoint(
         base.config.replace(**lengths),
-        {name: vectors},
-        {"path": described.path, "content_hash": described.content_hash},
+        {name: {"embedding": vectors}},
         metadata,
         base.family,
+        {"path": described.path, "content_hash": described.content_hash},
     )
+    write_native(checkpoint, folder)
     tokenizer = tokenizer_folder(base.metadata["source"])
     if tokenizer is not None:
         copy_companions(tokenizer, folder)
@@ -296,18 +283,3 @@ def _write_npy(place: pathlib.Path, target: str, vectors: np.ndarray) -> None:
     finally:
         with contextlib.suppress(OSError):
             beside.unlink()
-
-
-@contextlib.contextmanager
-def _new_folder(place: pathlib.Path, target: str) -> Iterator[pathlib.Path]:
-    """Gives the path of a folder to make, which then takes its place, or vanishes on an error."""
-    beside = place.with_name(f".{place.name}.partial")
-    try:
-        shutil.rmtree(beside, ignore_errors=True)
-        yield beside
-        move_folder(beside, place)
-    except OSError as error:
-        raise ConfigError(f"{target}: cannot be written ({error.strerror or error}).") from None
-    finally:
-        for left in (beside, beside.with_name(beside.name + ".partial")):
-            shutil.rmtree(left, ignore_errors=True)

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from faith_jax.checkpoints.checkpoint import content_hash
+from faith_jax.checkpoints.native import (
+    is_native,
+    params_folder,
+    read_native,
+    run_folder,
+)
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.errors import FaithJaxError
 from faith_jax.evaluation import prompt_health
 from faith_jax.evaluation.prompt_health import Piece, PromptHealth, RunHealth
-from faith_jax.models.importers.checkpoint import content_hash
-from faith_jax.models.importers.formats import open_checkpoint
-from faith_jax.models.importers.native import (
-    is_native,
-    params_folder,
-    read_native_params,
-    run_folder,
-)
 from faith_jax.runs.prompt_files import Prompts, read_prompts
 from faith_jax.runs.prompt_start import read_prompt_starts, read_start_origin
 from faith_jax.runs.run_log import Reference, RunLog, read_settings
@@ -115,7 +115,7 @@ class RunReader:
         """Returns the base model's embedding, or that of a model that holds one itself."""
         if prompts.base is None:
             path = pathlib.Path(source).expanduser()
-            params = read_native_params(path) if is_native(path) else {}
+            params = read_native(path).params if is_native(path) else {}
             if "token_embedder" not in params:
                 params = open_checkpoint(source).params
             return _Base(params["token_embedder"]["embedding"])

@@ -4,7 +4,6 @@ A start is a function of config, seed, base model and libraries, which may all c
 kept, and never made up again.
 """
 
-import json
 import logging
 import os
 import pathlib
@@ -14,9 +13,9 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from faith_jax.checkpoints import tensors
+from faith_jax.checkpoints.checkpoint import PROMPTS
 from faith_jax.errors import CheckpointError
-from faith_jax.models.importers import tensor_files
-from faith_jax.models.importers.checkpoint import PROMPTS
 
 logger = logging.getLogger("faith_jax")
 
@@ -63,8 +62,8 @@ def write_prompt_starts(
 ) -> None:
     """Writes the starts, float32 [length, embed] by name, and their origin into MODEL_DIR."""
     beside = folder / f".{PROMPT_START}.partial"
-    tensors = {name: np.asarray(v, np.float32) for name, v in starts.items()}
-    tensor_files.write_tensor_file(beside, tensors, origin or {})
+    given = {name: np.asarray(v, np.float32) for name, v in starts.items()}
+    tensors.write_tensor_file(beside, given, origin or {})
     os.replace(beside, folder / PROMPT_START)
 
 
@@ -77,7 +76,7 @@ def read_prompt_starts(folder: pathlib.Path) -> Starts | None:
     path = folder / PROMPT_START
     if not path.exists():
         return None
-    stored, _ = tensor_files.read_header(path)
+    stored, _ = tensors.read_header(path)
     if not stored or not set(stored) <= set(PROMPTS):
         raise CheckpointError(f"{path}: expected the tensors of {' or '.join(PROMPTS)}.")
     for name, tensor in stored.items():
@@ -98,4 +97,4 @@ def read_start_origin(folder: pathlib.Path) -> dict[str, str]:
     path = folder / PROMPT_START
     if not path.exists():
         return {}
-    return json.loads(tensor_files.read_header(path)[1]).get("__metadata__") or {}
+    return tensors.read_header(path)[1]

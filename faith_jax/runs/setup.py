@@ -12,10 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from faith_jax.errors import CheckpointError, ConfigError
-from faith_jax.models.config import TransformerConfig
-from faith_jax.models.doha import check_becomes_doha, doha_from_bart
-from faith_jax.models.importers.checkpoint import (
+from faith_jax.checkpoints.checkpoint import (
     PROMPTS,
     Checkpoint,
     check_params,
@@ -23,7 +20,10 @@ from faith_jax.models.importers.checkpoint import (
     stack_layers,
     unstack_layers,
 )
-from faith_jax.models.importers.formats import open_checkpoint
+from faith_jax.checkpoints.hugging_face.bart import check_becomes_doha, doha_from_bart
+from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.prompts import PromptInitializer, sampled_vocabulary
 from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
 from faith_jax.training.classification import LabelCrossEntropy

@@ -16,9 +16,10 @@ import jax
 import numpy as np
 import optax
 
+from faith_jax.checkpoints.checkpoint import Checkpoint
+from faith_jax.checkpoints.native import MODEL_JSON, write_model_json
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError, counted
-from faith_jax.models.importers.native import MODEL_JSON, write_model_json
 from faith_jax.models.prompts import PromptInitializer, initializer_name
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, setup
@@ -290,15 +291,13 @@ class _Run:
         if jax.process_index() != 0:
             return
         keep_vocabulary(self._vocabulary, self.folder)
-        write_model_json(
-            self.folder,
-            self._model.config,
-            base={"path": base.path, "content_hash": base.content_hash}
-            if base and frozen
-            else None,
-            metadata=initial_checkpoint(base),
-            family="" if base is None else base.family,
-        )
+        described = None
+        if base and frozen:
+            described = {"path": base.path, "content_hash": base.content_hash}
+        family = "" if base is None else base.family
+        metadata = initial_checkpoint(base)
+        checkpoint = Checkpoint(self._model.config, {}, metadata, family, described)
+        write_model_json(self.folder, checkpoint)
         write_config(self.folder)
 
 

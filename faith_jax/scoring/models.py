@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.errors import CheckpointError, ConfigError
 from faith_jax.language_model import CausalLanguageModel, EncoderModel, LanguageModel
 from faith_jax.language_model.loading import Model, load_model
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.embedded_models import checkpoint_path
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.match import check_vocabulary
 from faith_jax.tokenizers.vocabularies import load_vocabulary

@@ -3,9 +3,9 @@
 import pathlib
 from typing import Any
 
+from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.embedded_models import checkpoint_path
 from faith_jax.tokenizers.special_tokens import ids_of, model_config, said_in
 
 # A tokenizer may have a few ids more than its model has embeddings: BART-large-CNN's has one.

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.models.importers.checkpoint import PROMPTS
+from faith_jax.checkpoints.checkpoint import PROMPTS
 from faith_jax.types import Array, PyTree
 
 GRADIENT_NORMS, MOVEMENTS, MOVED = "_gradient_norms", "_movements", "_moved"

@@ -1,4 +1,4 @@
-"""A tiny config of each model family, as the importers make them."""
+"""A tiny config of each model family, as checkpoints have them."""
 
 from faith_jax.models.config import TransformerConfig
 from tests.models.tiny import VOCAB_SIZE

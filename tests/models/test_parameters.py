@@ -41,7 +41,7 @@ def test_parameters_are_those_of_the_snapshot(name):
     assert not lines, (
         "The model's parameters have changed, so that saved checkpoints would not load:\n"
         + "\n".join(lines)
-        + "\nIf the change is meant, and importers and checkpoints of before are cared for, run "
+        + "\nIf the change is meant, and former checkpoints still load, run "
         "tools/update_parameter_snapshot.py. T5X's names must stay: see the next test."
     )
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import sacrebleu
 
+from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
+from faith_jax.checkpoints.hugging_face.bart import doha_from_bart
+from faith_jax.checkpoints.native import write_native
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.cli import main
 from faith_jax.errors import InputError
 from faith_jax.evaluation import q2_baselines
-from faith_jax.models.doha import doha_from_bart
-from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten
-from faith_jax.models.importers.formats import open_checkpoint
-from faith_jax.models.importers.native import write_native
 from faith_jax.reproduce.faithdial import (
     FAITHDIAL_WOW,
     IN_DOMAIN,

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import faith_jax
+from faith_jax.checkpoints.checkpoint import flatten
+from faith_jax.checkpoints.hugging_face.bart import doha_from_bart
+from faith_jax.checkpoints.native import write_native
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.cutting import fit
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.errors import ConfigError
-from faith_jax.models.doha import doha_from_bart
-from faith_jax.models.importers.checkpoint import flatten
-from faith_jax.models.importers.formats import open_checkpoint
-from faith_jax.models.importers.native import write_native
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
 from faith_jax.runs.decoded_evaluation import BatchDecoder

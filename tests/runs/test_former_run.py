@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from faith_jax.models.importers.native import read_model_json
+from faith_jax.checkpoints.native import read_model_json
 from tests.runs.conftest import TINY, read_item
 from tests.runs.test_bad_input import assert_mistake
 
@@ -68,7 +68,7 @@ def test_another_initial_checkpoint_is_refused(command, former, tmp_path):
     given = (f"--gin.MODEL_DIR={tmp_path / 'tuned'}", "--gin.TRAIN_STEPS=1")
     status, _, err = command(*RUN, *given, f"--gin.INITIAL_CHECKPOINT_PATH={former}")
     assert status == 0, err
-    told = read_model_json(tmp_path / "tuned")["metadata"]["initial_checkpoint"]
+    told = read_model_json(tmp_path / "tuned").metadata["initial_checkpoint"]
     assert told["path"] == str(former)
     # Its content counts, not its path.
     (tmp_path / "link").symlink_to(former)

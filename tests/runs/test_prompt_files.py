@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import faith_jax
-from faith_jax.models.importers.checkpoint import Checkpoint, content_hash
-from faith_jax.models.importers.native import read_model_json, write_native
-from tests.models.importers.synthetic import tiny_params
-from tests.models.importers.test_native import prompt_run
-from tests.models.importers.test_peft import CAUSAL, VECTORS, write_peft
+from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash
+from faith_jax.checkpoints.native import read_model_json, write_native
+from tests.checkpoints.synthetic import tiny_params
+from tests.checkpoints.test_native import prompt_run
+from tests.checkpoints.test_peft import CAUSAL, VECTORS, write_peft
 from tests.models.tiny import TINY
 from tests.runs.test_bad_input import assert_mistake
 
@@ -40,7 +40,7 @@ def test_a_prompt_of_pefts_is_put_on_its_base(command, models, tmp_path):
     folder, run = write_peft(tmp_path / "peft"), tmp_path / "run"
     succeeds(command("import-prompt", folder, run, f"--base={models / 't5'}"), run)
     described = read_model_json(run)
-    assert described["base"] == {
+    assert described.base == {
         "path": str(models / "t5"),
         "content_hash": content_hash(tiny_params(TINY)),
     }
@@ -106,7 +106,7 @@ def test_the_base_that_peft_names_is_taken_where_it_is_a_path(command, models, t
     named = {"base_model_name_or_path": str(models / "t5")}
     folder, run = write_peft(tmp_path / "peft", named), tmp_path / "run"
     succeeds(command("import-prompt", folder, run), run)
-    assert read_model_json(run)["base"]["path"] == str(models / "t5")
+    assert read_model_json(run).base["path"] == str(models / "t5")
 
 
 def refused(command, folder, *arguments):
@@ -120,7 +120,7 @@ def refused(command, folder, *arguments):
 @pytest.mark.parametrize(
     ("changes", "vectors", "base", "options", "parts"),
     [
-        ({"peft_type": "LORA"}, VECTORS, "t5", (), ["'peft_type'", "'LORA'"]),
+        ({"peft_type": "LORA"}, VECTORS, "t5", (), ["'peft_type'", '"LORA"']),
         ({"token_dim": 6}, VECTORS[:, :6], "t5", (), ["6 wide", "expects 8"]),
         ({"num_virtual_tokens": 4}, VECTORS, "t5", (), ["(6, 8)", "(8, 8)"]),
         ({}, VECTORS * np.nan, "t5", (), ["finite"]),
@@ -150,7 +150,7 @@ def test_files_that_cannot_be_imported(command, models, tmp_path):
         "narrow.npy": ["5 wide", "expects 8"],
         "pickle.npy": ["pickle.npy", "allow_pickle"],
         "pickl.npy": ["No such file", "'pickle.npy'"],
-        "nowhere": ["no such folder"],
+        "nowhere": ["no folder of PEFT's"],
     }.items():
         result = refused(command, tmp_path, "import-prompt", tmp_path / name, run, base)
         assert_mistake(result, *parts)

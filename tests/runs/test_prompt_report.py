@@ -6,12 +6,12 @@ import shutil
 import numpy as np
 import pytest
 
-from faith_jax.models.importers.checkpoint import Checkpoint
-from faith_jax.models.importers.native import write_native
+from faith_jax.checkpoints.checkpoint import Checkpoint
+from faith_jax.checkpoints.native import write_native
 from faith_jax.runs.prompt_report import make_report
 from faith_jax.runs.prompt_start import PROMPT_START, write_prompt_starts
-from tests.models.importers.synthetic import tiny_params
-from tests.models.importers.test_native import prompt_run
+from tests.checkpoints.synthetic import tiny_params
+from tests.checkpoints.test_native import prompt_run
 from tests.models.tiny import TINY as TINY_CONFIG
 from tests.runs.conftest import TINY
 from tests.runs.test_bad_input import assert_mistake

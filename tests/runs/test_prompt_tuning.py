@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import faith_jax
-from faith_jax.models.importers.checkpoint import flatten
+from faith_jax.checkpoints.checkpoint import flatten
 from faith_jax.runs.prompt_start import read_prompt_starts, read_start_origin, write_prompt_starts
 from tests.runs.conftest import TINY, read_item
 

@@ -19,7 +19,7 @@ from faith_jax.scoring.salience_engine import SalienceEngine
 from faith_jax.scoring.salience_inputs import SalienceEncoder
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from faith_jax.types import GroundedExample, Grounding
-from tests.models.importers import family_folders
+from tests.checkpoints import family_folders
 from tests.paths import REPOSITORY
 from tests.scoring import sharded_salience, tiny_models
 

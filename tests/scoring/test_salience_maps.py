@@ -7,7 +7,7 @@ from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, initial_variables, output_layer
 from faith_jax.scoring.salience_maps import salience_maps, target_logits
-from tests.models.importers import family_folders
+from tests.checkpoints import family_folders
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -5,10 +5,10 @@ import shutil
 
 import numpy as np
 
+from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
+from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.hugging_face.folder import write_huggingface
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.embedded_models import checkpoint_path
-from faith_jax.models.importers.checkpoint import Checkpoint, flatten, unflatten
-from faith_jax.models.importers.huggingface import write_huggingface
 from faith_jax.models.transformer import Transformer, parameter_shapes
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.models import tiny

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import faith_jax
+from faith_jax.checkpoints.checkpoint import Checkpoint, flatten
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.errors import ConfigError
-from faith_jax.models.importers.checkpoint import Checkpoint, flatten
-from faith_jax.models.importers.formats import open_checkpoint
 from tests.models import tiny
 from tests.paths import REPOSITORY
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from faith_jax.models.importers.checkpoint import flatten
-from faith_jax.models.importers.formats import open_checkpoint
+from faith_jax.checkpoints.checkpoint import flatten
+from faith_jax.checkpoints.open import open_checkpoint
 from tests.training.processes import finish, start, start_pair
 
 STEPS = 14

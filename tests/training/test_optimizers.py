@@ -3,8 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from faith_jax.checkpoints.checkpoint import flatten
 from faith_jax.errors import ConfigError
-from faith_jax.models.importers.checkpoint import flatten
 from faith_jax.training import optimizers
 from tests.models.families import BART, DEBERTA
 from tests.models.tiny import TINY, model_and_params, stack_layers

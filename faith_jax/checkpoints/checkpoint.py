@@ -1,0 +1,159 @@
+"""A checkpoint in memory: a config, parameters with T5X's names, and where they came from."""
+
+import dataclasses
+import hashlib
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import flax.traverse_util
+import numpy as np
+
+from faith_jax.errors import CheckpointError
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.transformer import Transformer, parameter_shapes
+from faith_jax.types import PyTree
+
+PROMPTS = ("encoder_prompt", "decoder_prompt")
+_LAYER = re.compile(r"(.*?/?)layers_(\d+)/(.*)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """What was read from a checkpoint.
+
+    Attributes:
+      config: the model's dimensions.
+      params: nested dict of NumPy arrays, `layers_0` … unless `config.scan_layers`.
+      metadata: where it came from: "source", "format", and of a Hugging Face folder the text of
+        its config.json.
+      family: config.json's `model_type`, or model.json's `family`; "" = its form does not say it.
+      base: {"path", "content_hash"} of the model that has the other parameters; None = these are
+        all. `open_checkpoint` adds them.
+    """
+
+    config: TransformerConfig
+    params: PyTree
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    family: str = ""
+    base: Mapping[str, str] | None = None
+
+
+def flatten(params: PyTree) -> dict[str, Any]:
+    """Returns {"encoder/layers_0/mlp/wo/kernel": array, …}."""
+    return flax.traverse_util.flatten_dict(params, sep="/")
+
+
+def unflatten(flat: Mapping[str, Any]) -> PyTree:
+    """The inverse of `flatten`."""
+    return flax.traverse_util.unflatten_dict(dict(flat), sep="/")
+
+
+def stack_layers(params: PyTree) -> PyTree:
+    """Stacks `layers_0`, `layers_1` … to `layers`, with the layers on axis 0 of each array."""
+    stacked: dict[str, Any] = {}
+    layers: dict[str, dict[int, Any]] = {}
+    for name, array in flatten(params).items():
+        match = _LAYER.fullmatch(name)
+        if match:
+            stack, number, rest = match.groups()
+            layers.setdefault(f"{stack}layers/{rest}", {})[int(number)] = array
+        else:
+            stacked[name] = array
+    for name, arrays in layers.items():
+        stacked[name] = np.stack([np.asarray(arrays[i]) for i in range(len(arrays))])
+    return unflatten(stacked)
+
+
+def unstack_layers(params: PyTree) -> PyTree:
+    """The inverse of `stack_layers`."""
+    flat: dict[str, Any] = {}
+    for name, array in flatten(params).items():
+        stack, found, rest = f"/{name}".partition("/layers/")
+        if not found:
+            flat[name] = array
+            continue
+        for i, layer in enumerate(np.asarray(array)):
+            flat[f"{stack}/layers_{i}/{rest}".lstrip("/")] = layer
+    return unflatten(flat)
+
+
+def content_hash(params: PyTree) -> str:
+    """Returns a SHA-256 that names the base model that parameters are.
+
+    It is taken over the sorted names, dtypes, shapes and bytes, and does not depend on the form
+    of the checkpoint, on scanned layers, or on soft prompts.
+    """
+    digest = hashlib.sha256()
+    flat = flatten(unstack_layers({k: v for k, v in params.items() if k not in PROMPTS}))
+    for name in sorted(flat):
+        array = np.ascontiguousarray(flat[name])
+        digest.update(f"{name} {array.dtype.name} {array.shape}\n".encode())
+        digest.update(array.view(np.uint8).data if array.size else b"")
+    return digest.hexdigest()
+
+
+def new_folder(path: str | pathlib.Path) -> pathlib.Path:
+    """Makes the folder of a checkpoint; returns its absolute path.
+
+    Raises:
+      CheckpointError: it exists.
+    """
+    folder = pathlib.Path(path).absolute()
+    if folder.exists():
+        raise CheckpointError(f"{folder}: exists already; choose another folder.")
+    folder.mkdir(parents=True)
+    return folder
+
+
+def expected_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of each parameter that a model of this config has."""
+    variables = parameter_shapes(Transformer(config))
+    return {n: tuple(s.shape) for n, s in flatten(variables["params"]).items()}
+
+
+def check_params(config: TransformerConfig, params: PyTree, where: str = "checkpoint") -> None:
+    """Checks that parameters are those of a model.
+
+    Raises:
+      CheckpointError: names the first missing, mis-shaped or unexpected parameter.
+    """
+    found = {name: tuple(np.shape(array)) for name, array in flatten(params).items()}
+    check_shapes(found, expected_shapes(config), where, "parameter")
+
+
+def check_shapes(
+    found: Mapping[str, tuple[int, ...]],
+    expected: Mapping[str, tuple[int, ...]],
+    where: Any,
+    what: str,
+) -> None:
+    """Checks that arrays are those of a model, by name.
+
+    Args:
+      found: their shapes.
+      expected: the model's.
+      where: names the checkpoint in errors.
+      what: names an array in errors, such as "tensor".
+
+    Raises:
+      CheckpointError: names the first that is missing, mis-shaped or unexpected.
+    """
+    for name, shape in expected.items():
+        if name not in found:
+            raise CheckpointError(
+                f"{where}: the {what} {name} {shape} is missing; is this a checkpoint of another "
+                "model?"
+            )
+        if found[name] != shape:
+            raise CheckpointError(
+                f"{where}: the {what} {name} has the shape {found[name]} but the model expects "
+                f"{shape}; use a config of the checkpoint's dimensions."
+            )
+    for name in found:
+        if name not in expected:
+            raise CheckpointError(
+                f"{where}: the {what} {name} {found[name]} is not one of the model's; is this a "
+                "checkpoint of another model?"
+            )

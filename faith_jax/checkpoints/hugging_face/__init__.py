@@ -1,0 +1,1 @@
+"""Hugging Face folders of each model family, read and written."""

@@ -1,0 +1,309 @@
+"""What describes a model family: its config.json and its tensors in our terms."""
+
+import dataclasses
+import json
+import pathlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.models.config import TransformerConfig
+
+HEAD = "lm_head.weight"
+# What the published names of activations mean. By "gelu" Transformers means the exact form.
+ACTIVATIONS = {
+    "gelu": "gelu_exact",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_fast": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+PUBLISHED_ACTIVATIONS = {
+    "gelu_exact": "gelu",
+    "gelu": "gelu_new",
+    "relu": "relu",
+    "silu": "silu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+# What a field of a config.json may be, by the type of its default.
+_EXPECTED: dict[type, tuple[str, tuple[type, ...]]] = {
+    bool: ("true or false", (bool,)),
+    int: ("a whole number", (int,)),
+    float: ("a number", (int, float)),
+    str: (f"one of {sorted(ACTIVATIONS)}", (str,)),
+    dict: ("an object", (dict,)),
+}
+
+
+class ConfigFields:
+    """The fields of a JSON file, read with their types checked.
+
+    Args:
+      fields: of the file.
+      path: of the file, for messages.
+    """
+
+    def __init__(self, fields: Mapping[str, Any], path: pathlib.Path):
+        self.fields, self.path = fields, path
+
+    def error(self, name: str, expected: str) -> CheckpointError:
+        """Returns the error that a field is not what is expected."""
+        found = json.dumps(self.fields.get(name))
+        return CheckpointError(f"{self.path}: field {name!r}: expected {expected}, got {found}.")
+
+    def get(self, *names: str, default: Any) -> Any:
+        """Returns the first of several fields that is there and not null, else the default.
+
+        The field must be of the default's type. A text is an activation, and becomes our name.
+        """
+        name = next((name for name in names if self.fields.get(name) is not None), names[0])
+        value = self.fields.get(name)
+        value = default if value is None else value
+        expected, types = _EXPECTED[type(default)]
+        right = isinstance(value, types) and isinstance(value, bool) == (bool in types)
+        if not right or (str in types and value not in ACTIVATIONS):
+            raise self.error(name, expected)
+        return ACTIVATIONS[value] if str in types else float(value) if float in types else value
+
+    def require(self, name: str, default: Any, *allowed: Any) -> None:
+        """Raises an error for a setting that is not supported."""
+        value = self.fields.get(name)
+        if (default if value is None else value) not in allowed:
+            values = " or ".join(json.dumps(value) for value in allowed)
+            raise self.error(name, f"{values}; other values are not supported")
+
+    def tokens(self, name: str, default: int | None) -> tuple[int, ...]:
+        """Returns one or several token ids; none where the field is null."""
+        value = self.fields.get(name, default)
+        ids = [] if value is None else value if isinstance(value, list) else [value]
+        if not all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in ids):
+            raise self.error(name, "a token id or a list of them")
+        return tuple(ids)
+
+    def pad(self, default: int | None) -> int:
+        """Returns the padding token, -1 where the model has none."""
+        return (*self.tokens("pad_token_id", default), -1)[0]
+
+    def padding(self, default: int) -> int:
+        """Returns the padding token of a model that cannot be without."""
+        if self.pad(default) < 0:
+            raise self.error("pad_token_id", "a token id")
+        return self.pad(default)
+
+    def distinct_pad(self) -> int:
+        """Returns the padding token of a decoder-only model, -1 where it is an end token too.
+
+        Inputs may end with an end token (DialoGPT's turns do), which must not be taken for padding.
+        """
+        pad = self.pad(None)
+        return -1 if pad in self.tokens("eos_token_id", None) else pad
+
+    def labels(self) -> tuple[str, ...]:
+        """Returns the classes' names in their order, two where the config does not say."""
+        found = self.get("id2label", default={})
+        if not found:
+            return tuple(f"LABEL_{i}" for i in range(self.get("num_labels", default=2)))
+        names: list[Any] = [found.get(str(i)) for i in range(len(found))]
+        if not all(isinstance(name, str) for name in names):
+            raise self.error("id2label", "names for the classes 0, 1 …")
+        return tuple(names)
+
+
+# What the families with layer norms have alike.
+LAYER_NORM: dict[str, Any] = {
+    "norm": "layer",
+    "attention_bias": True,
+    "mlp_bias": True,
+    "mlp_dropout_rate": 0.0,
+    "broadcast_dropout": False,
+}
+# Our kinds of parameters, as published.
+_KINDS = {
+    "embedding": "weight",
+    "rel_embedding": "weight",
+    "scale": "weight",
+    "kernel": "weight",
+    "bias": "bias",
+}
+ATTENTION = ("query", "key", "value", "out")
+FUSED_ATTENTION = "self_attention/query self_attention/key self_attention/value"
+
+
+def attention(theirs: str, ours: str, names: Sequence[str]) -> dict[str, str]:
+    """Returns the modules of an attention, whose published names are in the order of ATTENTION."""
+    return {f"{theirs}.{a}": f"{ours}/{b}" for a, b in zip(names, ATTENTION, strict=True)}
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorMap:
+    """A published tensor and the parameters that it holds.
+
+    Attributes:
+      theirs: the tensor's published name.
+      ours: our names of its parts, side by side along the outputs.
+      turned: it is stored as [outputs, inputs]; ours are [inputs, outputs].
+      groups: the parts alternate for each of so many groups of outputs (BLOOM: for each head).
+      row: it is stored with a leading axis of 1.
+    """
+
+    theirs: str
+    ours: tuple[str, ...]
+    turned: bool = False
+    groups: int = 1
+    row: bool = False
+
+    def split(self, array: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns our parameters of a published tensor."""
+        if self.row:
+            array = array[0]
+        if self.turned:
+            array = array.T
+        if len(self.ours) == 1:
+            return {self.ours[0]: np.ascontiguousarray(array)}
+        parts = array.reshape(*array.shape[:-1], self.groups, len(self.ours), -1)
+        return {
+            name: np.ascontiguousarray(parts[..., i, :]).reshape(*array.shape[:-1], -1)
+            for i, name in enumerate(self.ours)
+        }
+
+    def join(self, params: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The inverse of `split`."""
+        arrays = [np.asarray(params[name]) for name in self.ours]
+        if len(arrays) > 1:
+            grouped = [a.reshape(*a.shape[:-1], self.groups, 1, -1) for a in arrays]
+            joined = np.concatenate(grouped, axis=-2)
+            array = joined.reshape(*arrays[0].shape[:-1], -1)
+        else:
+            array = arrays[0]
+        return np.ascontiguousarray(array.T if self.turned else array[None] if self.row else array)
+
+    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+        """Returns the published tensor's shape for our parameters' shapes."""
+        first = shapes[self.ours[0]]
+        shape = (*first[:-1], sum(shapes[name][-1] for name in self.ours))
+        return shape[::-1] if self.turned else (1, *shape) if self.row else shape
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """A model family.
+
+    Attributes:
+      name: for messages.
+      model_type: config.json's `model_type`.
+      architecture: config.json's `architectures`; of encoders without "For…".
+      matches: whether a config of ours is of this family.
+      fields: settings of ours that config.json says, each with its default and its names there, of
+        which the first is written.
+      constants: settings of ours that all models of the family have.
+      read: returns the other settings, given config.json and the settings so far. The tensors then
+        tell whether the output layer is tied, and whether there is a bias of the logits or a
+        classification head.
+      write: returns the other fields of config.json.
+      modules: published names of the modules outside of layers, and ours. What a module holds, such
+        as a bias, the config tells.
+      layers: the same of the modules in a layer, by the published and our names of the layers. A
+        module that holds several of ours, side by side along the outputs, has all their names.
+      prefix: of the names of all tensors but the heads'; published files may lack it.
+      turned: kernels are stored as [outputs, inputs].
+      interleaved: the parts of a module that holds several alternate from head to head.
+      unused: regular expression of tensors, without the prefix, that no computation here uses:
+        masks and position numbers that are computed, heads of other tasks, and copies.
+      embedding_copies: further names of the embedding.
+      head_is_embedding: the output layer is the embedding wherever no other is stored, whatever
+        config.json says.
+    """
+
+    name: str
+    model_type: str
+    architecture: str
+    matches: Callable[[TransformerConfig], bool]
+    fields: Mapping[str, tuple[Any, ...]]
+    constants: Mapping[str, Any]
+    read: Callable[[ConfigFields, dict[str, Any]], dict[str, Any]]
+    write: Callable[[TransformerConfig], dict[str, Any]]
+    modules: Mapping[str, str]
+    layers: Mapping[tuple[str, str], Mapping[str, str]]
+    prefix: str = ""
+    turned: bool = True
+    interleaved: bool = False
+    unused: str = r"(?!)"
+    embedding_copies: tuple[str, ...] = ()
+    head_is_embedding: bool = False
+
+    def read_config(self, fields: Mapping[str, Any], path: pathlib.Path) -> TransformerConfig:
+        """Returns our config for the fields of a config.json.
+
+        Raises:
+          CheckpointError: a value is missing, wrong or not supported.
+        """
+        given = ConfigFields(fields, path)
+        said = dict(self.constants)
+        for ours, (default, *names) in self.fields.items():
+            value = given.get(*names, default=default)
+            said[ours] = (value,) if ours == "mlp_activations" else value
+        said.setdefault("head_dim", max(1, said["emb_dim"] // max(1, said["num_heads"])))
+        try:
+            return TransformerConfig(**said | self.read(given, said))
+        except ConfigError as error:
+            raise CheckpointError(f"{path}: no {self.name} that is supported: {error}") from None
+
+    def write_config(self, config: TransformerConfig, dtype: str) -> dict[str, Any]:
+        """Returns the fields of a config.json; `dtype` is that of the tensors."""
+        said = config.to_dict() | {
+            "attention_dropout_rate": config.attention_weights_dropout,
+            "mlp_activations": PUBLISHED_ACTIVATIONS[config.mlp_activations[0]],
+            "mlp_dropout_rate": config.mlp_dropout_rate or 0.0,
+            "num_kv_heads": config.num_kv_heads or config.num_heads,
+        }
+        architecture = self.architecture
+        if config.is_encoder_only:
+            architecture += "ForSequenceClassification" if config.label_names else "Model"
+        ends = config.eos_ids
+        return {
+            **{names[0]: said[ours] for ours, (_, *names) in self.fields.items()},
+            "architectures": [architecture],
+            "dtype": dtype,
+            "eos_token_id": None if not ends else ends[0] if len(ends) == 1 else list(ends),
+            "model_type": self.model_type,
+            "pad_token_id": None if config.pad_id < 0 else config.pad_id,
+            "tie_word_embeddings": config.logits_via_embedding or config.is_encoder_only,
+            **self.write(config),
+        }
+
+    def is_unused(self, name: str) -> bool:
+        """Whether a tensor is one that no computation uses, or a tied output layer."""
+        return name == HEAD or bool(re.fullmatch(self.unused, name.removeprefix(self.prefix)))
+
+    def tensor_maps(
+        self, config: TransformerConfig, shapes: Mapping[str, tuple[int, ...]]
+    ) -> list[TensorMap]:
+        """Returns the maps of all tensors of a model, given the shapes of its parameters."""
+        modules = dict(self.modules)
+        for (theirs, ours), layer in self.layers.items():
+            encoder = ours.startswith("encoder/")
+            for i in range(config.num_encoder_layers if encoder else config.num_decoder_layers):
+                for name, held in layer.items():
+                    full = " ".join(f"{ours}_{i}/{part}" for part in held.split())
+                    modules[f"{theirs}.{i}.{name}"] = full
+        maps = []
+        for theirs, held in modules.items():
+            parts = tuple(held.split())
+            if held in shapes:  # an array by itself
+                maps.append(TensorMap(theirs, parts, row=True))
+            for kind, suffix in _KINDS.items():
+                names = tuple(f"{part}/{kind}" for part in parts)
+                if names[0] in shapes:
+                    turned = self.turned or theirs == "lm_head"
+                    turned = kind == "rel_embedding" or (kind == "kernel" and turned)
+                    groups = config.num_heads if self.interleaved else 1
+                    maps.append(TensorMap(f"{theirs}.{suffix}", names, turned, groups))
+        return maps

@@ -1,0 +1,258 @@
+"""Hugging Face folders: config.json and safetensors, read and written for all families.
+
+Activations are float32 whatever dtype the tensors have; `faith_jax.load_model(path,
+dtype="bfloat16")` says otherwise.
+"""
+
+import json
+import pathlib
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from faith_jax.checkpoints import tensors
+from faith_jax.checkpoints.checkpoint import (
+    Checkpoint,
+    check_shapes,
+    expected_shapes,
+    flatten,
+    new_folder,
+    unflatten,
+    unstack_layers,
+)
+from faith_jax.checkpoints.hugging_face.bart import LOGITS_BIAS
+from faith_jax.checkpoints.hugging_face.families import FAMILIES, family_of_config
+from faith_jax.checkpoints.hugging_face.family import HEAD, Family
+from faith_jax.errors import CheckpointError
+from faith_jax.models.config import TransformerConfig
+
+CONFIG = "config.json"
+# What lies beside the weights and travels with them.
+COMPANIONS = (
+    "spiece.model",
+    "spm.model",
+    "tokenizer.model",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "generation_config.json",
+)
+_EMBEDDING = "token_embedder/embedding"
+_SHARD_BYTES = 5_000_000_000
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+Stored = dict[str, tensors.StoredTensor]
+
+
+def is_huggingface(folder: str | pathlib.Path) -> bool:
+    """Whether a folder looks like one of Hugging Face's, readable or not."""
+    files = (CONFIG, tensors.WHOLE, tensors.INDEX, *_PICKLES)
+    return any((pathlib.Path(folder) / name).is_file() for name in files)
+
+
+def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
+    """Reads a folder with config.json and safetensors.
+
+    Args:
+      folder: of a model of one of `FAMILIES`.
+
+    Raises:
+      CheckpointError: the family or a setting is not supported, weights are pickled, a file is
+        truncated, or a tensor is missing, unexpected or mis-shaped, naming it.
+    """
+    folder = pathlib.Path(folder).absolute()
+    fields = tensors.read_json(folder / CONFIG)
+    family = FAMILIES.get(str(fields.get("model_type")))
+    if family is None:
+        raise CheckpointError(
+            f"{folder / CONFIG}: field 'model_type': expected one of {sorted(FAMILIES)}, got "
+            f"{fields.get('model_type')!r}; this family is not supported."
+        )
+    config = family.read_config(fields, folder / CONFIG)
+    tensors.check_not_pickled(folder, *_PICKLES)
+    stored = _with_prefix(family, tensors.find_tensors(folder))
+    config = _as_stored(family, config, fields, stored, folder)
+    shapes = expected_shapes(config)
+    maps = family.tensor_maps(config, shapes)
+    expected = {tensor.theirs: tensor.shape(shapes) for tensor in maps}
+    found = {
+        name: tensor.shape
+        for name, tensor in stored.items()
+        if name in expected or not family.is_unused(name)
+    }
+    check_shapes(found, expected, folder, "tensor")
+    params: dict[str, np.ndarray] = {}
+    for tensor in maps:
+        params |= tensor.split(stored[tensor.theirs].read_floats())
+    metadata = {
+        "source": str(folder),
+        "format": "huggingface",
+        "huggingface": {"config_json": json.dumps(fields)},
+    }
+    return Checkpoint(config, unflatten(params), metadata, family.model_type)
+
+
+def _with_prefix(family: Family, stored: Stored) -> Stored:
+    """Returns the tensors by their full names; a file may lack the base model's prefix."""
+    heads = ("lm_head.", "classifier.", "pooler.", "score.", LOGITS_BIAS, family.prefix)
+    if any(name.startswith(family.prefix) for name in stored):
+        return dict(stored)
+    return {
+        name if name.startswith(heads) else family.prefix + name: tensor
+        for name, tensor in stored.items()
+    }
+
+
+def _as_stored(
+    family: Family,
+    config: TransformerConfig,
+    fields: Mapping[str, Any],
+    stored: Stored,
+    folder: pathlib.Path,
+) -> TransformerConfig:
+    """Returns the config with what only the tensors tell.
+
+    In `stored` the embedding and a tied output layer get their usual names, whichever of its names
+    the file keeps.
+    """
+    if config.label_names and not any(name.startswith("classifier.") for name in stored):
+        config = config.replace(label_names=())
+    if config.logits_bias and LOGITS_BIAS not in stored:
+        config = config.replace(logits_bias=False)
+    embedding = next(f"{k}.weight" for k, v in family.modules.items() if v == "token_embedder")
+    names = [name for name in (embedding, *family.embedding_copies) if name in stored]
+    if not names and fields.get("tie_word_embeddings", config.logits_via_embedding):
+        names = [HEAD] if HEAD in stored else []
+    for name in names:
+        if not _same_bits(stored[names[0]], stored[name]):
+            raise CheckpointError(
+                f"{stored[name].path}: the tensor {name} differs from {names[0]}, which "
+                f"{family.name} shares with it."
+            )
+        stored[embedding] = stored[names[0]]
+    if config.is_encoder_only or embedding not in stored:
+        return config
+    if HEAD not in stored and (config.logits_via_embedding or family.head_is_embedding):
+        # A tied output layer that is not scaled (T5 1.1 of Transformers 5) is one of its own here.
+        stored[HEAD] = stored[embedding]
+    if HEAD not in stored:
+        return config
+    same = _same_bits(stored[HEAD], stored[embedding])
+    if not same and fields.get("scale_decoder_outputs"):
+        raise CheckpointError(
+            f"{folder / CONFIG}: field 'scale_decoder_outputs': expected false, because {HEAD} "
+            f"differs from {embedding}."
+        )
+    return config.replace(logits_via_embedding=same and config.logits_via_embedding)
+
+
+def _same_bits(first: tensors.StoredTensor, second: tensors.StoredTensor) -> bool:
+    if first is second:
+        return True
+    if (first.shape, first.dtype) != (second.shape, second.dtype):
+        return False
+    bits = np.dtype(f"u{first.dtype.itemsize}")
+    return bool(np.array_equal(first.read().view(bits), second.read().view(bits)))
+
+
+def write_huggingface(
+    checkpoint: Checkpoint, folder: str | pathlib.Path, max_shard_bytes: int = _SHARD_BYTES
+) -> None:
+    """Writes a checkpoint as Hugging Face publishes such models.
+
+    Tensors keep their dtype and bits. `copy_companions` brings the tokenizer's files.
+
+    Args:
+      checkpoint: of any source. Of one that was read from a Hugging Face folder, config.json keeps
+        the fields that are not ours, such as further token ids.
+      folder: to be made.
+      max_shard_bytes: a larger model is written in several files.
+
+    Raises:
+      CheckpointError: `folder` exists, or the model has no such form: it has a soft prompt, or a
+        setting that config.json cannot say.
+    """
+    config, source = checkpoint.config, checkpoint.metadata.get("source", "checkpoint")
+    for field in ("encoder_prompt_length", "decoder_prompt_length"):
+        if getattr(config, field):
+            raise CheckpointError(
+                f"{source}: its soft prompt ({field} = {getattr(config, field)}) has no place in "
+                "a Hugging Face folder; export its base model instead, and the prompt alone by "
+                "`faith-jax export-prompt`."
+            )
+    family = family_of_config(config, checkpoint.family)
+    if family is None:
+        raise CheckpointError(
+            f"{source}: a model of {config.num_encoder_layers} encoder and "
+            f"{config.num_decoder_layers} decoder layers with these settings is of no family that "
+            "Hugging Face folders are written for."
+        )
+    params = {k: np.asarray(v) for k, v in flatten(unstack_layers(checkpoint.params)).items()}
+    fields = family.write_config(config, params[_EMBEDDING].dtype.name)
+    read = family.read_config(fields, pathlib.Path(CONFIG))
+    for name in unlike(config, read):
+        raise CheckpointError(
+            f"{source}: {name} = {getattr(config, name)!r} has no place in a Hugging Face folder "
+            f"of a {family.name} model, which would have {getattr(read, name)!r}."
+        )
+    maps = family.tensor_maps(config, {name: array.shape for name, array in params.items()})
+    for name in sorted(params.keys() - {name for tensor in maps for name in tensor.ours}):
+        raise CheckpointError(
+            f"{source}: the parameter {name} has no place in a Hugging Face folder of a "
+            f"{family.name} model."
+        )
+    former = json.loads(checkpoint.metadata.get("huggingface", {}).get("config_json", "{}"))
+    if former.get("model_type") == family.model_type:
+        former.pop("torch_dtype", None)
+        fields |= former | fields | {k: v for k, v in former.items() if k == "bos_token_id"}
+    folder = new_folder(folder)
+    text = json.dumps(fields, indent=2, sort_keys=True) + "\n"
+    (folder / CONFIG).write_text(text, encoding="utf-8")
+    tensors.write_tensors(folder, {m.theirs: m.join(params) for m in maps}, max_shard_bytes)
+
+
+def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> None:
+    """Copies the tokenizer's and generation files that lie beside a checkpoint."""
+    for name in COMPANIONS:
+        found = pathlib.Path(source) / name
+        if found.is_file():
+            shutil.copyfile(found, pathlib.Path(folder) / name)
+
+
+# Settings that config.json need not say, and when: in training, or where nothing depends on them.
+_UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
+    (r".*dropout_rate|dtype|float32_attention_logits|remat_policy|scan_layers", lambda c: True),
+    (r"logits_bias|logits_via_embedding", lambda c: True),  # the tensors tell
+    (r"relative_attention.*", lambda c: c.positions not in ("relative_bias", "disentangled")),
+    (r"rope.*", lambda c: c.positions != "rotary"),
+    (r"rope_factor", lambda c: c.rope_type == "default"),
+    (r"rope_(low|high|original).*", lambda c: c.rope_type != "llama3"),
+    (r"sliding_window.*", lambda c: not (c.sliding_window_layers and c.sliding_window)),
+    (r"max_positions", lambda c: not c.max_positions),
+    (r"label_names|classifier_activation", lambda c: not c.label_names),
+    (r"scale_tied_logits|eos_ids", lambda c: c.is_encoder_only),
+    (r"decoder_start_id", lambda c: c.is_encoder_only or c.is_decoder_only),
+)
+
+
+def unlike(config: TransformerConfig, read: TransformerConfig) -> list[str]:
+    """Returns the settings in which a model differs from what a config.json says."""
+    unsaid = "|".join(names for names, holds in _UNSAID if holds(config))
+    ours, theirs = (
+        c.replace(num_kv_heads=c.num_kv_heads or c.num_heads).to_dict() for c in (config, read)
+    )
+    return [
+        name
+        for name, value in ours.items()
+        if not re.fullmatch(unsaid, name)
+        and not (
+            np.isclose(value, theirs[name], rtol=1e-6, atol=0)
+            if isinstance(value, float)
+            else value == theirs[name]
+        )
+    ]

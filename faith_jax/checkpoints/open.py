@@ -1,0 +1,133 @@
+"""Opens a checkpoint of any known form."""
+
+import dataclasses
+import pathlib
+
+from faith_jax.checkpoints.checkpoint import (
+    PROMPTS,
+    Checkpoint,
+    check_params,
+    content_hash,
+    flatten,
+    stack_layers,
+    unflatten,
+    unstack_layers,
+)
+from faith_jax.checkpoints.embedded import checkpoint_path, embedded_models
+from faith_jax.checkpoints.hugging_face.folder import is_huggingface, read_huggingface
+from faith_jax.checkpoints.native import is_native, read_native, run_folder
+from faith_jax.checkpoints.peft import is_peft
+from faith_jax.checkpoints.t5x import is_t5x, read_t5x
+from faith_jax.errors import CheckpointError, did_you_mean
+from faith_jax.models.config import TransformerConfig
+
+
+def open_checkpoint(
+    path_or_name: str | pathlib.Path,
+    *,
+    config: TransformerConfig | None = None,
+    base: str | None = None,
+) -> Checkpoint:
+    """Opens a checkpoint, whatever its form.
+
+    Args:
+      path_or_name: a Hugging Face folder, a T5X checkpoint, one of ours, or an embedded name.
+      config: if given, the parameters must have its dimensions.
+      base: for a prompt-tuned checkpoint of ours, where its base model is, if it has moved.
+
+    Raises:
+      CheckpointError: nothing known is there, or what is there is broken.
+    """
+    path = checkpoint_path(path_or_name)
+    if is_native(path):
+        checkpoint = _open_native(path, base, ())
+    elif is_huggingface(path):
+        checkpoint = read_huggingface(path)
+    elif is_t5x(path):
+        checkpoint = read_t5x(path, config)
+    else:
+        raise CheckpointError(_nothing_known(path))
+    if config is not None:
+        check_params(config, checkpoint.params, str(path))
+    return checkpoint
+
+
+def is_checkpoint(path: pathlib.Path) -> bool:
+    """Whether a folder looks like a checkpoint or an adapter, readable or not."""
+    return is_native(path) or is_huggingface(path) or is_t5x(path) or is_peft(path)
+
+
+def _open_native(
+    path: pathlib.Path, base: str | None, above: tuple[pathlib.Path, ...]
+) -> Checkpoint:
+    """Reads a checkpoint of ours with its base; `above` are those whose base this one is."""
+    checkpoint = read_native(path)
+    if checkpoint.base is not None:
+        opened = _open_base(checkpoint, base, (*above, run_folder(path)))
+        params = _with_base(checkpoint, opened)
+        checkpoint = dataclasses.replace(checkpoint, params=params, base=None)
+    check_params(checkpoint.config, checkpoint.params, checkpoint.metadata["source"])
+    return checkpoint
+
+
+def _open_base(
+    checkpoint: Checkpoint, base: str | None, above: tuple[pathlib.Path, ...]
+) -> Checkpoint:
+    """Opens the base model of a checkpoint and checks that it is the right one."""
+    source, described = checkpoint.metadata["source"], checkpoint.base or {}
+    where = base or described["path"]
+    path = checkpoint_path(where)
+    if is_native(path) and run_folder(path) in above and base is None:
+        raise CheckpointError(
+            f"{source}: model.json: field 'base': {where} names this checkpoint as its own base; "
+            "say where the base is with base=."
+        )
+    try:
+        opened = _open_native(path, None, above) if is_native(path) else open_checkpoint(where)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{source}: its base model cannot be opened ({error}); say where it is with base=."
+        ) from None
+    found = content_hash(opened.params)
+    if found != described["content_hash"]:
+        raise CheckpointError(
+            f"{source}: its base model has the content hash {described['content_hash'][:12]}… but "
+            f"{where} has {found[:12]}…; it belongs to another model."
+        )
+    return opened
+
+
+def _with_base(checkpoint: Checkpoint, base: Checkpoint) -> dict:
+    """Returns trained parameters together with those of their base."""
+    whole = base.params
+    if checkpoint.config.scan_layers and not base.config.scan_layers:
+        whole = stack_layers(whole)
+    elif base.config.scan_layers and not checkpoint.config.scan_layers:
+        whole = unstack_layers(whole)
+    # The base may have had a prompt of its own, in whose place this one was trained.
+    whole = {name: part for name, part in whole.items() if name not in PROMPTS}
+    return unflatten(flatten(whole) | flatten(checkpoint.params))
+
+
+def _nothing_known(path: pathlib.Path) -> str:
+    names = embedded_models()
+    if not path.exists():
+        beside = path.parent.iterdir() if path.parent.is_dir() else []
+        near = [*names, *(p.name for p in beside if p.is_dir() and is_checkpoint(p))]
+        named = f", or one of the package's models: {', '.join(names)}" if names else ""
+        return (
+            f"{path}: there is no such checkpoint.{did_you_mean(path.name, near)} Give the path of "
+            "a Hugging Face folder, a T5X checkpoint, an imported checkpoint or a run's MODEL_DIR"
+            f"{named}; nothing is fetched from a network."
+        )
+    if path.is_file():
+        return f"{path}: is a file; give the folder of a checkpoint."
+    if is_peft(path):
+        return (
+            f"{path}: an adapter of PEFT's, no whole model; `faith-jax import-prompt` joins a "
+            "prompt to its base model."
+        )
+    return (
+        f"{path}: no checkpoint here: expected config.json and model.safetensors (Hugging Face), "
+        "a file named checkpoint (T5X), or model.json (faith_jax)."
+    )

@@ -1,0 +1,234 @@
+"""T5X's own checkpoints: a msgpack file `checkpoint`, and a zarr array for each parameter.
+
+The msgpack file holds the state's tree. A large parameter is a TensorStore description there and
+lies in a folder `target.<name with dots>` beside it; a small one may be an array in the file.
+"""
+
+import math
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import flax.serialization
+import ml_dtypes
+import numpy as np
+import tensorstore
+
+from faith_jax.checkpoints.checkpoint import (
+    Checkpoint,
+    check_params,
+    stack_layers,
+    unflatten,
+    unstack_layers,
+)
+from faith_jax.checkpoints.orbax import unreadable
+from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.models.config import TransformerConfig
+
+FILE = "checkpoint"
+_STEP = re.compile(r"checkpoint_(\d+)")
+# A T5X of before June 2021 wrote bfloat16 as uint16; today's T5X reads these no more, and neither
+# do we.
+_DTYPES = (np.float32, np.float16, ml_dtypes.bfloat16)
+
+
+def is_t5x(path: str | pathlib.Path) -> bool:
+    """Whether a folder is a T5X checkpoint, or holds some."""
+    return _newest(pathlib.Path(path)) is not None
+
+
+def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) -> Checkpoint:
+    """Reads the parameters of a checkpoint that T5X wrote.
+
+    Args:
+      path: a folder checkpoint_<step>, the file `checkpoint` in it, or the folder that holds them
+        (then the newest whole one; T5X names those it is still writing otherwise).
+      config: the model's dimensions; default: read from the parameters' shapes.
+
+    Raises:
+      CheckpointError: a file is truncated, or a parameter is missing or mis-shaped, named.
+    """
+    folder = _newest(pathlib.Path(path))
+    if folder is None:
+        raise CheckpointError(f"{path}: there is no T5X checkpoint here.")
+    found = {
+        name: _opened(folder, name, value)
+        for name, value in _leaves(_read_tree(folder / FILE)).items()
+    }
+    shapes = {name: tuple(array.shape) for name, array in found.items()}
+    scanned = any("/layers/" in name for name in shapes)
+    if config is None:
+        config = infer_config(shapes, folder)
+    # Before anything large is read.
+    check_params(config.replace(scan_layers=scanned), unflatten(found), str(folder))
+    params = unflatten({name: _read(folder, name, array) for name, array in found.items()})
+    if config.scan_layers != scanned:
+        params = unstack_layers(params) if scanned else stack_layers(params)
+    return Checkpoint(config, params, {"source": str(folder.absolute()), "format": "t5x"})
+
+
+def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> TransformerConfig:
+    """Reads a model's dimensions from the shapes of its parameters.
+
+    What shapes do not tell has T5's values: a gated layer's activation is GELU, and the largest
+    distance of the position bias is 128.
+
+    Args:
+      shapes: parameter names with shapes.
+      where: what to name in errors.
+
+    Raises:
+      CheckpointError: a parameter that tells a dimension is missing or mis-shaped, named.
+    """
+    scanned = any("/layers/" in name for name in shapes)
+    first = "layers" if scanned else "layers_0"
+
+    def dimension(name: str, axis: int) -> int:
+        shape = shapes.get(name, ())
+        if len(shape) != (3 if "/layers/" in name else 2) or 0 in shape:
+            found = f"has the shape {shape}; expected 2 dimensions" if shape else "is missing"
+            raise CheckpointError(
+                f"{where}: the parameter {name} {found}; is this a checkpoint of another model?"
+            )
+        return shape[axis]
+
+    def layers(stack: str) -> int:
+        if scanned:
+            return dimension(f"{stack}/layers/mlp/wo/kernel", 0)
+        return max(1, len({n.split("/")[1] for n in shapes if n.startswith(f"{stack}/layers_")}))
+
+    def prompt(name: str) -> int:
+        return dimension(name, 0) if name in shapes else 0
+
+    heads = dimension("encoder/relpos_bias/rel_embedding", 0)
+    gated = f"encoder/{first}/mlp/wi_0/kernel" in shapes
+    try:
+        return TransformerConfig(
+            vocab_size=dimension("token_embedder/embedding", 0),
+            emb_dim=dimension("token_embedder/embedding", 1),
+            num_heads=heads,
+            head_dim=dimension(f"encoder/{first}/attention/query/kernel", -1) // heads,
+            mlp_dim=dimension(f"encoder/{first}/mlp/wo/kernel", -2),
+            num_encoder_layers=layers("encoder"),
+            num_decoder_layers=layers("decoder"),
+            mlp_activations=("gelu", "linear") if gated else ("relu",),
+            logits_via_embedding="decoder/logits_dense/kernel" not in shapes,
+            relative_attention_num_buckets=dimension("encoder/relpos_bias/rel_embedding", 1),
+            scan_layers=scanned,
+            encoder_prompt_length=prompt("encoder_prompt/embedding"),
+            decoder_prompt_length=prompt("decoder_prompt/embedding"),
+        )
+    except ConfigError as error:
+        raise CheckpointError(
+            f"{where}: the parameters' shapes make no model ({error}); give a config."
+        ) from None
+
+
+def _newest(path: pathlib.Path) -> pathlib.Path | None:
+    if path.name == FILE and path.is_file():
+        return path.parent
+    if (path / FILE).is_file():
+        return path
+    if not path.is_dir():
+        return None
+    steps = {
+        int(match.group(1)): folder
+        for folder in path.iterdir()
+        if (match := _STEP.fullmatch(folder.name)) and (folder / FILE).is_file()
+    }
+    return steps[max(steps)] if steps else None
+
+
+def _read_tree(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        state = flax.serialization.msgpack_restore(path.read_bytes())
+    except Exception as error:  # msgpack raises many kinds for a truncated file
+        raise CheckpointError(
+            f"{path}: not a whole T5X checkpoint ({type(error).__name__}: "
+            f"{' '.join(str(error).split())[:150]}); copy it again."
+        ) from None
+    # The first version had no level `optimizer`.
+    state = state.get("optimizer", state) if isinstance(state, dict) else None
+    target = state.get("target") if isinstance(state, dict) else None
+    if not isinstance(target, dict) or not target:
+        raise CheckpointError(f"{path}: expected a tree of parameters under optimizer/target.")
+    return target
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns parameters by name; a TensorStore description is a leaf, not a subtree."""
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict) and not isinstance(value.get("driver"), str):
+            found |= _leaves(value, f"{prefix}{key}/")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def _place(folder: pathlib.Path, name: str) -> pathlib.Path:
+    return folder / f"target.{name.replace('/', '.')}"
+
+
+def _opened(folder: pathlib.Path, name: str, value: Any) -> np.ndarray | tensorstore.TensorStore:
+    """Returns a parameter of the msgpack file, or the open array that is beside it."""
+    if isinstance(value, dict):
+        store = {"driver": "file", "path": f"{_place(folder, name)}/"}
+        spec = {"driver": "zarr", "kvstore": store}
+        try:
+            value = tensorstore.open(spec, read=True, open=True).result()
+        except (OSError, ValueError) as error:
+            raise unreadable(_place(folder, name), name, error) from None
+        dtype = value.dtype.numpy_dtype
+    elif isinstance(value, np.ndarray):
+        dtype = value.dtype
+    else:
+        raise CheckpointError(
+            f"{folder / FILE}: the parameter {name} is no array but {type(value).__name__}; only "
+            "what T5X's own checkpointer wrote is read."
+        )
+    if dtype not in _DTYPES:
+        raise CheckpointError(
+            f"{folder}: the parameter {name} has the dtype {dtype}; expected float32, bfloat16 or "
+            "float16."
+        )
+    return value
+
+
+def _read(
+    folder: pathlib.Path, name: str, array: np.ndarray | tensorstore.TensorStore
+) -> np.ndarray:
+    if isinstance(array, np.ndarray):
+        return array
+    place = _place(folder, name)
+    _check_chunks(place, name, array.spec().to_json()["metadata"], array.dtype.numpy_dtype.itemsize)
+    try:
+        return np.asarray(array.read().result())
+    except (OSError, ValueError) as error:
+        raise unreadable(place, name, error) from None
+
+
+def _check_chunks(place: pathlib.Path, name: str, zarr: Mapping[str, Any], itemsize: int) -> None:
+    """Checks what TensorStore does not: it fills in a missing chunk, and takes some cut ones.
+
+    A whole gzip file ends with the size of its content.
+    """
+    size = math.prod(zarr["chunks"]) * itemsize % 2**32
+    gzip = (zarr.get("compressor") or {}).get("id") == "gzip"
+    counts = [math.ceil(n / c) for n, c in zip(zarr["shape"], zarr["chunks"], strict=True)]
+    for index in np.ndindex(*counts):
+        chunk = zarr["dimension_separator"].join(map(str, index)) or "0"
+        try:
+            with (place / chunk).open("rb") as file:
+                file.seek(max(0, file.seek(0, 2) - 4))
+                end = int.from_bytes(file.read(), "little")
+        except OSError:
+            raise CheckpointError(
+                f"{place}: the parameter {name} lacks its chunk {chunk}; copy the checkpoint again."
+            ) from None
+        if gzip and end != size:
+            raise CheckpointError(
+                f"{place}: the parameter {name}: its chunk {chunk} is cut short; copy the "
+                "checkpoint again."
+            )

@@ -1,1 +1,0 @@
-"""How each model family publishes its checkpoints: its config.json and its tensors' names."""

@@ -1,0 +1,84 @@
+"""Folders of tiny published models: stored config.json and tensor names, weights from NumPy.
+
+`tools/make_family_fixtures.py` stores what Transformers computes with them. It and the tests draw
+the same weights, so that no weight is stored.
+"""
+
+import json
+import pathlib
+import shutil
+import zlib
+
+import numpy as np
+import safetensors.numpy
+
+from faith_jax.language_model import load_model
+
+FOLDER = pathlib.Path(__file__).resolve().parents[1] / "testdata" / "families"
+T5 = ("t5_v1_1", "t5_v1_0", "t5_deep")
+VOCAB = 40
+# A padding token that no test input has; 0 and 2 begin and end.
+FIRST_TOKEN = 4
+
+
+def draw(shapes, seed=0):
+    """Returns float32 tensors for {name: shape}; each depends on its name, shape and seed only."""
+    tensors = {}
+    for name, shape in shapes.items():
+        rng = np.random.default_rng([seed, zlib.crc32(f"{name} {tuple(shape)}".encode())])
+        array = rng.normal(size=shape)
+        if len(shape) == 2 and shape[0] > 1:
+            # Kernels keep activations near 1; the long axis of embeddings is no input.
+            array *= min(shape) ** -0.5
+        elif name.endswith("weight"):
+            array = 1 + 0.2 * array
+        tensors[name] = array.astype(np.float32)
+    return tensors
+
+
+def write(folder, config, tensors):
+    """Writes config.json and model.safetensors."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+    contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    safetensors.numpy.save_file(contiguous, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+def cases():
+    """Returns the names of the stored models, but for T5's, which has a reader of its own."""
+    return sorted({path.parent.name for path in FOLDER.glob("*/config.json")} - set(T5))
+
+
+def config_of(case):
+    return json.loads((FOLDER / case / "config.json").read_text())
+
+
+def shapes_of(case):
+    """Returns {published tensor name: shape}, as Transformers names and saves them."""
+    return json.loads((FOLDER / case / "tensors.json").read_text())
+
+
+def expected_of(case):
+    return dict(np.load(FOLDER / case / "expected.npz"))
+
+
+def write_case(folder, case, seed=0):
+    """Writes a stored model's folder, with its weights; configurations as they are stored."""
+    write(folder, config_of(case), draw(shapes_of(case), seed))
+    for path in (FOLDER / case).glob("*config.json"):
+        shutil.copyfile(path, folder / path.name)
+    return folder
+
+
+def load_case(folder, case):
+    """Returns a stored model, whose folder is written, and what is expected of it."""
+    return load_model(str(write_case(folder, case))), expected_of(case)
+
+
+def rows(*lengths, pad_id, seed=0):
+    """Returns int32 [len(lengths), max(lengths)] of random tokens, padded on the right."""
+    rng = np.random.default_rng(seed)
+    tokens = rng.integers(FIRST_TOKEN, VOCAB, (len(lengths), max(lengths))).astype(np.int32)
+    inside = np.arange(tokens.shape[1]) < np.array(lengths)[:, None]
+    return np.where(inside, tokens, pad_id).astype(np.int32)

@@ -1,0 +1,232 @@
+"""Folders that no model can be made of: one line says which file, field or tensor, and why."""
+
+import json
+
+import numpy as np
+import pytest
+
+import faith_jax
+from faith_jax.checkpoints.hugging_face.families import FAMILIES
+from faith_jax.cli import main
+from faith_jax.errors import CheckpointError
+from tests.checkpoints import family_folders
+from tests.checkpoints.family_folders import draw, write
+
+
+def refused(folder):
+    """Returns the one line with which a folder is refused."""
+    with pytest.raises(CheckpointError) as error:
+        faith_jax.load_model(str(folder))
+    message = str(error.value)
+    assert "\n" not in message
+    assert str(folder) in message
+    return message
+
+
+def changed(tmp_path, case, fields=None, tensors=None, without=()):
+    """Writes a stored model's folder with other fields and tensors."""
+    given = draw(family_folders.shapes_of(case)) | (tensors or {})
+    config = family_folders.config_of(case) | (fields or {})
+    kept = {name: array for name, array in given.items() if name not in without}
+    return write(tmp_path / "broken", config, kept)
+
+
+def test_another_family_is_refused_with_the_list_of_those_that_are_supported(tmp_path):
+    message = refused(changed(tmp_path, "gpt2_inner_relu", {"model_type": "opt"}))
+    assert "'model_type'" in message
+    assert "'opt'" in message
+    for name in FAMILIES:
+        assert repr(name) in message
+
+
+@pytest.mark.parametrize("value", [None, 3, ["gpt2"], {}])
+def test_a_model_type_that_is_no_name(tmp_path, value):
+    assert "'model_type'" in refused(changed(tmp_path, "gpt2_inner_relu", {"model_type": value}))
+
+
+def test_a_folder_without_a_config(tmp_path):
+    folder = changed(tmp_path, "gpt2_inner_relu")
+    (folder / "config.json").unlink()
+    assert "config.json: No such file" in refused(folder)
+
+
+def test_a_folder_without_weights(tmp_path):
+    folder = changed(tmp_path, "bart_plain")
+    (folder / "model.safetensors").unlink()
+    assert "no weights here" in refused(folder)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '"gpt2"', "\x00"])
+def test_a_config_that_is_no_json_object(tmp_path, text):
+    folder = changed(tmp_path, "gpt2_inner_relu")
+    (folder / "config.json").write_text(text)
+    assert "config.json" in refused(folder)
+
+
+def test_weights_of_whole_numbers(tmp_path):
+    name = "model.layers.1.mlp.up_proj.weight"
+    message = refused(
+        changed(tmp_path, "llama_rope_linear", tensors={name: np.zeros((24, 16), np.int32)})
+    )
+    assert name in message
+    assert "int32" in message
+
+
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        ("bart_plain", "model.decoder.layers.0.encoder_attn.q_proj.bias"),
+        ("bart_plain", "model.shared.weight"),
+        ("bloom_3_heads", "transformer.h.1.self_attention.query_key_value.weight"),
+        ("deberta_long", "deberta.encoder.rel_embeddings.weight"),
+        ("deberta_long", "pooler.dense.weight"),
+        ("gemma2_softcaps", "model.layers.0.pre_feedforward_layernorm.weight"),
+        ("gpt2_inner_relu", "transformer.wpe.weight"),
+        ("llama_rope_llama3", "lm_head.weight"),
+        ("mistral_window", "model.norm.weight"),
+        ("roberta_types", "classifier.dense.bias"),
+        ("roberta_types", "roberta.embeddings.token_type_embeddings.weight"),
+    ],
+)
+def test_a_missing_tensor_is_named(tmp_path, case, name):
+    message = refused(changed(tmp_path, case, without=[name]))
+    assert name in message
+    assert "missing" in message
+
+
+@pytest.mark.parametrize("case", family_folders.cases())
+def test_an_unexpected_tensor_is_named(tmp_path, case):
+    more = {"adapter.weight": np.zeros((2, 2), np.float32)}
+    message = refused(changed(tmp_path, case, tensors=more))
+    assert "adapter.weight (2, 2) is not one of" in message
+
+
+@pytest.mark.parametrize(
+    ("case", "name", "shape"),
+    [
+        ("bart_plain", "final_logits_bias", (40,)),
+        ("bloom_3_heads", "transformer.word_embeddings.weight", (41, 12)),
+        ("gpt2_inner_relu", "transformer.h.0.attn.c_attn.weight", (48, 16)),
+        ("llama_rope_linear", "model.layers.0.self_attn.k_proj.weight", (8, 16)),
+        ("xlm_roberta", "classifier.out_proj.weight", (3, 16)),
+        ("deberta_long", "deberta.encoder.rel_embeddings.weight", (8, 16)),
+    ],
+)
+def test_a_tensor_of_another_shape_is_named_with_both(tmp_path, case, name, shape):
+    message = refused(changed(tmp_path, case, tensors={name: np.zeros(shape, np.float32)}))
+    assert f"{name} has the shape {shape}" in message
+    assert str(tuple(family_folders.shapes_of(case)[name])) in message
+
+
+UNSUPPORTED = [
+    ("bart_plain", "decoder_ffn_dim", 20),
+    ("bart_plain", "decoder_attention_heads", 2),
+    ("bart_plain", "activation_function", "mish"),
+    ("bloom_3_heads", "apply_residual_connection_post_layernorm", True),
+    ("deberta_long", "conv_kernel_size", 3),
+    ("deberta_long", "norm_rel_ebd", "none"),
+    ("deberta_long", "pooler_dropout", 0.1),
+    ("deberta_long", "pooler_hidden_size", 8),
+    ("deberta_long", "embedding_size", 8),
+    ("deberta_long", "pos_att_type", "c2p"),
+    ("deberta_long", "pos_att_type", None),
+    ("deberta_long", "position_biased_input", True),
+    ("deberta_long", "position_buckets", -1),
+    ("deberta_long", "relative_attention", False),
+    ("deberta_long", "share_att_key", False),
+    ("gemma_legacy_gelu", "use_bidirectional_attention", True),
+    ("gemma2_softcaps", "layer_types", ["full_attention"]),
+    ("gemma2_softcaps", "layer_types", ["full_attention", "chunked_attention"]),
+    ("gpt2_inner_relu", "activation_function", "quick_gelu"),
+    ("gpt2_inner_relu", "add_cross_attention", True),
+    ("gpt2_inner_relu", "scale_attn_by_inverse_layer_idx", True),
+    ("llama_rope_llama3", "rope_parameters", {"rope_type": "yarn", "factor": 2.0}),
+    ("llama_rope_llama3", "rope_parameters", {"rope_type": "dynamic", "factor": 2.0}),
+    ("roberta_types", "is_decoder", True),
+    ("roberta_types", "position_embedding_type", "relative_key"),
+    ("roberta_types", "pad_token_id", None),
+]
+
+
+@pytest.mark.parametrize(("case", "field", "value"), UNSUPPORTED)
+def test_a_setting_that_is_not_supported_is_named(tmp_path, case, field, value):
+    message = refused(changed(tmp_path, case, {field: value}))
+    assert field in message
+
+
+WRONG = [
+    ("bart_plain", "d_model", "16"),
+    ("bart_plain", "d_model", 0),
+    ("bart_plain", "scale_embedding", "yes"),
+    ("bart_plain", "eos_token_id", -2),
+    ("bart_plain", "encoder_layers", 1_000_000),
+    ("bart_plain", "decoder_layers", -1),
+    ("bart_plain", "dropout", 1.5),
+    ("bart_plain", "max_position_embeddings", 0),
+    ("bloom_3_heads", "n_head", 0),
+    ("bloom_3_heads", "layer_norm_epsilon", "small"),
+    ("deberta_long", "id2label", ["a", "b"]),
+    ("deberta_long", "max_position_embeddings", 3),
+    ("bart_plain", "pad_token_id", None),
+    ("bart_plain", "pad_token_id", 40),
+    ("bart_plain", "decoder_start_token_id", 41),
+    ("gemma2_softcaps", "sliding_window", 2.5),
+    ("gemma2_softcaps", "attn_logit_softcapping", True),
+    ("gemma2_softcaps", "query_pre_attn_scalar", 0),
+    ("gemma2_softcaps", "query_pre_attn_scalar", -1),
+    ("gpt2_inner_relu", "n_layer", True),
+    ("gpt2_inner_relu", "n_embd", 17),
+    ("gpt2_inner_relu", "eos_token_id", "</s>"),
+    ("gpt2_inner_relu", "activation_function", ["gelu"]),
+    ("gpt2_inner_relu", "vocab_size", -4),
+    ("llama_rope_linear", "num_key_value_heads", 3),
+    ("llama_rope_linear", "num_key_value_heads", 8),
+    ("llama_rope_linear", "head_dim", 3),
+    ("llama_rope_linear", "rms_norm_eps", 0),
+    ("llama_rope_linear", "rope_scaling", "linear"),
+    ("llama_rope_linear", "rope_scaling", {"type": "linear", "factor": "2"}),
+    ("llama_rope_linear", "rope_scaling", {"type": "linear", "factor": 0}),
+    ("llama_rope_linear", "rope_scaling", {"type": ["linear"], "factor": 2.0}),
+    ("llama_rope_linear", "rope_theta", -1.0),
+    ("mistral_window", "sliding_window", -3),
+    ("mistral_window", "attention_dropout", "none"),
+    ("roberta_types", "id2label", {"0": "a", "2": "b"}),
+    ("roberta_types", "id2label", {"0": 0, "1": 1}),
+    ("roberta_types", "pad_token_id", 40),
+    ("roberta_types", "type_vocab_size", -1),
+    ("xlm_roberta", "max_position_embeddings", 1),
+]
+
+
+@pytest.mark.parametrize(("case", "field", "value"), WRONG)
+def test_a_value_that_no_model_can_have_is_refused(tmp_path, case, field, value):
+    refused(changed(tmp_path, case, {field: value}))
+
+
+@pytest.mark.parametrize("case", family_folders.cases())
+def test_no_wrong_value_of_any_field_ends_in_a_traceback(tmp_path, case):
+    config = family_folders.config_of(case)
+    for field in config:
+        for value in ("?", -7, [], {"a": []}, 2.5, None):
+            (tmp_path / "fuzz").mkdir(exist_ok=True)
+            text = json.dumps(config | {field: value})
+            (tmp_path / "fuzz" / "config.json").write_text(text)
+            # There are no weights: whatever the config says, the folder is refused.
+            refused(tmp_path / "fuzz")
+
+
+def test_the_command_prints_one_line_and_exits_with_2(tmp_path, capsys):
+    broken = [
+        changed(tmp_path / "family", "gpt2_inner_relu", {"model_type": "opt"}),
+        changed(tmp_path / "setting", "deberta_long", {"conv_kernel_size": 3}),
+        changed(tmp_path / "tensor", "bart_plain", without=["model.shared.weight"]),
+    ]
+    for folder in broken:
+        target = folder.parent / "target"
+        assert main(["import-checkpoint", str(folder), str(target)]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err.count("\n") == 1
+        assert printed.err.startswith("faith-jax: ")
+        assert str(folder) in printed.err
+        assert not target.exists()

@@ -1,0 +1,113 @@
+"""Published folders of every family but T5: what `load_model` computes, beside Transformers."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from faith_jax.checkpoints.hugging_face.families import FAMILIES
+from faith_jax.language_model import CausalLanguageModel, EncoderModel, LanguageModel
+from tests.checkpoints import family_folders
+
+TOLERANCE = 1e-4
+SEARCHED = ("bloom_6_heads", "gemma2_odd_layers", "gpt2_inner_relu", "mistral_window")
+CASES = family_folders.cases()
+CAUSAL = [c for c in CASES if c.startswith(("bloom", "gemma", "gpt2", "llama", "mistral"))]
+BART = [c for c in CASES if c.startswith("bart")]
+ENCODERS = [c for c in CASES if c not in (*CAUSAL, *BART)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation(quick_compilation):
+    return
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    """Returns a function from a stored model's name to the model and what is expected of it."""
+
+    @functools.cache
+    def open_case(name):
+        return family_folders.load_case(tmp_path_factory.mktemp(name), name)
+
+    return open_case
+
+
+def assert_rows_equal(found, expected):
+    """Compares generated tokens up to each row's end; `expected` has -1 behind it."""
+    for row, wanted in zip(found, expected, strict=True):
+        length = int(np.sum(wanted >= 0))
+        np.testing.assert_array_equal(row[:length], wanted[:length])
+
+
+def test_every_family_is_stored():
+    found = {family_folders.config_of(case)["model_type"] for case in CASES}
+    assert found | {"t5", "mt5"} == set(FAMILIES)
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_decoder_only_logits(opened, name):
+    model, expected = opened(name)
+    assert isinstance(model, CausalLanguageModel)
+    found = model.logits(expected["input_tokens"])
+    valid = expected["input_mask"] > 0
+    np.testing.assert_allclose(found[valid], expected["logits"][valid], atol=TOLERANCE)
+    tokens, follows = expected["input_tokens"], valid[:, 1:]
+    log_softmax = np.asarray(jax.nn.log_softmax(expected["logits"]))[:, :-1]
+    gathered = np.take_along_axis(log_softmax, tokens[:, 1:, None], axis=-1)[..., 0]
+    log_probs = model.next_log_probs(tokens)
+    np.testing.assert_allclose(log_probs[follows], gathered[follows], atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_decoder_only_greedy_search_of_rows_of_different_lengths(opened, name):
+    model, expected = opened(name)
+    lengths = expected["input_mask"].sum(axis=1)
+    found = model.decode(expected["input_tokens"], input_lengths=lengths, max_length=8)
+    assert_rows_equal(np.asarray(found.tokens), expected["greedy_tokens"])
+    ends = np.sum(expected["greedy_tokens"] >= 0, axis=1)
+    np.testing.assert_array_equal(found.length, ends)
+
+
+@pytest.mark.parametrize("name", BART)
+def test_bart(opened, name):
+    model, expected = opened(name)
+    assert isinstance(model, LanguageModel)
+    inputs = expected["encoder_input_tokens"]
+    found = model.logits(inputs, expected["decoder_input_tokens"])
+    np.testing.assert_allclose(found, expected["logits"], atol=TOLERANCE)
+    greedy = model.generate(inputs, max_length=8)
+    np.testing.assert_array_equal(greedy, expected["greedy_tokens"])
+    # The bias of the output layer is not zero here.
+    assert np.abs(model.params["decoder"]["logits_bias"]).max() > 1
+
+
+def test_beam_search_of_bart(opened):
+    model, expected = opened("bart_plain")
+    beams = model.decode(
+        expected["encoder_input_tokens"], max_length=8, num_beams=4, length_penalty=0.0
+    )
+    np.testing.assert_array_equal(beams.tokens, expected["beam4_tokens"])
+    np.testing.assert_allclose(beams.score, expected["beam4_score"], atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_encoders(opened, name):
+    model, expected = opened(name)
+    assert isinstance(model, EncoderModel)
+    assert bool(model.label_names) == ("logits" in expected)
+    if model.label_names:
+        logits = model.classify(expected["input_tokens"])
+        np.testing.assert_allclose(logits, expected["logits"], atol=TOLERANCE)
+    if not model.label_names or name == "deberta_long":
+        found = model.hidden_states(expected["input_tokens"])
+        valid = expected["input_mask"] > 0
+        np.testing.assert_allclose(found[valid], expected["last_hidden"][valid], atol=TOLERANCE)
+
+
+def test_classes_are_in_the_order_of_their_numbers(opened):
+    # In config.json they are written in another order.
+    assert opened("roberta_types")[0].label_names == ("entailment", "neutral", "contradiction")
+    assert opened("deberta_long")[0].label_names == ("faithful", "hallucinated")
+    assert opened("roberta_base_model")[0].label_names == ()

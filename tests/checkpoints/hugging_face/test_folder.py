@@ -1,0 +1,451 @@
+import json
+import shutil
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from faith_jax.checkpoints.checkpoint import (
+    Checkpoint,
+    check_params,
+    stack_layers,
+)
+from faith_jax.checkpoints.hugging_face.folder import (
+    is_huggingface,
+    read_huggingface,
+    write_huggingface,
+)
+from faith_jax.checkpoints.native import read_native, write_native
+from faith_jax.checkpoints.tensors import write_tensor_file
+from faith_jax.errors import CheckpointError
+from tests.checkpoints.synthetic import (
+    CONFIG,
+    EMBED,
+    TIED,
+    UNUSED,
+    random_tensors,
+    stored,
+    tiny_params,
+    write_folder,
+)
+from tests.models.tiny import TINY
+
+QUERY = "encoder.block.1.layer.0.SelfAttention.q.weight"
+
+
+def round_trip(folder, tmp_path, **options):
+    """Returns the folder after Hugging Face -> ours -> Hugging Face."""
+    write_native(read_huggingface(folder), tmp_path / "ours")
+    write_huggingface(read_native(tmp_path / "ours"), tmp_path / "theirs", **options)
+    return tmp_path / "theirs"
+
+
+def error_of(folder):
+    with pytest.raises(CheckpointError) as caught:
+        read_huggingface(folder)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_parameters_lie_where_their_names_say(tmp_path):
+    tensors = random_tensors()
+    checkpoint = read_huggingface(write_folder(tmp_path / "hf", tensors))
+    check_params(checkpoint.config, checkpoint.params)
+    config = checkpoint.config
+    assert (config.num_encoder_layers, config.num_decoder_layers) == (2, 1)
+    assert (config.num_heads, config.head_dim, config.mlp_dim) == (2, 4, 10)
+    assert config.mlp_activations == ("gelu", "linear")
+    assert not config.logits_via_embedding
+    decoder = checkpoint.params["decoder"]
+    pairs = {
+        "shared.weight": checkpoint.params["token_embedder"]["embedding"],
+        "lm_head.weight": decoder["logits_dense"]["kernel"].T,
+        QUERY: checkpoint.params["encoder"]["layers_1"]["attention"]["query"]["kernel"].T,
+        "decoder.block.0.layer.1.EncDecAttention.o.weight": decoder["layers_0"][
+            "encoder_decoder_attention"
+        ]["out"]["kernel"].T,
+        "decoder.block.0.layer.2.DenseReluDense.wi_1.weight": decoder["layers_0"]["mlp"]["wi_1"][
+            "kernel"
+        ].T,
+        "decoder.block.0.layer.1.layer_norm.weight": decoder["layers_0"][
+            "pre_cross_attention_layer_norm"
+        ]["scale"],
+    }
+    for name, found in pairs.items():
+        assert found.tobytes() == tensors[name].tobytes(), name
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_round_trip_gives_every_bit_back(tmp_path, dtype, shards):
+    folder = write_folder(tmp_path / "hf", random_tensors(dtype=dtype), shards=shards)
+    assert stored(round_trip(folder, tmp_path)) == stored(folder)
+
+
+def test_round_trip_keeps_mixed_dtypes(tmp_path):
+    tensors = random_tensors(dtype=ml_dtypes.bfloat16)
+    for name in tensors:
+        if name.endswith("wo.weight"):
+            tensors[name] = tensors[name].astype(np.float32)
+    folder = write_folder(tmp_path / "hf", tensors)
+    assert stored(round_trip(folder, tmp_path)) == stored(folder)
+
+
+def test_copies_of_the_embedding_and_what_nobody_uses_are_dropped(tmp_path):
+    tensors = random_tensors(TIED)
+    expected = stored(write_folder(tmp_path / "plain", tensors, TIED))
+    names = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
+    tensors |= {name: tensors["shared.weight"].copy() for name in names}
+    tensors[UNUSED] = np.arange(16, dtype=np.float32).reshape(8, 2)
+    folder = write_folder(tmp_path / "hf", tensors, TIED)
+    assert read_huggingface(folder).config.logits_via_embedding
+    assert stored(round_trip(folder, tmp_path)) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"]
+)
+def test_embedding_under_another_of_its_names(tmp_path, name):
+    tensors = random_tensors(TIED)
+    expected = stored(write_folder(tmp_path / "plain", tensors, TIED))
+    tensors[name] = tensors.pop("shared.weight")
+    folder = write_folder(tmp_path / "hf", tensors, TIED)
+    checkpoint = read_huggingface(folder)
+    assert checkpoint.config.logits_via_embedding
+    found = checkpoint.params["token_embedder"]["embedding"]
+    assert found.tobytes() == tensors[name].tobytes()
+    assert stored(round_trip(folder, tmp_path)) == expected
+
+
+def test_a_head_of_its_own_is_used_whatever_the_config_says(tmp_path):
+    tensors = random_tensors()
+    said = {k: v for k, v in CONFIG.items() if k != "tie_word_embeddings"}
+    for i, config in enumerate([said, said | {"tie_word_embeddings": True}]):
+        checkpoint = read_huggingface(write_folder(tmp_path / str(i), tensors, config))
+        assert not checkpoint.config.logits_via_embedding
+
+
+def test_a_tied_head_without_scaling_is_a_head_that_equals_the_embedding(tmp_path):
+    config = TIED | {"scale_decoder_outputs": False}
+    tensors = random_tensors(TIED)
+    folder = write_folder(tmp_path / "hf", tensors, config)
+    checkpoint = read_huggingface(folder)
+    assert not checkpoint.config.logits_via_embedding
+    kernel = checkpoint.params["decoder"]["logits_dense"]["kernel"]
+    assert kernel.T.tobytes() == tensors["shared.weight"].tobytes()
+    again = read_huggingface(round_trip(folder, tmp_path))
+    assert again.config == checkpoint.config
+    assert again.params["decoder"]["logits_dense"]["kernel"].tobytes() == kernel.tobytes()
+
+
+def test_a_scaled_head_of_its_own_is_refused(tmp_path):
+    config = CONFIG | {"scale_decoder_outputs": True}
+    message = error_of(write_folder(tmp_path / "hf", random_tensors(), config))
+    assert "scale_decoder_outputs" in message
+    assert "lm_head.weight" in message
+
+
+def test_decoder_has_as_many_layers_as_the_encoder_where_config_does_not_say(tmp_path):
+    config = {k: v for k, v in CONFIG.items() if k != "num_decoder_layers"}
+    message = error_of(write_folder(tmp_path / "hf", random_tensors(), config))
+    assert "decoder.block.1." in message
+    assert "missing" in message
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"feed_forward_proj": "gated-silu"}, ("silu", "linear")),
+        ({"feed_forward_proj": "gated-tanh"}, ("tanh", "linear")),
+        # Transformers' "gelu" is the exact form, but "gated-gelu" the tanh form.
+        ({"feed_forward_proj": "gated-gelu"}, ("gelu", "linear")),
+        ({"feed_forward_proj": "gelu", "is_gated_act": True}, ("gelu_exact", "linear")),
+        ({"feed_forward_proj": "gated-gelu", "dense_act_fn": "gelu_new"}, ("gelu", "linear")),
+        (
+            {"feed_forward_proj": "gated-gelu", "dense_act_fn": "silu", "is_gated_act": True},
+            ("silu", "linear"),
+        ),
+    ],
+)
+def test_activations(tmp_path, fields, expected):
+    folder = write_folder(tmp_path / "hf", random_tensors(), CONFIG | fields)
+    assert read_huggingface(folder).config.mlp_activations == expected
+
+
+def test_mt5(tmp_path):
+    config = {k: v for k, v in CONFIG.items() if k != "feed_forward_proj"} | {"model_type": "mt5"}
+    folder = write_folder(tmp_path / "hf", random_tensors(), config)
+    assert read_huggingface(folder).config.mlp_activations == ("gelu", "linear")
+    again = round_trip(folder, tmp_path)
+    assert stored(again) == stored(folder)
+    assert json.loads((again / "config.json").read_text())["model_type"] == "mt5"
+
+
+def test_shards_are_as_large_as_asked(tmp_path):
+    folder = write_folder(tmp_path / "hf", random_tensors())
+    found = round_trip(folder, tmp_path, max_shard_bytes=1000)
+    files = sorted(found.glob("*.safetensors"))
+    assert len(files) > 2
+    assert files[0].name == f"model-00001-of-{len(files):05d}.safetensors"
+    index = json.loads((found / "model.safetensors.index.json").read_text())
+    assert set(index["weight_map"].values()) == {file.name for file in files}
+    for file in files:
+        loaded = safetensors.numpy.load_file(file)
+        assert {n for n, f in index["weight_map"].items() if f == file.name} == set(loaded)
+        assert sum(a.nbytes for a in loaded.values()) <= 1000 or len(loaded) == 1
+    assert index["metadata"]["total_size"] == sum(len(b) for _, _, b in stored(folder).values())
+    assert stored(found) == stored(folder)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(
+    "activations", [("relu",), ("gelu", "linear"), ("silu", "linear"), ("gelu_exact", "linear")]
+)
+@pytest.mark.parametrize("scan", [False, True])
+def test_a_model_of_ours_comes_back_as_it_was(tmp_path, tied, activations, scan):
+    config = TINY.replace(logits_via_embedding=tied, mlp_activations=activations)
+    params = tiny_params(config)
+    ours = Checkpoint(config.replace(scan_layers=scan), stack_layers(params) if scan else params)
+    write_huggingface(ours, tmp_path / "hf")
+    found = read_huggingface(tmp_path / "hf")
+    assert found.config == config
+    write_huggingface(found, tmp_path / "again")
+    assert stored(tmp_path / "again") == stored(tmp_path / "hf")
+    np.testing.assert_array_equal(
+        found.params["encoder"]["layers_1"]["mlp"]["wo"]["kernel"],
+        params["encoder"]["layers_1"]["mlp"]["wo"]["kernel"],
+    )
+
+
+def test_fields_that_are_not_ours_are_kept(tmp_path):
+    config = CONFIG | {
+        "bos_token_id": 7,
+        "task_specific_params": {"a": 1},
+        "torch_dtype": "float16",
+    }
+    folder = write_folder(tmp_path / "hf", random_tensors(), config)
+    written = json.loads((round_trip(folder, tmp_path) / "config.json").read_text())
+    assert (written["bos_token_id"], written["task_specific_params"]) == (7, {"a": 1})
+    assert written["dtype"] == "float32"
+    assert "torch_dtype" not in written
+
+
+def test_soft_prompts_are_not_exported(tmp_path):
+    config = TINY.replace(encoder_prompt_length=3)
+    with pytest.raises(CheckpointError, match="encoder_prompt_length = 3"):
+        write_huggingface(Checkpoint(config, tiny_params(config)), tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_existing_folders_are_not_written_to(tmp_path):
+    with pytest.raises(CheckpointError, match="exists already"):
+        write_huggingface(Checkpoint(TINY, tiny_params(TINY)), tmp_path)
+
+
+# Bad input.
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("huggingface") / "hf", random_tensors())
+
+
+@pytest.fixture
+def folder(tmp_path, whole):
+    return shutil.copytree(whole, tmp_path / "hf")
+
+
+def truncation_points(size):
+    return [0, 5, 8, 200, size // 2, size - 1]
+
+
+@pytest.mark.parametrize("point", range(6))
+def test_truncated(folder, point):
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[: truncation_points(len(content))[point]])
+    message = error_of(folder)
+    assert str(path) in message
+    assert "cut short" in message
+    if point == 5:
+        # The last tensor of the file.
+        assert "shared.weight" in message
+
+
+def test_truncated_at_a_tensor_names_it(folder):
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    header = int.from_bytes(content[:8], "little")
+    begin, _ = json.loads(content[8 : 8 + header])[QUERY]["data_offsets"]
+    path.write_bytes(content[: 8 + header + begin + 4])
+    assert QUERY in error_of(folder)
+
+
+def with_tensors(folder, change):
+    tensors = random_tensors()
+    change(tensors)
+    return write_folder(folder, tensors)
+
+
+def test_missing_tensor(folder):
+    message = error_of(with_tensors(folder, lambda t: t.pop(QUERY)))
+    assert QUERY in message
+    assert "missing" in message
+
+
+def test_missing_embedding(folder):
+    assert "shared.weight (24, 6) is missing" in error_of(
+        with_tensors(folder, lambda t: t.pop("shared.weight"))
+    )
+
+
+def test_renamed_tensor(folder):
+    message = error_of(with_tensors(folder, lambda t: t.update(bert=t.pop(QUERY))))
+    assert QUERY in message
+
+
+def test_unexpected_tensor(folder):
+    message = error_of(with_tensors(folder, lambda t: t.update(bert=np.ones((2, 3), np.float32))))
+    assert "bert (2, 3) is not one of" in message
+
+
+def test_misshaped_tensor(folder):
+    message = error_of(with_tensors(folder, lambda t: t.update({QUERY: t[QUERY].T.copy()})))
+    assert QUERY in message
+    assert "(6, 8)" in message
+    assert "(8, 6)" in message
+
+
+def test_misshaped_embedding(folder):
+    larger = np.ones((30, EMBED), np.float32)
+    message = error_of(with_tensors(folder, lambda t: t.update({"shared.weight": larger})))
+    assert "shared.weight" in message
+    assert "(30, 6)" in message
+
+
+def test_second_embedding(folder):
+    other = np.ones((24, EMBED), np.float32)
+    name = "decoder.embed_tokens.weight"
+    assert name in error_of(with_tensors(folder, lambda t: t.update({name: other})))
+
+
+def test_tensor_of_integers(folder):
+    message = error_of(with_tensors(folder, lambda t: t.update({QUERY: np.ones((8, 6), int)})))
+    assert QUERY in message
+    assert "int64" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        (QUERY, {"dtype": ["F32"], "shape": [8, 6], "data_offsets": [0, 192]}),
+        (QUERY, {"dtype": "F32", "shape": [8, -6], "data_offsets": [0, 192]}),
+        (QUERY, [1, 2]),
+        (QUERY, {"dtype": "F4", "shape": [8, 6], "data_offsets": [0, 192]}),
+    ],
+)
+def test_broken_header(folder, name, fields):
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8 : 8 + length]) | {name: fields}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
+    message = error_of(folder)
+    assert str(path) in message
+    assert name in message
+
+
+def with_config(folder, **fields):
+    (folder / "config.json").write_text(json.dumps(CONFIG | fields))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            {"model_type": "falcon"},
+            "'mistral', 'mt5', 'roberta', 't5', 'xlm-roberta'], got 'falcon'",
+        ),
+        ({"model_type": None}, "'model_type'"),
+        ({"d_kv": "4"}, "'d_kv': expected a whole number, got \"4\""),
+        ({"num_heads": 0}, "num_heads: expected a positive whole number, got 0"),
+        ({"num_layers": 2.5}, "'num_layers'"),
+        ({"feed_forward_proj": "gated-mish"}, "'feed_forward_proj'"),
+        ({"feed_forward_proj": "open-gelu"}, "'feed_forward_proj'"),
+        ({"d_ff": 12}, "DenseReluDense.wi_0.weight has the shape (10, 6)"),
+        ({"vocab_size": 25}, "shared.weight has the shape (24, 6)"),
+        ({"num_layers": 1}, "encoder.block.1."),
+        ({"num_layers": 10**12}, "num_encoder_layers: expected at most 1000, got 1000000000000"),
+    ],
+)
+def test_config_of_another_model(folder, fields, expected):
+    assert expected in error_of(with_config(folder, **fields))
+
+
+@pytest.mark.parametrize("text", ['{"model_type": "t5",\n', "[1, 2]", "", "\udcff"])
+def test_broken_config(folder, text):
+    (folder / "config.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert str(folder / "config.json") in error_of(folder)
+
+
+def test_config_without_weights_and_weights_without_config(folder):
+    (folder / "config.json").unlink()
+    assert is_huggingface(folder)
+    assert "config.json: No such file" in error_of(folder)
+    with_config(folder)
+    (folder / "model.safetensors").unlink()
+    assert "no weights here" in error_of(folder)
+
+
+def test_pickled_weights_are_refused(folder):
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"\x80\x04")
+    message = error_of(folder)
+    assert "pytorch_model.bin" in message
+    assert "safetensors" in message
+
+
+@pytest.fixture
+def sharded(tmp_path):
+    return write_folder(tmp_path / "sharded", random_tensors(), shards=3)
+
+
+def index_of(folder, change):
+    path = folder / "model.safetensors.index.json"
+    index = json.loads(path.read_text())
+    change(index["weight_map"])
+    path.write_text(json.dumps(index))
+    return folder
+
+
+def test_missing_shard(sharded):
+    (sharded / "model-00002-of-00003.safetensors").unlink()
+    assert "model-00002-of-00003.safetensors: No such file" in error_of(sharded)
+
+
+def test_truncated_shard(sharded):
+    path = sharded / "model-00002-of-00003.safetensors"
+    path.write_bytes(path.read_bytes()[:-4])
+    assert str(path) in error_of(sharded)
+
+
+@pytest.mark.parametrize("place", ["../other.safetensors", "/etc/passwd", 3])
+def test_index_that_points_elsewhere(sharded, place):
+    message = error_of(index_of(sharded, lambda placed: placed.update({QUERY: place})))
+    assert "weight_map" in message
+
+
+def test_index_that_is_none(sharded):
+    (sharded / "model.safetensors.index.json").write_text('{"metadata": {}}')
+    assert "weight_map" in error_of(sharded)
+
+
+def test_whoever_reads_the_config_can_read_the_tensors(tmp_path):
+    write_tensor_file(tmp_path / "x.safetensors", {"a": np.zeros(2)}, {})
+    (tmp_path / "config.json").write_text("{}")
+    modes = {path.stat().st_mode for path in tmp_path.iterdir()}
+    assert len(list(tmp_path.iterdir())) == 2
+    assert len(modes) == 1

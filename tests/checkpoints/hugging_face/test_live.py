@@ -1,0 +1,218 @@
+"""Random configs of every family beside Transformers itself, where it is installed."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import faith_jax
+from faith_jax.checkpoints.checkpoint import Checkpoint
+from faith_jax.checkpoints.hugging_face.folder import write_huggingface
+from tests.checkpoints import family_folders
+from tests.models import families, tiny
+
+pytest.importorskip("torch", reason="torch is not installed (the parity extra)")
+pytest.importorskip("transformers", reason="transformers is not installed (the parity extra)")
+from tests.checkpoints.transformers_reference import (
+    inputs_of,
+    load,
+    make_folder,
+    reference,
+)
+
+SEEDS = (0, 1, 2)
+TOLERANCE = 1e-4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation(quick_compilation):
+    return
+
+
+def _heads(rng):
+    heads, head_dim = int(rng.choice([1, 2, 3, 4])), 2 * int(rng.integers(1, 5))
+    return heads, head_dim, heads * head_dim
+
+
+def _gpt2(rng):
+    heads, _, width = _heads(rng)
+    return "GPT2LMHeadModel", {
+        "n_embd": width,
+        "n_head": heads,
+        "n_layer": int(rng.integers(1, 3)),
+        "n_positions": int(rng.integers(12, 40)),
+        "n_inner": int(rng.integers(3, 30)) if rng.random() < 0.6 else None,
+        "activation_function": str(rng.choice(["gelu_new", "gelu", "relu", "silu", "tanh"])),
+        "layer_norm_epsilon": float(rng.choice([1e-5, 1e-2])),
+        "scale_attn_weights": bool(rng.random() < 0.6),
+        "eos_token_id": 2,
+        "bos_token_id": 2,
+    }
+
+
+def _bloom(rng):
+    heads, head_dim = int(rng.integers(1, 8)), int(rng.integers(1, 5))
+    return "BloomForCausalLM", {
+        "hidden_size": heads * head_dim,
+        "n_head": heads,
+        "n_layer": int(rng.integers(1, 3)),
+        "layer_norm_epsilon": float(rng.choice([1e-5, 1e-2])),
+        "eos_token_id": 2,
+        "pad_token_id": 3,
+    }
+
+
+def _rotary(rng):
+    heads, _, width = _heads(rng)
+    return {
+        "hidden_size": width,
+        "intermediate_size": int(rng.integers(3, 30)),
+        "num_hidden_layers": int(rng.integers(1, 4)),
+        "num_attention_heads": heads,
+        "num_key_value_heads": int(rng.choice([k for k in range(1, heads + 1) if heads % k == 0])),
+        "head_dim": 2 * int(rng.integers(1, 5)),
+        "max_position_embeddings": 64,
+        "rms_norm_eps": float(rng.choice([1e-6, 1e-2])),
+        "tie_word_embeddings": bool(rng.random() < 0.5),
+        "eos_token_id": 2,
+        "pad_token_id": 0,
+    }
+
+
+def _llama(rng):
+    kind = str(rng.choice(["default", "linear", "llama3"]))
+    rope = {"rope_type": kind, "rope_theta": float(rng.choice([20.0, 10000.0]))}
+    if kind != "default":
+        rope["factor"] = float(rng.uniform(1.1, 8))
+    if kind == "llama3":
+        rope |= {
+            "low_freq_factor": float(rng.uniform(0.1, 1)),
+            "high_freq_factor": float(rng.uniform(1.1, 4)),
+            "original_max_position_embeddings": int(rng.integers(4, 40)),
+        }
+    return "LlamaForCausalLM", _rotary(rng) | {
+        "rope_parameters": rope,
+        "attention_bias": bool(rng.random() < 0.5),
+        "mlp_bias": bool(rng.random() < 0.5),
+        "hidden_act": str(rng.choice(["silu", "gelu", "relu"])),
+    }
+
+
+def _mistral(rng):
+    window = int(rng.integers(1, 14)) if rng.random() < 0.8 else None
+    return "MistralForCausalLM", _rotary(rng) | {"sliding_window": window}
+
+
+def _gemma(rng):
+    return "GemmaForCausalLM", _rotary(rng) | {
+        "tie_word_embeddings": True,
+        "attention_bias": bool(rng.random() < 0.3),
+    }
+
+
+def _gemma2(rng):
+    settings = _rotary(rng) | {"tie_word_embeddings": True}
+    kinds = ["sliding_attention", "full_attention"]
+    return "Gemma2ForCausalLM", settings | {
+        "layer_types": [str(rng.choice(kinds)) for _ in range(settings["num_hidden_layers"])],
+        "sliding_window": int(rng.integers(1, 14)),
+        "query_pre_attn_scalar": int(rng.integers(1, 40)),
+        "attn_logit_softcapping": float(rng.uniform(0.5, 5)) if rng.random() < 0.6 else None,
+        "final_logit_softcapping": float(rng.uniform(0.5, 5)) if rng.random() < 0.6 else None,
+        "attention_bias": bool(rng.random() < 0.3),
+    }
+
+
+def _bart(rng):
+    heads, _, width = _heads(rng)
+    mlp = int(rng.integers(3, 30))
+    return "BartForConditionalGeneration", {
+        "d_model": width,
+        "encoder_layers": int(rng.integers(1, 3)),
+        "decoder_layers": int(rng.integers(1, 3)),
+        "encoder_attention_heads": heads,
+        "decoder_attention_heads": heads,
+        "encoder_ffn_dim": mlp,
+        "decoder_ffn_dim": mlp,
+        "max_position_embeddings": int(rng.integers(12, 40)),
+        "activation_function": str(rng.choice(["gelu", "relu", "gelu_new"])),
+        "scale_embedding": bool(rng.random() < 0.5),
+        "forced_eos_token_id": None,
+    }
+
+
+def _bert(rng, positions):
+    heads, _, width = _heads(rng)
+    return {
+        "hidden_size": width,
+        "num_hidden_layers": int(rng.integers(1, 3)),
+        "num_attention_heads": heads,
+        "intermediate_size": int(rng.integers(3, 30)),
+        "max_position_embeddings": positions,
+        "type_vocab_size": int(rng.integers(1, 4)),
+        "hidden_act": str(rng.choice(["gelu", "relu", "gelu_new"])),
+        "layer_norm_eps": float(rng.choice([1e-12, 1e-5, 1e-2])),
+        "num_labels": int(rng.integers(1, 5)),
+    }
+
+
+def _roberta(rng):
+    pad = int(rng.integers(0, 4))
+    family = str(rng.choice(["Roberta", "XLMRoberta"]))
+    settings = _bert(rng, pad + 1 + int(rng.integers(11, 40)))
+    return f"{family}ForSequenceClassification", settings | {"pad_token_id": pad}
+
+
+def _deberta(rng):
+    settings = _bert(rng, int(rng.integers(40, 60)))
+    return "DebertaV2ForSequenceClassification", settings | {
+        "relative_attention": True,
+        "position_buckets": 2 * int(rng.integers(2, 20)),
+        "max_relative_positions": int(rng.choice([-1, 45, 64])),
+        "norm_rel_ebd": "layer_norm",
+        "share_att_key": True,
+        "pos_att_type": "p2c|c2p",
+        "position_biased_input": False,
+        "pooler_hidden_size": settings["hidden_size"],
+        "type_vocab_size": int(rng.integers(0, 3)),
+    }
+
+
+DRAWN = [_gpt2, _bloom, _llama, _mistral, _gemma, _gemma2, _bart, _roberta, _deberta]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("drawn", DRAWN, ids=lambda f: f.__name__.strip("_"))
+def test_a_random_config_computes_what_transformers_computes(tmp_path, drawn, seed):
+    architecture, settings = drawn(np.random.default_rng(seed))
+    make_folder(tmp_path / "made", architecture, settings | {"vocab_size": 40}, {})
+    config = json.loads((tmp_path / "made" / "config.json").read_text())
+    stored = family_folders.safetensors.numpy.load_file(tmp_path / "made" / "model.safetensors")
+    shapes = {name: array.shape for name, array in stored.items()}
+    folder = family_folders.write(tmp_path / "drawn", config, family_folders.draw(shapes, seed + 1))
+    assert_as_transformers(folder, architecture, inputs_of(config, seed))
+
+
+def assert_as_transformers(folder, architecture, inputs):
+    """Compares the logits of a folder's model."""
+    expected = reference(load(folder, architecture), inputs, generate=False)["logits"]
+    model = faith_jax.load_model(str(folder))
+    if "decoder_input_tokens" in inputs:
+        found = model.logits(inputs["encoder_input_tokens"], inputs["decoder_input_tokens"])
+    elif isinstance(model, faith_jax.EncoderModel):
+        found = model.classify(inputs["input_tokens"])
+    else:
+        valid = inputs["input_mask"] > 0
+        found, expected = model.logits(inputs["input_tokens"])[valid], expected[valid]
+    np.testing.assert_allclose(found, expected, atol=TOLERANCE)
+    assert np.std(expected) > 1e-3
+
+
+@pytest.mark.parametrize("name", [name for name in families.FAMILIES if name != "doha"])
+def test_transformers_opens_what_is_written_of_a_model_of_our_own(tmp_path, name):
+    config = families.FAMILIES[name]
+    params = jax.tree.map(lambda x: 0.5 * x, tiny.model_and_params(config)[1])
+    write_huggingface(Checkpoint(config, params), tmp_path / "written")
+    written = json.loads((tmp_path / "written" / "config.json").read_text())
+    assert_as_transformers(tmp_path / "written", written["architectures"][0], inputs_of(written))

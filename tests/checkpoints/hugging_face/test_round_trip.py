@@ -1,0 +1,274 @@
+"""What is read from a published folder is written with the same tensors."""
+
+import json
+
+import numpy as np
+import pytest
+
+from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash, flatten
+from faith_jax.checkpoints.hugging_face.families import FAMILIES
+from faith_jax.checkpoints.hugging_face.folder import unlike, write_huggingface
+from faith_jax.checkpoints.native import read_native, write_native
+from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.errors import CheckpointError
+from tests.checkpoints import family_folders
+from tests.checkpoints.family_folders import draw, write
+from tests.checkpoints.synthetic import stored
+from tests.models import families, tiny
+
+CASES = family_folders.cases()
+# Its pooler, which Transformers saves too, is not used.
+HEADS = ("classifier", "pooler", "final", "lm_head")
+DROPPED = {"roberta_base_model": {"pooler.dense.weight", "pooler.dense.bias"}}
+
+
+def tensors_of(case):
+    return draw(family_folders.shapes_of(case))
+
+
+def family_of(case):
+    return FAMILIES[family_folders.config_of(case)["model_type"]]
+
+
+def same_params(first, second):
+    first, second = flatten(first), flatten(second)
+    assert first.keys() == second.keys()
+    return all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def assert_reopened(checkpoint, folder):
+    """Writes a checkpoint and opens it again, with equal parameters and config."""
+    write_huggingface(checkpoint, folder)
+    again = open_checkpoint(folder)
+    assert again.config == checkpoint.config
+    assert content_hash(again.params) == content_hash(checkpoint.params)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tensors_and_settings_come_back(tmp_path, case):
+    published = family_folders.write_case(tmp_path / "published", case)
+    checkpoint = open_checkpoint(published)
+    assert_reopened(checkpoint, tmp_path / "again")
+    expected = stored(published)
+    for name in DROPPED.get(case, ()):
+        del expected[name]
+    prefix = family_of(case).prefix
+    full = {name if name.startswith(HEADS) else f"{prefix}{name}" for name in expected}
+    assert set(stored(tmp_path / "again")) == (
+        set(expected) if any(name.startswith(prefix) for name in expected) else full
+    )
+    assert {n.removeprefix(prefix): t for n, t in stored(tmp_path / "again").items()} == {
+        n.removeprefix(prefix): t for n, t in expected.items()
+    }
+    read, written = (
+        json.loads((tmp_path / name / "config.json").read_text()) for name in ("published", "again")
+    )
+    # Fields that are not ours stay.
+    assert read.keys() <= written.keys()
+    assert written["model_type"] == read["model_type"]
+    assert written["bos_token_id"] == read.get("bos_token_id", written["bos_token_id"])
+    # Through our own form, and without what was kept of the folder.
+    write_native(checkpoint, tmp_path / "ours")
+    assert_reopened(read_native(tmp_path / "ours"), tmp_path / "from_ours")
+    assert_reopened(Checkpoint(checkpoint.config, checkpoint.params), tmp_path / "alone")
+
+
+@pytest.mark.parametrize(
+    "case", ["bart_plain", "bloom_3_heads", "gpt2_inner_relu", "roberta_types", "deberta_long"]
+)
+def test_files_may_lack_the_base_models_prefix(tmp_path, case):
+    prefix = family_of(case).prefix
+    tensors = tensors_of(case)
+    # Transformers saves base models without it.
+    short = {name.removeprefix(prefix): array for name, array in tensors.items()}
+    long = {
+        name if name.startswith(HEADS) else prefix + name: array for name, array in short.items()
+    }
+    config = family_folders.config_of(case)
+    read = [
+        open_checkpoint(write(tmp_path / name, config, given))
+        for name, given in (("short", short), ("long", long))
+    ]
+    assert same_params(read[0].params, read[1].params)
+    assert read[0].config == read[1].config
+    write_huggingface(read[0], tmp_path / "again")
+    assert stored(tmp_path / "again") == stored(tmp_path / "long")
+
+
+@pytest.mark.parametrize("name", families.FAMILIES)
+def test_a_model_that_was_never_published_is_written_and_read(tmp_path, name):
+    config = families.FAMILIES[name]
+    _, params = tiny.model_and_params(config)
+    write_huggingface(Checkpoint(config, params), tmp_path / "written")
+    read = open_checkpoint(tmp_path / "written")
+    assert content_hash(read.params) == content_hash(params)
+    assert unlike(config, read.config) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("gpt2", {"head_dim": 6}, "head_dim = 6 .* GPT-2 model, which would have 4"),
+        ("bloom", {"mlp_dim": 40}, "mlp_dim = 40 .* BLOOM model, which would have 48"),
+        ("llama", {"mlp_activations": ("silu", "silu")}, "mlp_activations"),
+        ("llama", {"logits_bias": True}, "the parameter decoder/logits_bias has no place"),
+        ("llama", {"attention_scale": 1.0}, r"attention_scale = 1\.0"),
+        ("mistral", {"sliding_window_layers": (0,)}, "sliding_window_layers"),
+        ("gemma2", {"attention_scale": 0.3}, "attention_scale"),
+        ("bart", {"layer_norm_epsilon": 1e-6}, "layer_norm_epsilon"),
+        ("roberta", {"norm": "rms"}, "norm = 'rms'"),
+        ("deberta", {"num_kv_heads": 1}, "num_kv_heads"),
+    ],
+)
+def test_what_a_published_folder_cannot_say_is_not_written(tmp_path, name, changes, message):
+    config = families.FAMILIES[name].replace(**changes)
+    checkpoint = Checkpoint(config, tiny.model_and_params(config)[1], {"source": "mine"})
+    with pytest.raises(CheckpointError, match=f"^mine: .*{message}"):
+        write_huggingface(checkpoint, tmp_path / "written")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"knowledge_attention": True}, "knowledge_attention = True .* T5 model"),
+        ({"norm_offset": 1.0}, "norm_offset"),
+        ({"eos_ids": (2,)}, "eos_ids"),
+        ({"logits_via_embedding": True, "scale_tied_logits": False}, "scale_tied_logits"),
+        ({"mlp_activations": ("gelu", "gelu")}, "mlp_activations"),
+        ({"num_encoder_layers": 0}, "0 encoder and 2 decoder layers .* of no family"),
+    ],
+)
+def test_what_t5s_folder_cannot_say_is_not_written(tmp_path, changes, message):
+    config = tiny.TINY.replace(**changes)
+    checkpoint = Checkpoint(config, tiny.model_and_params(config)[1], {"source": "mine"})
+    with pytest.raises(CheckpointError, match=message):
+        write_huggingface(checkpoint, tmp_path / "written")
+    assert not list(tmp_path.iterdir())
+
+
+def opened_with(tmp_path, case, more=None, without=(), changes=None):
+    """Opens a stored model's folder with other tensors and fields."""
+    tensors = {k: v for k, v in tensors_of(case).items() if k not in without} | (more or {})
+    config = family_folders.config_of(case) | (changes or {})
+    return open_checkpoint(write(tmp_path / "changed", config, tensors))
+
+
+def written_names(tmp_path, checkpoint):
+    write_huggingface(checkpoint, tmp_path / "again")
+    return set(stored(tmp_path / "again"))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.uint8])
+def test_gpt2s_masks_are_dropped(tmp_path, dtype):
+    masks = {f"transformer.h.{i}.attn.bias": np.ones((1, 1, 32, 32), dtype) for i in range(2)}
+    masks["transformer.h.0.attn.masked_bias"] = np.float32([-1e4])
+    found = opened_with(tmp_path, "gpt2_inner_relu", masks)
+    plain = tensors_of("gpt2_inner_relu")
+    assert written_names(tmp_path, found) == set(plain)
+    expected = open_checkpoint(family_folders.write_case(tmp_path / "plain", "gpt2_inner_relu"))
+    assert same_params(found.params, expected.params)
+
+
+def test_robertas_numbers_and_other_heads_are_dropped(tmp_path):
+    rng = np.random.default_rng(0)
+    more = {
+        "roberta.embeddings.position_ids": np.arange(34)[None],
+        "roberta.pooler.dense.weight": rng.normal(size=(16, 16)).astype(np.float32),
+        "roberta.pooler.dense.bias": rng.normal(size=16).astype(np.float32),
+        "lm_head.bias": rng.normal(size=40).astype(np.float32),
+        "lm_head.dense.weight": rng.normal(size=(16, 16)).astype(np.float32),
+        "lm_head.layer_norm.weight": rng.normal(size=16).astype(np.float32),
+    }
+    found = opened_with(tmp_path, "roberta_types", more)
+    assert found.config.label_names == ("entailment", "neutral", "contradiction")
+    assert written_names(tmp_path, found) == set(tensors_of("roberta_types"))
+
+
+def test_a_masked_language_model_has_no_classes(tmp_path):
+    head = [name for name in tensors_of("roberta_types") if name.startswith("classifier")]
+    found = opened_with(tmp_path, "roberta_types", {"lm_head.bias": np.zeros(40, np.float32)}, head)
+    assert found.config.label_names == ()
+    assert not [name for name in flatten(found.params) if "classifier" in name]
+
+
+COPIES = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+
+
+def test_barts_copies_of_the_embedding(tmp_path):
+    tensors = tensors_of("bart_plain")
+    embedding = tensors["model.shared.weight"]
+    copies = dict.fromkeys((*COPIES, "lm_head.weight"), embedding)
+    found = opened_with(tmp_path, "bart_plain", copies)
+    assert found.config.logits_via_embedding
+    assert written_names(tmp_path, found) == set(tensors)
+    with pytest.raises(CheckpointError, match=f"{COPIES[1]} differs from model.shared.weight"):
+        opened_with(tmp_path, "bart_plain", copies | {COPIES[1]: embedding + 1})
+
+
+@pytest.mark.parametrize("kept", [COPIES[0], "lm_head.weight"])
+def test_bart_may_hold_the_embedding_under_one_other_name(tmp_path, kept):
+    embedding = tensors_of("bart_plain")["model.shared.weight"]
+    found = opened_with(tmp_path, "bart_plain", {kept: embedding}, ["model.shared.weight"])
+    np.testing.assert_array_equal(found.params["token_embedder"]["embedding"], embedding)
+    assert written_names(tmp_path, found) == set(tensors_of("bart_plain"))
+
+
+def test_bart_without_a_bias_of_its_logits(tmp_path):
+    found = opened_with(tmp_path, "bart_plain", without=["final_logits_bias"])
+    assert not found.config.logits_bias
+    assert "logits_bias" not in found.params["decoder"]
+    assert_reopened(found, tmp_path / "again")
+
+
+def test_llamas_old_frequencies_are_dropped(tmp_path):
+    more = {
+        f"model.layers.{i}.self_attn.rotary_emb.inv_freq": np.float32([1.0, 0.1]) for i in range(2)
+    }
+    found = opened_with(tmp_path, "llama_rope_linear", more)
+    assert written_names(tmp_path, found) == set(tensors_of("llama_rope_linear"))
+
+
+@pytest.mark.parametrize("case", ["llama_biases_tied", "gpt2_inner_relu", "gemma_legacy_gelu"])
+def test_a_tied_output_layer_may_be_stored(tmp_path, case):
+    embedding = next(
+        v for k, v in tensors_of(case).items() if k.endswith(("wte.weight", "tokens.weight"))
+    )
+    found = opened_with(tmp_path, case, {"lm_head.weight": embedding})
+    assert found.config.logits_via_embedding
+    assert "logits_dense" not in found.params["decoder"]
+    assert written_names(tmp_path, found) == set(tensors_of(case))
+
+
+def test_a_tied_output_layer_that_was_trained_apart_is_one_of_its_own(tmp_path):
+    other = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
+    found = opened_with(tmp_path, "gpt2_inner_relu", {"lm_head.weight": other})
+    assert not found.config.logits_via_embedding
+    np.testing.assert_array_equal(found.params["decoder"]["logits_dense"]["kernel"], other.T)
+    assert_reopened(found, tmp_path / "again")
+
+
+def test_half_precision_keeps_its_bits(tmp_path):
+    halved = {k: v.astype(np.float16) for k, v in tensors_of("llama_biases_tied").items()}
+    folder = write(tmp_path / "half", family_folders.config_of("llama_biases_tied"), halved)
+    write_huggingface(open_checkpoint(folder), tmp_path / "again")
+    assert stored(tmp_path / "again") == stored(folder)
+    assert json.loads((tmp_path / "again" / "config.json").read_text())["dtype"] == "float16"
+
+
+def test_dtypes_may_be_mixed(tmp_path):
+    name = "model.layers.1.mlp.up_proj.weight"
+    half = tensors_of("llama_rope_linear")[name].astype(np.float16)
+    found = opened_with(tmp_path, "llama_rope_linear", {name: half})
+    write_huggingface(found, tmp_path / "again")
+    assert stored(tmp_path / "again") == stored(tmp_path / "changed")
+
+
+def test_a_changed_setting_is_written(tmp_path):
+    checkpoint = open_checkpoint(family_folders.write_case(tmp_path / "old", "mistral_window"))
+    changed = Checkpoint(
+        checkpoint.config.replace(sliding_window=7), checkpoint.params, checkpoint.metadata
+    )
+    write_huggingface(changed, tmp_path / "new")
+    assert json.loads((tmp_path / "new" / "config.json").read_text())["sliding_window"] == 7
+    assert open_checkpoint(tmp_path / "new").config == changed.config

@@ -1,0 +1,294 @@
+import dataclasses
+import json
+import shutil
+
+import flax.serialization
+import ml_dtypes
+import numpy as np
+import pytest
+
+from faith_jax.checkpoints.checkpoint import flatten, stack_layers, unflatten
+from faith_jax.checkpoints.t5x import infer_config, is_t5x, read_t5x
+from faith_jax.errors import CheckpointError
+from tests.checkpoints.synthetic import tiny_params, unpack_t5x, write_t5x
+from tests.models.tiny import TINY
+
+# Not in the shapes; T5's own values.
+UNTOLD = {"relative_attention_max_distance": 128, "dropout_rate": 0.1}
+CONFIG = TINY.replace(**UNTOLD)
+QUERY = "encoder/layers_1/attention/query/kernel"
+
+
+def equal(found, expected):
+    found, expected = flatten(found), flatten(expected)
+    assert sorted(found) == sorted(expected)
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype, name
+        assert found[name].tobytes() == array.tobytes(), name
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"mlp_activations": ("relu",), "logits_via_embedding": True},
+        {"num_decoder_layers": 1, "num_heads": 1, "head_dim": 6},
+        {"encoder_prompt_length": 3},
+    ],
+)
+def test_dimensions_are_read_from_shapes(tmp_path, changes):
+    config = CONFIG.replace(**changes)
+    params = tiny_params(config)
+    found = read_t5x(write_t5x(tmp_path / "checkpoint_7", params))
+    assert found.config == config
+    equal(found.params, params)
+
+
+def test_a_given_config_is_kept(tmp_path):
+    config = CONFIG.replace(relative_attention_max_distance=20, mlp_activations=("silu", "linear"))
+    found = read_t5x(write_t5x(tmp_path / "checkpoint_7", tiny_params(config)), config)
+    assert found.config == config
+
+
+@pytest.mark.parametrize("stored_as", ["layers_0", "layers"])
+def test_scanned_layers(tmp_path, stored_as):
+    params = tiny_params(CONFIG)
+    stacked = stack_layers(params)
+    scan = CONFIG.replace(scan_layers=True)
+    write_t5x(tmp_path / "checkpoint_7", stacked if stored_as == "layers" else params)
+    equal(read_t5x(tmp_path, CONFIG).params, params)
+    equal(read_t5x(tmp_path, scan).params, stacked)
+    assert read_t5x(tmp_path).config == (scan if stored_as == "layers" else CONFIG)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+def test_dtypes_are_kept(tmp_path, dtype):
+    flat = flatten(tiny_params(CONFIG))
+    params = unflatten({name: array.astype(dtype) for name, array in flat.items()})
+    equal(read_t5x(write_t5x(tmp_path / "checkpoint_7", params)).params, params)
+
+
+def test_the_newest_whole_checkpoint_is_taken(tmp_path):
+    old, new = tiny_params(CONFIG), tiny_params(CONFIG.replace(mlp_dim=12))
+    write_t5x(tmp_path / "checkpoint_9", old)
+    write_t5x(tmp_path / "checkpoint_10", new)
+    write_t5x(tmp_path / "checkpoint_30.tmp-1700000000", old)
+    (tmp_path / "checkpoint_20").mkdir()
+    assert is_t5x(tmp_path)
+    checkpoint = read_t5x(tmp_path)
+    assert checkpoint.config.mlp_dim == 12
+    assert checkpoint.metadata["source"] == str(tmp_path / "checkpoint_10")
+    equal(read_t5x(tmp_path / "checkpoint_9" / "checkpoint").params, old)
+    assert not is_t5x(tmp_path / "checkpoint_20")
+    with pytest.raises(CheckpointError, match="no T5X checkpoint"):
+        read_t5x(tmp_path / "checkpoint_20")
+
+
+# Bad input.
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return write_t5x(tmp_path_factory.mktemp("t5x") / "checkpoint_7", tiny_params(CONFIG))
+
+
+@pytest.fixture
+def folder(tmp_path, whole):
+    return shutil.copytree(whole, tmp_path / "checkpoint_7")
+
+
+def place_of(folder, name):
+    return folder / f"target.{name.replace('/', '.')}"
+
+
+def error_of(folder, config=None):
+    with pytest.raises(CheckpointError) as caught:
+        read_t5x(folder, config)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_every_chunk_is_needed(folder):
+    place = place_of(folder, QUERY)
+    for chunk in ("0.0", "1.1"):
+        content = (place / chunk).read_bytes()
+        (place / chunk).unlink()
+        message = error_of(folder)
+        assert f"the parameter {QUERY} lacks its chunk {chunk}" in message
+        (place / chunk).write_bytes(content)
+    assert read_t5x(folder).config == CONFIG
+
+
+@pytest.mark.parametrize("kept", [0, 1, 10, -9, -4, -1])
+def test_truncated_chunk(folder, kept):
+    chunk = place_of(folder, QUERY) / "1.0"
+    chunk.write_bytes(chunk.read_bytes()[:kept])
+    message = error_of(folder)
+    assert QUERY in message
+    assert "cut short" in message
+
+
+def test_damaged_chunk(folder):
+    chunk = place_of(folder, QUERY) / "1.0"
+    content = bytearray(chunk.read_bytes())
+    content[:10] = bytes(10)
+    chunk.write_bytes(content)
+    message = error_of(folder)
+    assert QUERY in message
+    assert "cannot be read" in message
+
+
+def test_missing_array(folder):
+    shutil.rmtree(place_of(folder, QUERY))
+    message = error_of(folder)
+    assert f"the parameter {QUERY} cannot be read" in message
+    assert "does not exist" in message
+
+
+def change_zarray(folder, **fields):
+    path = place_of(folder, QUERY) / ".zarray"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+def test_array_of_another_shape_than_said(folder):
+    change_zarray(folder, shape=[8, 6])
+    message = error_of(folder)
+    assert QUERY in message
+    assert "(8, 6)" in message
+    assert "(8, 8)" in message
+
+
+def test_array_of_another_dtype(folder):
+    change_zarray(folder, dtype="<i4")
+    message = error_of(folder)
+    assert QUERY in message
+    assert "int32" in message
+    change_zarray(folder, dtype={"of": "x"})
+    assert QUERY in error_of(folder)
+
+
+def test_array_of_more_chunks_than_any_memory_holds(folder):
+    change_zarray(folder, chunks=[1, 1e-9])
+    assert f"the parameter {QUERY} cannot be read" in error_of(folder)
+    change_zarray(folder, shape=[10**12, 10**12], chunks=[1, 1])
+    assert f"the parameter {QUERY}" in error_of(folder)
+
+
+def test_chunks_of_zeros_are_stored(tmp_path):
+    # A chunk that is not there is an error, so one of zeros must be there.
+    params = unflatten({n: np.zeros_like(a) for n, a in flatten(tiny_params(CONFIG)).items()})
+    equal(read_t5x(write_t5x(tmp_path / "checkpoint_7", params)).params, params)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"shape": [8], "chunks": [0], "dtype": "<f4"}'])
+def test_broken_description_of_an_array(folder, text):
+    (place_of(folder, QUERY) / ".zarray").write_text(text)
+    message = error_of(folder)
+    assert QUERY in message
+    assert "cannot be read" in message
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
+def test_truncated_tree(folder, share):
+    path = folder / "checkpoint"
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * share)])
+    assert str(path) in error_of(folder)
+
+
+def test_tensorflow_checkpoint(folder):
+    (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-1000"\n')
+    assert "T5X" in error_of(folder)
+
+
+def write_tree(folder, target):
+    state = {"version": 3, "optimizer": {"target": target}}
+    (folder / "checkpoint").write_bytes(flax.serialization.msgpack_serialize(state))
+
+
+def changed(tmp_path, change):
+    flat = dict(flatten(tiny_params(CONFIG)))
+    change(flat)
+    return write_t5x(tmp_path / "changed", unflatten(flat))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [QUERY, "token_embedder/embedding", "encoder/relpos_bias/rel_embedding", "decoder/layers_0"],
+)
+def test_dropped_parameter(tmp_path, name):
+    def drop(flat):
+        for key in [k for k in flat if k.startswith(name)]:
+            del flat[key]
+
+    message = error_of(changed(tmp_path, drop))
+    assert name in message
+    assert "missing" in message
+
+
+def test_renamed_parameter(tmp_path):
+    message = error_of(changed(tmp_path, lambda flat: flat.update(bert=flat.pop(QUERY))))
+    assert QUERY in message or "bert" in message
+
+
+def test_unexpected_parameter(tmp_path):
+    message = error_of(changed(tmp_path, lambda flat: flat.update(bert=np.ones(3, np.float32))))
+    assert "bert" in message
+
+
+def test_misshaped_parameter(tmp_path):
+    other = np.ones((8, 10), np.float32)
+    message = error_of(changed(tmp_path, lambda flat: flat.update({QUERY: other})))
+    assert QUERY in message
+    assert "(8, 10)" in message
+
+
+def test_shapes_of_no_model(tmp_path):
+    vector = np.ones(8, np.float32)
+    name = "token_embedder/embedding"
+    message = error_of(changed(tmp_path, lambda flat: flat.update({name: vector})))
+    assert name in message
+    assert "2 dimensions" in message
+    bias = {"encoder/relpos_bias/rel_embedding": np.ones((2, 7), np.float32)}
+    shutil.rmtree(tmp_path / "changed")
+    assert "relative_attention_num_buckets" in error_of(changed(tmp_path, lambda f: f.update(bias)))
+
+
+def test_config_of_other_dimensions(folder):
+    message = error_of(folder, CONFIG.replace(mlp_dim=20))
+    assert "mlp" in message
+    assert "(8, 20)" in message
+
+
+@pytest.mark.parametrize("leaf", ["PLACEHOLDER://x", None, 3])
+def test_leaf_that_is_no_array_of_t5x(folder, leaf):
+    write_tree(folder, {"token_embedder": {"embedding": leaf}})
+    assert "token_embedder/embedding" in error_of(folder)
+
+
+@pytest.mark.parametrize("tree", [{"optimizer": {}}, {"optimizer": {"target": []}}, [1], 3])
+def test_tree_of_something_else(folder, tree):
+    (folder / "checkpoint").write_bytes(flax.serialization.msgpack_serialize(tree))
+    assert "optimizer/target" in error_of(folder)
+
+
+# T5X's own checkpoint.
+
+
+def test_fixture_of_t5x(tmp_path):
+    checkpoint = read_t5x(unpack_t5x(tmp_path))
+    shapes = {n: a.shape for n, a in flatten(checkpoint.params).items()}
+    assert infer_config(shapes, "fixture") == checkpoint.config
+    expected = {"vocab_size": 20, "emb_dim": 8, "num_heads": 2, "head_dim": 4, "mlp_dim": 12}
+    expected |= {"num_encoder_layers": 2, "num_decoder_layers": 3}
+    found = dataclasses.asdict(checkpoint.config)
+    assert {name: found[name] for name in expected} == expected
+    assert checkpoint.config.mlp_activations == ("gelu", "linear")
+
+
+def test_fixture_without_a_chunk(tmp_path):
+    folder = unpack_t5x(tmp_path)
+    place = place_of(folder / "checkpoint_7", "decoder/layers_1/mlp/wo/kernel")
+    (place / "0.0").unlink()
+    assert "decoder/layers_1/mlp/wo/kernel lacks its chunk 0.0" in error_of(folder)

@@ -1,0 +1,175 @@
+"""What Transformers computes with folders of tiny published models (needs the parity extra)."""
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.checkpoints.family_folders import rows
+
+_WITHOUT = "the extra `parity` is not installed"
+torch = pytest.importorskip("torch", reason=_WITHOUT)
+transformers = pytest.importorskip("transformers", reason=_WITHOUT)
+
+NEW_TOKENS = 8
+transformers.utils.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+
+def make_folder(
+    folder: pathlib.Path, architecture: str, settings: dict[str, Any], older: dict[str, Any]
+) -> None:
+    """Lets Transformers save a model with random weights."""
+    model_class = getattr(transformers, architecture)
+    model = model_class(model_class.config_class(**settings))
+    model.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text()) | older
+    config = {k: v for k, v in config.items() if v is not None or k not in older}
+    (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def load(folder: pathlib.Path, architecture: str) -> Any:
+    """Opens a folder with Transformers, with its plain attention."""
+    return (
+        getattr(transformers, architecture)
+        .from_pretrained(folder, attn_implementation="eager", dtype=torch.float32)
+        .eval()
+    )
+
+
+def reference(
+    model: Any, inputs: dict[str, np.ndarray], generate: bool = True
+) -> dict[str, np.ndarray]:
+    """Returns what Transformers computes of inputs as `inputs_of` makes them."""
+    with torch.no_grad():
+        if "decoder_input_tokens" in inputs:
+            return _of_pairs(model, inputs, generate)
+        tokens, mask = (torch.tensor(inputs[k]).long() for k in ("input_tokens", "input_mask"))
+        shown = torch.where(mask > 0, tokens, 0 if model.can_generate() else tokens)
+        found = model(input_ids=shown, attention_mask=mask, output_hidden_states=True)
+        if not model.can_generate():
+            outputs = {"last_hidden": found.hidden_states[-1].numpy()}
+            return outputs | ({"logits": found.logits.numpy()} if "logits" in found else {})
+        if not generate:
+            return {"logits": found.logits.numpy()}
+        greedy = [
+            _generated(model, row[keep > 0][None]) for row, keep in zip(tokens, mask, strict=True)
+        ]
+        return {"logits": found.logits.numpy(), "greedy_tokens": np.stack(greedy)}
+
+
+def _generated(model: Any, row: torch.Tensor, **options: Any) -> np.ndarray:
+    """Returns int32 [NEW_TOKENS], -1 behind the end."""
+    options = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "use_cache": False} | options
+    found = model.generate(row, attention_mask=torch.ones_like(row), **options)[0]
+    new = found[row.shape[1] :].numpy()
+    return np.pad(new, (0, NEW_TOKENS - len(new)), constant_values=-1).astype(np.int32)
+
+
+def _of_pairs(model: Any, inputs: dict[str, np.ndarray], generate: bool) -> dict[str, np.ndarray]:
+    names = ("encoder_input_tokens", "encoder_mask", "decoder_input_tokens")
+    tokens, mask, decoder = (torch.tensor(inputs[name]).long() for name in names)
+    found = model(input_ids=tokens, attention_mask=mask, decoder_input_ids=decoder)
+    if not generate:
+        return {"logits": found.logits.numpy()}
+    options = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "attention_mask": mask}
+    greedy = model.generate(tokens, **options)
+    beams = model.generate(
+        tokens,
+        num_beams=4,
+        length_penalty=0.0,
+        return_dict_in_generate=True,
+        output_scores=True,
+        **options,
+    )
+    return {
+        "logits": found.logits.numpy(),
+        "greedy_tokens": _padded(greedy[:, 1:], model.config.pad_token_id),
+        "beam4_tokens": _padded(beams.sequences[:, 1:], model.config.pad_token_id),
+        "beam4_score": beams.sequences_scores.numpy(),
+    }
+
+
+def _padded(tokens: torch.Tensor, pad_id: int) -> np.ndarray:
+    """Returns int32 [batch, NEW_TOKENS]; Transformers stops where all rows have ended."""
+    missing = NEW_TOKENS - tokens.shape[1]
+    return np.pad(tokens.numpy(), ((0, 0), (0, missing)), constant_values=pad_id).astype(np.int32)
+
+
+def salience(model: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns gradient x input of each target token's logit for each input embedding.
+
+    Of a T5 `salience_encoder` [batch, inputs, targets] and `salience_decoder` [batch, targets,
+    targets], and `salience_encoder_l2`, the gradients' norms; of a decoder-only model `salience`
+    [length, length] of the first row, whose column t is of the logit of token t; else nothing.
+    """
+    if "decoder_target_tokens" in inputs:
+        tokens, mask, fed, targets = (
+            torch.tensor(inputs[name]).long()
+            for name in ("encoder_input_tokens", "encoder_mask", "decoder_input_tokens",
+                         "decoder_target_tokens")
+        )  # fmt: skip
+        encoder, decoder = (_embedded(model, ids) for ids in (tokens, fed))
+        found = model(inputs_embeds=encoder, attention_mask=mask, decoder_inputs_embeds=decoder)
+        gradients = _gradients(found.logits, targets, (encoder, decoder))
+        return {
+            "salience_encoder": _stacked((g * encoder).sum(-1) for g, _ in gradients),
+            "salience_decoder": _stacked((g * decoder).sum(-1) for _, g in gradients),
+            "salience_encoder_l2": _stacked(g.norm(dim=-1) for g, _ in gradients),
+        }
+    if "encoder_input_tokens" in inputs or not model.can_generate():
+        return {}
+    tokens = torch.tensor(inputs["input_tokens"][:1]).long()
+    shown = _embedded(model, tokens)
+    logits = model(inputs_embeds=shown).logits
+    gradients = _gradients(logits[:, :-1], tokens[:, 1:], (shown,))
+    first = torch.zeros(shown.shape[:-1])  # no logit is of the first token
+    return {"salience": _stacked([first, *((g * shown).sum(-1) for (g,) in gradients)])[0]}
+
+
+def _embedded(model: Any, tokens: torch.Tensor) -> torch.Tensor:
+    return model.get_input_embeddings()(tokens).detach().requires_grad_()
+
+
+def _gradients(
+    logits: torch.Tensor, targets: torch.Tensor, inputs: tuple[torch.Tensor, ...]
+) -> list[tuple[torch.Tensor, ...]]:
+    """Returns the gradients of each target's logit; rows of a batch do not see each other."""
+    chosen = logits.gather(2, targets[..., None])[..., 0].sum(0)
+    return [torch.autograd.grad(logit, inputs, retain_graph=True) for logit in chosen]
+
+
+def _stacked(columns: Any) -> np.ndarray:
+    return torch.stack(list(columns), dim=-1).detach().numpy()
+
+
+def inputs_of(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
+    """Returns random inputs with padding for a model of config.json's fields."""
+    pad = config.get("pad_token_id")
+    pad = 0 if pad is None else pad
+    if config["model_type"] == "t5":
+        encoder = rows(11, 4, 7, pad_id=pad, seed=seed)
+        targets = rows(6, 3, 5, pad_id=pad, seed=seed + 1)
+        fed = np.pad(targets, ((0, 0), (1, 0)))[:, :-1]  # the start token is 0 too
+        return {
+            "encoder_input_tokens": encoder,
+            "encoder_mask": (encoder != pad).astype(np.int8),
+            "decoder_input_tokens": fed,
+            "decoder_target_tokens": targets,
+        }
+    if config["model_type"] == "bart":
+        encoder = rows(11, 4, 7, pad_id=pad, seed=seed)
+        decoder = rows(6, 6, 6, pad_id=pad, seed=seed + 1)
+        decoder[:, 0] = config["decoder_start_token_id"]
+        mask = (encoder != pad).astype(np.int8)
+        return {
+            "encoder_input_tokens": encoder,
+            "encoder_mask": mask,
+            "decoder_input_tokens": decoder,
+        }
+    lengths = (40, 9) if config["model_type"] == "deberta-v2" else (11, 4, 7)
+    tokens = rows(*lengths, pad_id=pad, seed=seed)
+    mask = np.arange(tokens.shape[1]) < np.array(lengths)[:, None]
+    return {"input_tokens": tokens, "input_mask": mask.astype(np.int8)}
