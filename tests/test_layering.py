@@ -26,6 +26,7 @@ FLOORS = {
     "evaluation": 2,
     "language_model": 3,
     "training": 3,
+    "annotation": 3,
     "scoring": 4,
     "export": 3,
     "report": 3,

@@ -642,20 +642,6 @@ STATISTICS = _of(
         "tests/evaluation/test_bootstrap.py::test_clusters_are_drawn_whole",
     ),
     (
-        "krippendorff-expected",
-        "agreement.py",
-        "(np.outer(totals, totals) - np.diag(totals)) / (pairs - 1)",
-        "np.outer(totals, totals) / pairs",
-        "tests/evaluation/test_agreement.py",
-    ),
-    (
-        "fleiss-pairs",
-        "agreement.py",
-        "(raters * (raters - 1))",
-        "(raters * raters)",
-        "tests/evaluation/test_agreement.py",
-    ),
-    (
         "lexical-bias-log-base",
         "lexical_bias.py",
         "math.log(probability / (by_label[label] / total))",
@@ -710,6 +696,23 @@ STATISTICS = _of(
         "any(map(math.isnan, shares)) else min(shares)",
         "any(map(math.isnan, shares)) else max(shares)",
         "tests/evaluation/test_text_metrics.py::test_argument_overlap_by_hand",
+    ),
+) + _of(
+    "statistics",
+    "faith_jax/annotation",
+    (
+        "krippendorff-expected",
+        "agreement.py",
+        "alpha = 1 - (total - 1) * disagreeing / (yes * no)",
+        "alpha = 1 - total * disagreeing / (yes * no)",
+        "tests/annotation/test_agreement.py",
+    ),
+    (
+        "fleiss-pairs",
+        "agreement.py",
+        "/ (raters * others)",
+        "/ (raters * raters)",
+        "tests/annotation/test_agreement.py",
     ),
 )
 
@@ -815,17 +818,17 @@ DATA = _of(
     ),
     (
         "npov-sides",
-        "data/npov.py",
-        "con = [topic.con[i] for i in response.con]",
-        "con = [topic.con[i] for i in response.pro]",
-        "tests/data/test_npov.py::test_generation_examples_follow_the_indices",
+        "data/npov/topics.py",
+        "[topic.con[i].text for i in response.con]",
+        "[topic.con[i].text for i in response.pro]",
+        "tests/data/npov/test_topics.py::test_generation_examples_follow_the_indices",
     ),
     (
         "combinations-at-both-temperatures",
-        "data/npov_combinations.py",
+        "data/npov/choices.py",
         "for temperature in TEMPERATURES if number <= _AT_BOTH else",
         "for temperature in TEMPERATURES if number < _AT_BOTH else",
-        "tests/data/test_npov_combinations.py::test_the_first_three_get_two_responses",
+        "tests/data/npov/test_choices.py::test_the_first_three_get_two_responses",
     ),
     (
         "vitaminc-pair-swapped",

@@ -9,7 +9,8 @@ import argparse
 import sys
 
 from faith_jax import templates
-from faith_jax.data import npov, procon_folder, vocabularies
+from faith_jax.data import npov, vocabularies
+from faith_jax.data.npov import procon_conversion
 from faith_jax.errors import FaithJaxError
 
 _EXAMPLE = """example (the folder is where the task npov_generate looks by default):
@@ -51,7 +52,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add(
         "--responses-per-topic",
         type=_positive,
-        default=procon_folder.DEFAULT_RESPONSES_PER_TOPIC,
+        default=procon_conversion.DEFAULT_RESPONSES_PER_TOPIC,
         metavar="N",
         help="template responses for each topic (default %(default)s)",
     )
@@ -67,7 +68,7 @@ def _positive(text: str) -> int:
     return value
 
 
-def longest_tokens(conversion: procon_folder.Conversion) -> tuple[int, int]:
+def longest_tokens(conversion: procon_conversion.Conversion) -> tuple[int, int]:
     """Returns the tokens of the longest input and target, with the embedded vocabulary."""
     vocabulary = vocabularies.load_vocabulary(vocabularies.EMBEDDED)
     inputs = targets = 0
@@ -82,7 +83,7 @@ def longest_tokens(conversion: procon_folder.Conversion) -> tuple[int, int]:
     return inputs, targets
 
 
-def report(conversion: procon_folder.Conversion, output: str) -> str:
+def report(conversion: procon_conversion.Conversion, output: str) -> str:
     """Returns what was converted, repaired and left out, as text for the terminal."""
     lines = [f"Written to {output}:"]
     for page in conversion.pages:
@@ -120,11 +121,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the conversion; returns the exit status, 2 for input that cannot be used."""
     options = parse(arguments)
     try:
-        read = procon_folder.read_texts_by_name
-        conversion = procon_folder.convert(
+        read = procon_conversion.read_texts_by_name
+        conversion = procon_conversion.convert(
             options.pages,
             options.output,
-            procon_folder.Options(
+            procon_conversion.Options(
                 questions=read(options.questions) if options.questions else {},
                 corrections=read(options.corrections) if options.corrections else {},
                 split=options.split,

@@ -112,7 +112,7 @@ def _options(given: Mapping[str, Any], sample: bool) -> Any:
     """Returns the table's options from those of the command line that were given."""
     from faith_jax.reproduce.faithdial import DOHA, Options
     from faith_jax.reproduce.workflow import absolute
-    from faith_jax.runs.setup import check_language_model, model_from_checkpoint
+    from faith_jax.runs.setup import check_language_model
 
     settings: dict[str, Any] = {"sample": sample, **(_SAMPLE if sample else {})}
     numbers = (
@@ -135,9 +135,11 @@ def _options(given: Mapping[str, Any], sample: bool) -> Any:
     for name, path in options.models.items():
         check_language_model("--models", path)
         if name == DOHA:
-            model_from_checkpoint(path, knowledge_attention=True)
+            _check_doha("--models: doha", path)
     for key, path in options.trained.items():
         check_language_model(f"--trained: {key}", path)
+        if key.endswith(f"/{DOHA}"):
+            _check_doha(f"--trained: {key}", path, is_trained=True)
     return options
 
 
@@ -161,3 +163,26 @@ def _numbers(text: str) -> tuple[int, ...]:
         raise ConfigError(
             f"--seeds: expected whole numbers with commas, such as 0,1,2; got {text!r}."
         ) from None
+
+
+def _check_doha(option: str, path: str, is_trained: bool = False) -> None:
+    """Checks that a checkpoint becomes a DoHA, or is one.
+
+    Raises:
+      ConfigError: where it does not.
+    """
+    from faith_jax.models.importers.formats import open_checkpoint
+
+    checkpoint = open_checkpoint(path)
+    if checkpoint.config.knowledge_attention:
+        return
+    if is_trained:
+        raise ConfigError(
+            f"{option}: {path}: has no attention over the knowledge, so it is no DoHA; train one "
+            "with faithdial_generate_doha.gin."
+        )
+    if checkpoint.family != "bart":
+        raise ConfigError(
+            f"{option}: {path}: DoHA is made of a BART, but this is "
+            f"{checkpoint.family or 'another model'}; give a BART or a trained DoHA."
+        )

@@ -102,7 +102,7 @@ def run_npov_detection(_: str, given: Mapping[str, Any], sample: bool, output: s
 
 def _detection_options(given: Mapping[str, Any], sample: bool) -> Any:
     """Returns the run's options from those of the command line that were given."""
-    from faith_jax.evaluation.npov_truth import ErrorFreeRule
+    from faith_jax.annotation.word_rule import ErrorFreeRule
     from faith_jax.reproduce.npov_responses import SAMPLE, DetectionOptions
 
     settings = {"model": ""} | dict(given)

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.data.npov_combinations import draw_combinations, temperatures_note
+from faith_jax.data.npov.choices import draw_combinations, temperatures_note
 from faith_jax.errors import counted
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.npov_detection_tables import detection_tables, joined_tidy

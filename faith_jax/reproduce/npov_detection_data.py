@@ -7,10 +7,10 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from faith_jax.annotation.labels import Label, Slice, combined, slice_rows
+from faith_jax.annotation.marks import read_marks
+from faith_jax.annotation.word_rule import REASONS, retold_spans
 from faith_jax.data import npov
-from faith_jax.data.annotation_labels import Label, Slice, combined, slice_rows
-from faith_jax.data.annotation_rows import read_marks
-from faith_jax.data.annotation_sheets import AnnotationItem, numbered_arguments
 from faith_jax.data.augmentation.npov_sets import (
     PARAPHRASED,
     SplitSets,
@@ -21,13 +21,12 @@ from faith_jax.data.augmentation.npov_sets import (
     unused_arguments,
     with_errors_per_response,
 )
-from faith_jax.data.npov_combinations import response_rows
+from faith_jax.data.npov.choices import response_rows
 from faith_jax.errors import InputError, counted
 from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.npov_truth import REASONS, retold_spans
 from faith_jax.reproduce.npov_responses import DetectionOptions
 from faith_jax.runs.outputs import write_text
-from faith_jax.types import Grounding
+from faith_jax.types import GroundedExample, Grounding
 
 ORGANIC = {"full organic": Slice.FULL_ORGANIC, "ambiguous organic": Slice.AMBIGUOUS_ORGANIC}
 # The test sets, in the order of the paper's tables.
@@ -68,7 +67,7 @@ def judged(
     labels = None
     if options.marks:
         labels = _labels(rows, pathlib.Path(options.marks))
-        verdicts = {label.item.id: str(label.slice).replace("_", " ") for label in labels}
+        verdicts = {label.example.id: str(label.slice).replace("_", " ") for label in labels}
         verdicts = {i: _ERROR_FREE if v == "error free" else v for i, v in verdicts.items()}
     else:
         by_id = {topic.id: topic for topic in topics}
@@ -84,17 +83,16 @@ def _verdict(row: Mapping[str, Any], topic: npov.Topic, options: DetectionOption
 
 
 def _labels(rows: Iterable[Mapping[str, Any]], path: pathlib.Path) -> list[Label]:
-    items = {row["id"]: _item(row) for row in rows}
-    marks = read_marks(path, items)
-    found = (combined(items[identifier], group) for identifier, group in marks.items())
+    examples = {row["id"]: _example(row) for row in rows}
+    marks = read_marks(path, examples).by_id()
+    found = (combined(examples[identifier], group) for identifier, group in marks.items())
     return [label for label in found if label is not None]
 
 
-def _item(row: Mapping[str, Any]) -> AnnotationItem:
+def _example(row: Mapping[str, Any]) -> GroundedExample:
     texts = (*row["pro_arguments"], *row["con_arguments"])
     sides = ("pro",) * len(row["pro_arguments"]) + ("con",) * len(row["con_arguments"])
-    arguments = numbered_arguments(Grounding(texts, sides))
-    return AnnotationItem(row["id"], row["query"], arguments, row["response"])
+    return GroundedExample(row["id"], Grounding(texts, sides), (row["query"],), row["response"])
 
 
 def set_file(folder: pathlib.Path, name: str) -> pathlib.Path:
@@ -231,7 +229,7 @@ def _organic_set(
     if found.labels is None or part is None:
         return None
     others = {row["id"]: {"topic": row["topic"]} for row in rows if row["split"] == split}
-    labels = [label for label in found.labels if label.item.id in others]
+    labels = [label for label in found.labels if label.example.id in others]
     return [_as_set_row(row) for row in slice_rows(labels, part, others)]
 
 

@@ -12,15 +12,15 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from faith_jax.annotation.word_rule import ErrorFreeRule
 from faith_jax.data import npov
 from faith_jax.data.augmentation.npov_errors import ErrorKind
 from faith_jax.data.jsonl import read_jsonl
-from faith_jax.data.npov_combinations import MOST_COMBINATIONS, TEMPERATURES, response_rows
+from faith_jax.data.npov.choices import MOST_COMBINATIONS, TEMPERATURES, response_rows
 from faith_jax.data.samples import sample_folder
 from faith_jax.data.vocabularies import EMBEDDED, load_vocabulary
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.errors import ConfigError, InputError, counted, did_you_mean
-from faith_jax.evaluation.npov_truth import ErrorFreeRule
 from faith_jax.reproduce.reproduce import NPOV_DETECTION as DETECTION
 from faith_jax.runs.kept_settings import (
     SETTINGS,

@@ -7,7 +7,7 @@ import math
 import pathlib
 from collections.abc import Sequence
 
-from faith_jax.data import npov, npov_retrieval, samples
+from faith_jax.data import npov, samples
 from faith_jax.data.grounded_rows import Columns, file_examples
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import ConfigError, InputError, did_you_mean
@@ -102,7 +102,7 @@ class Explained:
             if self.knowledge == SAMPLE
             else pathlib.Path(self.knowledge)
         )
-        topic = npov_retrieval.retrieve(npov.load_topics(folder), self.history[-1])
+        topic = npov.retrieve(npov.load_topics(folder), self.history[-1])
         pro, con = npov.choose_arguments(topic, self.arguments, self.seed)
         sides = ("pro",) * len(pro) + ("con",) * len(con)
         return Grounding(tuple(argument.text for argument in (*pro, *con)), sides)

@@ -214,13 +214,13 @@ class _Arguments:
         Raises:
           InputError: no topic of the knowledge fits; with the nearest names.
         """
-        from faith_jax.data import npov, npov_retrieval, samples
+        from faith_jax.data import npov, samples
 
         if self._topics is None:
             folder = pathlib.Path(self._knowledge)
             known = folder if folder.is_dir() else samples.sample_folder(self._knowledge)
             self._topics = npov.load_topics(known)
-        topic = npov_retrieval.retrieve(self._topics, query)
+        topic = npov.retrieve(self._topics, query)
         pro, con = npov.choose_arguments(topic, self._per_side, self._seed)
         return [argument.text for argument in pro], [argument.text for argument in con]
 

@@ -3,8 +3,8 @@
 import json
 import re
 
-from faith_jax.data import npov, procon
-from faith_jax.data.npov_retrieval import retrieve
+from faith_jax.data import npov
+from faith_jax.data.npov.procon_pages import read_page
 from tests.paths import REPOSITORY
 
 
@@ -16,6 +16,6 @@ def test_the_documents_examples_are_valid(tmp_path):
     topics = npov.load_topics(tmp_path)
     (row,) = npov.generation_examples(topics, npov.load_responses(tmp_path, topics), "train")
     assert row["pro_arguments"] == ["Tea costs less than coffee."]
-    assert retrieve(topics, "Should offices serve tea instead of coffee?") == topics[0]
+    assert npov.retrieve(topics, "Should offices serve tea instead of coffee?") == topics[0]
     (tmp_path / "tea.json").write_text(json.dumps(page), encoding="utf-8")
-    assert procon.read_page(tmp_path / "tea.json").pro[0].text == "Tea is easy on the stomach."
+    assert read_page(tmp_path / "tea.json").pro[0].text == "Tea is easy on the stomach."

@@ -405,9 +405,12 @@ def test_marks_make_the_organic_sets(models, knowledge, reproduce, tmp_path):
     ("change", "message"),
     [
         ({"id": "cocoa-1-t0.0"}, "'cocoa-1-t0.0' is no response of this run. Did you mean 'cocoa-"),
-        ({"unsupported_spans": [[0, 9999]]}, "field 'unsupported_spans': expected a list of [s"),
-        ({"missing_arguments": ["pro 9"]}, "field 'missing_arguments': expected a list of pro 1"),
-        ({"coverage": "yes"}, "field 'coverage': expected true or false, got"),
+        ({"unsupported_spans": [[0, 9999]]}, "field 'unsupported_spans': expected start and end"),
+        (
+            {"missing_arguments": ["pro 9"]},
+            "field 'missing_arguments': expected arguments of this row (pro 1",
+        ),
+        ({"coverage": "maybe"}, "field 'coverage': expected yes or no, got"),
     ],
 )
 def test_bad_marks(models, knowledge, reproduce, tmp_path, change, message):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from faith_jax.cli import main
-from faith_jax.data.npov_combinations import response_rows
+from faith_jax.data.npov.choices import response_rows
 from faith_jax.reproduce.npov_responses import DetectionOptions, read_topics
 from faith_jax.scoring import npov_labels
 from faith_jax.scoring.models import open_language_model, open_tokenizer

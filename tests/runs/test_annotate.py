@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from faith_jax.annotation.sheets import ERRORS
 from faith_jax.cli import main
-from faith_jax.data.annotation_sheets import ERRORS
 
 RESPONSES = [
     {
@@ -278,7 +278,7 @@ def test_a_filled_sheet_is_not_lost(annotate, responses, tmp_path):
         (("write", "--input={r}", "--output={t}/a.csv", "--seed=-1"), "--seed: expected 0 or more"),
         (
             ("write", "--input={r}", "--output={t}/a.csv", "--annotators=Ada,ada"),
-            "--annotators: 'ada' is there twice, as 'Ada'",
+            "--annotators: a name is there twice: Ada, ada",
         ),
         (
             ("write", "--input={r}", "--output={t}/{{annotator}}.csv"),
@@ -302,8 +302,8 @@ def test_a_filled_sheet_is_not_lost(annotate, responses, tmp_path):
             "is the output of --output too",
         ),
         (
-            ("read", "{t}/empty.csv", "--output={t}/m.jsonl", "--slices={r}"),
-            "--slices: {r}: expected a folder, got a file",
+            ("read", "{t}/filled.csv", "--output={t}/m.jsonl", "--slices={r}"),
+            "--slices: {r}: cannot be made (File exists)",
         ),
         (("agreement", "{t}/no.csv"), "no.csv: no such file"),
         (("agreement", "{t}/empty.csv", "--confidence=95"), "--confidence: expected a number betw"),
@@ -313,6 +313,9 @@ def test_a_filled_sheet_is_not_lost(annotate, responses, tmp_path):
 )
 def test_mistakes_are_one_line_and_status_2(annotate, responses, tmp_path, arguments, message):
     annotate("write", f"--input={responses}", f"--output={tmp_path / 'empty.csv'}")
+    fill(tmp_path / "empty.csv", truth, tmp_path / "filled.csv")
+    filled = (tmp_path / "filled.csv").read_text()
+    (tmp_path / "filled.csv").write_text(re.sub(r"^([\w-]+),,", r"\1,ada,", filled, flags=re.M))
     before = sorted(tmp_path.iterdir())
     paths = {"r": responses, "t": tmp_path}
     status, lines, error = annotate(*(argument.format(**paths) for argument in arguments))

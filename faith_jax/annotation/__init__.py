@@ -1,0 +1,1 @@
+"""Errors in responses, marked by people: sheets, their marks as labels, and agreement."""

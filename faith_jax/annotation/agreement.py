@@ -1,0 +1,248 @@
+"""How far annotators of the same responses agree: on errors, on words, on arguments.
+
+Whatever annotators say yes or no to is an item: a response has one item for each error, and as many
+as it has words or arguments for what they name in it. Ratings of a response are a boolean array
+[annotators, items]. Intervals are of responses drawn with replacement.
+
+>>> ratings = [[True, False, False], [True, True, False]]  # two annotators, three words
+>>> found = binary_agreement([ratings], resamples=100)
+>>> found.agreement, found.f1
+(0.6666666666666666, 0.6666666666666666)
+"""
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from faith_jax.annotation.marks import Annotations, Span
+from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, argument_labels
+from faith_jax.errors import counted
+from faith_jax.evaluation.bootstrap import percentile_interval, resampled_counts
+from faith_jax.evaluation.dataset_statistics import Table
+from faith_jax.evaluation.text_metrics import content_words
+
+Interval = tuple[float | None, float | None]
+_NO_INTERVAL: Interval = (None, None)
+_PUBLISHED = (
+    "Chang 2024, section 4.1.1 (another model's responses, 5 of 10 annotators each): alpha 0.60 "
+    "for hallucination, 0.73 for coverage."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How far annotators agree, with the ends of bootstrap intervals; None = undefined.
+
+    Attributes:
+      responses: how many have two annotators at least; all but the share of yes is of these.
+      items: how many they have.
+      yes_share: of all ratings, those of single annotators too.
+      agreement: share of pairs of annotators that agree on an item, the mean over items.
+      alpha: Krippendorff's (2011), nominal: at most 1, 0 = agreement by chance. None where all say
+        the same of everything.
+      kappa: Fleiss' (1971), on the same scale; None also where responses have different numbers of
+        annotators.
+      f1: of what two annotators say yes to, over all pairs: 2 * both / (one + the other). None
+        where nobody says yes.
+    """
+
+    responses: int
+    items: int
+    yes_share: float | None
+    agreement: float | None = None
+    agreement_interval: Interval = _NO_INTERVAL
+    alpha: float | None = None
+    alpha_interval: Interval = _NO_INTERVAL
+    kappa: float | None = None
+    kappa_interval: Interval = _NO_INTERVAL
+    f1: float | None = None
+    f1_interval: Interval = _NO_INTERVAL
+
+
+def marked_words(text: str, spans: Sequence[Iterable[Span]]) -> NDArray[np.bool_]:
+    """Returns which content words of a response each annotator's spans meet: [annotators, words].
+
+    Args:
+      text: the response; words are those of `faith_jax.evaluation.text_metrics.content_words`.
+      spans: for each annotator, offsets of the first character and behind the last.
+
+    >>> marked_words("Tea cures colds.", [[(4, 15)], [(4, 9)]]).tolist()
+    [[False, True, True], [False, True, False]]
+    """
+    words = content_words(text)
+    meets = [
+        [any(word.start < end and start < word.end for start, end in found) for word in words]
+        for found in spans
+    ]
+    return np.array(meets, bool).reshape(len(spans), len(words))
+
+
+def binary_agreement(
+    ratings: Sequence[ArrayLike], resamples: int = 1000, confidence: float = 0.95, seed: int = 0
+) -> Agreement:
+    """Returns how far annotators agree on a yes or no.
+
+    Args:
+      ratings: of each response, boolean [annotators, items].
+      resamples: of the bootstrap over responses with two annotators at least.
+      confidence: of the intervals.
+      seed: the same seed draws the same responses, whatever is rated.
+    """
+    tables = [np.asarray(table, bool) for table in ratings]
+    several = [table for table in tables if len(table) > 1]
+    size = sum(table.size for table in tables)
+    yes_share = sum(int(table.sum()) for table in tables) / size if size else None
+    items = sum(table.shape[1] for table in several)
+    if not items:
+        return Agreement(len(several), 0, yes_share)
+    counts = resampled_counts(len(several), resamples, seed)
+    # In the first column each response counts once: the figures themselves.
+    weights = np.column_stack([np.ones(len(several)), counts])
+    sums = np.stack([_sums(table) for table in several], axis=1) @ weights
+    figures: dict[str, Any] = {}
+    for name, values in _figures(sums, len({len(table) for table in several}) == 1).items():
+        figures[name] = _defined(values[0])
+        ends = percentile_interval(values[1:], confidence)
+        figures[f"{name}_interval"] = tuple(map(_defined, ends))
+    return Agreement(len(several), items, yes_share, **figures)
+
+
+def _defined(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _sums(table: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Returns what all figures are made of, each a sum over the items of one response.
+
+    They are: items, yes, no, agreeing pairs over pairs, disagreeing pairs over others, pairs that
+    both say yes, and yes of either in all pairs.
+    """
+    raters = len(table)
+    yes = table.sum(axis=0).astype(np.float64)
+    no = raters - yes
+    others = raters - 1
+    agreeing = (yes * (yes - 1) + no * (no - 1)) / (raters * others)
+    both, either = yes * (yes - 1) / 2, yes * others
+    parts = (np.ones_like(yes), yes, no, agreeing, yes * no / others, both, either)
+    return np.array([part.sum() for part in parts])
+
+
+def _figures(sums: NDArray[np.float64], same_raters: bool) -> dict[str, NDArray[np.float64]]:
+    """Returns the figures [columns] of summed parts [7, columns]."""
+    items, yes, no, agreeing, disagreeing, both, either = sums
+    total = yes + no
+    with np.errstate(divide="ignore", invalid="ignore"):
+        agreement = agreeing / items
+        alpha = 1 - (total - 1) * disagreeing / (yes * no)
+        chance = (yes / total) ** 2 + (no / total) ** 2
+        kappa = (agreement - chance) / (1 - chance)
+        f1 = 2 * both / either
+    mixed = (yes > 0) & (no > 0)
+    return {
+        "agreement": agreement,
+        "alpha": np.where(mixed, alpha, np.nan),
+        "kappa": np.where(mixed & same_raters, kappa, np.nan),
+        "f1": f1,
+    }
+
+
+def agreement_table(
+    found: Annotations, resamples: int = 1000, confidence: float = 0.95, seed: int = 0
+) -> tuple[Table, dict[str, Any]]:
+    """Returns how far the annotators of sheets agree, as a table and as JSON has it.
+
+    Args:
+      found: what the sheets say.
+      resamples: of the bootstrap over responses.
+      confidence: of the intervals.
+      seed: of the resamples.
+
+    Returns:
+      The table, and its figures with their settings, undefined ones as null.
+    """
+    settings = (resamples, confidence, seed)
+    marks = {name: binary_agreement(units, *settings) for name, units in _answers(found).items()}
+    named = {name: binary_agreement(units, *settings) for name, units in _named(found).items()}
+    rows = []
+    for name, one in {**marks, **named}.items():
+        yes = "\u2013" if one.yes_share is None else f"{100 * one.yes_share:.1f}"
+        agreed = _shown(one.agreement, one.agreement_interval, "{:.1f}", 100)
+        chance = _shown(one.alpha, one.alpha_interval), _shown(one.kappa, one.kappa_interval)
+        items, f1 = (one.items, _shown(one.f1, one.f1_interval)) if name in named else ("", "")
+        rows.append((name, one.responses, items, yes, agreed, *chance, f1))
+    columns = ("", "responses", "items", "yes %", "agreement %", "alpha", "kappa", "F1")
+    title = f"Agreement of annotators, with {100 * confidence:g}% bootstrap intervals"
+    notes = _notes(found, marks["hallucination"].responses, resamples)
+    return Table(title, columns, tuple(rows), notes), {
+        "title": title,
+        "notes": list(notes),
+        "annotators": list(found.annotators()),
+        "rows": len(found.marks),
+        "not_annotated": len(found.empty),
+        "resamples": resamples,
+        "confidence": confidence,
+        "seed": seed,
+        "marks": {name: dataclasses.asdict(one) for name, one in marks.items()},
+        "named": {name: dataclasses.asdict(one) for name, one in named.items()},
+    }
+
+
+def _answers(found: Annotations) -> dict[str, list[list[list[bool]]]]:
+    """Returns what annotators answer: the ratings [annotators, 1] of each response."""
+    questions: dict[str, tuple[str, ...]] = {error: (error,) for error in ERRORS}
+    questions |= {"any full error": FULL_ERRORS, "any error": ERRORS}
+    groups = found.by_id().values()
+    return {
+        name: [[[any(one.answers[e] for e in errors)] for one in marks] for marks in groups]
+        for name, errors in questions.items()
+    }
+
+
+def _named(found: Annotations) -> dict[str, list[ArrayLike]]:
+    """Returns what annotators name in responses: words of spans, and arguments left out."""
+    units: dict[str, list[ArrayLike]] = collections.defaultdict(list)
+    for identifier, marks in found.by_id().items():
+        example, named = found.examples[identifier], [one.named for one in marks]
+        full = [one["hallucination"] for one in named]
+        both = [one["hallucination"] + one["partial_hallucination"] for one in named]
+        units["unsupported words"].append(marked_words(example.response, full))
+        units["unsupported or partial words"].append(marked_words(example.response, both))
+        labels = argument_labels(example.grounding)
+        missing = [[label in one["coverage"] for label in labels] for one in named]
+        units["missing arguments"].append(missing)
+    return units
+
+
+def _notes(found: Annotations, responses: int, resamples: int) -> tuple[str, ...]:
+    numbers = collections.Counter(len(group) for group in found.by_id().values())
+    listed = ", ".join(
+        f"{counted(count, 'response')} marked by {number}"
+        for number, count in sorted(numbers.items(), reverse=True)
+    )
+    notes = [f"{counted(len(found.annotators()), 'annotator')}: {listed}."]
+    if found.empty:
+        notes.append(f"Not annotated yet: {counted(len(found.empty), 'row')}.")
+    if not responses:
+        return (*notes, "No response has two annotators, without whom there is no agreement.")
+    notes.append(
+        "yes %: of all ratings; the rest is of responses with two annotators or more. agreement %: "
+        "pairs of annotators that say the same. Words are content words of the response."
+    )
+    if len(set(numbers) - {1}) > 1:
+        notes.append("No Fleiss' kappa: responses have different numbers of annotators.")
+    notes.append(
+        f"Intervals: percentile bootstrap over {counted(responses, 'response')}, "
+        f"{counted(resamples, 'resample')}."
+    )
+    return (*notes, _PUBLISHED)
+
+
+def _shown(value: float | None, interval: Interval, form: str = "{:.2f}", scale: int = 1) -> str:
+    if value is None:
+        return "\u2013"
+    ends = ", ".join(form.format(scale * end) for end in interval if end is not None)
+    return form.format(scale * value) + (f" [{ends}]" if ends else "")

@@ -1,0 +1,187 @@
+"""One label for each response from the marks of its annotators (Chang 2024, section 4.1.1).
+
+A response has an error where more than half of its annotators say so. What the error consists of
+(spans, missing arguments) is what at least half of the annotators who say yes name; where they
+agree on nothing, it is all that any of them names.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from faith_jax.annotation.marks import ARGUMENTS, SPANS, Marks, Span
+from faith_jax.annotation.sheets import (
+    AMBIGUOUS_ERRORS,
+    ERRORS,
+    FULL_ERRORS,
+    argument_labels,
+    arguments_by_label,
+    query_of,
+)
+from faith_jax.data.fields import field_error
+from faith_jax.types import GroundedExample
+
+
+class Ties(enum.StrEnum):
+    """What becomes of an error to which as many annotators say yes as no."""
+
+    ERROR = "error"
+    NO_ERROR = "no-error"
+    DROP = "drop"
+    REFUSE = "refuse"
+
+
+class Slice(enum.StrEnum):
+    """The test slice that a response belongs to (Chang 2024, section 4.3)."""
+
+    ERROR_FREE = "error_free"
+    FULL_ORGANIC = "full_organic"
+    AMBIGUOUS_ORGANIC = "ambiguous_organic"
+
+
+@dataclasses.dataclass(frozen=True)
+class Label:
+    """What the annotators of a response say together.
+
+    Attributes:
+      example: the response.
+      annotators: how many there are.
+      answers: for each of `ERRORS` whether the response has it.
+      named: what is named of its errors, see `Marks`.
+      ties: the errors of which half said yes and half no.
+    """
+
+    example: GroundedExample
+    annotators: int
+    answers: Mapping[str, bool]
+    named: Mapping[str, tuple[Any, ...]]
+    ties: tuple[str, ...] = ()
+
+    @property
+    def slice(self) -> Slice:
+        """Full organic with any full error; else ambiguous with any other; else error-free."""
+        if any(self.answers[error] for error in FULL_ERRORS):
+            return Slice.FULL_ORGANIC
+        if any(self.answers[error] for error in AMBIGUOUS_ERRORS):
+            return Slice.AMBIGUOUS_ORGANIC
+        return Slice.ERROR_FREE
+
+
+def combined(
+    example: GroundedExample, marks: Sequence[Marks], ties: Ties = Ties.ERROR
+) -> Label | None:
+    """Returns the label of a response; None where a tie drops it.
+
+    Args:
+      example: the response.
+      marks: of its annotators, at least one.
+      ties: what becomes of an error to which as many say yes as no.
+
+    Raises:
+      InputError: for a tie with `Ties.REFUSE`, naming a row.
+    """
+    counts = {error: sum(one.answers[error] for one in marks) for error in ERRORS}
+    tied = tuple(error for error, count in counts.items() if 2 * count == len(marks))
+    if tied and ties is Ties.DROP:
+        return None
+    if tied and ties is Ties.REFUSE:
+        raise field_error(
+            marks[0].place, tied[0], f"more yes than no for {example.id!r}, or more no than yes",
+            f"{counts[tied[0]]} yes of {len(marks)}",
+            "settle it with the annotators, or choose another --ties",
+        )  # fmt: skip
+    answers = {
+        error: (ties is Ties.ERROR) if error in tied else 2 * count > len(marks)
+        for error, count in counts.items()
+    }
+    labels = argument_labels(example.grounding)
+    named: dict[str, tuple[Any, ...]] = {}
+    for error in (*SPANS, *ARGUMENTS):
+        said = [one.named[error] for one in marks if answers[error] and one.answers[error]]
+        named[error] = _shared_spans(said) if error in SPANS else _shared(said, labels)
+    return Label(example, len(marks), answers, named, tied)
+
+
+def _shared(named: Sequence[Iterable[Any]], order: Iterable[Hashable]) -> tuple[Any, ...]:
+    """Returns what at least half of the annotators name, or, where there is none, what any does."""
+    sets = [set(one) for one in named]
+    counts = {thing: sum(thing in one for one in sets) for thing in order}
+    most = tuple(thing for thing, count in counts.items() if count and 2 * count >= len(sets))
+    return most or tuple(thing for thing, count in counts.items() if count)
+
+
+def _shared_spans(named: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
+    """Returns the runs of characters that annotators share; see `_shared`."""
+    characters = [{i for span in spans for i in range(*span)} for spans in named]
+    chosen = _shared(characters, sorted(set().union(*characters)))
+    inside = set(chosen)
+    starts = [i for i in chosen if i - 1 not in inside]
+    ends = [i + 1 for i in chosen if i + 1 not in inside]
+    return tuple(zip(starts, ends, strict=True))
+
+
+def label_row(
+    label: Label, others: Mapping[str, Any] | None = None, part: Slice = Slice.FULL_ORGANIC
+) -> dict[str, Any]:
+    """Returns a response with its label, as a row that `faith-jax score` reads.
+
+    Args:
+      label: of the response.
+      others: fields that come along.
+      part: which errors `label`, `has_hallucination`, `has_coverage_error`, `hallucinated_spans`
+        and `added_argument` are of. In the ambiguous slice a partial error counts as its own kind,
+        and repetition and confusion of perspectives, which the paper gives to neither, as both.
+    """
+    example, answers = label.example, label.answers
+    (hallucination, coverage), either = FULL_ERRORS, False
+    if part is Slice.AMBIGUOUS_ORGANIC:
+        hallucination, coverage, *others_of_both = AMBIGUOUS_ERRORS
+        either = any(answers[error] for error in others_of_both)
+    arguments = arguments_by_label(example.grounding)
+    missing = [arguments[name] for name in label.named[coverage]]
+    return {
+        "id": example.id,
+        **(others or {}),
+        "query": query_of(example),
+        **_argument_fields(example),
+        "response": example.response,
+        "label": {Slice.ERROR_FREE: 1, part: 0}.get(label.slice),
+        "slice": str(label.slice),
+        "has_hallucination": int(answers[hallucination] or either),
+        "has_coverage_error": int(answers[coverage] or either),
+        **{error: int(answers[error]) for error in AMBIGUOUS_ERRORS},
+        "hallucinated_spans": label.named[hallucination],
+        "partial_spans": label.named["partial_hallucination"],
+        **{field: label.named[error] for error, field in ARGUMENTS.items()},
+        "annotators": label.annotators,
+        "ties": label.ties,
+        # By this field `--protocol=npov_words` knows uncovered arguments.
+        "added_argument": missing if len(missing) > 1 else "".join(missing),
+    }
+
+
+def _argument_fields(example: GroundedExample) -> dict[str, Any]:
+    grounding = example.grounding
+    if set(grounding.perspectives) == {"pro", "con"}:
+        return {f"{side}_arguments": list(grounding.of(side)) for side in ("pro", "con")}
+    texts = {"grounding": list(grounding.texts)}
+    sides = {"perspectives": list(grounding.perspectives)} if grounding.perspectives else {}
+    return texts | sides
+
+
+def slice_rows(
+    labels: Iterable[Label], part: Slice, others: Mapping[str, Mapping[str, Any]] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a test slice: error-free responses, and those with its errors.
+
+    Args:
+      labels: of all responses.
+      part: full or ambiguous organic errors.
+      others: by id, fields that come along.
+    """
+    for label in labels:
+        if label.slice in (Slice.ERROR_FREE, part):
+            row = label_row(label, (others or {}).get(label.example.id), part)
+            row.pop("corpus", None)  # the slice's file is the corpus
+            yield row

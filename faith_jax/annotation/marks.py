@@ -1,0 +1,344 @@
+"""What annotators marked: the cells of filled sheets, checked where they are read.
+
+The full errors are a hallucination (the response tells an argument that was not given) and a
+coverage error (it leaves a given one out). Ambiguous are partial ones of both, repetition of an
+argument, and confusion of perspectives (Chang 2024, section 3).
+
+A cell of spans names words of the response, copied from it, or their offsets in brackets; a cell of
+arguments names their labels. A line break or a bar separates spans, a line break or a comma
+arguments; JSON lines have lists. `partial:` in front says that it is of the partial error.
+"""
+
+import dataclasses
+import itertools
+import operator
+import pathlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from faith_jax.annotation.sheets import (
+    AMBIGUOUS_ERRORS,
+    ERRORS,
+    MARKS,
+    SheetRow,
+    argument_labels,
+    arguments_by_label,
+    one_line_end,
+    query_of,
+    read_sheet,
+)
+from faith_jax.data.fields import field_error, is_blank, optional_text, shown, text_field
+from faith_jax.data.jsonl import read_jsonl
+from faith_jax.errors import InputError, counted, did_you_mean
+from faith_jax.types import GroundedExample
+
+# What is named of an error, in rows of marks and labels: spans of the response, or arguments.
+SPANS = {"hallucination": "unsupported_spans", "partial_hallucination": "partial_spans"}
+ARGUMENTS = {"coverage": "missing_arguments", "partial_coverage": "partly_missing_arguments"}
+
+_YES, _NO = ("yes", "y", "1", "true"), ("no", "n", "0", "false")
+_PARTIAL = re.compile(r"partial\s*:\s*", re.IGNORECASE)
+_OFFSETS = re.compile(r"\[\s*(\d{1,9})\s*-\s*(\d{1,9})\s*\]")
+
+Span = tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Marks:
+    """What one annotator says of one response.
+
+    Attributes:
+      id: the response's.
+      annotator: who marked it.
+      place: where the row stands, as `path:line`.
+      answers: for each of `ERRORS` whether the response has it.
+      named: for each of `SPANS` offsets of the characters concerned, of the first and behind the
+        last; for each of `ARGUMENTS` the labels of those concerned.
+      note: whatever the annotator wrote.
+    """
+
+    id: str
+    annotator: str
+    place: str
+    answers: Mapping[str, bool]
+    named: Mapping[str, tuple[Any, ...]]
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Annotations:
+    """What is in some sheets.
+
+    Attributes:
+      examples: the responses by their ids, in order of appearance.
+      marks: of each row that is filled in, in order of appearance.
+      empty: places of rows that nobody has annotated yet.
+    """
+
+    examples: Mapping[str, GroundedExample]
+    marks: tuple[Marks, ...]
+    empty: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        rows: dict[tuple[str, str], Marks] = {}
+        names: dict[str, Marks] = {}
+        for one in self.marks:
+            first = names.setdefault(one.annotator.casefold(), one)
+            if first.annotator != one.annotator:
+                raise field_error(
+                    one.place, "annotator", f"{first.annotator!r}, as in {first.place}",
+                    one.annotator, "write a person's name the same way everywhere",
+                )  # fmt: skip
+            first = rows.setdefault((one.id, one.annotator), one)
+            if first is not one:
+                raise field_error(
+                    one.place, "annotator", f"one row for each id ({one.id!r}) and annotator",
+                    one.annotator, f"{first.place} is of both too; keep one of the two",
+                )  # fmt: skip
+
+    def by_id(self) -> dict[str, list[Marks]]:
+        """Returns the marks of each response that has any."""
+        found: dict[str, list[Marks]] = {}
+        for one in self.marks:
+            found.setdefault(one.id, []).append(one)
+        return found
+
+    def annotators(self) -> tuple[str, ...]:
+        """Returns who marked anything, in order of appearance."""
+        return tuple(dict.fromkeys(one.annotator for one in self.marks))
+
+
+def read_annotations(
+    sheets: Sequence[pathlib.Path],
+    originals: Mapping[str, GroundedExample] | None = None,
+    blank_is_no: bool = False,
+    complete: bool = False,
+) -> Annotations:
+    """Reads filled sheets.
+
+    Args:
+      sheets: the files.
+      originals: the responses by id that the sheets must be of; None = the first sheet's.
+      blank_is_no: in a row that is begun, an empty mark of an ambiguous error is a no.
+      complete: a row that is not annotated is an error.
+
+    Raises:
+      FaithJaxError: for a sheet that cannot be read; for texts that were changed, missing and
+        contradictory marks, and rows of the same response and annotator; naming the row.
+    """
+    known: dict[str, tuple[GroundedExample, str]] = {}
+    marks: list[Marks] = []
+    empty: dict[tuple[str, str], str] = {}
+    for row in (row for path in sheets for row in read_sheet(path)):
+        example = _known_example(row, known, originals)
+        if all(_is_empty(row.marks[name]) for name in MARKS):
+            empty.setdefault((example.id, row.annotator), row.place)
+        else:
+            marks.append(_parsed_marks(row.marks, example, row.annotator, row.place, blank_is_no))
+    filled = {(one.id, one.annotator) for one in marks} | {(one.id, "") for one in marks}
+    # A row may be filled in elsewhere, such as in each annotator's own copy of the sheet.
+    waiting = tuple(place for key, place in empty.items() if key not in filled)
+    if complete and waiting:
+        raise InputError(
+            f"{waiting[0]}: not annotated yet, the first of {counted(len(waiting), 'such row')}; "
+            "fill them in, or leave out --complete."
+        )
+    return Annotations(
+        {name: example for name, (example, _) in known.items()}, tuple(marks), waiting
+    )
+
+
+def _known_example(
+    row: SheetRow,
+    known: dict[str, tuple[GroundedExample, str]],
+    originals: Mapping[str, GroundedExample] | None,
+) -> GroundedExample:
+    """Returns the response that a row is of, whose texts must be those known of it."""
+    example = row.example
+    if originals is not None and example.id not in originals:
+        raise InputError(
+            f"{row.place}: field 'id': {example.id!r} is not in --input."
+            f"{did_you_mean(example.id, originals)} (Spreadsheet programs make numbers and dates of"
+            " ids that look like them: import such columns as text.)"
+        )
+    first = (example, row.place) if originals is None else (originals[example.id], "--input")
+    original, where = known.setdefault(example.id, first)
+    texts, others = _texts(example), _texts(original)
+    for field in {**others, **texts}:
+        got, wanted = texts.get(field, "").strip(), others.get(field, "").strip()
+        if got != wanted:
+            same = sum(1 for _ in itertools.takewhile(bool, map(operator.eq, got, wanted)))
+            expected = f"{shown(wanted[same:])} from character {same + 1} on, as in {where}"
+            remedy = "restore what the sheet had when it was written"
+            raise field_error(row.place, field, expected, got[same:], remedy)
+    return original
+
+
+def _texts(example: GroundedExample) -> dict[str, str]:
+    arguments = arguments_by_label(example.grounding)
+    named = {f"arguments: {label}": text for label, text in arguments.items()}
+    return {"query": query_of(example), **named, "response": example.response}
+
+
+def read_marks(path: pathlib.Path, examples: Mapping[str, GroundedExample]) -> Annotations:
+    """Reads marks as `faith-jax annotate read --output` writes them.
+
+    Args:
+      path: the file.
+      examples: the responses by id, which the marks must be of.
+
+    Raises:
+      InputError: for a file without rows, for a row of another response (with the nearest ids), for
+        marks that are missing, and for spans and arguments that the response does not have.
+    """
+    marks = tuple(_marks_of_rows(path, examples))
+    if not marks:
+        raise InputError(f"{path}: holds no marks; expected what `faith-jax annotate read` writes.")
+    return Annotations(examples, marks)
+
+
+def _marks_of_rows(path: pathlib.Path, examples: Mapping[str, GroundedExample]) -> Iterator[Marks]:
+    for place, row in read_jsonl(path):
+        if "annotator" not in row:
+            raise InputError(
+                f"{place}: field 'annotator' is missing; name the file of `annotate read --output` "
+                "(that of --labels says what all annotators say together)."
+            )
+        identifier = text_field(row, "id", place)
+        if identifier not in examples:
+            hint = did_you_mean(identifier, examples)
+            raise InputError(
+                f"{place}: field 'id': {identifier!r} is no response of this run.{hint}"
+            )
+        annotator = text_field(row, "annotator", place)
+        yield _parsed_marks(row, examples[identifier], annotator, place)
+
+
+def marks_row(marks: Marks) -> dict[str, Any]:
+    """Returns what one annotator says, as a row that `read_marks` reads."""
+    named = {field: marks.named[error] for error, field in {**SPANS, **ARGUMENTS}.items()}
+    row = {"id": marks.id, "annotator": marks.annotator, **marks.answers, **named}
+    return row | {"note": marks.note, "place": marks.place}
+
+
+def _parsed_marks(
+    fields: Mapping[str, Any],
+    example: GroundedExample,
+    annotator: str,
+    place: str,
+    blank_is_no: bool = False,
+) -> Marks:
+    """Returns the marks of a row, checked.
+
+    Its fields are the cells of a sheet, or those of `marks_row`, which has partial spans and partly
+    missing arguments in fields of their own.
+    """
+    if not annotator:
+        remedy = "write a name into each row"
+        raise field_error(place, "annotator", "who marked the row", annotator, remedy)
+    answers = {name: _answer(fields.get(name), name, place, blank_is_no) for name in ERRORS}
+    response, labels = example.response, argument_labels(example.grounding)
+
+    def span(piece: Any, field: str) -> Span:
+        return _span(piece, response, place, field)
+
+    def argument(piece: Any, field: str) -> int:
+        return _argument(piece, labels, place, field)
+
+    named = _named(SPANS, r"[\n|]", span, fields, answers, place, response)
+    numbers = _named(ARGUMENTS, r"[\n|,]", argument, fields, answers, place)
+    named |= {error: tuple(labels[i] for i in found) for error, found in numbers.items()}
+    return Marks(example.id, annotator, place, answers, named, optional_text(fields, "note", place))
+
+
+def _is_empty(cell: Any) -> bool:
+    return cell is None or cell == [] or is_blank(cell)
+
+
+def _answer(cell: Any, name: str, place: str, blank_is_no: bool) -> bool:
+    word = str(cell).strip().casefold()
+    if word in _YES + _NO:
+        return word in _YES
+    if not _is_empty(cell):  # no hint at the nearest: a label must not be guessed
+        raise field_error(place, name, "yes or no", cell, "write one")
+    if blank_is_no and name in AMBIGUOUS_ERRORS:
+        return False
+    remedy = "finish the row, or clear its marks"
+    remedy += ", or give --blank-is-no" if name in AMBIGUOUS_ERRORS else ""
+    raise field_error(place, name, "yes or no, as the row is begun", cell, remedy)
+
+
+def _named(
+    errors: Mapping[str, str],
+    separators: str,
+    locate: Callable[[Any, str], Any],
+    fields: Mapping[str, Any],
+    answers: Mapping[str, bool],
+    place: str,
+    response: str = "",
+) -> dict[str, tuple[Any, ...]]:
+    """Returns what a row names of a full error and of its partial one, where this fits its answers.
+
+    What is not said to be partial is of the full error, or of the partial one in a row that has
+    only that.
+    """
+    (error, field), (partial_error, partial_field) = errors.items()
+    usual = partial_error if answers[partial_error] and not answers[error] else error
+    found: dict[str, set[Any]] = {error: set(), partial_error: set()}
+    for name in (field, partial_field):
+        for piece in _pieces(fields.get(name), separators, place, name, response):
+            prefix = _PARTIAL.match(piece) if isinstance(piece, str) else None
+            kind = partial_error if prefix or name == partial_field else usual
+            found[kind].add(locate(piece[prefix.end() :] if prefix else piece, name))
+    for name, things in found.items():
+        if things and not answers[name]:
+            expected = f"nothing that is of a {name.replace('_', ' ')}, since {name} = no"
+            remedy = f"write {name} = yes, or clear {field}"
+            raise field_error(place, field, expected, fields.get(field), remedy)
+    if answers[error] and not found[error]:
+        expected = f"what the error is about, since {error} = yes"
+        remedy = f"name it, or write {error} = no"
+        raise field_error(place, field, expected, fields.get(field), remedy)
+    return {name: tuple(sorted(things)) for name, things in found.items()}
+
+
+def _pieces(cell: Any, separators: str, place: str, field: str, response: str) -> list[Any]:
+    """Returns what a cell names: the members of a list, or the pieces of a text."""
+    if isinstance(cell, str):
+        whole = one_line_end(cell).strip()
+        # The response may hold what separates spans.
+        cell = [whole] if whole in response else re.split(separators, whole)
+    if not isinstance(cell, list | None):
+        raise field_error(place, field, "a text or a list", cell)
+    pieces = (one_line_end(p).strip() if isinstance(p, str) else p for p in cell or ())
+    return [piece for piece in pieces if not _is_empty(piece)]
+
+
+def _span(piece: Any, response: str, place: str, field: str) -> Span:
+    """Returns where a span is that was copied from the response, or named by its offsets."""
+    if isinstance(piece, str) and (offsets := _OFFSETS.fullmatch(piece)):
+        piece = [int(offsets[1]), int(offsets[2])]
+    if isinstance(piece, str):
+        starts = [m.start() for m in re.finditer(f"(?={re.escape(piece)})", response)]
+        if len(starts) != 1:
+            expected = "words that the response has once, or offsets such as [12-20]"
+            places = " or ".join(f"[{start}-{start + len(piece)}]" for start in starts[:3])
+            remedy = f"copy more words, or write {places}" if starts else "copy them from there"
+            raise field_error(place, field, expected, piece, remedy)
+        return starts[0], starts[0] + len(piece)
+    is_pair = isinstance(piece, list) and [type(end) for end in piece] == [int, int]
+    if not is_pair or not 0 <= piece[0] < piece[1] <= len(response):
+        expected = f"start and end within the response's {len(response)} characters"
+        raise field_error(place, field, expected, piece, "copy the words in their place")
+    return piece[0], piece[1]
+
+
+def _argument(piece: Any, labels: Sequence[str], place: str, field: str) -> int:
+    """Returns the number of an argument that is named by its label, from 0."""
+    known = [label.casefold() for label in labels]
+    if str(piece).casefold() not in known:
+        expected = f"arguments of this row ({', '.join(labels)})"
+        remedy = "name them by side and number, separated by commas"
+        raise field_error(place, field, expected, piece, remedy)
+    return known.index(str(piece).casefold())

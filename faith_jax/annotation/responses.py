@@ -1,0 +1,177 @@
+"""Responses for people to judge, from the rows that our commands read and write.
+
+- what `t5x infer` writes: `inputs` in curly braces and `prediction`;
+- NPOV rows: `query`, `pro_arguments`, `con_arguments` and `response` or `generated_text`;
+- rows with a `grounding` (`knowledge`, `evidence`), and what `faith-jax score` writes.
+
+Rows of `infer` hold the arguments of a side as one text. It is split into the arguments of a
+knowledge base, or, where the query is on none of its topics, into sentences.
+"""
+
+import functools
+import pathlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from faith_jax.annotation.sheets import one_line_end
+from faith_jax.data import npov, samples
+from faith_jax.data.fields import field_error, is_blank
+from faith_jax.data.grounded_rows import Columns, ExampleRow, example_rows, read_rows
+from faith_jax.data.rows import Row
+from faith_jax.errors import InputError
+from faith_jax.sentences import split_sentences
+from faith_jax.templates import clean_value, npov_response
+from faith_jax.types import GroundedExample, Grounding
+
+_SIDES = ("pro", "con")
+_SIDE_FIELDS = ("pro_arguments", "con_arguments")
+_GROUNDINGS = ("grounding", "knowledge", "evidence")
+_RESPONSES = ("prediction", "generated_text", "response")
+_HISTORIES = ("history", "context", "message", "query")
+# What `score` found out, and texts that are told in another form.
+_DROPPED = frozenset(
+    ("scores", "words", "cut_tokens", "cut", "fields", "inputs", "predictions")
+    + ("perspectives", "label", *_GROUNDINGS, *_SIDE_FIELDS, *_RESPONSES, *_HISTORIES)
+)
+_PAIR = re.compile(r"\{(\w+):([^}]*)\}")
+
+Topics = Callable[[], Sequence[npov.Topic]]
+
+
+class AnnotationResponse(NamedTuple):
+    """A response to judge.
+
+    Attributes:
+      example: what annotators see; with line feeds for all line ends.
+      fields: the other fields of its row, such as its topic.
+      by_sentence: its arguments could not be told apart, so that each sentence counts as one.
+    """
+
+    example: GroundedExample
+    fields: Mapping[str, Any]
+    by_sentence: bool = False
+
+
+def read_responses(path: pathlib.Path, knowledge: str = "procon_npov") -> list[AnnotationResponse]:
+    """Reads responses from a JSONL, CSV, TSV or Parquet file.
+
+    Args:
+      path: the file.
+      knowledge: where arguments of `infer`'s rows are looked up: a folder of the raw NPOV format,
+        or the name of an embedded sample.
+
+    Raises:
+      InputError: for a bad file or row, arguments on one side only, an id that occurs twice, and
+        a file without rows.
+    """
+
+    @functools.cache
+    def topics() -> Sequence[npov.Topic]:
+        folder = pathlib.Path(knowledge)
+        return npov.load_topics(folder if folder.is_dir() else samples.sample_folder(knowledge))
+
+    found: dict[str, AnnotationResponse] = {}
+    for number, (place, fields) in enumerate(read_rows(path), start=1):
+        named = fields.get("id")
+        identifier = str(number) if named is None or is_blank(named) else str(named)
+        if identifier in found:
+            remedy = "give each response its own, or none to any: then they are numbered"
+            raise field_error(place, "id", "an id that no earlier row has", identifier, remedy)
+        texts, by_sentence = _texts(fields, place, topics)
+        adapted = Row(place, texts | {"id": identifier})
+        (row,) = example_rows([adapted], Columns(label="", corpus=""), path.stem)
+        others = {name: value for name, value in row.fields.items() if name not in _DROPPED}
+        found[identifier] = AnnotationResponse(_example(row, place), others, by_sentence)
+    if not found:
+        raise InputError(f"{path}: holds no responses.")
+    return list(found.values())
+
+
+def _example(row: ExampleRow, place: str) -> GroundedExample:
+    """Returns what annotators see, with the sides of its texts checked."""
+    given = row.example
+    texts = tuple(map(one_line_end, given.grounding.texts))
+    sides = tuple(map(str, row.fields.get("perspectives") or given.grounding.perspectives))
+    if sides and len(sides) != len(texts):
+        expected = f"the side of each of the {len(texts)} texts of the grounding"
+        raise field_error(place, "perspectives", expected, sides)
+    if set(sides) in ({"pro"}, {"con"}):
+        lacking = "con_arguments" if "pro" in sides else "pro_arguments"
+        raise field_error(place, lacking, "at least one argument, as on the other side", [])
+    history = tuple(map(one_line_end, given.history))
+    return GroundedExample(given.id, Grounding(texts, sides), history, one_line_end(given.response))
+
+
+def _texts(fields: Mapping[str, Any], place: str, topics: Topics) -> tuple[dict[str, Any], bool]:
+    """Returns a row as `example_rows` knows it, and whether its arguments are single sentences."""
+    response = _first(_RESPONSES, fields, place, "response")
+    scored = fields.get("fields") if "scores" in fields else None
+    others = dict(scored) if isinstance(scored, dict | list) else {}  # Parquet has pairs
+    found = {name: value for name, value in others.items() if name not in _DROPPED}
+    found |= {name: value for name, value in fields.items() if name not in _RESPONSES}
+    found["response"] = fields[response]
+    grounding = _first((*_GROUNDINGS, *_SIDE_FIELDS, "inputs"), fields, place, "grounding")
+    if grounding in _SIDE_FIELDS:
+        found |= {name: fields.get(name) for name in _SIDE_FIELDS}
+    if grounding != "inputs":
+        return found, False
+    query, sides, by_sentence = _inputs(fields["inputs"], place, topics)
+    if "{response:" in str(fields[response]):  # infer leaves the braces to who gave the inputs
+        found["response"] = npov_response(fields[response])
+    return {"history": query} | found | sides, by_sentence
+
+
+def _first(names: Sequence[str], fields: Mapping[str, Any], place: str, what: str) -> str:
+    name = next((name for name in names if name in fields), None)
+    if name is None:
+        raise InputError(
+            f"{place}: no field holds the {what}: expected {' or '.join(names)}, got "
+            f"{', '.join(fields) or 'none'}; rename the field that holds it."
+        )
+    return name
+
+
+def _inputs(value: Any, place: str, topics: Topics) -> tuple[str, dict[str, list[str]], bool]:
+    """Returns the query and the arguments of a generator's input."""
+    pairs = dict(_PAIR.findall(value)) if isinstance(value, str) else {}
+    if not {"query", *_SIDES} <= set(pairs):
+        raise field_error(
+            place, "inputs", "a text as '{query: ...} {pro: ...} {con: ...}'", value,
+            f"give {' and '.join(_SIDE_FIELDS)}, or a grounding",
+        )  # fmt: skip
+    query = pairs["query"].strip()
+    found: dict[str, list[str]] = {}
+    split = False
+    for side, field in zip(_SIDES, _SIDE_FIELDS, strict=True):
+        text = pairs[side].strip()
+        known = told_apart(text, _known_arguments(query, side, topics()))
+        split |= known is None
+        found[field] = known or split_sentences(text)
+    return query, found, split
+
+
+def _known_arguments(query: str, side: str, topics: Sequence[npov.Topic]) -> list[str]:
+    try:
+        topic = npov.retrieve(topics, query)
+    except InputError:
+        return []
+    return [argument.text for argument in getattr(topic, side)]
+
+
+def told_apart(text: str, arguments: Sequence[str]) -> list[str] | None:
+    """Returns which arguments, joined by spaces as in a generator's input, make a text, or None.
+
+    >>> told_apart("It is mild. It calms.", ["It calms.", "It is mild.", "It is cheap."])
+    ['It is mild.', 'It calms.']
+    """
+    if not text:
+        return []
+    for argument in arguments:
+        cleaned = clean_value(argument)
+        if text == cleaned or text.startswith(f"{cleaned} "):
+            others = [other for other in arguments if other != argument]
+            rest = told_apart(text[len(cleaned) :].lstrip(), others)
+            if rest is not None:
+                return [argument, *rest]
+    return None

@@ -1,0 +1,252 @@
+"""Sheets on which people mark errors in responses (Chang 2024, section 4.1).
+
+A sheet is a CSV file for spreadsheet programs, or JSON lines. Each row is one response for one
+annotator: what to judge, and empty cells for the marks (`faith_jax.annotation.marks` says what
+they may hold). Texts come back exactly as they were written.
+
+CSV is UTF-8 with a byte order mark, by which spreadsheet programs recognize it, with all cells
+quoted. A cell that a spreadsheet program would run as a formula gets an apostrophe in front, which
+reading takes off again.
+
+>>> guarded("=1+1"), guarded("'=1+1"), guarded("1+1")
+("'=1+1", "''=1+1", '1+1')
+>>> unguarded("'=1+1"), unguarded("''=1+1"), unguarded("'tis")
+('=1+1', "'=1+1", "'tis")
+"""
+
+import csv
+import io
+import itertools
+import json
+import pathlib
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from faith_jax.data.delimited import read_csv
+from faith_jax.data.fields import field_error, optional_text
+from faith_jax.data.jsonl import read_jsonl
+from faith_jax.data.rows import Row, decoded, read_lines
+from faith_jax.errors import ConfigError, InputError
+from faith_jax.types import GroundedExample, Grounding
+
+FULL_ERRORS = ("hallucination", "coverage")
+AMBIGUOUS_ERRORS = (
+    "partial_hallucination", "partial_coverage", "repetition", "perspective_confusion",
+)  # fmt: skip
+ERRORS = (*FULL_ERRORS, *AMBIGUOUS_ERRORS)
+# What annotators fill in.
+MARKS = (*ERRORS, "unsupported_spans", "missing_arguments", "note")
+COLUMNS = ("id", "annotator", "query", "arguments", "response", *MARKS)
+
+# The label of a text in a grounding without perspectives.
+_PLAIN_SIDE = "text"
+_INDENT = " " * 4
+# Full-width signs are formulas to spreadsheet programs of East Asian languages.
+_FORMULA = r"(?:\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n])"
+
+
+class SheetRow(NamedTuple):
+    """One row of a sheet.
+
+    Attributes:
+      place: as `path:line`, for errors.
+      example: what is judged; with line feeds for all line ends.
+      annotator: who judges it; "" = not said.
+      marks: the cells of `MARKS`: texts, and in JSON lines also null, numbers, truth values, lists.
+    """
+
+    place: str
+    example: GroundedExample
+    annotator: str
+    marks: Mapping[str, Any]
+
+
+def argument_labels(grounding: Grounding) -> tuple[str, ...]:
+    """Returns the label of each text of a grounding: its side, and its number there from 1.
+
+    >>> argument_labels(Grounding(("a", "b", "c"), ("pro", "pro", "con")))
+    ('pro 1', 'pro 2', 'con 1')
+    >>> argument_labels(Grounding(("a", "b")))
+    ('text 1', 'text 2')
+    """
+    sides = grounding.perspectives or (_PLAIN_SIDE,) * len(grounding.texts)
+    counts = {side: itertools.count(1) for side in sides}
+    return tuple(f"{side} {next(counts[side])}" for side in sides)
+
+
+def query_of(example: GroundedExample) -> str:
+    """Returns what was asked, as one text."""
+    return "\n".join(example.history)
+
+
+def one_line_end(text: str) -> str:
+    r"""Returns a text whose line ends are all "\n", as spreadsheet programs make them."""
+    return re.sub(r"\r\n?", "\n", text)
+
+
+def guarded(text: str) -> str:
+    """Returns a cell that no spreadsheet program runs as a formula; see `unguarded`."""
+    return f"'{text}" if re.match(f"'*{_FORMULA}", text) else text
+
+
+def unguarded(cell: str) -> str:
+    """Returns the text that `guarded` made a cell of; other texts as they are."""
+    return cell[1:] if re.match(f"'+{_FORMULA}", cell) else cell
+
+
+def arguments_by_label(grounding: Grounding) -> dict[str, str]:
+    """Returns the texts of a grounding by their labels."""
+    return dict(zip(argument_labels(grounding), grounding.texts, strict=True))
+
+
+def arguments_cell(arguments: Mapping[str, str]) -> str:
+    r"""Returns arguments in one cell, each on its line; further lines of one are indented.
+
+    >>> arguments_cell({"pro 1": "Tea is mild.", "con 1": "It\nstains."})
+    'pro 1: Tea is mild.\ncon 1: It\n    stains.'
+    """
+    indented = ((name, text.replace("\n", f"\n{_INDENT}")) for name, text in arguments.items())
+    return "\n".join(f"{name}: {text}" for name, text in indented)
+
+
+def parsed_arguments(cell: Any, place: str) -> Grounding:
+    """Returns the arguments of a cell that `arguments_cell` made, or of an object by their labels.
+
+    Raises:
+      InputError: for a cell of another form.
+    """
+    if isinstance(cell, str):
+        lines = re.split(rf"\n(?!{_INDENT})", one_line_end(cell))
+        pairs = [line.partition(": ")[::2] for line in lines]
+        pairs = [(label, text.replace(f"\n{_INDENT}", "\n")) for label, text in pairs]
+    else:
+        pairs = list(cell.items()) if isinstance(cell, dict) else []
+    labels = tuple(label for label, _ in pairs)
+    sides = tuple(label.rpartition(" ")[0] for label in labels)
+    if pairs and all(sides) and all(isinstance(text, str) for _, text in pairs):
+        texts = tuple(one_line_end(text) for _, text in pairs)
+        grounding = Grounding(texts, () if set(sides) == {_PLAIN_SIDE} else sides)
+        if argument_labels(grounding) == labels:
+            return grounding
+    raise field_error(
+        place, "arguments", "a line such as 'pro 1: ...' for each argument, numbered on its side",
+        cell, "restore what the sheet had when it was written",
+    )  # fmt: skip
+
+
+def sheet_format(path: pathlib.Path) -> str:
+    """Returns "csv" or "jsonl", as a file's ending says.
+
+    Raises:
+      ConfigError: for another ending.
+    """
+    if path.suffix.lower() not in (".csv", ".jsonl"):
+        raise ConfigError(
+            f"{path}: a sheet is a .csv or .jsonl file; in a spreadsheet program, save it as CSV "
+            "UTF-8."
+        )
+    return path.suffix.lower()[1:]
+
+
+def sheet_text(
+    examples: Iterable[GroundedExample], annotators: Sequence[str] = (), form: str = "csv"
+) -> str:
+    """Returns an empty sheet.
+
+    Args:
+      examples: what to judge.
+      annotators: who judges; each gets all examples, one annotator's rows after the other's.
+        Without any, each example has one row, in which annotators write their names.
+      form: "csv" (with a byte order mark) or "jsonl".
+    """
+    rows = [_cells(example, name) for name in annotators or ("",) for example in examples]
+    if form == "jsonl":
+        blank = dict.fromkeys(ERRORS) | {
+            "unsupported_spans": [],
+            "missing_arguments": [],
+            "note": "",
+        }
+        return "".join(json.dumps(row | blank, ensure_ascii=False) + "\n" for row in rows)
+    buffer = io.StringIO(newline="")
+    buffer.write("\ufeff")
+    writer = csv.writer(buffer, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        cells = row | {"arguments": arguments_cell(row["arguments"])}
+        writer.writerow([*map(guarded, cells.values()), *[""] * len(MARKS)])
+    return buffer.getvalue()
+
+
+def _cells(example: GroundedExample, annotator: str) -> dict[str, Any]:
+    return {
+        "id": example.id,
+        "annotator": annotator,
+        "query": query_of(example),
+        "arguments": arguments_by_label(example.grounding),
+        "response": example.response,
+    }
+
+
+def read_sheet(path: pathlib.Path) -> Iterator[SheetRow]:
+    """Yields the rows of a sheet; rows of empty cells are passed over.
+
+    CSV may have commas, semicolons or tabs between its cells.
+
+    Raises:
+      ConfigError: for another ending than .csv and .jsonl.
+      InputError: for a file that cannot be read, is not UTF-8 or no CSV, for missing and unknown
+        columns, for arguments that are not those of a sheet, and for a sheet without rows.
+    """
+    rows = read_jsonl(path) if sheet_format(path) == "jsonl" else _csv_rows(path)
+    empty = True
+    for place, fields in rows:
+        empty = False
+        _check_columns(fields, place)
+        yield _row(place, fields)
+    if empty:
+        raise InputError(f"{path}: has no rows; write a sheet with: faith-jax annotate write")
+
+
+def _csv_rows(path: pathlib.Path) -> Iterator[Row]:
+    for place, cells in read_csv(path, (), delimiter=_delimiter(path)):
+        if any(cell.strip() for cell in cells.values()):
+            yield Row(place, {name: unguarded(cell) for name, cell in cells.items()})
+
+
+def _delimiter(path: pathlib.Path) -> str:
+    """Returns what stands between the names of the columns, which are checked."""
+    header = decoded(next(read_lines(path), b""), f"{path}:1").rstrip("\r\n")
+    delimiter = max(",;\t", key=header.count)
+    if header.strip():  # the reader of CSV reports an empty file
+        _check_columns(next(csv.reader([header], delimiter=delimiter)), f"{path}:1")
+    return delimiter
+
+
+def _check_columns(names: Collection[str], place: str) -> None:
+    missing = [name for name in COLUMNS if name not in names]
+    unknown = [name for name in names if name not in COLUMNS]
+    if missing or unknown:
+        parts = {"missing": missing, "unknown": unknown}
+        found = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
+        raise InputError(
+            f"{place}: expected the columns {', '.join(COLUMNS)}; {found}; rename, add or remove "
+            "columns (remarks belong into 'note'), or write a sheet with: faith-jax annotate write"
+        )
+
+
+def _row(place: str, fields: Mapping[str, Any]) -> SheetRow:
+    for name in ("id", "query", "response"):
+        if not isinstance(fields[name], str):
+            raise field_error(place, name, "a text", fields[name])
+    if not fields["id"].strip():
+        raise field_error(place, "id", "the response's id", fields["id"])
+    query = one_line_end(fields["query"])
+    example = GroundedExample(
+        fields["id"],
+        parsed_arguments(fields["arguments"], place),
+        (query,) if query else (),
+        one_line_end(fields["response"]),
+    )
+    marks = {name: fields[name] for name in MARKS}
+    return SheetRow(place, example, optional_text(fields, "annotator", place), marks)
