@@ -21,7 +21,7 @@ from faith_jax.data.augmentation.npov_sets import (
     unused_arguments,
     with_errors_per_response,
 )
-from faith_jax.data.npov_combinations import response_rows
+from faith_jax.data.npov.choices import response_rows
 from faith_jax.errors import InputError, counted
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.reproduce.npov_responses import DetectionOptions
