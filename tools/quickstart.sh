@@ -11,9 +11,7 @@ output="${1:-$repository/runs/quickstart}"
 mkdir -p "$output"
 output="$(cd "$output" && pwd)"
 bin="$(dirname "$PYTHON")"
-# Commands share compiled programs; and glibc keeps large blocks, which a training step asks for anew
-# each time, in huge pages.
-export JAX_COMPILATION_CACHE_DIR="${JAX_COMPILATION_CACHE_DIR:-$output/compiled}"
+# glibc keeps large blocks, which a training step allocates anew each time, in huge pages.
 export GLIBC_TUNABLES="${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1:\
 glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=8589934592:\
 glibc.malloc.top_pad=268435456}"

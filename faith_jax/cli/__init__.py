@@ -20,7 +20,13 @@ from faith_jax.cli.gin_commands import add_gin_commands
 from faith_jax.cli.prompt_commands import add_prompt_commands
 from faith_jax.cli.reproduce_commands import add_reproduce_command
 from faith_jax.cli.score_commands import add_score_commands
-from faith_jax.cli.shared import CommandParser, first_line, option_names, parser_of
+from faith_jax.cli.shared import (
+    CommandParser,
+    first_line,
+    keep_compiled_programs,
+    option_names,
+    parser_of,
+)
 from faith_jax.errors import ConfigError, FaithJaxError, ProcessError, did_you_mean
 
 
@@ -78,6 +84,7 @@ def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) 
         print(f"{parser.prog}: {_unknown(called, unknown[0])}", file=sys.stderr)
         return 2
     options.bindings = bindings
+    keep_compiled_programs()
     handler = logging.StreamHandler()
     handler.setFormatter(LogFormat("%(asctime)s %(message)s", "%H:%M:%S"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -125,9 +125,13 @@ def _options(given: Mapping[str, Any], sample: bool) -> Any:
             settings[name] = listed_names(given[name])
     if "seeds" in given:
         settings["seeds"] = _numbers(given["seeds"])
-    for name in ("models", "trained"):
-        named = _named(name, given.get(name, ()))
-        settings[name] = {key: absolute(path) for key, path in named.items()}
+    named = _named("models", given.get("models", ()))
+    settings["models"] = {name: absolute(path) for name, path in named.items()}
+    named = _named("trained", given.get("trained", ()))
+    # SYSTEM/DATA; the table names the data first.
+    settings["trained"] = {
+        "/".join(reversed(name.split("/"))): absolute(path) for name, path in named.items()
+    }
     models = {"faith_critic": "critic_model", "bertscore": "bertscore_model"}
     settings["scorers"] = model_scorers(given, models, ("q2_f1", "q2_nli"))
     options = Options(**settings)

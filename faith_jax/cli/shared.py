@@ -1,7 +1,9 @@
 """What the commands share: quiet imports, and errors in one line."""
 
 import argparse
+import hashlib
 import os
+import platform
 import re
 import signal
 import sys
@@ -11,6 +13,7 @@ from typing import Any, NoReturn
 
 from faith_jax.errors import ConfigError, did_you_mean
 
+_MOST_COMPILED = 4 * 1024**3  # bytes; the programs that were used last are kept
 _INVALID = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)")
 
 
@@ -84,6 +87,28 @@ def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
     finally:
         if listens:
             signal.signal(signal.SIGTERM, before)
+
+
+def keep_compiled_programs() -> None:
+    """Makes JAX keep compiled programs in a folder of the user's, for all commands.
+
+    Programs for a CPU have the instructions of this one, so each kind of CPU has its own folder.
+    Where JAX is imported already, or JAX_COMPILATION_CACHE_DIR is set, nothing changes; an empty
+    value keeps nothing.
+    """
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            cpu = next((line for line in file if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        cpu = platform.processor()
+    kind = f"{platform.machine()}-{hashlib.sha256(cpu.encode()).hexdigest()[:8]}"
+    for name, value in {
+        "JAX_COMPILATION_CACHE_DIR": os.path.join(caches, "faith_jax", "compiled", kind),
+        "JAX_COMPILATION_CACHE_MAX_SIZE": str(_MOST_COMPILED),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
+    }.items():
+        os.environ.setdefault(name, value)
 
 
 def quiet_tensorflow() -> None:

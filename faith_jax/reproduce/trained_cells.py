@@ -2,18 +2,14 @@
 
 A process for each, because gin's settings and an accelerator's memory stay with a process. So a
 caller trains all models that it needs before it opens the first: a process that has used an
-accelerator keeps its memory from the others. They share JAX's cache of compiled programs, in a
-folder that goes with this process, or in JAX_COMPILATION_CACHE_DIR where the user has set it.
+accelerator keeps its memory from the others.
 """
 
-import functools
 import json
-import os
 import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +23,6 @@ from faith_jax.training.checkpoints import newest_step
 SETTINGS = "recipe.json"
 _INITIAL, _STATE = "INITIAL_CHECKPOINT_PATH", "state of the initial checkpoint's files"
 _PROGRAM = "faith-jax: "
-_CACHE = "JAX_COMPILATION_CACHE_DIR"
 _WRONG_USE, _STOPPED = 2, 143
 
 
@@ -138,7 +133,6 @@ def _run(arguments: Sequence[str], folder: pathlib.Path) -> None:
         encoding="utf-8",
         errors="replace",
         start_new_session=True,
-        env={_CACHE: _compiled_programs().name, **os.environ},
     )
     told = ""
     try:
@@ -162,12 +156,6 @@ def _run(arguments: Sequence[str], folder: pathlib.Path) -> None:
         raise ProcessError(f"{where}: was stopped; the same command goes on.", _STOPPED)
     if status:
         raise ProcessError(f"{where}: {told or f'failed with exit status {status}'}", status)
-
-
-@functools.cache
-def _compiled_programs() -> tempfile.TemporaryDirectory[str]:
-    """Returns a folder that is removed when this process ends."""
-    return tempfile.TemporaryDirectory(prefix="faith_jax_compiled_")
 
 
 def _command() -> list[str]:

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from faith_jax.cli import main
+from faith_jax.cutting import CutTokens
 from faith_jax.data.augmentation.tagging import NounChunk, TaggedText
 from faith_jax.scoring import q2
 from faith_jax.tokenizers.vocabularies import load_vocabulary
@@ -97,7 +98,7 @@ class Reader:
     tokenizer = load_vocabulary("english_4096")
 
     def encoded(self, prompt, name=""):
-        return self.tokenizer.encode(prompt.text), {}
+        return self.tokenizer.encode(prompt.text), CutTokens()
 
     def __call__(self, prompts, num_beams=1, **search):
         asked = re.compile(r"answer: (.*)  context: (.*)")
@@ -109,7 +110,7 @@ class Reader:
             else:
                 span, context = answered.fullmatch(prompt).groups()
                 found.append([span if span in context else "unanswerable"])
-        return found, [{} for _ in prompts]
+        return found, [CutTokens() for _ in prompts]
 
 
 class Inference:
@@ -118,7 +119,9 @@ class Inference:
     label_names = ("contradiction", "entailment", "neutral")
 
     def __call__(self, pairs):
-        return np.eye(3)[[int(second in first) for first, second in pairs]], [{} for _ in pairs]
+        return np.eye(3)[[int(second in first) for first, second in pairs]], [
+            CutTokens() for _ in pairs
+        ]
 
 
 def plant_q2(monkeypatch):

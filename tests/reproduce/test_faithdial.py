@@ -210,7 +210,7 @@ ALONE = ("--trained-on=faithdial", "--tested-on=faithdial")
 def test_figures_are_means_over_rows_and_seeds(models, tmp_path, capfd):
     given = (f"--models=t5={models['bart']}", *ALONE, "--seeds=0,1")
     given += ("--methods=cross_entropy,ctrl",)
-    given += tuple(f"--trained=faithdial/t5{m}={models['bart']}" for m in ("", "_ctrl"))
+    given += tuple(f"--trained=t5{m}/faithdial={models['bart']}" for m in ("", "_ctrl"))
     commands = shown_commands(capfd, *arguments(tmp_path, models, *given))
     assert len(commands) == 5  # responses with and without tokens, two sets of scores, the table
     run_in_process(capfd, tmp_path, commands)
@@ -251,8 +251,8 @@ def test_figures_are_means_over_rows_and_seeds(models, tmp_path, capfd):
         assert f"{column} is left out: it needs models (--q2-model, --q2-nli-model)." in markdown
     # A system that is added responds alone; the others are kept.
     times = {path: path.stat().st_mtime_ns for path in folder.glob("plain/*/*/*/*.jsonl")}
-    more = (f"--models=gpt={models['bart']}", f"--trained=faithdial/gpt={models['bart']}")
-    more += (f"--trained=faithdial/gpt_ctrl={models['bart']}",)
+    more = (f"--models=gpt={models['bart']}", f"--trained=gpt/faithdial={models['bart']}")
+    more += (f"--trained=gpt_ctrl/faithdial={models['bart']}",)
     # What Snakemake removes where a setting changed.
     (folder / "plain" / "predictions.jsonl").unlink()
     (tmp_path / "faithdial_sample.md").unlink()
@@ -279,7 +279,7 @@ def test_a_trained_doha_responds_from_its_knowledge(models, tmp_path, capfd):
     for name in ("sees", "blind"):
         output = tmp_path / f"table_{name}"
         given = (*ALONE, "--methods=cross_entropy", f"--models=doha={models['bart']}")
-        given += (f"--trained=faithdial/doha={tmp_path / name}", f"--vocabulary={models['bart']}")
+        given += (f"--trained=doha/faithdial={tmp_path / name}", f"--vocabulary={models['bart']}")
         commands = shown_commands(capfd, *arguments(output, models, *given))
         run_in_process(capfd, output, [line for line in commands if " infer " in line])
         rows = rows_of(output / "responses" / "faithdial" / "plain" / "predictions.jsonl")
@@ -345,7 +345,7 @@ def test_a_training_starts_from_the_checkpoint_of_the_one_before(chain):
         (["--seeds=a"], "--seeds: expected whole numbers with commas"),
         (["--models=t5"], "--models: expected NAME=FOLDER, got 't5'."),
         (["--models=t5=other"], "--models: 't5' is given twice."),
-        (["--trained=faithdial/nothing=x"], "--trained: there is no 'faithdial/nothing'."),
+        (["--trained=nothing/faithdial=x"], "--trained: there is no 'faithdial/nothing'."),
         (["--critic-model=nowhere"], "nowhere: there is no such checkpoint"),
         (["--models=doha=mini", "--methods=ctrl"], "--methods: doha is trained by cross_entropy"),
         (["--models=gpt2=nowhere"], "--models: nowhere: there is no such checkpoint"),
@@ -369,7 +369,7 @@ def test_a_gpt2_becomes_no_doha_and_a_bart_is_none_yet(models, tmp_path, capsys)
     for given, message in (
         ((f"--models=doha={gpt2}",), f"doha: {gpt2}: DoHA is made of a BART, but this is gpt2; g"),
         (
-            (f"--models=doha={models['bart']}", f"--trained=faithdial/doha={models['bart']}"),
+            (f"--models=doha={models['bart']}", f"--trained=doha/faithdial={models['bart']}"),
             f"--trained: faithdial/doha: {models['bart']}: has no attention over the knowledge",
         ),
     ):

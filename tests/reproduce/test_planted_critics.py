@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from faith_jax.cli import main
+from faith_jax.cutting import CutTokens
 from faith_jax.scoring import pair_classifier
 from faith_jax.scoring.pair_classifier import PairClassifier
 from faith_jax.scoring.text_pairs import PairRow
@@ -102,7 +103,7 @@ class Planted:
 
     def encode(self, premise, hypothesis, name=""):
         self.pairs.append((premise, hypothesis))
-        return PairRow([len(self.pairs) - 1], {})
+        return PairRow([len(self.pairs) - 1], CutTokens())
 
     encode.tokenizer = load_vocabulary("english_4096")
 

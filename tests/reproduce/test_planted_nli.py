@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from faith_jax.cli import main
+from faith_jax.cutting import CutTokens
 from faith_jax.data.augmentation.dialogue_phrases import PHRASES, phrase_draw, with_phrase
 from faith_jax.scoring import pair_classifier
 from faith_jax.scoring.pair_classifier import PairClassifier
@@ -59,7 +60,7 @@ class Planted:
 
     def encode(self, premise, hypothesis, name=""):
         self.pairs.append((premise, hypothesis))
-        return PairRow([len(self.pairs) - 1], {})
+        return PairRow([len(self.pairs) - 1], CutTokens())
 
     encode.tokenizer = load_vocabulary("english_4096")
 

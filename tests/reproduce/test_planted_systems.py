@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 
+from faith_jax.cutting import CutTokens
 from faith_jax.scoring import pair_classifier
 from faith_jax.scoring.pair_classifier import PairClassifier
 from faith_jax.scoring.text_pairs import PairRow
@@ -34,7 +35,7 @@ class Critic:
     num_compilations = 0
 
     def encode(self, knowledge, response, name=""):
-        return PairRow([int(response in knowledge)], {})
+        return PairRow([int(response in knowledge)], CutTokens())
 
     encode.tokenizer = load_vocabulary("english_4096")
 
@@ -67,7 +68,7 @@ def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
     monkeypatch.setattr(pair_classifier, "_opened", critic)
     given = ("--sample", f"--models=t5={models['bart']}", "--methods=cross_entropy,infonce")
     given += ("--trained-on=faithdial", "--tested-on=faithdial", "--resamples=200")
-    given += tuple(f"--trained=faithdial/t5{m}={models['bart']}" for m in ("", "_infonce"))
+    given += tuple(f"--trained=t5{m}/faithdial={models['bart']}" for m in ("", "_infonce"))
     given += (f"--critic-model={models['roberta']}", f"--bertscore-model={models['roberta']}")
     given += ("--scorer-option=bertscore.layer=1", "--q2-model=mini", "--q2-nli-model=mini")
     found = {}

@@ -1,7 +1,6 @@
 """Trainings in processes of their own: real ones of a tiny model, and scripts in their place."""
 
 import json
-import pathlib
 import shutil
 import sys
 
@@ -177,17 +176,3 @@ def test_a_folder_that_cannot_be_made(tmp_path):
         train_recipe(RECIPE, {}, tmp_path / "file" / "run")
     with pytest.raises(ValueError, match="MODEL_DIR"):
         train_recipe(RECIPE, {"MODEL_DIR": "x"}, tmp_path / "run")
-
-
-@pytest.mark.parametrize("users", [None, "/users/cache"])
-def test_trainings_share_their_compiled_programs(users, bindings, tmp_path, instead, monkeypatch):
-    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
-    if users:
-        monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", users)
-    told = tmp_path / "told.txt"
-    instead(f"import os; open({str(told)!r}, 'a').write(os.environ['JAX_COMPILATION_CACHE_DIR'])")
-    for name in ("one", "two"):
-        train_recipe(RECIPE, bindings, tmp_path / name)
-    expected = users or trained_cells._compiled_programs().name
-    assert told.read_text() == 2 * expected
-    assert users or pathlib.Path(expected).is_dir()
