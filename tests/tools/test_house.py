@@ -1,0 +1,66 @@
+"""What the figures of the package's size count."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from tests.paths import REPOSITORY
+
+_SPEC = importlib.util.spec_from_file_location("house", REPOSITORY / "tools" / "house.py")
+house = importlib.util.module_from_spec(_SPEC)
+sys.modules["house"] = house
+_SPEC.loader.exec_module(house)
+
+CODE = '''"""A module."""
+
+import math  # for pi
+
+
+def area(radius):
+    """Returns an area."""
+    # Checked here.
+    if radius < 0:
+        raise ValueError(
+            "negative"
+        )
+    try:
+        return math.pi * radius**2
+    except TypeError:
+        raise ValueError("no number") from None
+'''
+
+
+@pytest.fixture
+def package(tmp_path):
+    (tmp_path / "shapes").mkdir()
+    (tmp_path / "shapes" / "circle.py").write_text(CODE)
+    (tmp_path / "empty.py").write_text("")
+    return tmp_path
+
+
+def test_what_counts_as_code_and_as_a_guard(package):
+    found = house.read_file(package / "shapes" / "circle.py", package)
+    assert (found.room, found.lines) == ("shapes", 16)
+    # import, def, if, raise (3 lines), try, return, except, raise
+    assert found.code == 10
+    assert found.guards == 4 + 2
+
+
+def test_the_report_marks_what_is_too_much(package):
+    for number in range(16):
+        (package / "shapes" / f"square{number}.py").write_text("SIDES = 4\n")
+    lines = list(house.report(package))
+    assert lines[0] == "32 lines in 18 files; 26 of code"
+    assert lines[1] == "guards: 23.1% of the code !"
+    assert any(line.endswith("23.1% guards  shapes !") for line in lines)
+    assert lines[-1].split() == ["17", "files", "shapes", "!"]
+
+
+def test_the_way_of_a_command(capsys):
+    called = house.way(["scorers"])
+    assert ("cli/__init__.py", "main") in called
+    assert ("scoring/registry.py", "scorer_names") in called
+    assert "token_f1" in capsys.readouterr().out
+    assert house.run([]) == 0
+    assert f"{len(list((REPOSITORY / 'faith_jax').rglob('*.py')))} files" in capsys.readouterr().out

@@ -1,0 +1,150 @@
+"""Prints how large the package is, how it is divided, and how far an option has to travel.
+
+    python tools/house.py
+    python tools/house.py --way reproduce faithdial --sample --models=t5=mini --output=out --dry-run
+
+Without `--way` it reads the code alone: lines by room (a folder or module below faith_jax), folders
+with many files, and guards. A guard is an `if` that does nothing but raise, or an `except` that
+raises another error; its share is of the lines of code, which are neither blank, comments nor
+docstrings. With `--way` it runs a command and lists the package's functions that were called.
+"""
+
+import argparse
+import ast
+import collections
+import io
+import pathlib
+import sys
+import tokenize
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+MOST_FILES, MOST_SHARE, MOST_GUARDS, MOST_LINES = 15, 0.15, 0.08, 33_000
+
+
+class File(NamedTuple):
+    """What a file holds, in lines.
+
+    Attributes:
+      path: below the package.
+      lines: all.
+      code: neither blank, nor comments, nor docstrings.
+      guards: of the code, those of guards.
+    """
+
+    path: pathlib.PurePath
+    lines: int
+    code: int
+    guards: int
+
+    @property
+    def room(self) -> str:
+        """The folder or module below the package."""
+        return self.path.parts[0]
+
+
+def read_file(path: pathlib.Path, package: pathlib.Path) -> File:
+    """Returns what a Python file holds."""
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    code = _code_lines(text) - set(_docstring_lines(tree))
+    guards = code & set(_guard_lines(tree))
+    return File(path.relative_to(package), len(text.splitlines()), len(code), len(guards))
+
+
+def _code_lines(text: str) -> set[int]:
+    skipped = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    found: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in (*skipped, tokenize.ENDMARKER):
+            found.update(range(token.start[0], token.end[0] + 1))
+    return found
+
+
+def _docstring_lines(tree: ast.AST) -> Iterator[int]:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
+            first = node.body[0]
+            yield from range(first.lineno, (first.end_lineno or first.lineno) + 1)
+
+
+def _guard_lines(tree: ast.AST) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If):
+            is_guard = isinstance(node.body[-1], ast.Raise) and not node.orelse
+        else:
+            is_guard = isinstance(node, ast.ExceptHandler) and isinstance(node.body[-1], ast.Raise)
+        if is_guard:
+            yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def report(package: pathlib.Path) -> Iterator[str]:
+    """Yields the lines of the report on a package's code; what is too much is marked with !."""
+    files = [read_file(path, package) for path in sorted(package.rglob("*.py"))]
+    lines, code = sum(f.lines for f in files), sum(f.code for f in files)
+    guards = sum(f.guards for f in files)
+    yield f"{lines:,} lines in {len(files)} files{_mark(lines > MOST_LINES)}; {code:,} of code"
+    yield f"guards: {guards / code:.1%} of the code{_mark(guards / code > MOST_GUARDS)}"
+    rooms: dict[str, list[File]] = collections.defaultdict(list)
+    folders: collections.Counter[pathlib.PurePath] = collections.Counter()
+    for file in files:
+        rooms[file.room].append(file)
+        folders[file.path.parent] += 1
+    yield ""
+    for room, held in sorted(rooms.items(), key=lambda it: -sum(f.lines for f in it[1])):
+        size, own = sum(f.lines for f in held), sum(f.code for f in held)
+        share = size / lines
+        told = f"{size:7,} {share:6.1%} {sum(f.guards for f in held) / max(own, 1):6.1%} guards"
+        yield f"{told}  {room}{_mark(share > MOST_SHARE)}"
+    yield ""
+    for folder, count in folders.most_common():
+        if count > MOST_FILES:
+            yield f"{count:7} files  {folder}{_mark(True)}"
+
+
+def _mark(too_much: bool) -> str:
+    return " !" if too_much else ""
+
+
+def way(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Runs a command, and returns the package's functions that were called: (file, name)."""
+    from faith_jax.cli import main
+
+    package = str(REPOSITORY / "faith_jax")
+    called: dict[tuple[str, str], None] = {}
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            name = frame.f_code.co_qualname
+            if "<" not in name.replace("<locals>", ""):  # no comprehension, lambda or module
+                called[frame.f_code.co_filename.removeprefix(package + "/"), name] = None
+
+    sys.setprofile(note)
+    try:
+        main(list(arguments))
+    finally:
+        sys.setprofile(None)
+    return list(called)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Prints the report, or a command's way; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--way", nargs=argparse.REMAINDER, help="a command of faith-jax")
+    options = parser.parse_args(arguments)
+    if options.way:
+        called = way(options.way)
+        for file, name in called:
+            print(f"{file}: {name}")
+        print(f"{len(called)} functions in {len({file for file, _ in called})} files")
+    else:
+        print("\n".join(report(REPOSITORY / "faith_jax")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run())
