@@ -1,0 +1,130 @@
+"""Workflows through Snakemake itself, with steps that need no model."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from faith_jax.errors import ConfigError, ProcessError
+from faith_jax.reproduce import workflow
+from faith_jax.reproduce.workflow import count_rows, locked, run_workflow
+from tests.paths import REPOSITORY
+
+SMK = """
+rule all:
+    input: "sum.txt"
+
+rule part:
+    output: "part_{n}.txt"
+    params: value=lambda w: config["values"][int(w.n)]
+    shell: "echo part {wildcards.n} >> ran.txt; {config[command]} && echo {params.value} > {output}"
+
+rule sum:
+    input: expand("part_{n}.txt", n=range(len(config["values"])))
+    output: "sum.txt"
+    shell: "cat {input} > {output}"
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    (tmp_path / "made.smk").write_text(SMK)
+    monkeypatch.setattr(workflow, "__file__", str(tmp_path / "workflow.py"))
+
+    def run(values, command="true", **more):
+        options = {"values": values, "command": command}
+        run_workflow("made", options, str(tmp_path / "out"), cores=1, **more)
+        return (tmp_path / "out" / "sum.txt").read_text().split()
+
+    return run
+
+
+def ran(tmp_path):
+    return (tmp_path / "out" / "ran.txt").read_text().splitlines()
+
+
+def test_what_is_done_is_kept_and_what_a_setting_decides_is_made_anew(run, tmp_path):
+    assert run([1, 2]) == ["1", "2"]
+    assert run([1, 2]) == ["1", "2"]
+    assert sorted(ran(tmp_path)) == ["part 0", "part 1"]
+    assert run([1, 5, 7]) == ["1", "5", "7"]
+    assert sorted(ran(tmp_path)) == ["part 0", "part 1", "part 1", "part 2"]
+
+
+def test_a_step_that_fails_ends_the_run_and_the_next_one_resumes(run, tmp_path, capfd):
+    with pytest.raises(ProcessError, match="a step failed; its message stands above") as error:
+        run([1, 2], "test {wildcards.n} = 0 || (echo broken 1>&2; false)")
+    assert error.value.status == 1
+    assert "broken" in capfd.readouterr().err
+    # Snakemake's own lock of a killed run is in nobody's way.
+    (tmp_path / "out" / ".snakemake" / "locks").mkdir(exist_ok=True)
+    (tmp_path / "out" / ".snakemake" / "locks" / "0.input.lock").write_text("part_0.txt\n")
+    assert run([1, 2], "test {wildcards.n} = 0 || true") == ["1", "2"]
+    assert sorted(ran(tmp_path)) == ["part 0", "part 1", "part 1"]
+
+
+def test_a_dry_run_makes_nothing(run, tmp_path, capfd):
+    with pytest.raises(FileNotFoundError):
+        run([1], dry_run=True)
+    assert "echo part 0 >> ran.txt" in capfd.readouterr().out
+    assert not (tmp_path / "out" / "part_0.txt").exists()
+
+
+def test_a_second_command_is_refused_while_the_first_one_writes(run, tmp_path):
+    with (
+        locked(tmp_path / "out"),
+        pytest.raises(ConfigError, match="out: another command is writing there"),
+    ):
+        run([1])
+    assert run([1]) == ["1"]  # the lock went with its holder
+
+
+def test_a_folder_that_cannot_be_made(run, tmp_path):
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(ConfigError, match=r"--output: .*out: cannot be written"):
+        run([1])
+
+
+def test_without_snakemake(run, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'faith_jax\[reproduce\]'"):
+        run([1])
+
+
+def test_a_run_that_is_interrupted_stops_its_steps_and_resumes(run, tmp_path):
+    """Ctrl-C reaches the step; nothing is left running, and the next run goes on."""
+    script = (
+        "import pathlib, sys\n"
+        "from faith_jax.reproduce import workflow\n"
+        f"workflow.__file__ = {str(tmp_path / 'workflow.py')!r}\n"
+        "options = {'values': [1, 2], 'command': 'sleep 60'}\n"
+        f"workflow.run_workflow('made', options, {str(tmp_path / 'out')!r}, 1)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], env=environment, start_new_session=True
+    )
+    started = time.monotonic()
+    while not (tmp_path / "out" / "ran.txt").exists():
+        assert time.monotonic() - started < 60
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(30) != 0
+    assert time.monotonic() - started < 60
+    assert run([1, 2]) == ["1", "2"]
+
+
+def test_rows_are_counted_once(tmp_path, monkeypatch, offline_data_dir):
+    tasks = [("faithdial_generate_sample", "test"), ("faithdial_generate_sample", "no_such")]
+    assert count_rows(tasks, tmp_path) == {"faithdial_generate_sample:test": 4}
+
+    def refuse(task, tfds_name, split):
+        assert split != "test", "is counted already"
+        raise ConfigError("there is no such split")
+
+    monkeypatch.setattr("faith_jax.runs.score_input.dataset_rows", refuse)
+    assert count_rows(tasks, tmp_path) == {"faithdial_generate_sample:test": 4}
