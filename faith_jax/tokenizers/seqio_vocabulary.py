@@ -61,7 +61,8 @@ class TokenizerVocabulary(seqio.Vocabulary):
 
     def _encode_tf(self, s: tf.Tensor) -> tf.Tensor | tf.RaggedTensor:
         """Encodes a string, or a vector of strings as a RaggedTensor of int32."""
-        if (in_graph := self._in_graph()) is not None:
+        in_graph = self._in_graph()  # AutoGraph does not know `:=`, and warns
+        if in_graph is not None:
             return in_graph.encode_tf(s)
         encode, texts = self.ours.encode, tf.convert_to_tensor(s)
 
@@ -81,7 +82,8 @@ class TokenizerVocabulary(seqio.Vocabulary):
 
     def decode_tf(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
         """Decodes ids [length] to a string, or [batch, length] to strings [batch]."""
-        if (in_graph := self._in_graph()) is not None:
+        in_graph = self._in_graph()
+        if in_graph is not None:
             return in_graph.decode_tf(ids)
         decode = self.ours.decode
         ids = tf.convert_to_tensor(ids.to_tensor(-1) if isinstance(ids, tf.RaggedTensor) else ids)
