@@ -18,6 +18,7 @@ FLOORS = {
     "words": 0,
     "sentences": 0,
     "errors": 0,
+    "quiet_tensorflow": 0,
     "cutting": 1,
     "version": 0,
     "models": 1,
@@ -52,6 +53,7 @@ MAY_BE_HEAVY = {
     "runs",
     "tasks",
     "export.tfds",
+    "quiet_tensorflow",
     "data.builders",
     "tokenizers.seqio_vocabulary",
 }

@@ -2,7 +2,7 @@
 
 import argparse
 
-from faith_jax.cli.shared import quiet_tensorflow
+from faith_jax.quiet_tensorflow import quiet_tensorflow
 
 
 def add_data_commands(commands: argparse._SubParsersAction) -> None:

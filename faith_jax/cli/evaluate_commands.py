@@ -5,8 +5,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from faith_jax.cli.shared import quiet_tensorflow
 from faith_jax.errors import ConfigError
+from faith_jax.quiet_tensorflow import quiet_tensorflow
 
 _EVALUATE_EXAMPLES = """examples:
   %(prog)s q2.jsonl qags_c.jsonl --baseline=token_f1 --markdown=table.md --json=figures.json

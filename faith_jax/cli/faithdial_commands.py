@@ -2,7 +2,7 @@
 
 import argparse
 
-from faith_jax.cli.shared import quiet_tensorflow
+from faith_jax.quiet_tensorflow import quiet_tensorflow
 
 _NEGATIVES_EXAMPLES = """examples:
   %(prog)s sample --model=mini --tagger=rules --output=runs/negatives

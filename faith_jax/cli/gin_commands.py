@@ -5,7 +5,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from faith_jax.cli.shared import first_line, quiet_tensorflow
+from faith_jax.cli.shared import first_line
+from faith_jax.quiet_tensorflow import quiet_tensorflow
 from faith_jax.version import __version__
 
 _GIN_RUNS = {
@@ -109,7 +110,9 @@ def _run_gin(options: argparse.Namespace) -> int:
         raise ConfigError(
             f"{options.command} needs --gin_file=FILE, such as --gin_file=quickstart.gin."
         )
-    quiet_tensorflow()
+    reads_file = any(binding.startswith("INPUT_FILE=") for binding in options.bindings)
+    if options.command != "infer" or not reads_file:  # `infer` of a file needs none to respond
+        quiet_tensorflow()
     from faith_jax.runs import gin_config
 
     search_paths = _folders(options.gin_search_paths)

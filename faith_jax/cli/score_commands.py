@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from faith_jax.cli.shared import quiet_tensorflow, resumable
+from faith_jax.cli.shared import resumable
 from faith_jax.errors import ConfigError, counted
+from faith_jax.quiet_tensorflow import quiet_tensorflow
 
 if TYPE_CHECKING:
     from faith_jax.data.rows import BadRows

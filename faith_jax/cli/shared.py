@@ -109,27 +109,3 @@ def keep_compiled_programs() -> None:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
     }.items():
         os.environ.setdefault(name, value)
-
-
-def quiet_tensorflow() -> None:
-    """Imports TensorFlow, which only reads data here, without its start-up messages.
-
-    They are written by its C++ side whatever TF_CPP_MIN_LOG_LEVEL says, so the descriptor of
-    stderr is turned away while it is imported.
-    """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-    sys.stderr.flush()
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        import seqio  # noqa: F401
-        import tensorflow as tf
-
-        # The accelerator is JAX's.
-        tf.config.set_visible_devices([], "GPU")
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)

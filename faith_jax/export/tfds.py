@@ -11,6 +11,7 @@ from typing import Any
 from faith_jax.data.rows import Row
 from faith_jax.errors import InputError
 from faith_jax.export.scored_rows import PARTS, field_texts
+from faith_jax.quiet_tensorflow import quiet_tensorflow
 
 
 def write_tfds(
@@ -35,6 +36,7 @@ def write_tfds(
     Returns:
       folder/name/version, what `tfds.builder_from_directory` takes.
     """
+    quiet_tensorflow(with_seqio=False)
     import tensorflow as tf
     import tensorflow_datasets as tfds
 

@@ -15,6 +15,7 @@ import logging
 import os
 import pathlib
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -142,9 +143,10 @@ def infer(
             rows = rows or task_rows(dataset)
             source, split = dataset.mixture_or_task_name, dataset.split
         else:
-            from faith_jax.tasks import lookup
+            if "faith_jax.tasks.faithdial" in sys.modules:  # gin may steer its tasks alone
+                from faith_jax.tasks import lookup
 
-            lookup.check_steered(None)
+                lookup.check_steered(None)
             tokens = chosen.tokenizer
             rows = rows or read_input_file(str(input_file), knowledge, arguments_per_side, seed)
             source, split = pathlib.Path(str(input_file)).name, "rows"

@@ -1,6 +1,8 @@
 """Inference and evaluation of a tiny model on the sample's tasks."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -302,3 +304,19 @@ def test_what_was_cut_is_said_by_part():
         "1 token of history in 1 input",
         "1 token of other text in 1 input",
     ]
+
+
+def test_a_file_is_responded_to_without_tensorflow(tmp_path):
+    """It takes seconds to import; only TFDS output needs it, at the end."""
+    (tmp_path / "rows.jsonl").write_text('{"id": "a", "inputs": "What is it?"}\n')
+    given = ["infer", "--gin_file=runs/infer_file.gin", "--gin.CHECKPOINT_PATH=mini"]
+    given += [f"--gin.INPUT_FILE={tmp_path / 'rows.jsonl'}", "--gin.DECODE_LENGTH=2"]
+    given += [f"--gin.INFER_OUTPUT_DIR={tmp_path / 'made'}", "--gin.FORMATS=('jsonl',)"]
+    script = (
+        "import sys\n"
+        "for name in ('tensorflow', 'tensorflow_datasets', 'seqio'): sys.modules[name] = None\n"
+        f"from faith_jax.cli import t5x_main\nsys.exit(t5x_main({given!r}))\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert (tmp_path / "made" / "predictions.jsonl").exists()
