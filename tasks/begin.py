@@ -23,5 +23,5 @@ _CLASSIFICATION = {
     "postprocess": metrics.label_postprocess,
     "metric_fns": [metrics.classification],
 }
-add_official_and_sample("begin_classify", "begin", "Begin", classify, **_CLASSIFICATION)
-add_official_and_sample("begin_2021_classify", "begin", "Begin2021", classify, **_CLASSIFICATION)
+add_official_and_sample("begin_classify", "begin", classify, **_CLASSIFICATION)
+add_official_and_sample("begin_2021_classify", "begin_2021", classify, **_CLASSIFICATION)

@@ -91,14 +91,11 @@ _CLASSIFICATION = {
     "postprocess": metrics.label_postprocess,
     "metric_fns": [metrics.classification],
 }
-add_official_and_sample(
-    "dialfact_verifiable", "dialfact", "Dialfact", verifiable, **_CLASSIFICATION
-)
+add_official_and_sample("dialfact_verifiable", "dialfact", verifiable, **_CLASSIFICATION)
 for _suffix, _context in (("", True), ("_claim_only", False)):
     add_official_and_sample(
         f"dialfact_evidence{_suffix}",
-        "dialfact",
-        "DialfactEvidence",
+        "dialfact_evidence",
         functools.partial(select, context=_context),
         **_CLASSIFICATION,
     )
@@ -111,7 +108,6 @@ for _name, _evidence, _part in (
         add_official_and_sample(
             f"dialfact_verify_{_name}{_suffix}",
             "dialfact",
-            "Dialfact",
             functools.partial(verify, evidence=_evidence, ways=_ways),
             part=_part,
             **_CLASSIFICATION,

@@ -67,47 +67,46 @@ def _has_knowledge(example: Example) -> tf.Tensor:
 # The name of each task: its builder, its config, that of its sample, its preprocessor.
 _TASKS = {
     "wizard_of_wikipedia_generate": (
-        ("wizard_of_wikipedia", "WizardOfWikipedia", "official", "sample"),
+        ("wizard_of_wikipedia", "official", "sample"),
         generate_from_knowledge,
     ),
     "multidoc2dial_generate": (
-        ("multidoc2dial", "Multidoc2dial", "official", "sample"),
+        ("multidoc2dial", "official", "sample"),
         generate_from_passages,
     ),
     "multidoc2dial_generate_spans": (
-        ("multidoc2dial", "Multidoc2dial", "spans", "spans_sample"),
+        ("multidoc2dial", "spans", "spans_sample"),
         generate_from_knowledge,
     ),
     "topical_chat_generate": (
-        ("topical_chat", "TopicalChat", "post_build", "post_build_sample"),
+        ("topical_chat", "post_build", "post_build_sample"),
         generate_replies,
     ),
     "topical_chat_generate_with_openings": (
-        ("topical_chat", "TopicalChat", "post_build", "post_build_sample"),
+        ("topical_chat", "post_build", "post_build_sample"),
         generate_with_openings,
     ),
     "topical_chat_generate_pre_build": (
-        ("topical_chat", "TopicalChat", "official", "sample"),
+        ("topical_chat", "official", "sample"),
         generate_replies,
     ),
-    "cmu_dog_generate": (("cmu_dog", "CmuDog", "official", "sample"), generate_from_knowledge),
+    "cmu_dog_generate": (("cmu_dog", "official", "sample"), generate_from_knowledge),
 }
 _GENERATION = {
     "postprocess": metrics.response_postprocess,
     "metric_fns": [metrics.token_f1, metrics.rouge, metrics.knowledge_f1],
 }
-for _name, ((_module, _builder, *_configs), _preprocess) in _TASKS.items():
+for _name, ((_builder, *_configs), _preprocess) in _TASKS.items():
     for _suffix, _config in zip(("", "_sample"), _configs, strict=True):
         add_text_task(
             f"{_name}{_suffix}",
-            raw_source(_module, _builder, _config, name=_module),
+            raw_source(_builder, _config),
             _preprocess,
             **_GENERATION,
         )
 add_official_and_sample(
     "wizard_of_wikipedia_generate_ctrl",
     "wizard_of_wikipedia",
-    "WizardOfWikipedia",
     generate_ctrl,
     part="control_tokens",
     uncached=steer,

@@ -128,14 +128,11 @@ _GENERATION = {
     "postprocess": metrics.response_postprocess,
     "metric_fns": [metrics.token_f1, metrics.rouge, metrics.knowledge_f1],
 }
-add_official_and_sample("faithdial_generate", "faithdial", "Faithdial", generate, **_GENERATION)
-add_official_and_sample(
-    "faithdial_generate_wow", "faithdial", "Faithdial", generate_wow, **_GENERATION
-)
+add_official_and_sample("faithdial_generate", "faithdial", generate, **_GENERATION)
+add_official_and_sample("faithdial_generate_wow", "faithdial", generate_wow, **_GENERATION)
 add_official_and_sample(
     "faithdial_generate_wow_then_faithdial",
     "faithdial",
-    "Faithdial",
     generate_wow_then_faithdial,
     shuffle_buffer_size=None,
     **_GENERATION,
@@ -143,7 +140,6 @@ add_official_and_sample(
 add_official_and_sample(
     "faithdial_generate_infonce",
     "faithdial",
-    "Faithdial",
     generate_infonce,
     candidates={"negatives": MOST_NEGATIVES},
     **_GENERATION,
@@ -151,7 +147,6 @@ add_official_and_sample(
 add_official_and_sample(
     "faithdial_generate_ctrl",
     "faithdial",
-    "Faithdial",
     generate_ctrl,
     part="control_tokens",
     uncached=steer,
@@ -160,8 +155,7 @@ add_official_and_sample(
 for _name, _part in (("faith_critic", ""), ("faith_critic_all_edits", "all_edits")):
     add_official_and_sample(
         _name,
-        "faithdial",
-        "FaithCritic",
+        "faith_critic",
         criticise,
         part=_part,
         postprocess=metrics.label_postprocess,

@@ -173,7 +173,7 @@ def _add(name: str, source: seqio.DataSource, steps: tuple, **more: Callable) ->
     options = _OPTIONS | more
     from_source = functools.partial(_chained, steps=(from_tfds, *steps))
     add_text_task(name, source, from_source, **options)
-    sample = raw_source("nli", "Nli", "sample")
+    sample = raw_source("nli", "sample")
     add_text_task(f"{name}_sample", sample, functools.partial(_chained, steps=steps), **options)
 
 
@@ -187,7 +187,7 @@ for _suffix in ("", "_sample"):
         [f"nli_anli{_suffix}", f"nli_mnli{_suffix}"],
         default_rate=seqio.mixing_rate_num_examples,
     )
-add_official_and_sample("nli_dnli", "dialogue_nli", "DialogueNli", infer, **_OPTIONS)
+add_official_and_sample("nli_dnli", "dialogue_nli", infer, **_OPTIONS)
 for _name, _step in (("nli_decode", turn_pairs), ("nli_decode_dialogue", whole_dialogue)):
     _preprocess = functools.partial(_chained, steps=(_step, infer))
-    add_official_and_sample(_name, "decode", "Decode", _preprocess, **_OPTIONS)
+    add_official_and_sample(_name, "decode", _preprocess, **_OPTIONS)

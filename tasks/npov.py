@@ -7,10 +7,10 @@
 - `npov_errors`: the mixture of the last two.
 - `npov_hallucination_synth`, `…_para`, `…_dev`, `…_org`, and the same of `npov_coverage`: likewise,
   over the training sets of section 5.2, which `faith-jax reproduce npov_detection` makes
-  (`faith_jax.data.builders.npov_detection`).
+  (`faith_jax.data.builders.catalogue`).
 
 Labels may be flipped or renamed by gin: `npov.error_labels.no_error` and `.error`. Those without
-`_sample` read the user's own topics and responses; `faith_jax.data.builders.procon_npov` says where
+`_sample` read the user's own topics and responses; `faith_jax.data.builders.catalogue` says where
 their files go. Features are `inputs` and `targets` in the curly braces format, end
 token included; where they are cut to a length, the end token stays. `id`, the pretokenised texts
 and the arguments stay in the examples for evaluation and export.
@@ -88,10 +88,10 @@ def _classify(dataset: tf.data.Dataset, error: str) -> tf.data.Dataset:
 
 def _add_classifier(name: str, error: str) -> None:
     for suffix, config in _CONFIGS.items():
-        _add_error_task(name + suffix, raw_source("procon_npov", "NpovErrors", config), error)
+        _add_error_task(name + suffix, raw_source("npov_errors", config), error)
     for part in TRAINING_SETS:
         for suffix in _CONFIGS:
-            source = raw_source("npov_detection", "NpovDetection", part + suffix)
+            source = raw_source("npov_detection", part + suffix)
             _add_error_task(f"{name}_{part}{suffix}", source, error)
 
 
@@ -109,7 +109,7 @@ def _add_error_task(name: str, source: seqio.DataSource, error: str) -> None:
 for _suffix, _config in _CONFIGS.items():
     add_text_task(
         f"npov_generate{_suffix}",
-        raw_source("procon_npov", "ProconNpov", _config),
+        raw_source("procon_npov", _config),
         preprocessors.npov_generate,
         postprocess=metrics.npov_postprocess,
         metric_fns=[metrics.token_f1, metrics.rouge, metrics.arguments],

@@ -1,8 +1,6 @@
 """How the tasks of this package are registered: one source, text features, a vocabulary by gin."""
 
 import functools
-import importlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,25 +14,19 @@ from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
 Example = dict[str, tf.Tensor]
 
 
-def raw_source(
-    module: str, builder: str, config: str, name: str = ""
-) -> sources.PreparedTfdsSource:
-    """Returns a source over a builder of `faith_jax.data.builders`, which is imported when read.
+def raw_source(name: str, config: str) -> sources.PreparedTfdsSource:
+    """Returns a source over one of our builders, which are imported when it is read.
 
     Args:
-      module: the builder's module, such as "faithdial".
-      builder: its class, such as "FaithCritic".
-      config: the name of a config.
-      name: the builder's; empty = what its class makes of it, such as `faith_critic`.
+      name: of `faith_jax.data.builders.catalogue.BUILDERS`.
+      config: the name of one of its configs.
     """
 
     def prepare(config: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
-        from faith_jax.data.builders import base
+        from faith_jax.data.builders import base, catalogue
 
-        found = importlib.import_module(f"faith_jax.data.builders.{module}")
-        return base.prepared(getattr(found, builder), config, data_dir=data_dir)
+        return base.prepared(catalogue.BUILDERS[name], config, data_dir=data_dir)
 
-    name = name or re.sub(r"(?<=[a-z])(?=[A-Z0-9])", "_", builder).lower()
     return sources.PreparedTfdsSource(prepare, name=name, config=config)
 
 
@@ -88,19 +80,18 @@ def add_text_task(
 
 
 def add_official_and_sample(
-    name: str, module: str, builder: str, preprocess: Callable, part: str = "", **options: Any
+    name: str, builder: str, preprocess: Callable, part: str = "", **options: Any
 ) -> None:
     """Registers `name` over a builder's official files and `name_sample` over the sample.
 
     Args:
       name: of the task.
-      module: see `raw_source`.
-      builder: see `raw_source`.
+      builder: its name.
       preprocess: see `add_text_task`.
       part: of the data set, whose configs are `<part>` and `<part>_sample`; empty = the whole.
       **options: see `add_text_task`.
     """
     configs = (part, f"{part}_sample") if part else ("official", "sample")
     for suffix, config in zip(("", "_sample"), configs, strict=True):
-        source = raw_source(module, builder, config)
+        source = raw_source(builder, config)
         add_text_task(f"{name}{suffix}", source, preprocess, **options)

@@ -19,7 +19,7 @@ def _as_it_is(dataset: tf.data.Dataset) -> tf.data.Dataset:
 for _suffix, _config in {"": "full", "_sample": "sample"}.items():
     add_text_task(
         f"text_to_text{_suffix}",
-        raw_source("text_to_text", "TextToText", _config),
+        raw_source("text_to_text", _config),
         _as_it_is,
         postprocess=metrics.response_postprocess,
         metric_fns=[metrics.token_f1, metrics.rouge],

@@ -23,7 +23,7 @@ for _suffix in ("", "_sample"):
     for _corpus in CORPORA:
         add_text_task(
             f"true_{_corpus}{_suffix}",
-            raw_source("true_benchmark", "TrueBenchmark", f"{_corpus}{_suffix}"),
+            raw_source("true_benchmark", f"{_corpus}{_suffix}"),
             judge,
             postprocess=metrics.label_postprocess,
             metric_fns=[metrics.classification],

@@ -45,7 +45,7 @@ def names(tmp_path_factory):
         "faith_jax/gin_configs/quickstart.gin",
         "faith_jax/gin_configs/models/t5_1_1_xxl.gin",
         "faith_jax/gin_configs/runs/train.gin",
-        "faith_jax/data/builders/procon_npov.py",
+        "faith_jax/data/builders/catalogue.py",
         "faith_jax/data/sample/procon_npov/topics.jsonl",
         "faith_jax/data/sample/procon_npov/responses.jsonl",
         "faith_jax/tokenizers/vocabulary/english_4096.model",

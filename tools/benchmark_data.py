@@ -20,9 +20,9 @@ from collections.abc import Iterable
 import tabulate
 
 from faith_jax.data.builders.base import RawBuilder, prepared
+from faith_jax.data.builders.catalogue import BUILDERS
 from faith_jax.data.raw_dataset import RawDataset
 from faith_jax.data.raw_files import sample_files
-from faith_jax.runs.show_tasks import raw_builders
 
 # Files that other rows refer to: they stay as they are.
 _LOOKED_UP = (
@@ -113,7 +113,7 @@ _SIDES = ("encoder_input", "decoder_target")
 
 def main() -> None:
     """Runs the measurements and prints the tables."""
-    known = {builder.name: builder for builder in raw_builders()}
+    known = BUILDERS
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
     )

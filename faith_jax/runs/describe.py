@@ -8,12 +8,12 @@ import tabulate
 import tensorflow_datasets as tfds
 
 from faith_jax.data.builders.base import prepared
+from faith_jax.data.builders.catalogue import BUILDERS
 from faith_jax.data.raw.true.corpora import CORPORA
 from faith_jax.errors import ConfigError, InputError, did_you_mean
 from faith_jax.evaluation import dataset_statistics as tables
 from faith_jax.evaluation.dataset_statistics import Splits, Table
 from faith_jax.report.figures import save_figure
-from faith_jax.runs.show_tasks import raw_builders
 from faith_jax.tasks import sources
 
 # Data sets whose examples are turns of dialogues.
@@ -59,7 +59,7 @@ def describe(
       InputError: for missing or bad raw files.
     """
     wanted, _, config = name.partition("/")
-    known = {builder.name: builder for builder in raw_builders()}
+    known = BUILDERS
     if wanted not in known:
         raise ConfigError(
             f"There is no data set {wanted!r}.{did_you_mean(wanted, known)} There are: "

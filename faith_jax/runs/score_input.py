@@ -128,14 +128,13 @@ def _tfds_builder(name: str) -> Any:
     import tensorflow_datasets as tfds
 
     from faith_jax.data.builders.base import prepared
-    from faith_jax.runs.show_tasks import raw_builders
+    from faith_jax.data.builders.catalogue import BUILDERS
     from faith_jax.tasks import sources
 
     wanted, _, config = name.partition("/")
-    ours = {builder.name: builder for builder in raw_builders()}
-    if wanted in ours:
-        config = config or next(iter(ours[wanted].builder_configs))
-        return prepared(ours[wanted], config, sources.data_dir())
+    if wanted in BUILDERS:
+        config = config or next(iter(BUILDERS[wanted].builder_configs))
+        return prepared(BUILDERS[wanted], config, sources.data_dir())
     try:
         builder = tfds.builder(name, data_dir=sources.data_dir())
     except (tfds.core.DatasetNotFoundError, ValueError) as error:

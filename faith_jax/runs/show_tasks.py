@@ -1,15 +1,13 @@
 """The runs `tasks` and `prepare`: what tasks there are, what a model sees, and making the data."""
 
-import importlib
 import pathlib
-import pkgutil
 import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from faith_jax.data import builders
-from faith_jax.data.builders.base import RawBuilder, prepared
+from faith_jax.data.builders.base import prepared
 from faith_jax.data.builders.beam import BeamPipeline
+from faith_jax.data.builders.catalogue import BUILDERS
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import ConfigError, counted, did_you_mean
 from faith_jax.input.numpy_examples import numpy_examples
@@ -101,12 +99,11 @@ def prepare(
       ConfigError: for an unknown data set, and for `beam` where it cannot run.
       InputError: for missing or bad raw files.
     """
-    known = {builder.name: builder for builder in raw_builders()}
     wanted, _, config = name.partition("/")
-    if wanted not in known:
-        hint = did_you_mean(wanted, known) or f" There are: {', '.join(sorted(known))}."
+    if wanted not in BUILDERS:
+        hint = did_you_mean(wanted, BUILDERS) or f" There are: {', '.join(sorted(BUILDERS))}."
         raise ConfigError(f"There is no data set {wanted!r}.{hint}")
-    builder = known[wanted]
+    builder = BUILDERS[wanted]
     config = config or next(iter(builder.builder_configs))
     if raw_folder is not None and not pathlib.Path(raw_folder).is_dir():
         raise ConfigError(f"--raw: {raw_folder}: no such folder.")
@@ -119,19 +116,6 @@ def prepare(
         yield f"{counted(bad_rows.count, 'bad row')} skipped:"
         yield from (f"  {message}" for message in bad_rows.messages)
     yield str(made.data_dir)
-
-
-def raw_builders() -> list[type[RawBuilder]]:
-    """Imports all modules of builders and returns the classes over raw data sets."""
-    found = []
-    for module in pkgutil.iter_modules(builders.__path__):
-        members = vars(importlib.import_module(f"{builders.__name__}.{module.name}")).values()
-        found += [
-            m
-            for m in members
-            if isinstance(m, type) and issubclass(m, RawBuilder) and m is not RawBuilder
-        ]
-    return found
 
 
 def _splits(task: Any) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.data.builders.base import prepared
-from faith_jax.data.builders.procon_npov import ProconNpov
+from faith_jax.data.builders.catalogue import BUILDERS
 from tests.paths import REPOSITORY
 
 TOOL = str(REPOSITORY / "tools" / "prepare_procon.py")
@@ -46,7 +46,7 @@ def test_from_pages_to_tfds(pages, tmp_path):
         assert line in done.stdout.splitlines()
     assert "the responses are templates, not written text" in done.stdout
     assert re.search(r"end token included: inputs \d+, targets \d+; a run's TASK_F", done.stdout)
-    builder = prepared(ProconNpov, "full", tmp_path / "tfds", tmp_path / "manual")
+    builder = prepared(BUILDERS["procon_npov"], "full", tmp_path / "tfds", tmp_path / "manual")
     rows = [
         row
         for split in ("train", "validation", "test")

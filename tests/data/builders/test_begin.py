@@ -4,8 +4,11 @@ import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.data.builders.base import prepared
-from faith_jax.data.builders.begin import Begin, Begin2021
+from faith_jax.data.builders.catalogue import BUILDERS
 from tests.paths import REAL, needs_shared
+
+BEGIN = BUILDERS["begin"]
+BEGIN_2021 = BUILDERS["begin_2021"]
 
 HEADER = "evidence\tprevious turn\tresponse\tgold label\tfull label set\n"
 
@@ -22,7 +25,7 @@ def real(data_dir):
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
             patch.setenv(name, "http://127.0.0.1:9")
         return {
-            config: prepared(Begin, config, data_dir, REAL / "begin")
+            config: prepared(BEGIN, config, data_dir, REAL / "begin")
             for config in ("official", "wow", "cmu", "tc")
         }
 
@@ -45,14 +48,14 @@ def test_counts_of_the_development_parts(real, config, count, attributable):
 
 @pytest.mark.parametrize("config", ["sample", "wow_sample", "cmu_sample", "tc_sample"])
 def test_samples_have_both_labels(data_dir, config):
-    builder = prepared(Begin, config, data_dir)
+    builder = prepared(BEGIN, config, data_dir)
     assert list(builder.info.splits) == ["validation", "test"]
     found = [pair for split in builder.info.splits for pair in labels(builder, split)]
     assert {label for _, label in found} == {0, 1}
     assert all((name == "Fully attributable") == label for name, label in found)
 
 
-@pytest.mark.parametrize(("builder", "kinds"), [(Begin, 3), (Begin2021, 5)])
+@pytest.mark.parametrize(("builder", "kinds"), [(BEGIN, 3), (BEGIN_2021, 5)])
 def test_each_split_of_the_whole_sample_has_both_labels(data_dir, builder, kinds):
     made = prepared(builder, "sample", data_dir)
     found = {split: labels(made, split) for split in made.info.splits}
@@ -67,13 +70,13 @@ def test_the_first_release_reads_its_own_labels(tmp_path):
     for part, gold in (("dev", "entailment"), ("test", "off-topic")):
         text = HEADER + row.format(gold, f"{gold},generic")
         (raw / f"{part}_05_24_21.tsv").write_text(text, encoding="utf-8")
-    builder = prepared(Begin2021, "official", tmp_path / "d", tmp_path)
+    builder = prepared(BEGIN_2021, "official", tmp_path / "d", tmp_path)
     assert labels(builder, "validation") == [("entailment", 1)]
     assert labels(builder, "test") == [("off-topic", 0)]
 
 
 def test_configs_are_the_whole_and_the_sources():
     parts = ["official", "sample"]
-    assert list(Begin2021.builder_configs) == parts
+    assert list(BEGIN_2021.builder_configs) == parts
     sources = [name for s in ("wow", "cmu", "tc") for name in (s, f"{s}_sample")]
-    assert list(Begin.builder_configs) == parts + sources
+    assert list(BEGIN.builder_configs) == parts + sources

@@ -7,10 +7,12 @@ import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.data.builders.base import prepared
-from faith_jax.data.builders.npov_detection import NpovDetection
+from faith_jax.data.builders.catalogue import BUILDERS
 from faith_jax.data.raw.npov_detection import TRAINING_SETS
 from faith_jax.data.raw_files import sample_files
 from faith_jax.errors import InputError
+
+NPOV_DETECTION = BUILDERS["npov_detection"]
 
 
 def sample_rows(part, split):
@@ -55,7 +57,7 @@ def test_spans_of_the_sample_lie_within_its_responses():
 
 def test_tfds_reads_all_configs(tmp_path):
     for part in TRAINING_SETS:
-        builder = prepared(NpovDetection, f"{part}_sample", tmp_path)
+        builder = prepared(NPOV_DETECTION, f"{part}_sample", tmp_path)
         assert builder.info.splits["test"].num_examples == 16
         first = next(iter(tfds.as_numpy(builder.as_dataset(split="train"))))
         assert first["id"].decode() == sample_rows(part, "train")[0]["id"]
@@ -82,4 +84,4 @@ def test_bad_rows(tmp_path, change, message):
 
 def test_missing_files_name_the_command(tmp_path):
     with pytest.raises(InputError, match="faith-jax reproduce npov_detection --model=GENERATOR"):
-        prepared(NpovDetection, "dev", tmp_path, tmp_path)
+        prepared(NPOV_DETECTION, "dev", tmp_path, tmp_path)

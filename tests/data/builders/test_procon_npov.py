@@ -6,10 +6,12 @@ import tensorflow_datasets as tfds
 
 from faith_jax.data import npov
 from faith_jax.data.builders.base import prepared
-from faith_jax.data.builders.procon_npov import NpovErrors, ProconNpov
+from faith_jax.data.builders.catalogue import BUILDERS
 from faith_jax.data.rows import BadRows
 from faith_jax.data.samples import sample_folder
 from faith_jax.errors import InputError
+
+PROCON_NPOV = BUILDERS["procon_npov"]
 
 TOPIC = {"title": "T", "split": "train", "pro": ["P."], "con": ["C one.", "C two."]}
 TOPICS = [
@@ -26,7 +28,7 @@ RESPONSES = [
 
 @pytest.fixture(scope="module")
 def sample_builder(tmp_path_factory):
-    return prepared(ProconNpov, "sample", tmp_path_factory.mktemp("tfds"))
+    return prepared(PROCON_NPOV, "sample", tmp_path_factory.mktemp("tfds"))
 
 
 def write_raw(folder, topics=TOPICS, responses=RESPONSES):
@@ -61,7 +63,7 @@ def test_tfds_load_needs_nothing_but_the_import(tmp_path):
 
 
 def test_a_second_preparation_gives_the_same_bytes(sample_builder, tmp_path):
-    other = prepared(ProconNpov, "sample", tmp_path)
+    other = prepared(PROCON_NPOV, "sample", tmp_path)
     files = sorted(path.name for path in sample_builder.data_path.iterdir())
     assert any("train.tfrecord" in name for name in files)
     for name in (name for name in files if "tfrecord" in name):
@@ -71,7 +73,7 @@ def test_a_second_preparation_gives_the_same_bytes(sample_builder, tmp_path):
 
 def test_full_reads_the_manual_folder_in_order_without_empty_splits(tmp_path):
     write_raw(tmp_path / "manual" / "procon_npov")
-    builder = prepared(ProconNpov, "full", tmp_path / "data", tmp_path / "manual")
+    builder = prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "manual")
     assert [row["id"] for row in rows_of(builder, "train")] == ["a-2", "a-1"]
     assert rows_of(builder, "test") == [
         {
@@ -88,40 +90,40 @@ def test_full_reads_the_manual_folder_in_order_without_empty_splits(tmp_path):
 
 def test_full_takes_the_manual_folder_itself_and_tfds_default_one(tmp_path):
     write_raw(tmp_path / "raw")
-    builder = prepared(ProconNpov, "full", tmp_path / "a", tmp_path / "raw")
+    builder = prepared(PROCON_NPOV, "full", tmp_path / "a", tmp_path / "raw")
     assert len(rows_of(builder, "train")) == 2
     write_raw(tmp_path / "b" / "downloads" / "manual" / "procon_npov")
-    assert len(rows_of(prepared(ProconNpov, "full", tmp_path / "b"), "train")) == 2
+    assert len(rows_of(prepared(PROCON_NPOV, "full", tmp_path / "b"), "train")) == 2
 
 
 def test_changed_raw_files_are_prepared_again(tmp_path):
     write_raw(tmp_path / "raw")
-    prepared(ProconNpov, "full", tmp_path / "data", tmp_path / "raw")
+    prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
     write_raw(tmp_path / "raw", responses=RESPONSES[:2])
-    builder = prepared(ProconNpov, "full", tmp_path / "data", tmp_path / "raw")
+    builder = prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
     assert [row["id"] for row in rows_of(builder, "train")] == ["a-2"]
 
 
 def test_bad_raw_files_leave_what_was_prepared(tmp_path):
     write_raw(tmp_path / "raw")
-    builder = prepared(ProconNpov, "full", tmp_path / "data", tmp_path / "raw")
+    builder = prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
     shutil.copy(tmp_path / "raw" / "topics.jsonl", tmp_path / "raw" / "responses.jsonl")
     with pytest.raises(InputError, match=r"responses\.jsonl:1: field 'topic' is missing"):
-        prepared(ProconNpov, "full", tmp_path / "data", tmp_path / "raw")
+        prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
     assert len(rows_of(builder, "train")) == 2
 
 
 def test_errors_name_the_remedy(tmp_path):
     with pytest.raises(InputError, match=r"no config 'ful'\. Did you mean 'full'"):
-        prepared(ProconNpov, "ful", tmp_path)
+        prepared(PROCON_NPOV, "ful", tmp_path)
     with pytest.raises(InputError, match=r"no such file.* python tools/prepare_procon\.py"):
-        prepared(ProconNpov, "full", tmp_path, tmp_path)
+        prepared(PROCON_NPOV, "full", tmp_path, tmp_path)
     write_raw(tmp_path / "raw", responses=[])
     with pytest.raises(InputError, match=r"responses\.jsonl: holds no responses"):
-        prepared(ProconNpov, "full", tmp_path, tmp_path / "raw")
+        prepared(PROCON_NPOV, "full", tmp_path, tmp_path / "raw")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
-        prepared(ProconNpov, "sample", tmp_path / "file" / "data")
+        prepared(PROCON_NPOV, "sample", tmp_path / "file" / "data")
 
 
 def test_tfds_alone_tells_how_to_make_the_raw_files(tmp_path):
@@ -132,13 +134,13 @@ def test_tfds_alone_tells_how_to_make_the_raw_files(tmp_path):
 def test_bad_rows_are_skipped_where_asked(tmp_path):
     write_raw(tmp_path / "raw", responses=[*RESPONSES, {"id": "x", "topic": "nowhere"}])
     bad_rows = BadRows(skip=True)
-    builder = prepared(ProconNpov, "full", tmp_path / "data", tmp_path / "raw", bad_rows)
+    builder = prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw", bad_rows)
     assert len(rows_of(builder, "train")) == 2
     assert "responses.jsonl:4: field 'topic'" in bad_rows.messages[0]
 
 
 def test_errors_of_the_sample(tmp_path, sample_builder):
-    builder = prepared(NpovErrors, "sample", tmp_path)
+    builder = prepared(BUILDERS["npov_errors"], "sample", tmp_path)
     for split, info in sample_builder.info.splits.items():
         rows = list(tfds.as_numpy(builder.as_dataset(split=split)))
         # The sample's topics have more arguments than any response tells: each kind is possible.
