@@ -1,13 +1,13 @@
-"""ROC AUC of several scorers on several corpora, as Steen 2023 prints it (table 1).
+"""ROC AUCs of scorers on several corpora, compared with baselines (Steen 2023, tables 1 and 2).
 
-Each cell has a percentile bootstrap interval, the average one over the corpora's resamples, and a
-mark where a scorer is significantly better than the baseline on the same rows. All scorers of a
-corpus are compared on the rows that every one of them has a score for.
+All scorers of a corpus are compared on the rows that every one of them has a score for, and in the
+same resamples. The average over corpora is resampled too.
 """
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,20 +30,46 @@ SIGNIFICANT = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
+class Compared:
+    """A scorer compared with a baseline.
+
+    Attributes:
+      difference: of the AUCs; above 0 = the scorer is better.
+      interval: of the difference, by the paired bootstrap.
+      p_value: two-sided; NaN where the test is undefined.
+      corrected: the p-value after Holm's correction over all scorers of this baseline and column (a
+        corpus, or the average).
+    """
+
+    difference: float
+    interval: Interval
+    p_value: float
+    corrected: float
+
+    @property
+    def better(self) -> bool:
+        """Whether the scorer is significantly better after the correction."""
+        return self.difference > 0 and self.corrected <= SIGNIFICANT
+
+    @property
+    def better_uncorrected(self) -> bool:
+        """Whether the scorer is significantly better by this test alone."""
+        return self.difference > 0 and self.p_value <= SIGNIFICANT
+
+
+@dataclasses.dataclass(frozen=True)
 class AucCell:
-    """A scorer on a corpus.
+    """A scorer on a corpus, or on average.
 
     Attributes:
       auc: in [0, 1]; NaN where a class is missing.
       interval: of the AUC.
-      p_value: of the comparison with the baseline, corrected; NaN where there is none.
-      better: whether the scorer is significantly better than the baseline.
+      compared: by baseline.
     """
 
     auc: float
     interval: Interval
-    p_value: float = math.nan
-    better: bool = False
+    compared: Mapping[str, Compared] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,12 +77,12 @@ class AucTable:
     """The cells of all scorers and corpora.
 
     Attributes:
-      scorers: the rows, in order.
       rows: for each corpus how many rows were used.
       left_out: for each corpus how many had no label or an undefined score.
       cells: by scorer, then corpus.
-      average: by scorer, over the corpora with both classes; empty where fewer than two have.
-      baseline: the scorer that others are compared with, or "".
+      averaged: the corpora of the average, which have both classes.
+      average: by scorer; empty with fewer than two such corpora.
+      tested: by baseline the scorers that are compared with it.
       test: of `TESTS`, in the columns of corpora; the average's is approximate randomisation.
       resamples: of the bootstrap, and rounds of the randomisation.
       confidence: of the intervals.
@@ -64,49 +90,43 @@ class AucTable:
       cluster_field: what is resampled and exchanged together; "" = each row on its own.
     """
 
-    scorers: tuple[str, ...]
     rows: Mapping[str, int]
     left_out: Mapping[str, int]
     cells: Mapping[str, Mapping[str, AucCell]]
-    average: Mapping[str, AucCell]
-    baseline: str = ""
+    averaged: tuple[str, ...] = ()
+    average: Mapping[str, AucCell] = dataclasses.field(default_factory=dict)
+    tested: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     test: str = TESTS[0]
     resamples: int = 1000
     confidence: float = 0.95
     seed: int = 0
     cluster_field: str = ""
 
-    def comparisons(self) -> int:
-        """Returns how many comparisons each column has: the family that is corrected for."""
-        return len(self.scorers) - 1 if self.baseline else 0
-
-    def least_resamples(self) -> int:
-        """Returns how many rounds randomisation needs for any corrected p-value to be 0.05."""
-        return round(self.comparisons() / SIGNIFICANT) - 1
-
 
 def auc_table(
     corpora: Mapping[str, Corpus],
-    baseline: str = "",
+    baselines: str | Mapping[str, Sequence[str]] = "",
     resamples: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
-    test: str = "approximate_randomization",
+    test: str = TESTS[0],
     cluster_field: str = "",
+    averaged: Collection[str] | None = None,
 ) -> AucTable:
     """Returns the table.
 
     Args:
       corpora: with scores of the same scorers.
-      baseline: the scorer that the others are compared with; "" = none.
+      baselines: the scorer that all others are compared with, "" = none; or for each baseline the
+        scorers that are compared with it, of which those without scores are left out.
       resamples: of the bootstrap, and rounds of the randomisation test.
       confidence: of the intervals.
       seed: of the resamples and rounds.
       test: of `TESTS`, for each corpus; averages are compared by approximate randomisation, with
-        exchanges within each corpus. Holm's method corrects the p-values of a column (a corpus, or
-        the average) for the number of scorers that are compared in it.
+        exchanges within each corpus.
       cluster_field: rows with the same value of this field are resampled and exchanged together;
         "" = each row on its own.
+      averaged: corpora that count in the average, where both classes are there; None = all.
 
     Raises:
       ValueError: for corpora with different scorers, an unknown baseline or test.
@@ -114,40 +134,7 @@ def auc_table(
       InputError: where a row lacks the cluster field.
     """
     scorers = _shared_scorers(corpora)
-    _check(scorers, baseline, test, cluster_field)
-    cells: dict[str, dict[str, AucCell]] = {scorer: {} for scorer in scorers}
-    drawn: list[np.ndarray] = []
-    exchanged: dict[str, list[Exchanges]] = {s: [] for s in scorers if baseline and s != baseline}
-    # Without an average other tests need no exchanges.
-    rounds = resamples if test == TESTS[0] or len(corpora) > 1 else 1
-    rows, left_out = {}, {}
-    for number, (name, corpus) in enumerate(corpora.items()):
-        own = (seed, number)  # else corpora of one size would be resampled alike
-        part = corpus.part(corpus.usable())
-        rows[name], left_out[name] = len(part.ids), len(corpus.ids) - len(part.ids)
-        clusters = part.field(cluster_field) if cluster_field else None
-        found, areas = _corpus_cells(part, scorers, resamples, confidence, own, clusters)
-        if not math.isnan(found[scorers[0]].auc):
-            drawn.append(areas)
-            compared = {}
-            for scorer, parts in exchanged.items():
-                pair = part.scores[scorer], part.scores[baseline], part.labels
-                parts.append(exchanges(*pair, rounds, own, clusters))
-                compared[scorer] = _comparison(test, pair, parts[-1], clusters)
-            found = _marked(found, compared)
-        for scorer in scorers:
-            cells[scorer][name] = found[scorer]
-    average: dict[str, AucCell] = {}
-    if len(drawn) > 1:
-        average = _averages(cells, scorers, drawn, confidence)
-        average = _marked(average, {s: average_randomization(e) for s, e in exchanged.items()})
-    options = (baseline, test, resamples, confidence, seed, cluster_field)
-    return AucTable(tuple(scorers), rows, left_out, cells, average, *options)
-
-
-def _check(scorers: Sequence[str], baseline: str, test: str, cluster_field: str) -> None:
-    if baseline and baseline not in scorers:
-        raise ValueError(f"The baseline {baseline!r} is none of {', '.join(scorers)}.")
+    tested = _tested(scorers, baselines)
     if test not in TESTS:
         raise ValueError(f"There is no test {test!r}: choose of {', '.join(TESTS)}.")
     if cluster_field and test == "hanley_mcneil":
@@ -155,6 +142,36 @@ def _check(scorers: Sequence[str], baseline: str, test: str, cluster_field: str)
             "hanley_mcneil takes all rows as independent, and cannot respect the clusters of "
             f"{cluster_field!r}; approximate_randomization and delong can."
         )
+    parts = {name: corpus.part(corpus.usable()) for name, corpus in corpora.items()}
+    columns = {}
+    # Without an average other tests need no exchanges.
+    rounds = resamples if test == TESTS[0] or len(corpora) > 1 else 1
+    for number, (name, part) in enumerate(parts.items()):
+        clusters = part.field(cluster_field) if cluster_field else None
+        own = (seed, number)  # else corpora of one size would be resampled alike
+        columns[name] = _column(part, scorers, tested, test, (resamples, rounds), own, clusters)
+    both = [
+        name
+        for name, column in columns.items()
+        if (averaged is None or name in averaged) and not np.isnan(column.areas).any()
+    ]
+    average: dict[str, AucCell] = {}
+    if len(both) > 1:
+        average = _cells(scorers, _mean([columns[name] for name in both]), confidence)
+    by_corpus = {name: _cells(scorers, column, confidence) for name, column in columns.items()}
+    return AucTable(
+        rows={name: len(part.ids) for name, part in parts.items()},
+        left_out={n: len(corpus.ids) - len(parts[n].ids) for n, corpus in corpora.items()},
+        cells={s: {name: cells[s] for name, cells in by_corpus.items()} for s in scorers},
+        averaged=tuple(both),
+        average=average,
+        tested=tested,
+        test=test,
+        resamples=resamples,
+        confidence=confidence,
+        seed=seed,
+        cluster_field=cluster_field,
+    )
 
 
 def _shared_scorers(corpora: Mapping[str, Corpus]) -> list[str]:
@@ -170,59 +187,89 @@ def _shared_scorers(corpora: Mapping[str, Corpus]) -> list[str]:
     return list(first.scores)
 
 
-def _corpus_cells(
+def _tested(
+    scorers: Sequence[str], baselines: str | Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
+    """Returns by baseline the scorers that are compared with it."""
+    if isinstance(baselines, str):
+        if baselines and baselines not in scorers:
+            raise ValueError(f"The baseline {baselines!r} is none of {', '.join(scorers)}.")
+        baselines = {baselines: scorers} if baselines else {}
+    return {
+        baseline: [scorer for scorer in compared if scorer in scorers and scorer != baseline]
+        for baseline, compared in baselines.items()
+        if baseline in scorers
+    }
+
+
+class _Column(NamedTuple):
+    """What is known of a corpus, or of the average.
+
+    Attributes:
+      areas: [scorers].
+      drawn: resampled areas, [scorers, resamples].
+      tests: by (scorer, baseline).
+      exchanged: by (scorer, baseline); empty for the average.
+    """
+
+    areas: np.ndarray
+    drawn: np.ndarray
+    tests: Mapping[tuple[str, str], Comparison] = {}
+    exchanged: Mapping[tuple[str, str], Exchanges] = {}
+
+
+def _column(
     part: Corpus,
     scorers: Sequence[str],
-    resamples: int,
-    confidence: float,
+    tested: Mapping[str, Sequence[str]],
+    test: str,
+    counts: tuple[int, int],
     seed: Sequence[int],
     clusters: Sequence[str] | None,
-) -> tuple[dict[str, AucCell], np.ndarray]:
-    """Returns the cells without comparisons, and the resampled areas [scorers, resamples]."""
+) -> _Column:
+    resamples, rounds = counts
     if len(set(part.labels.tolist())) < 2:
-        nothing = AucCell(math.nan, Interval(math.nan, math.nan))
-        return dict.fromkeys(scorers, nothing), np.zeros((len(scorers), 0))
+        nothing = np.full((len(scorers), 1), math.nan)
+        return _Column(nothing[:, 0], nothing)
     scores = np.stack([part.scores[scorer] for scorer in scorers])
-    areas = bootstrap_auc(scores, part.labels, resamples, seed, clusters)
-    cells = {
-        scorer: AucCell(roc_auc(row, part.labels), percentile_interval(values, confidence))
-        for scorer, row, values in zip(scorers, scores, areas, strict=True)
+    areas = np.array([roc_auc(row, part.labels) for row in scores])
+    drawn = bootstrap_auc(scores, part.labels, resamples, seed, clusters)
+    tests, exchanged = {}, {}
+    for baseline, compared in tested.items():
+        for scorer in compared:
+            pair = part.scores[scorer], part.scores[baseline], part.labels
+            found = exchanges(*pair, rounds, seed, clusters)
+            exchanged[scorer, baseline] = found
+            if test == "delong":
+                tests[scorer, baseline] = delong_test(*pair, clusters)
+            elif test == "hanley_mcneil":
+                tests[scorer, baseline] = hanley_mcneil_test(*pair)
+            else:
+                tests[scorer, baseline] = average_randomization([found])
+    return _Column(areas, drawn, tests, exchanged)
+
+
+def _mean(columns: Sequence[_Column]) -> _Column:
+    """Returns the average; its resampled areas are the means of the corpora's."""
+    areas = np.stack([column.areas for column in columns], axis=1).mean(axis=1)
+    drawn = np.mean([column.drawn for column in columns], axis=0)
+    pairs = columns[0].exchanged
+    tests = {pair: average_randomization([c.exchanged[pair] for c in columns]) for pair in pairs}
+    return _Column(areas, drawn, tests)
+
+
+def _cells(scorers: Sequence[str], column: _Column, confidence: float) -> dict[str, AucCell]:
+    drawn = dict(zip(scorers, column.drawn, strict=True))
+    compared: dict[str, dict[str, Compared]] = {scorer: {} for scorer in scorers}
+    for baseline in dict.fromkeys(baseline for _, baseline in column.tests):
+        tests = {s: test for (s, other), test in column.tests.items() if other == baseline}
+        corrected = holm([test.p_value for test in tests.values()]).tolist()
+        for (scorer, test), p_value in zip(tests.items(), corrected, strict=True):
+            interval = percentile_interval(drawn[scorer] - drawn[baseline], confidence)
+            compared[scorer][baseline] = Compared(test.difference, interval, test.p_value, p_value)
+    return {
+        scorer: AucCell(
+            float(area), percentile_interval(drawn[scorer], confidence), compared[scorer]
+        )
+        for scorer, area in zip(scorers, column.areas, strict=True)
     }
-    return cells, areas
-
-
-def _comparison(
-    test: str,
-    pair: tuple[np.ndarray, np.ndarray, np.ndarray],
-    exchanged: Exchanges,
-    clusters: Sequence[str] | None,
-) -> Comparison:
-    """Returns the comparison of a scorer with the baseline: of (scores, baseline's, labels)."""
-    if test == "delong":
-        return delong_test(*pair, clusters)
-    return hanley_mcneil_test(*pair) if test != TESTS[0] else average_randomization([exchanged])
-
-
-def _marked(cells: Mapping[str, AucCell], compared: Mapping[str, Comparison]) -> dict[str, AucCell]:
-    """Returns the cells of a column with corrected p-values, and marks on those that are better."""
-    corrected = holm([comparison.p_value for comparison in compared.values()])
-    found = dict(cells)
-    for (scorer, comparison), p_value in zip(compared.items(), corrected.tolist(), strict=True):
-        better = comparison.difference > 0 and p_value <= SIGNIFICANT
-        found[scorer] = dataclasses.replace(cells[scorer], p_value=p_value, better=better)
-    return found
-
-
-def _averages(
-    cells: Mapping[str, Mapping[str, AucCell]],
-    scorers: Sequence[str],
-    drawn: Sequence[np.ndarray],
-    confidence: float,
-) -> dict[str, AucCell]:
-    """Returns the mean AUC over corpora; its interval is that of the mean of their resamples."""
-    found = {}
-    for place, scorer in enumerate(scorers):
-        areas = [cell.auc for cell in cells[scorer].values() if not math.isnan(cell.auc)]
-        means = np.mean([values[place] for values in drawn], axis=0)
-        found[scorer] = AucCell(float(np.mean(areas)), percentile_interval(means, confidence))
-    return found

@@ -45,14 +45,16 @@ class Detection:
     """How well a method detects an error in a test set.
 
     Attributes:
-      cell: the AUC with its interval, and the corrected p-value of the difference to the best
-        method, NaN for the best itself and where there is nothing to compare.
+      cell: the AUC with its interval.
+      p_value: corrected, of the difference to the best method; NaN for the best itself and where
+        there is nothing to compare.
       rows: that are compared, or words.
       errors: how many of them have the error.
       best: whether no other method has a larger AUC.
     """
 
     cell: AucCell
+    p_value: float
     rows: int
     errors: int
     best: bool
@@ -60,7 +62,7 @@ class Detection:
     @property
     def significant(self) -> bool:
         """Whether it is significantly worse than the best."""
-        return self.cell.p_value <= SIGNIFICANT
+        return self.p_value <= SIGNIFICANT
 
 
 def detections(
@@ -123,9 +125,8 @@ def _compared(
         p_value = math.nan
         if not is_best and not math.isnan(cell.auc):
             p_value = hanley_mcneil_test(scores[best], scores[method], labels).p_value
-        cell = dataclasses.replace(cell, p_value=p_value)
-        errors = int(len(labels) - labels.sum())
-        found[Key(corpus.name, error, method)] = Detection(cell, len(labels), errors, is_best)
+        key, errors = Key(corpus.name, error, method), int(len(labels) - labels.sum())
+        found[key] = Detection(cell, p_value, len(labels), errors, is_best)
     return found
 
 
@@ -158,15 +159,13 @@ def _word_rows(
 
 
 def _corrected(found: Mapping[Key, Detection]) -> dict[Key, Detection]:
-    values = bonferroni([detection.cell.p_value for detection in found.values()])
+    values = bonferroni([detection.p_value for detection in found.values()]).tolist()
     return {
-        key: dataclasses.replace(
-            detection, cell=dataclasses.replace(detection.cell, p_value=float(value))
-        )
+        key: dataclasses.replace(detection, p_value=value)
         for (key, detection), value in zip(found.items(), values, strict=True)
     }
 
 
 def comparisons(found: Mapping[Key, Detection]) -> int:
     """Returns how many methods of a table are compared with a best one."""
-    return sum(not math.isnan(detection.cell.p_value) for detection in found.values())
+    return sum(not math.isnan(detection.p_value) for detection in found.values())

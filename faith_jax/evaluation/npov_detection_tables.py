@@ -201,7 +201,7 @@ def _tidy(form: TableForm, found: Mapping[Key, Detection]) -> Table:
     for key, detection in found.items():
         cell = detection.cell
         counts = detection.rows, detection.errors
-        figures = cell.auc, *cell.interval, cell.p_value, int(detection.best)
+        figures = cell.auc, *cell.interval, detection.p_value, int(detection.best)
         rows.append((form.number, *key, *counts, *figures, form.theirs(key)))
     return Table("", TIDY, tuple(rows))
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from faith_jax.data.raw.true.corpora import AVERAGED
 from faith_jax.errors import counted
 from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.method_table import AVERAGE
+from faith_jax.evaluation.published_nli import AVERAGE
 from faith_jax.evaluation.roc import roc_auc
 from faith_jax.evaluation.scored_corpora import check_usable
 from faith_jax.report.nli_tables import phrase_table

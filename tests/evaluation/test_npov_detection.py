@@ -57,11 +57,11 @@ def test_the_others_are_compared_with_the_best():
     assert len(found) == 3
     best = found["s", "hallucination", "salience"]
     assert (best.cell.auc, best.best, best.rows, best.errors) == (1.0, True, 60, 30)
-    assert math.isnan(best.cell.p_value)
+    assert math.isnan(best.p_value)
     assert comparisons(found) == 2
     rouge = found["s", "hallucination", "ROUGE"]
     alone = hanley_mcneil_p(GOOD, POOR, LABELS)
-    assert rouge.cell.p_value == pytest.approx(2 * alone)  # Bonferroni, of two
+    assert rouge.p_value == pytest.approx(2 * alone)  # Bonferroni, of two
     assert rouge.significant
     assert not rouge.best
 
@@ -72,7 +72,7 @@ def test_undefined_scores_are_left_out_of_the_comparison():
     scores = {NAMES[0]: POOR, NAMES[1]: gap}
     found = detections({"s": corpus("s", **scores)}, methods(), resamples=50)
     assert {detection.rows for detection in found.values()} == {59}
-    rouge = found["s", "hallucination", "ROUGE"].cell
+    rouge = found["s", "hallucination", "ROUGE"]
     assert rouge.p_value == pytest.approx(hanley_mcneil_p(gap[1:], POOR[1:], LABELS[1:]))
 
 
