@@ -656,18 +656,11 @@ STATISTICS = _of(
         "tests/evaluation/test_extractiveness.py",
     ),
     (
-        "calibration-sign",
-        "calibration.py",
-        "b.rows * abs(b.confidence - b.frequency)",
-        "b.rows * (b.confidence - b.frequency)",
-        "tests/evaluation/test_calibration.py",
-    ),
-    (
         "threshold-itself",
-        "classification.py",
-        "found = (values >= threshold).astype(int)",
-        "found = (values > threshold).astype(int)",
-        "tests/evaluation/test_classification.py",
+        "protocols.py",
+        "calls = scores >= threshold",
+        "calls = scores > threshold",
+        "tests/evaluation/test_protocols.py",
     ),
     (
         "salience-log-base",

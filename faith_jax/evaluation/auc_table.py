@@ -18,7 +18,7 @@ from faith_jax.evaluation.scored_corpora import Corpus
 from faith_jax.evaluation.significance import (
     Comparison,
     Exchanges,
-    average_randomization,
+    approximate_randomization,
     delong_test,
     exchanges,
     hanley_mcneil_test,
@@ -245,7 +245,7 @@ def _column(
             elif test == "hanley_mcneil":
                 tests[scorer, baseline] = hanley_mcneil_test(*pair)
             else:
-                tests[scorer, baseline] = average_randomization([found])
+                tests[scorer, baseline] = approximate_randomization([found])
     return _Column(areas, drawn, tests, exchanged)
 
 
@@ -254,7 +254,9 @@ def _mean(columns: Sequence[_Column]) -> _Column:
     areas = np.stack([column.areas for column in columns], axis=1).mean(axis=1)
     drawn = np.mean([column.drawn for column in columns], axis=0)
     pairs = columns[0].exchanged
-    tests = {pair: average_randomization([c.exchanged[pair] for c in columns]) for pair in pairs}
+    tests = {
+        pair: approximate_randomization([c.exchanged[pair] for c in columns]) for pair in pairs
+    }
     return _Column(areas, drawn, tests)
 
 

@@ -9,7 +9,7 @@ draw by draw.
 Interval(low=1.0, high=1.0)
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -105,27 +105,6 @@ def bootstrap_auc(
     weights = resampled_counts(positive.size, resamples, seed, clusters)
     areas = [weighted_roc_auc(row, positive, weights) for row in values]
     return np.stack(areas) if areas else np.zeros((0, resamples))
-
-
-def bootstrap(
-    statistic: Callable[[NDArray[np.intp]], float],
-    size: int,
-    resamples: int = RESAMPLES,
-    seed: int | Sequence[int] = 0,
-    clusters: Sequence[Hashable] | None = None,
-) -> NDArray[np.float64]:
-    """Returns any statistic in each resample, [resamples].
-
-    Args:
-      statistic: of the numbers of the rows that were drawn, repeated as drawn.
-      size: see `resampled_counts`, as for what follows.
-      resamples: see above.
-      seed: see above.
-      clusters: see above.
-    """
-    counts = resampled_counts(size, resamples, seed, clusters)
-    rows = np.arange(size)
-    return np.array([statistic(np.repeat(rows, column)) for column in counts.T], np.float64)
 
 
 def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:

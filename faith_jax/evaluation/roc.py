@@ -1,4 +1,4 @@
-"""How well scores tell faithful responses from others: ROC and precision-recall.
+"""How well scores tell faithful responses from others: the area under the ROC curve.
 
 Labels are 1 (faithful) and 0; scores are higher for what is more faithful. Ties count half.
 
@@ -6,28 +6,13 @@ Labels are 1 (faithful) and 0; scores are higher for what is more faithful. Ties
 0.875
 """
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 # Weights of this many cells are held at a time: [rows, resamples].
 _CELLS = 1 << 24
-
-
-class Curve(NamedTuple):
-    """Points of a curve, one for each threshold from high to low.
-
-    Attributes:
-      x: of the ROC the false positive rate; of precision-recall the recall.
-      y: of the ROC the true positive rate; of precision-recall the precision.
-      thresholds: scores of at least this count as positive; the first is infinite.
-    """
-
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
-    thresholds: NDArray[np.float64]
 
 
 def checked(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
@@ -127,65 +112,3 @@ def _areas(
         ties = np.einsum("pc,pc->c", weights, cumulative[not_above], dtype=sums) - wins
     with np.errstate(invalid="ignore", divide="ignore"):
         return (wins + 0.5 * ties) / (totals[0] * totals[1].astype(np.float64))
-
-
-def roc_curve(scores: ArrayLike, labels: ArrayLike) -> Curve:
-    """Returns the ROC curve from (0, 0) to (1, 1); rates of a missing class are NaN.
-
-    Args:
-      scores: [rows].
-      labels: [rows].
-
-    Raises:
-      ValueError: see `checked`.
-    """
-    hits, alarms, thresholds, positive = _counts(scores, labels)
-    return Curve(
-        x=_rates(alarms, int((~positive).sum())),
-        y=_rates(hits, int(positive.sum())),
-        thresholds=thresholds,
-    )
-
-
-def precision_recall_curve(scores: ArrayLike, labels: ArrayLike) -> Curve:
-    """Returns precision over recall; precision is 1 where nothing counts as positive.
-
-    Args:
-      scores: [rows].
-      labels: [rows].
-
-    Raises:
-      ValueError: see `checked`.
-    """
-    hits, alarms, thresholds, positive = _counts(scores, labels)
-    found = hits + alarms
-    precision = np.divide(hits, found, out=np.ones(len(hits)), where=found > 0)
-    return Curve(_rates(hits, int(positive.sum())), precision, thresholds)
-
-
-def average_precision(scores: ArrayLike, labels: ArrayLike) -> float:
-    """Returns the precision at each new recall, averaged; NaN without a positive.
-
-    Arguments and errors are those of `roc_auc`.
-    """
-    curve = precision_recall_curve(scores, labels)
-    if math.isnan(curve.x[-1]):
-        return math.nan
-    return float(np.sum(np.diff(curve.x) * curve.y[1:]))
-
-
-def _counts(
-    scores: ArrayLike, labels: ArrayLike
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
-    """Returns true and false positives at each threshold, and the thresholds, descending."""
-    values, positive = checked(scores, labels)
-    order = np.argsort(-values, kind="stable")
-    ordered, hit = values[order], positive[order]
-    last = np.append(ordered[1:] != ordered[:-1], True) if ordered.size else np.zeros(0, bool)
-    hits = np.concatenate([[0], np.cumsum(hit)[last]])
-    alarms = np.concatenate([[0], np.cumsum(~hit)[last]])
-    return hits, alarms, np.concatenate([[np.inf], ordered[last]]), positive
-
-
-def _rates(counts: NDArray[np.int64], total: int) -> NDArray[np.float64]:
-    return counts / total if total else np.full(len(counts), math.nan)

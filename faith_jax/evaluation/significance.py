@@ -52,9 +52,23 @@ def exchanges(
     seed: int | Sequence[int] = 0,
     clusters: Sequence[Hashable] | None = None,
 ) -> Exchanges:
-    """Returns the difference of two AUCs after exchanges of the two scorers' scores.
+    """Exchanges two scorers' scores row by row at random, for `approximate_randomization`.
 
-    Arguments and errors are those of `approximate_randomization`.
+    Scorers have different scales, so each one's scores are replaced by their ranks first, which
+    changes no AUC.
+
+    Args:
+      scores_a: [rows].
+      scores_b: [rows].
+      labels: [rows].
+      rounds: of exchanges; p is at least 1 / (rounds + 1).
+      seed: the same seed gives the same exchanges.
+      clusters: for each row, what its scores are exchanged together with; None = each row on its
+        own.
+
+    Raises:
+      ValueError: see `faith_jax.evaluation.roc.checked`; for fewer than one round, and for
+        clusters of another length.
     """
     if rounds < 1:
         raise ValueError(f"At least one round is needed, not {rounds}.")
@@ -84,43 +98,16 @@ def _twice_won(places: NDArray[np.intp], positive: NDArray[np.bool_], known: int
     return int((2 * np.cumsum(negatives) - negatives)[places[positive]].sum())
 
 
-def approximate_randomization(
-    scores_a: ArrayLike,
-    scores_b: ArrayLike,
-    labels: ArrayLike,
-    rounds: int = 1000,
-    seed: int | Sequence[int] = 0,
-    clusters: Sequence[Hashable] | None = None,
-) -> Comparison:
-    """Tests by exchanging the two scorers' scores row by row at random (Noreen 1989).
-
-    Scorers have different scales, so each one's scores are replaced by their ranks first, which
-    changes no AUC.
-
-    Args:
-      scores_a: [rows].
-      scores_b: [rows].
-      labels: [rows].
-      rounds: of exchanges; p is at least 1 / (rounds + 1).
-      seed: the same seed gives the same exchanges.
-      clusters: for each row, what its scores are exchanged together with; None = each row on its
-        own.
-
-    Raises:
-      ValueError: see `faith_jax.evaluation.roc.checked`; for fewer than one round, and for
-        clusters of another length.
-    """
-    return average_randomization([exchanges(scores_a, scores_b, labels, rounds, seed, clusters)])
-
-
-def average_randomization(parts: Sequence[Exchanges]) -> Comparison:
-    """Tests the difference of two scorers' mean AUCs over several corpora.
+def approximate_randomization(parts: Sequence[Exchanges]) -> Comparison:
+    """Tests the difference of two scorers' AUCs, or of their means over several corpora.
 
     Args:
       parts: the exchanges of each corpus, of as many rounds, with other seeds.
 
     Returns:
       The comparison of the means; NaN where one of the parts is.
+
+    Reference: Noreen 1989.
     """
     difference = float(np.mean([part.difference for part in parts]))
     if math.isnan(difference):
@@ -219,24 +206,22 @@ def hanley_mcneil_test(
     scores_a: ArrayLike,
     scores_b: ArrayLike,
     labels: ArrayLike,
-    correlation: float | None = None,
 ) -> Comparison:
     """Tests by Hanley and McNeil's standard errors (Hanley 1983).
+
+    The correlation of the two AUCs is DeLong's estimate, in place of the paper's table.
 
     Args:
       scores_a: [rows].
       scores_b: [rows].
       labels: [rows].
-      correlation: of the two AUCs; None = DeLong's estimate from the scores, in place of the
-        paper's table; 0 = as if the rows were different ones (Hanley 1982).
 
     Raises:
       ValueError: see `faith_jax.evaluation.roc.checked`.
     """
     areas, covariance = delong_covariance([scores_a, scores_b], labels)
-    if correlation is None:
-        product = covariance[0, 0] * covariance[1, 1]
-        correlation = covariance[0, 1] / math.sqrt(product) if product > 0 else 0.0
+    product = covariance[0, 0] * covariance[1, 1]
+    correlation = covariance[0, 1] / math.sqrt(product) if product > 0 else 0.0
     positive = np.asarray(labels).astype(bool)
     sizes = int(positive.sum()), int((~positive).sum())
     errors = [hanley_mcneil_error(area, *sizes) for area in areas]

@@ -24,7 +24,6 @@ from faith_jax.evaluation.scored_corpora import (
     row_notes,
 )
 from faith_jax.evaluation.systems import Column, Layout, systems_table
-from faith_jax.evaluation.verification import verification_table
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
 from faith_jax.report.tables import auc_figures, auc_rows, npov_figures, npov_rows, rendered
@@ -228,7 +227,7 @@ def _table(
     corpora: Mapping[str, Corpus], options: EvaluateOptions, files: Sequence[str]
 ) -> tuple[Table, dict[str, Any]]:
     if options.protocol == "dialfact":
-        table = verification_table(_claims(options), _predictions(files))
+        table = protocols.verification_table(_claims(options), _predictions(files))
         return table, _figures(table)
     if options.protocol == "systems":
         return _systems(files, options)

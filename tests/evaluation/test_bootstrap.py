@@ -43,13 +43,6 @@ def test_areas_are_those_of_the_rows_drawn(seed, clustered):
         np.testing.assert_allclose(found[:, number], expected)
 
 
-def test_any_statistic_sees_the_same_draws():
-    labels, scores = np.array([0, 1, 1, 0, 1]), np.array([0.1, 0.4, 0.35, 0.36, 0.8])
-    found = bootstrap.bootstrap(lambda rows: roc_auc(scores[rows], labels[rows]), 5, 50, seed=2)
-    areas = bootstrap.bootstrap_auc(scores[None], labels, 50, seed=2)[0]
-    np.testing.assert_allclose(found, areas)
-
-
 def test_intervals_are_percentiles():
     assert bootstrap.percentile_interval(range(101)) == pytest.approx((2.5, 97.5))
     assert bootstrap.percentile_interval(range(101), 0.5) == pytest.approx((25, 75))
