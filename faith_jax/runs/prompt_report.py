@@ -5,8 +5,7 @@ import pathlib
 from collections.abc import Sequence
 
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation.prompt_spread import by_initializer, pairs
-from faith_jax.evaluation.prompt_warnings import run_warnings, spread_warnings
+from faith_jax.evaluation.prompt_health import by_initializer, pairs, run_warnings, spread_warnings
 from faith_jax.report.curve_panels import prompt_panels
 from faith_jax.report.prompt_figures import save_curves
 from faith_jax.report.prompt_page import prompt_page

@@ -2,8 +2,7 @@ import json
 
 import numpy as np
 
-from faith_jax.evaluation.prompt_spread import by_initializer, pairs
-from faith_jax.evaluation.prompt_warnings import run_warnings, spread_warnings
+from faith_jax.evaluation.prompt_health import by_initializer, pairs, run_warnings, spread_warnings
 from faith_jax.report.prompt_tables import (
     PromptReport,
     all_tables,
