@@ -160,7 +160,7 @@ def npov_rows(
     """Returns Chang 2024's table 1, or table 3, in per cent: a row for each error and scorer.
 
     Args:
-      cells: from `faith_jax.evaluation.npov_table.npov_cells`, or `npov_word_cells`.
+      cells: from `faith_jax.evaluation.npov_detection.npov_cells`.
       confidence: of the intervals, for the title.
       words: the cells are of words.
     """

@@ -15,7 +15,7 @@ from typing import Any
 from faith_jax.data.npov.choices import draw_combinations, temperatures_note
 from faith_jax.errors import counted
 from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.npov_detection_tables import detection_tables, joined_tidy
+from faith_jax.evaluation.npov_detection import detection_tables, joined_tidy
 from faith_jax.evaluation.scored_corpora import Corpus
 from faith_jax.report.table_page import table_page
 from faith_jax.report.tables import rendered

@@ -14,7 +14,7 @@ from faith_jax.evaluation import protocols
 from faith_jax.evaluation.auc_table import auc_table
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.ensembles import Range, check_members, with_ensembles
-from faith_jax.evaluation.npov_table import npov_cells, npov_word_cells, without_spans
+from faith_jax.evaluation.npov_detection import npov_cells, without_spans
 from faith_jax.evaluation.scored_corpora import (
     Corpus,
     check_usable,
@@ -267,10 +267,8 @@ def _table(
 
 def _npov(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> tuple[Table, dict[str, Any]]:
     words = options.protocol == "npov_words"
-    measure = npov_word_cells if words else npov_cells
-    cells = measure(
-        corpora, options.slice_field, options.resamples, options.confidence, options.seed
-    )
+    drawn = options.resamples, options.confidence, options.seed
+    cells = npov_cells(corpora, options.slice_field, *drawn, words=words)
     notes = without_spans(corpora, options.slice_field) if words else ()
     if not cells:
         problem = notes[0] if notes else "None of the scorers has scores of words; see the scorers."
