@@ -643,17 +643,17 @@ STATISTICS = _of(
     ),
     (
         "lexical-bias-log-base",
-        "lexical_bias.py",
+        "dataset_statistics.py",
         "math.log(probability / (by_label[label] / total))",
         "math.log2(probability / (by_label[label] / total))",
-        "tests/evaluation/test_lexical_bias.py",
+        "tests/evaluation/test_dataset_statistics.py",
     ),
     (
         "density-length",
-        "extractiveness.py",
+        "text_metrics.py",
         "squares = sum(length * length for length in lengths)",
         "squares = sum(length for length in lengths)",
-        "tests/evaluation/test_extractiveness.py",
+        "tests/evaluation/test_text_metrics.py",
     ),
     (
         "threshold-itself",

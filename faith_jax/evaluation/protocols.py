@@ -2,13 +2,19 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from faith_jax.errors import InputError
+from faith_jax.evaluation.bootstrap import (
+    RESAMPLES,
+    Interval,
+    percentile_interval,
+    resampled_counts,
+)
 from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.evaluation.scored_corpora import Corpus
 from faith_jax.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
@@ -200,3 +206,34 @@ def _prediction(text: str, ways: int) -> str:
     if label == _OTHER:
         return label
     return label if label in _TWO else NOT_SUPPORTED
+
+
+class Accuracy(NamedTuple):
+    """How often a critic is right.
+
+    Attributes:
+      value: share of right calls, in [0, 1]; higher = better.
+      interval: its percentile bootstrap over rows.
+      rows: how many there are.
+    """
+
+    value: float
+    interval: Interval
+    rows: int
+
+
+def critic_accuracy(
+    calls: Sequence[bool], labels: Sequence[bool], resamples: int = RESAMPLES, seed: int = 0
+) -> Accuracy:
+    """Returns how often a critic's calls are as the labels (Dziri 2022, table 4).
+
+    Args:
+      calls: whether each pair is found faithful, [rows].
+      labels: whether it is, [rows].
+      resamples: of the bootstrap.
+      seed: of the bootstrap.
+    """
+    hits = (np.asarray(calls, bool) == np.asarray(labels, bool)).astype(np.float64)
+    drawn = resampled_counts(hits.size, resamples, seed)
+    interval = percentile_interval(hits @ drawn / hits.size)
+    return Accuracy(float(hits.mean()), interval, int(hits.size))

@@ -7,15 +7,17 @@ ids of their rows.
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.errors import InputError, counted, did_you_mean
+from faith_jax.errors import ConfigError, InputError, counted, did_you_mean
 
 # Fewer rows have intervals and tests that say little.
 FEW_ROWS = 20
+# Sums of float32 probabilities end a little beside their range.
+_TOLERANCE = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,3 +279,78 @@ def _undefined(corpus: Corpus) -> dict[str, int]:
     """Returns for each scorer that leaves rows without a score how many."""
     counts = {name: int(np.isnan(values).sum()) for name, values in corpus.scores.items()}
     return {name: count for name, count in counts.items() if count}
+
+
+class Range(NamedTuple):
+    """The ends of a scorer's scale."""
+
+    low: float
+    high: float
+
+
+def with_ensembles(
+    corpora: Mapping[str, Corpus],
+    ensembles: Mapping[str, Sequence[str]],
+    ranges: Mapping[str, Range],
+) -> dict[str, Corpus]:
+    """Returns the corpora with ensembles as further scorers.
+
+    An ensemble is the mean of its members' scores, each mapped to 0 to 1 by its range first; NaN
+    where one of them is. TRUE's is of three scorers from 0 to 1 (Honovich 2022); others, such as
+    e-c from -1 to 1, would else count by the width of their scale.
+
+    Args:
+      corpora: the scored rows.
+      ensembles: the members of each by its name.
+      ranges: of all members.
+
+    Raises:
+      ConfigError: for a range without two finite ends in order.
+      InputError: see `check_members`; for a score outside of its range.
+    """
+    check_members(corpora, ensembles)
+    found = {}
+    for corpus_name, corpus in corpora.items():
+        scores = dict(corpus.scores)
+        for name, members in ensembles.items():
+            where = f"{corpus_name}: ensemble {name}"
+            scaled = [_unit_scaled(scores[m], ranges[m], f"{where}: {m}") for m in members]
+            scores[name] = np.mean(scaled, axis=0)
+        found[corpus_name] = dataclasses.replace(corpus, scores=scores)
+    return found
+
+
+def _unit_scaled(values: NDArray[np.float64], scale: Range, where: str) -> NDArray[np.float64]:
+    """Returns scores mapped linearly, the scale's low end to 0 and its high end to 1."""
+    low, high = scale
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ConfigError(f"{where}: expected a finite range in order, got {low:g} to {high:g}.")
+    scaled = (values - low) / (high - low)
+    outside = (scaled < -_TOLERANCE) | (scaled > 1 + _TOLERANCE)
+    if outside.any():
+        value = float(values[outside][0])
+        raise InputError(
+            f"{where}: the score {value:g} is outside of its range, {low:g} to {high:g}."
+        )
+    return np.clip(scaled, 0.0, 1.0)
+
+
+def check_members(corpora: Mapping[str, Corpus], ensembles: Mapping[str, Sequence[str]]) -> None:
+    """Checks that corpora have scores of all members.
+
+    Raises:
+      InputError: for a member that a corpus has no scores of, and an ensemble with the name of a
+        scorer.
+    """
+    for corpus_name, corpus in corpora.items():
+        for name, members in ensembles.items():
+            where = f"{corpus_name}: ensemble {name}"
+            if name in corpus.scores:
+                raise InputError(f"{where}: is a scorer's name; give the ensemble another.")
+            for member in members:
+                if member not in corpus.scores:
+                    hint = did_you_mean(member, corpus.scores)
+                    known = ", ".join(corpus.scores)
+                    raise InputError(
+                        f"{where}: there are no scores of {member!r}, only of {known}.{hint}"
+                    )

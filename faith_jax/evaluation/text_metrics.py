@@ -1,9 +1,10 @@
-"""Word overlap between texts: token F1, ROUGE, and argument precision and recall.
+"""Word overlap between texts: token F1, ROUGE, BLEU, argument precision and recall, copied spans.
 
-All functions take plain texts and are pure; none needs JAX or TensorFlow. Everything is a share
-in [0, 1], higher = more overlap. What is undefined (a share of no words) is NaN, never 0: an
-empty response has no precision, and an empty reference no recall. Words are matched as
-multisets: a word that stands twice in a response needs two occurrences in the reference.
+All functions take plain texts and are pure; none needs JAX or TensorFlow. Unless a function says
+otherwise, it returns a share in [0, 1], higher = more overlap. What is undefined (a share of no
+words) is NaN, never 0: an empty response has no precision, and an empty reference no recall. Words
+are matched as multisets: a word that stands twice in a response needs two occurrences in the
+reference.
 
 >>> token_overlap("The cat sat.", "A cat sat in the sun.").f1
 0.8
@@ -19,13 +20,15 @@ multisets: a word that stands twice in a response needs two occurrences in the r
 import collections
 import dataclasses
 import functools
+import importlib.util
 import math
 import re
 import string
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from faith_jax.evaluation.stop_words import ENGLISH_STOP_WORDS
+from faith_jax.errors import ConfigError
+from faith_jax.words import lower_words
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
 
@@ -34,6 +37,24 @@ _TRUE_DROPPED_WORDS = frozenset(["a", "an", "the", "in", "our"])
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # Runs of letters and digits: white space and punctuation (the underscore too) separate words.
 _WORD = re.compile(r"[^\W_]+")
+# Function words, which say nothing about what a text is about: NLTK's English list (the stop words
+# corpus of nltk_data, commit 5db857e), which Chang 2024 and much other work names. NLTK took it
+# from the Snowball project (BSD licence; by way of PostgreSQL's text search) and added
+# contractions. It stands here because NLTK's package does not carry its data.
+_STOP_WORDS = """
+i me my myself we our ours ourselves you you're you've you'll you'd your yours yourself
+yourselves he him his himself she she's her hers herself it it's its itself they them their
+theirs themselves what which who whom this that that'll these those am is are was were be been
+being have has had having do does did doing a an the and but if or because as until while of at
+by for with about against between into through during before after above below to from up down
+in out on off over under again further then once here there when where why how all any both each
+few more most other some such no nor not only own same so than too very s t can will just don
+don't should should've now d ll m o re ve y ain aren aren't couldn couldn't didn didn't doesn
+doesn't hadn hadn't hasn hasn't haven haven't isn isn't ma mightn mightn't mustn mustn't needn
+needn't shan shan't shouldn shouldn't wasn wasn't weren weren't won won't wouldn wouldn't
+"""
+
+ENGLISH_STOP_WORDS: frozenset[str] = frozenset(_STOP_WORDS.split())
 
 
 class Overlap(NamedTuple):
@@ -86,7 +107,7 @@ def match_words(words: Sequence[Hashable], reference: Iterable[Hashable]) -> tup
 def true_words(text: str) -> list[str]:
     """Returns the words that token F1 compares, normalised as the TRUE benchmark does.
 
-    Q²'s authors count other tokens in their baseline: `q2_baselines.content_tokens`.
+    Q²'s authors count other tokens in their baseline: `content_tokens`.
 
     Lower-cased, ASCII punctuation deleted (so "well-known" is one word), split at white space,
     and the words a, an, the, in, our dropped.
@@ -359,3 +380,145 @@ def corpus_bleu(
         raise ValueError(f"{len(responses)} responses and {len(references)} references.")
     found = sacrebleu.corpus_bleu(list(responses), [list(references)], lowercase=lowercase)
     return float(found.score)
+
+
+class Extractiveness(NamedTuple):
+    """How extractive a response is; NaN for a response without words.
+
+    Attributes:
+      coverage: share of the response's words that stand in a copied span, in [0, 1].
+      density: mean over the response's words of the length of the span each stands in, from 0
+        to the response's length in words; long copies weigh more.
+    """
+
+    coverage: float
+    density: float
+
+
+def extractiveness(response: str, knowledge: str) -> Extractiveness:
+    """Returns coverage and density of a response; words are compared in lower case.
+
+    Reference: Grusky 2018, section 3; Dziri 2022, section 4.2 and figure 3.
+    """
+    words, source = lower_words(response), lower_words(knowledge)
+    if not words:
+        return Extractiveness(math.nan, math.nan)
+    lengths = [length for _, length in extractive_fragments(words, source)]
+    squares = sum(length * length for length in lengths)
+    return Extractiveness(sum(lengths) / len(words), squares / len(words))
+
+
+def extractive_fragments(
+    response: Sequence[Hashable], knowledge: Sequence[Hashable]
+) -> list[tuple[int, int]]:
+    """Returns the spans of a response that are copied, as (start, length), from left to right.
+
+    Greedy: at each word the longest match in the knowledge is taken, and the search goes on
+    behind it. As in the authors' procedure, a match in the knowledge is not searched again from
+    its inside, so of overlapping repetitions the first counts.
+
+    Args:
+      response: its words.
+      knowledge: the words that may be copied.
+    """
+    places: dict[Hashable, list[int]] = {}
+    for place, word in enumerate(knowledge):
+        places.setdefault(word, []).append(place)
+    fragments, start = [], 0
+    while start < len(response):
+        length = _longest_match(response, start, knowledge, places.get(response[start], ()))
+        if length:
+            fragments.append((start, length))
+        start += max(length, 1)
+    return fragments
+
+
+def _longest_match(
+    response: Sequence[Hashable],
+    start: int,
+    knowledge: Sequence[Hashable],
+    places: Sequence[int],
+) -> int:
+    longest, free = 0, 0
+    for place in places:
+        if place < free:
+            continue
+        end = place
+        while (
+            end < len(knowledge)
+            and start + end - place < len(response)
+            and response[start + end - place] == knowledge[end]
+        ):
+            end += 1
+        longest, free = max(longest, end - place), end
+    return longest
+
+
+# The word overlap that the authors of Q² compare it with, as their code computes it (Honovich 2021,
+# baselines.py). Dziri 2022's F1 and Nandwani 2023's F1-U and BLEU are of these functions, not of
+# TRUE's token F1 nor of sacrebleu's sentence BLEU. Both take the response as it stands and the
+# knowledge in lower case. What has no word in common scores 0, empty texts too: nothing is NaN.
+
+
+def has_spacy() -> bool:
+    """Returns whether spaCy is installed."""
+    return importlib.util.find_spec("spacy") is not None
+
+
+@functools.cache
+def english_tokenizer() -> Any:
+    """Returns spaCy's English tokenizer, which needs no trained pipeline.
+
+    Raises:
+      ConfigError: where spaCy is not installed.
+    """
+    try:
+        import spacy
+    except ImportError:
+        raise ConfigError(
+            "spaCy, whose tokens and stop words this metric counts, is not installed; install the "
+            "extra: pip install 'faith_jax[augmentation]', or '.[augmentation]' in a clone."
+        ) from None
+    # The authors load en_core_web_sm; its tokenizer and word lists are those of the language.
+    return spacy.blank("en")
+
+
+def content_tokens(text: str) -> list[str]:
+    """Returns spaCy's tokens without stop words and punctuation, in lower case.
+
+    A run of white space beyond a single space is a token too, as in the authors' code.
+
+    Raises:
+      ConfigError: see `english_tokenizer`.
+
+    >>> content_tokens("In the Andes, it doesn't rain much.")
+    ['andes', 'rain']
+    """
+    tokens = english_tokenizer()(text)
+    return [token.text.lower() for token in tokens if not token.is_stop and not token.is_punct]
+
+
+def q2_baseline_token_f1(response: str, knowledge: str) -> float:
+    """Returns the F1 of `content_tokens` as multisets, in [0, 1]; higher = more in common.
+
+    Raises:
+      ConfigError: see `english_tokenizer`.
+
+    >>> q2_baseline_token_f1("The Andes are high.", "Llamas live in the high Andes.")
+    0.6666666666666666
+    """
+    first = collections.Counter(content_tokens(response))
+    second = collections.Counter(content_tokens(knowledge.lower()))
+    same = (first & second).total()
+    return 2 * same / (first.total() + second.total()) if same else 0.0
+
+
+def q2_baseline_bleu(response: str, knowledge: str) -> float:
+    """Returns sacrebleu's corpus BLEU-4 of one response, from 0 to 100; higher = closer.
+
+    All four orders of n-grams count, so that a response of fewer than four tokens has 0.
+
+    >>> round(q2_baseline_bleu("a cat sat here", "A cat sat here"), 1)
+    100.0
+    """
+    return corpus_bleu([response], [knowledge.lower()])

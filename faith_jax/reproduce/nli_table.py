@@ -13,8 +13,7 @@ from faith_jax.data.raw.true.corpora import AVERAGED
 from faith_jax.errors import counted
 from faith_jax.evaluation.auc_table import AucTable, auc_table
 from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.ensembles import with_ensembles
-from faith_jax.evaluation.scored_corpora import Corpus, check_usable, row_notes
+from faith_jax.evaluation.scored_corpora import Corpus, check_usable, row_notes, with_ensembles
 from faith_jax.report import nli_tables
 from faith_jax.reproduce.nli_costs import COSTED, MethodCost, method_cost
 from faith_jax.reproduce.nli_methods import (

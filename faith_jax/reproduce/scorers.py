@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from faith_jax.evaluation.q2_baselines import has_spacy
+from faith_jax.evaluation.text_metrics import has_spacy
 
 # Of the tables of Dziri 2022 and Nandwani 2023; said even where they are the scorer's own default,
 # so that they stand among the settings of what is kept.

@@ -13,15 +13,17 @@ from faith_jax.errors import ConfigError, FaithJaxError, InputError
 from faith_jax.evaluation import protocols
 from faith_jax.evaluation.auc_table import auc_table
 from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.ensembles import Range, check_members, with_ensembles
 from faith_jax.evaluation.npov_detection import npov_cells, without_spans
 from faith_jax.evaluation.scored_corpora import (
     Corpus,
+    Range,
+    check_members,
     check_usable,
     chosen_scorers,
     few_rows,
     read_corpora,
     row_notes,
+    with_ensembles,
 )
 from faith_jax.evaluation.systems import Column, Layout, systems_table
 from faith_jax.export.read_scored import read_scored_rows

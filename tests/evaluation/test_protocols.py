@@ -10,6 +10,7 @@ from sklearn import metrics
 from faith_jax.errors import InputError
 from faith_jax.evaluation.protocols import (
     best_threshold,
+    critic_accuracy,
     pronoun_table,
     threshold_table,
     verification_table,
@@ -156,3 +157,15 @@ def test_what_is_missing():
         verification_table(CLAIMS, {"m": {k: v for k, v in PREDICTIONS.items() if k != "4"}})
     with pytest.raises(InputError, match="no claims"):
         verification_table([], {"m": {}})
+
+
+def test_accuracy_and_its_interval():
+    labels = np.arange(400) % 2
+    calls = np.where(np.arange(400) < 300, labels, 1 - labels)
+    found = critic_accuracy(calls, labels, resamples=2000)
+    assert (found.value, found.rows) == (0.75, 400)
+    # The bootstrap of a share is a binomial's.
+    for end, quantile in zip(found.interval, (0.025, 0.975), strict=True):
+        assert end == pytest.approx(stats.binom(400, 0.75).ppf(quantile) / 400, abs=0.005)
+    assert critic_accuracy(calls, labels, resamples=2000) == found
+    assert critic_accuracy(labels, labels).interval == (1.0, 1.0)

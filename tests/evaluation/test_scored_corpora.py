@@ -3,12 +3,15 @@ import math
 import numpy as np
 import pytest
 
-from faith_jax.errors import InputError
+from faith_jax.errors import ConfigError, InputError
 from faith_jax.evaluation.scored_corpora import (
+    Corpus,
+    Range,
     check_usable,
     chosen_scorers,
     read_corpora,
     row_notes,
+    with_ensembles,
 )
 
 
@@ -101,3 +104,55 @@ def test_texts_that_only_one_file_has_are_no_difference():
     other = [{**r, "generated_text": "another"} for r in SECOND]
     with pytest.raises(InputError, match="different responses of 'c', row '1'; if they are of"):
         read_corpora({"f": FIRST, "s": other})
+
+
+RANGES = {"probability": Range(0.0, 1.0), "e_minus_c": Range(-1.0, 1.0)}
+MEMBERS = {"probability": [0.9, 0.2, 0.4, math.nan], "e_minus_c": [0.5, -1.0, 1.0, 0.0]}
+
+
+def members(**scores):
+    arrays = {name: np.array(values) for name, values in (scores or MEMBERS).items()}
+    ids = ("a", "b", "c", "d")
+    return {"q2": Corpus("q2", ids, np.array([1.0, 0.0, 1.0, 0.0]), arrays)}
+
+
+def test_ensembles_are_means_after_mapping_each_range_to_0_to_1():
+    found = with_ensembles(members(), {"both": ("probability", "e_minus_c")}, RANGES)["q2"]
+    assert list(found.scores) == ["probability", "e_minus_c", "both"]
+    expected = [(0.9 + 0.75) / 2, (0.2 + 0.0) / 2, (0.4 + 1.0) / 2, math.nan]
+    np.testing.assert_allclose(found.scores["both"], expected)
+    assert found.usable().tolist() == [True, True, True, False]
+    assert with_ensembles(members(), {}, {}).keys() == {"q2"}
+
+
+def test_a_sum_of_float32_may_end_a_little_outside():
+    given = members(probability=[1.0000001, -1e-8, 0.5, 0.5])
+    found = with_ensembles(given, {"x": ("probability",)}, RANGES)["q2"]
+    assert found.scores["x"].tolist() == [1.0, 0.0, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("scores", "name", "scale", "error", "message"),
+    [
+        ({}, "x", Range(-math.inf, 0), ConfigError, "finite range .*-inf to 0"),
+        ({}, "x", Range(1, 1), ConfigError, "in order, got 1 to 1"),
+        ({}, "e_minus_c", Range(-1, 1), InputError, "is a scorer's name; give the ensemble an"),
+        (
+            {"e_minus": [0.0] * 4},
+            "x",
+            Range(-1, 1),
+            InputError,
+            "q2: ensemble x: there are no scores of 'e_minus_c', only .* Did you mean 'e_minus'",
+        ),
+        (
+            {"e_minus_c": [3.0] * 4},
+            "x",
+            Range(-1, 1),
+            InputError,
+            "q2: ensemble x: e_minus_c: the score 3 is outside of its range, -1 to 1",
+        ),
+    ],
+)
+def test_ensembles_that_cannot_be(scores, name, scale, error, message):
+    with pytest.raises(error, match=message):
+        with_ensembles(members(**scores), {name: ("e_minus_c",)}, {"e_minus_c": scale})
