@@ -46,7 +46,7 @@ def resampled_counts(
       there are.
 
     Raises:
-      ValueError: for no rows, and for clusters of another length.
+      ValueError: for no rows.
     """
     if size < 1:
         raise ValueError("There are no rows to draw from.")
@@ -65,14 +65,9 @@ def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> ND
     Args:
       size: the number of rows.
       clusters: for each row what it belongs to; None = each row is a cluster of its own.
-
-    Raises:
-      ValueError: for clusters of another length.
     """
     if clusters is None:
         return np.arange(size)
-    if len(clusters) != size:
-        raise ValueError(f"{len(clusters)} clusters of {size} rows.")
     numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
     return np.array([numbers[cluster] for cluster in clusters], np.intp)
 
@@ -100,8 +95,6 @@ def bootstrap_auc(
       ValueError: see `faith_jax.evaluation.roc.checked`.
     """
     values, positive = checked(scores, labels)
-    if values.ndim != 2:
-        raise ValueError(f"Expected scores [scorers, rows], got the shape {values.shape}.")
     weights = resampled_counts(positive.size, resamples, seed, clusters)
     areas = [weighted_roc_auc(row, positive, weights) for row in values]
     return np.stack(areas) if areas else np.zeros((0, resamples))

@@ -21,7 +21,6 @@ class Published(NamedTuple):
 
 
 _BEGIN = ("P", "R", "F1", "Acc", "F1 cmu", "F1 tc", "F1 wow")
-_DECODINGS = ("PMI-Faith", "F1-U", "BERTScore", "Q\u00b2 NLI", "BLEU-4", "ROUGE-L")
 _CRITICS = ("MNLI", "BEGIN", "FaithCritic")
 _SLICES = ("full organic", "unparaphrased synthetic", "paraphrased synthetic", "ambiguous organic")
 _ORGANIC = ("full organic", "ambiguous organic")
@@ -110,25 +109,6 @@ PUBLISHED = {
     "pronouns": Published(
         "Published: Steen 2023, table 3, gold label.",
         {("label",): {"begin": -0.35, "q2": -0.03, "dialfact": 0.05}},
-    ),
-    "pmi_decode": Published(
-        "Published: Nandwani 2023, table 3, of another model: the authors' fine-tuned BART-large, "
-        "scored by BLOOM-560m and, for BERTScore, deberta-xlarge-mnli; its row of likelihood is "
-        "called Greedy there, with four beams. It is not said which form of Q\u00b2 is meant.",
-        {
-            ("multidoc2dial", "likelihood"): _row(_DECODINGS, 0.59, 0.25, 0.15, 0.63, 30.56, 0.49),
-            ("multidoc2dial", "pmi"): _row(_DECODINGS, 0.64, 0.29, 0.19, 0.65, 28.95, 0.47),
-            ("multidoc2dial", "pmi_no_mask"): _row(_DECODINGS, 0.69, 0.33, 0.24, 0.69, 24.59, 0.43),
-            ("multidoc2dial", "pmi_equal"): _row(_DECODINGS, 0.65, 0.29, 0.19, 0.65, 27.72, 0.46),
-            ("topical_chat", "likelihood"): _row(_DECODINGS, 0.49, 0.10, 0.02, 0.68, 6.63, 0.22),
-            ("topical_chat", "pmi"): _row(_DECODINGS, 0.55, 0.12, 0.05, 0.72, 5.92, 0.20),
-            ("topical_chat", "pmi_no_mask"): _row(_DECODINGS, 0.57, 0.12, 0.06, 0.73, 5.60, 0.20),
-            ("topical_chat", "pmi_equal"): _row(_DECODINGS, 0.56, 0.12, 0.06, 0.72, 5.40, 0.19),
-            ("faithdial", "likelihood"): _row(_DECODINGS, 0.54, 0.64, 0.55, 0.83, 13.53, 0.40),
-            ("faithdial", "pmi"): _row(_DECODINGS, 0.59, 0.75, 0.66, 0.85, 12.95, 0.40),
-            ("faithdial", "pmi_no_mask"): _row(_DECODINGS, 0.63, 0.79, 0.71, 0.87, 12.17, 0.39),
-            ("faithdial", "pmi_equal"): _row(_DECODINGS, 0.60, 0.74, 0.66, 0.84, 12.39, 0.39),
-        },
     ),
     "faith_critic": Published(
         "Published: Dziri 2022, table 4, of another model: the authors' RoBERTa-large. Their code "

@@ -133,11 +133,7 @@ def contributions(words: NDArray[np.floating], aggregation: str = "max") -> Floa
 
     Returns:
       [input words]; higher = more surely covered.
-
-    Raises:
-      ConfigError: on another aggregation.
     """
-    check_choice("aggregation", aggregation, AGGREGATIONS)
     words = np.asarray(words, np.float64)
     if not words.shape[1]:
         return np.zeros(words.shape[0])
@@ -168,11 +164,7 @@ def attribution_score(values: NDArray[np.floating], mean: str = "geometric") -> 
 
     Returns:
       In [0, 1] for "max"; NaN for a response without words.
-
-    Raises:
-      ConfigError: on another mean.
     """
-    check_choice("mean", mean, MEANS)
     values = np.asarray(values, np.float64)
     if not values.size:
         return float("nan")
@@ -196,11 +188,7 @@ def contribution_score(
 
     Returns:
       In [0, 1] for "max"; NaN without words.
-
-    Raises:
-      ConfigError: on another mean.
     """
-    check_choice("mean", mean, MEANS)
     values = np.asarray(values, np.float64)
     names = list(dict.fromkeys(perspectives))
     of_each = [np.array([p == name for p in perspectives]) for name in names]

@@ -67,11 +67,8 @@ def exchanges(
         own.
 
     Raises:
-      ValueError: see `faith_jax.evaluation.roc.checked`; for fewer than one round, and for
-        clusters of another length.
+      ValueError: see `faith_jax.evaluation.roc.checked`.
     """
-    if rounds < 1:
-        raise ValueError(f"At least one round is needed, not {rounds}.")
     (first, positive), (second, _) = checked(scores_a, labels), checked(scores_b, labels)
     difference = roc_auc(first, positive) - roc_auc(second, positive)
     if math.isnan(difference):
@@ -154,7 +151,7 @@ def delong_covariance(
         two clusters that hold a class; with fewer than some twenty it is too small.
 
     Raises:
-      ValueError: see `faith_jax.evaluation.roc.checked`; for clusters of another length.
+      ValueError: see `faith_jax.evaluation.roc.checked`.
 
     Reference: Obuchowski 1997, Nonparametric analysis of clustered ROC curve data, section 2.
     """

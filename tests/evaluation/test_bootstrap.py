@@ -62,15 +62,8 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
     assert 0.9 <= covered / 200 <= 0.99
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: bootstrap.resampled_counts(0), "no rows to draw from"),
-        (lambda: bootstrap.resampled_counts(2, clusters=["a"]), "1 clusters of 2 rows"),
-        (lambda: bootstrap.percentile_interval([1.0], 1.0), "between 0 and 1, not 1.0"),
-        (lambda: bootstrap.bootstrap_auc([0.1, 0.2], [0, 1]), r"\[scorers, rows\]"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_bad_input():
+    with pytest.raises(ValueError, match="no rows to draw from"):
+        bootstrap.resampled_counts(0)
+    with pytest.raises(ValueError, match=r"between 0 and 1, not 1\.0"):
+        bootstrap.percentile_interval([1.0], 1.0)

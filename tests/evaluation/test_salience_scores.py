@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from faith_jax.errors import ConfigError
 from faith_jax.evaluation import salience_scores as scores
 
 WORDS = np.array([[0.5, 0.0, 0.25], [0.25, 0.0, 0.25]])
@@ -74,16 +73,3 @@ def test_example_scores():
 def test_no_words_on_one_side_of_the_map():
     assert scores.contributions(np.zeros((2, 0))).tolist() == [0, 0]
     assert scores.attributions(np.zeros((2, 0))).shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: scores.contributions(WORDS, "mean"), "aggregation: expected one of max, sum"),
-        (lambda: scores.attribution_score([1.0], "harmonic"), "mean: expected one of geometric"),
-        (lambda: scores.contribution_score([], [], "x"), "mean: expected one of geometric"),
-    ],
-)
-def test_unknown_options(call, message):
-    with pytest.raises(ConfigError, match=message):
-        call()

@@ -185,8 +185,6 @@ def test_too_few_clusters_decide_nothing():
     a, b, labels, _ = of_documents(0, 4, 5)
     assert math.isnan(significance.delong_test(a, b, labels, ["one"] * 20).p_value)
     assert randomization(a, b, labels, clusters=["one"] * 20).p_value == 1
-    with pytest.raises(ValueError, match="3 clusters of 20 rows"):
-        significance.delong_test(a, b, labels, ["one"] * 3)
 
 
 def test_the_average_of_corpora_against_all_exchanges():
@@ -235,7 +233,5 @@ def test_undefined_p_values_do_not_count():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="At least one round is needed, not 0"):
-        randomization([0.1, 0.2], [0.2, 0.1], [0, 1], rounds=0)
     with pytest.raises(ValueError, match="The score of row 0 is nan"):
         significance.delong_test([math.nan, 1], [1, 0], [0, 1])

@@ -155,7 +155,16 @@ def test_published_figures_and_options_that_make_another_function():
     whole = Options("mine", scorers={"bertscore": {"model": "m", "baseline": "b.tsv"}})
     table = Table(whole, {})
     assert table.scorers["bertscore"]["lower_grounding"] is True
-    assert table.layout()["published"]["faithdial"]["pmi"]["BERTScore"] == 0.66
+    published = table.layout()["published"]
+    assert published["faithdial"]["pmi"]["BERTScore"] == 0.66
+    found = {
+        name: [row["Q\u00b2 NLI"] for row in rows.values()] for name, rows in published.items()
+    }
+    assert found == {
+        "multidoc2dial": [0.63, 0.65, 0.69, 0.65],
+        "topical_chat": [0.68, 0.72, 0.73, 0.72],
+        "faithdial": [0.83, 0.85, 0.87, 0.84],
+    }
 
 
 def test_what_each_decoding_is_told():
