@@ -23,12 +23,10 @@ class Comparison(NamedTuple):
 
     Attributes:
       difference: AUC of a minus AUC of b.
-      statistic: standard normal under the null hypothesis; NaN where the test has none.
       p_value: two-sided; NaN where a class is missing.
     """
 
     difference: float
-    statistic: float
     p_value: float
 
 
@@ -108,10 +106,10 @@ def approximate_randomization(parts: Sequence[Exchanges]) -> Comparison:
     """
     difference = float(np.mean([part.difference for part in parts]))
     if math.isnan(difference):
-        return Comparison(math.nan, math.nan, math.nan)
+        return Comparison(math.nan, math.nan)
     exchanged = np.mean([part.exchanged for part in parts], axis=0)
     extreme = int(np.count_nonzero(np.abs(exchanged) >= abs(difference) - 1e-12))
-    return Comparison(difference, math.nan, (extreme + 1) / (len(exchanged) + 1))
+    return Comparison(difference, (extreme + 1) / (len(exchanged) + 1))
 
 
 def delong_test(
@@ -227,13 +225,10 @@ def hanley_mcneil_test(
 
 
 def _normal_test(difference: float, variance: float) -> Comparison:
-    if math.isnan(difference) or math.isnan(variance):
-        return Comparison(float(difference), math.nan, math.nan)
     if variance <= 1e-18:  # the scorers order the rows alike, or nothing varies
-        same = abs(difference) < 1e-12
-        return Comparison(float(difference), 0.0 if same else math.inf, float(same))
-    statistic = float(difference / math.sqrt(variance))
-    return Comparison(float(difference), statistic, float(2 * stats.norm.sf(abs(statistic))))
+        return Comparison(float(difference), float(abs(difference) < 1e-12))
+    p_value = 2 * stats.norm.sf(abs(difference) / math.sqrt(variance))
+    return Comparison(float(difference), float(p_value))
 
 
 def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
