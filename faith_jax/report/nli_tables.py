@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.errors import counted
-from faith_jax.evaluation import published_nli
-from faith_jax.evaluation.auc_table import AucCell, AucTable
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.published_nli import AVERAGE
+from faith_jax.statistics import published_nli
+from faith_jax.statistics.auc_table import AucCell, AucTable
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.published_nli import AVERAGE
 
 TIDY = ("table", "method", "corpus", "figure", "rows", "value", "low", "high", "published")
 _PUBLISHED = "(published)"

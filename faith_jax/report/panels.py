@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.evaluation.roc import roc_auc
-from faith_jax.evaluation.scored_corpora import Corpus
+from faith_jax.statistics.roc import roc_auc
+from faith_jax.statistics.scored_corpora import Corpus
 
 # More curves in one panel cannot be told apart.
 MOST_CURVES = 10

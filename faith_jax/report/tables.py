@@ -8,8 +8,8 @@ from typing import Any
 
 import tabulate
 
-from faith_jax.evaluation.auc_table import SIGNIFICANT, AucCell, AucTable
-from faith_jax.evaluation.dataset_statistics import Table
+from faith_jax.statistics.auc_table import SIGNIFICANT, AucCell, AucTable
+from faith_jax.statistics.dataset_statistics import Table
 
 FORMATS = ("text", "markdown", "latex", "csv")
 _STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs"}
@@ -160,7 +160,7 @@ def npov_rows(
     """Returns Chang 2024's table 1, or table 3, in per cent: a row for each error and scorer.
 
     Args:
-      cells: from `faith_jax.evaluation.npov_detection.npov_cells`.
+      cells: from `faith_jax.statistics.npov_detection.npov_cells`.
       confidence: of the intervals, for the title.
       words: the cells are of words.
     """

@@ -11,9 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from faith_jax.data.raw.true.corpora import AVERAGED
 from faith_jax.errors import counted
-from faith_jax.evaluation.auc_table import AucTable, auc_table
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.scored_corpora import Corpus, check_usable, row_notes, with_ensembles
 from faith_jax.report import nli_tables
 from faith_jax.reproduce.nli_costs import COSTED, MethodCost, method_cost
 from faith_jax.reproduce.nli_methods import (
@@ -30,6 +27,9 @@ from faith_jax.reproduce.nli_methods import (
 from faith_jax.reproduce.nli_scores import Cells
 from faith_jax.reproduce.table_files import write_tables
 from faith_jax.scoring.pair_classifier import forget_classifiers
+from faith_jax.statistics.auc_table import AucTable, auc_table
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.scored_corpora import Corpus, check_usable, row_notes, with_ensembles
 
 logger = logging.getLogger("faith_jax")
 

@@ -10,11 +10,16 @@ from typing import Any
 from faith_jax.data.fields import optional_text, text_field
 from faith_jax.data.jsonl import read_jsonl
 from faith_jax.errors import ConfigError, FaithJaxError, InputError
-from faith_jax.evaluation import protocols
-from faith_jax.evaluation.auc_table import auc_table
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.npov_detection import npov_cells, without_spans
-from faith_jax.evaluation.scored_corpora import (
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.report import figures
+from faith_jax.report.tables import auc_figures, auc_rows, npov_figures, npov_rows, rendered
+from faith_jax.runs.outputs import check_endings, check_outputs, write_text
+from faith_jax.scoring.registry import scorer_card, scorer_names
+from faith_jax.statistics import protocols
+from faith_jax.statistics.auc_table import auc_table
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.npov_detection import npov_cells, without_spans
+from faith_jax.statistics.scored_corpora import (
     Corpus,
     Range,
     check_members,
@@ -25,12 +30,7 @@ from faith_jax.evaluation.scored_corpora import (
     row_notes,
     with_ensembles,
 )
-from faith_jax.evaluation.systems import Column, Layout, systems_table
-from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.report import figures
-from faith_jax.report.tables import auc_figures, auc_rows, npov_figures, npov_rows, rendered
-from faith_jax.runs.outputs import check_endings, check_outputs, write_text
-from faith_jax.scoring.registry import scorer_card, scorer_names
+from faith_jax.statistics.systems import Column, Layout, systems_table
 
 # Protocols with intervals, which depend on the seed.
 _RESAMPLED = ("auc", "npov", "npov_words", "systems")
@@ -50,7 +50,7 @@ class EvaluateOptions:
       baseline: for "auc", the scorer that others are compared with; for "systems", the system.
       compare: for "systems", by system the one that it is compared with, in place of `baseline`.
       table: for "systems", a JSON file of columns and published figures, see `read_layout`.
-      test: for "auc", of `faith_jax.evaluation.auc_table.TESTS`.
+      test: for "auc", of `faith_jax.statistics.auc_table.TESTS`.
       cluster_field: for "auc", rows with the same value are resampled together.
       resamples: of the bootstrap, and rounds of the test.
       confidence: of the intervals.
@@ -312,7 +312,7 @@ def read_layout(path: str) -> Layout:
     """Reads the columns and the published figures of a table of systems.
 
     The JSON file has `title`, `columns` (by name the attributes of
-    `faith_jax.evaluation.systems.Column`), and optionally `published`: {corpus: {system: {column:
+    `faith_jax.statistics.systems.Column`), and optionally `published`: {corpus: {system: {column:
     figure}}} and `notes` on these.
 
     Raises:

@@ -6,11 +6,11 @@ import statistics
 
 import pytest
 
-from faith_jax.evaluation.auc_table import AucCell, AucTable, Compared
-from faith_jax.evaluation.bootstrap import Interval
-from faith_jax.evaluation.published_nli import AVERAGE, METHODS
 from faith_jax.report import nli_tables
 from faith_jax.report.tables import rendered
+from faith_jax.statistics.auc_table import AucCell, AucTable, Compared
+from faith_jax.statistics.bootstrap import Interval
+from faith_jax.statistics.published_nli import AVERAGE, METHODS
 
 MARKS = {"t5_anli": "*", "base": "\u2020"}
 

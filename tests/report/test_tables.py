@@ -3,10 +3,10 @@ import math
 
 import pytest
 
-from faith_jax.evaluation.auc_table import AucCell, AucTable, Compared
-from faith_jax.evaluation.bootstrap import Interval
-from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.report.tables import auc_figures, auc_rows, npov_rows, rendered
+from faith_jax.statistics.auc_table import AucCell, AucTable, Compared
+from faith_jax.statistics.bootstrap import Interval
+from faith_jax.statistics.dataset_statistics import Table
 
 TABLE = Table("A title", ("name", "count", "share"), (("a_b", 1200, 0.125), ("c", 3, math.nan)))
 

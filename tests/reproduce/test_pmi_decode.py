@@ -7,10 +7,10 @@ import sacrebleu
 
 from faith_jax.cli import main
 from faith_jax.decoding.config import PMIConfig
-from faith_jax.evaluation.text_metrics import content_tokens
 from faith_jax.language_model import load_model
 from faith_jax.reproduce.pmi_decode import CORPORA, Options, Table
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics.text_metrics import content_tokens
 from faith_jax.tokenizers import vocabularies
 from tests.reproduce.planted import INVENTED, KNOWLEDGE, SHUFFLED, plant_q2, write_rows
 from tests.reproduce.workflows import figures, rows_of, run_in_process, shown_commands

@@ -6,8 +6,8 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.cli.reproduce_commands import SCORED
-from faith_jax.evaluation import text_metrics
 from faith_jax.reproduce.reproduce import OF_MODELS, RECIPES
+from faith_jax.statistics import text_metrics
 from tests.paths import REAL, needs_shared
 from tests.scoring import tiny_models
 

@@ -9,10 +9,10 @@ from sklearn.metrics import roc_auc_score
 from faith_jax.data.raw.true.corpora import CORPORA
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation import text_metrics
-from faith_jax.evaluation.roc import roc_auc
-from faith_jax.evaluation.text_metrics import corpus_bleu, lexical_overlap
 from faith_jax.scoring.registry import load_scorer, scorer_card
+from faith_jax.statistics import text_metrics
+from faith_jax.statistics.roc import roc_auc
+from faith_jax.statistics.text_metrics import corpus_bleu, lexical_overlap
 from faith_jax.types import GroundedExample, Grounding
 from tests.paths import REAL, needs_shared
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from faith_jax.evaluation.bootstrap import cluster_numbers
-from faith_jax.evaluation.roc import checked, roc_auc
+from faith_jax.statistics.bootstrap import cluster_numbers
+from faith_jax.statistics.roc import checked, roc_auc
 
 
 class Comparison(NamedTuple):
@@ -65,7 +65,7 @@ def exchanges(
         own.
 
     Raises:
-      ValueError: see `faith_jax.evaluation.roc.checked`.
+      ValueError: see `faith_jax.statistics.roc.checked`.
     """
     (first, positive), (second, _) = checked(scores_a, labels), checked(scores_b, labels)
     difference = roc_auc(first, positive) - roc_auc(second, positive)
@@ -127,7 +127,7 @@ def delong_test(
       clusters: see `delong_covariance`.
 
     Raises:
-      ValueError: see `faith_jax.evaluation.roc.checked`.
+      ValueError: see `faith_jax.statistics.roc.checked`.
     """
     areas, covariance = delong_covariance([scores_a, scores_b], labels, clusters)
     variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
@@ -149,7 +149,7 @@ def delong_covariance(
         two clusters that hold a class; with fewer than some twenty it is too small.
 
     Raises:
-      ValueError: see `faith_jax.evaluation.roc.checked`.
+      ValueError: see `faith_jax.statistics.roc.checked`.
 
     Reference: Obuchowski 1997, Nonparametric analysis of clustered ROC curve data, section 2.
     """
@@ -212,7 +212,7 @@ def hanley_mcneil_test(
       labels: [rows].
 
     Raises:
-      ValueError: see `faith_jax.evaluation.roc.checked`.
+      ValueError: see `faith_jax.statistics.roc.checked`.
     """
     areas, covariance = delong_covariance([scores_a, scores_b], labels)
     product = covariance[0, 0] * covariance[1, 1]

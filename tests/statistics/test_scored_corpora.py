@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from faith_jax.errors import ConfigError, InputError
-from faith_jax.evaluation.scored_corpora import (
+from faith_jax.statistics.scored_corpora import (
     Corpus,
     Range,
     check_usable,

@@ -7,10 +7,10 @@ import sklearn.metrics
 from statsmodels.stats.multitest import multipletests
 
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation.auc_table import auc_table
-from faith_jax.evaluation.bootstrap import bootstrap_auc, percentile_interval
-from faith_jax.evaluation.scored_corpora import Corpus
-from tests.evaluation import significance_reference as reference
+from faith_jax.statistics.auc_table import auc_table
+from faith_jax.statistics.bootstrap import bootstrap_auc, percentile_interval
+from faith_jax.statistics.scored_corpora import Corpus
+from tests.statistics import significance_reference as reference
 
 
 def corpus(name, seed, rows=120, labels=None, missing=0):

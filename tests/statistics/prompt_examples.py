@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from faith_jax.evaluation import prompt_health
-from faith_jax.evaluation.prompt_health import Curve, Piece, PromptHealth, RunHealth
+from faith_jax.statistics import prompt_health
+from faith_jax.statistics.prompt_health import Curve, Piece, PromptHealth, RunHealth
 
 # A vocabulary of unit vectors along the axes, some longer.
 EMBEDDING = np.concatenate([np.eye(4), 2 * np.eye(4)]).astype(np.float32)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax.evaluation import prompt_health
-from faith_jax.evaluation.prompt_health import (
+from faith_jax.statistics import prompt_health
+from faith_jax.statistics.prompt_health import (
     by_initializer,
     cosines,
     matching,
@@ -21,7 +21,7 @@ from faith_jax.evaluation.prompt_health import (
     spread_warnings,
     vocabulary_norms,
 )
-from tests.evaluation.prompt_examples import (
+from tests.statistics.prompt_examples import (
     EMBEDDING,
     START,
     STEPS,

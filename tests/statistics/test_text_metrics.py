@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn import metrics
 
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation import text_metrics as tm
-from faith_jax.evaluation.protocols import best_threshold
+from faith_jax.statistics import text_metrics as tm
+from faith_jax.statistics.protocols import best_threshold
 from tests.paths import REAL, needs_shared
 
 WORDS = st.lists(st.sampled_from(["tea", "Coffee", "calms", "the", "sleep.", "don't"]), max_size=8)

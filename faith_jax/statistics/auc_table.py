@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation.bootstrap import Interval, bootstrap_auc, percentile_interval
-from faith_jax.evaluation.roc import roc_auc
-from faith_jax.evaluation.scored_corpora import Corpus
-from faith_jax.evaluation.significance import (
+from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
+from faith_jax.statistics.roc import roc_auc
+from faith_jax.statistics.scored_corpora import Corpus
+from faith_jax.statistics.significance import (
     Comparison,
     Exchanges,
     approximate_randomization,

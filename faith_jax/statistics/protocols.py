@@ -9,15 +9,15 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from faith_jax.errors import InputError
-from faith_jax.evaluation.bootstrap import (
+from faith_jax.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
+from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
     percentile_interval,
     resampled_counts,
 )
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.scored_corpora import Corpus
-from faith_jax.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.words import STEEN_PRONOUNS, first_person_count
 
 

@@ -19,16 +19,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.errors import ConfigError, InputError, counted, did_you_mean
-from faith_jax.evaluation.auc_table import SIGNIFICANT
-from faith_jax.evaluation.bootstrap import (
+from faith_jax.statistics.auc_table import SIGNIFICANT
+from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
     percentile_interval,
     resampled_counts,
 )
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.scored_corpora import Corpus, few_rows
-from faith_jax.evaluation.significance import holm
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.scored_corpora import Corpus, few_rows
+from faith_jax.statistics.significance import holm
 
 Floats = NDArray[np.float64]
 MARK = "*"

@@ -8,15 +8,15 @@ from scipy import stats
 from sklearn import metrics
 
 from faith_jax.errors import InputError
-from faith_jax.evaluation.protocols import (
+from faith_jax.labels import DialFactLabel, verification_label
+from faith_jax.statistics.protocols import (
     best_threshold,
     critic_accuracy,
     pronoun_table,
     threshold_table,
     verification_table,
 )
-from faith_jax.evaluation.scored_corpora import Corpus
-from faith_jax.labels import DialFactLabel, verification_label
+from faith_jax.statistics.scored_corpora import Corpus
 
 
 def corpus(scores, labels, sources=(), responses=()):

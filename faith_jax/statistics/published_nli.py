@@ -5,7 +5,7 @@ AUCs in per cent; `average` is over the nine corpora.
 
 from typing import NamedTuple
 
-from faith_jax.evaluation.published import Published
+from faith_jax.statistics.published import Published
 
 AVERAGE = "average"
 _CORPORA = (

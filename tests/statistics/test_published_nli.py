@@ -5,9 +5,9 @@ import statistics
 import pytest
 
 from faith_jax.data.raw.true.corpora import AVERAGED
-from faith_jax.evaluation import published_nli
-from faith_jax.evaluation.published_nli import AVERAGE
 from faith_jax.reproduce import nli_methods
+from faith_jax.statistics import published_nli
+from faith_jax.statistics.published_nli import AVERAGE
 
 METHODS, DIFFERENCES = published_nli.METHODS.rows, published_nli.DIFFERENCES.rows
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from faith_jax.evaluation.roc import checked, weighted_roc_auc
+from faith_jax.statistics.roc import checked, weighted_roc_auc
 
 RESAMPLES = 1000
 
@@ -92,7 +92,7 @@ def bootstrap_auc(
       [scorers, resamples]; NaN in resamples that lack a class.
 
     Raises:
-      ValueError: see `faith_jax.evaluation.roc.checked`.
+      ValueError: see `faith_jax.statistics.roc.checked`.
     """
     values, positive = checked(scores, labels)
     weights = resampled_counts(positive.size, resamples, seed, clusters)

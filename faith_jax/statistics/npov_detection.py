@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faith_jax.errors import InputError
-from faith_jax.evaluation.auc_table import SIGNIFICANT, AucCell
-from faith_jax.evaluation.bootstrap import Interval, bootstrap_auc, percentile_interval
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.published import PUBLISHED
-from faith_jax.evaluation.roc import roc_auc
-from faith_jax.evaluation.salience_scores import AGGREGATIONS
-from faith_jax.evaluation.scored_corpora import Corpus
-from faith_jax.evaluation.significance import bonferroni, hanley_mcneil_test
+from faith_jax.statistics.auc_table import SIGNIFICANT, AucCell
+from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.published import PUBLISHED
+from faith_jax.statistics.roc import roc_auc
+from faith_jax.statistics.salience_scores import AGGREGATIONS
+from faith_jax.statistics.scored_corpora import Corpus
+from faith_jax.statistics.significance import bonferroni, hanley_mcneil_test
 
 MARK = "*"
 ERRORS = ("hallucination", "coverage")

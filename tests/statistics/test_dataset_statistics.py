@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from faith_jax.evaluation import dataset_statistics as tables
-from faith_jax.evaluation.dataset_statistics import lexical_bias
+from faith_jax.statistics import dataset_statistics as tables
+from faith_jax.statistics.dataset_statistics import lexical_bias
 
 
 def turn(dialogue, history, response, knowledge="k", original=""):

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from faith_jax.evaluation import significance
-from tests.evaluation import significance_reference as reference
-from tests.evaluation.significance_reference import area
+from faith_jax.statistics import significance
+from tests.statistics import significance_reference as reference
+from tests.statistics.significance_reference import area
 
 
 def two_scorers(seed, rows=80, gain=1.0):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from faith_jax.errors import ConfigError, InputError
-from faith_jax.evaluation.scored_corpora import Corpus
-from faith_jax.evaluation.systems import (
+from faith_jax.statistics.scored_corpora import Corpus
+from faith_jax.statistics.systems import (
     Column,
     Layout,
     bleu_measure,
@@ -15,7 +15,7 @@ from faith_jax.evaluation.systems import (
     randomization,
     systems_table,
 )
-from faith_jax.evaluation.text_metrics import corpus_bleu
+from faith_jax.statistics.text_metrics import corpus_bleu
 
 RESPONSES = ["the cat sat on the mat today", "it rains in the north", "", "a dog"]
 GOLD = ["the cat sat on a mat today", "it rains a lot in the north", "no", "a dog barks at night"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from faith_jax.errors import InputError
-from faith_jax.evaluation.npov_detection import (
+from faith_jax.statistics.npov_detection import (
     FORMS,
     TIDY,
     Key,
@@ -20,10 +20,10 @@ from faith_jax.evaluation.npov_detection import (
     npov_cells,
     salience_name,
 )
-from faith_jax.evaluation.published import PUBLISHED
-from faith_jax.evaluation.roc import roc_auc
-from faith_jax.evaluation.scored_corpora import Corpus
-from tests.evaluation.significance_reference import hanley_mcneil_p
+from faith_jax.statistics.published import PUBLISHED
+from faith_jax.statistics.roc import roc_auc
+from faith_jax.statistics.scored_corpora import Corpus
+from tests.statistics.significance_reference import hanley_mcneil_p
 
 # Each example: which errors it has, and its slice.
 KINDS = [("0", "0"), ("1", "0"), ("0", "1"), ("1", "1")] * 10
