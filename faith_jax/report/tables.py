@@ -8,12 +8,13 @@ from typing import Any
 
 import tabulate
 
-from faith_jax.statistics.auc_table import SIGNIFICANT, AucCell, AucTable
+from faith_jax.errors import counted
+from faith_jax.statistics.auc_table import AucCell, AucTable
 from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.significance import MARK, SIGNIFICANT
 
 FORMATS = ("text", "markdown", "latex", "csv")
 _STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs"}
-MARK = "*"
 
 
 def rendered(table: Table, form: str = "text") -> str:
@@ -126,11 +127,6 @@ def _auc_notes(table: AucTable) -> tuple[str, ...]:
 
 def _baseline(table: AucTable) -> str:
     return next(iter(table.tested), "")
-
-
-def counted(count: int, what: str) -> str:
-    """Returns a number with its noun, as "1 row" or "1,200 rows"."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _tidy_auc(table: AucTable) -> Table:

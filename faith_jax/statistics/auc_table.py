@@ -16,17 +16,17 @@ from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_i
 from faith_jax.statistics.roc import roc_auc
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.significance import (
+    SIGNIFICANT,
     Comparison,
     Exchanges,
     approximate_randomization,
     delong_test,
     exchanges,
     hanley_mcneil_test,
-    holm,
+    holm_by_baseline,
 )
 
 TESTS = ("approximate_randomization", "delong", "hanley_mcneil")
-SIGNIFICANT = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,13 +262,12 @@ def _mean(columns: Sequence[_Column]) -> _Column:
 
 def _cells(scorers: Sequence[str], column: _Column, confidence: float) -> dict[str, AucCell]:
     drawn = dict(zip(scorers, column.drawn, strict=True))
+    corrected = holm_by_baseline({pair: test.p_value for pair, test in column.tests.items()})
     compared: dict[str, dict[str, Compared]] = {scorer: {} for scorer in scorers}
-    for baseline in dict.fromkeys(baseline for _, baseline in column.tests):
-        tests = {s: test for (s, other), test in column.tests.items() if other == baseline}
-        corrected = holm([test.p_value for test in tests.values()]).tolist()
-        for (scorer, test), p_value in zip(tests.items(), corrected, strict=True):
-            interval = percentile_interval(drawn[scorer] - drawn[baseline], confidence)
-            compared[scorer][baseline] = Compared(test.difference, interval, test.p_value, p_value)
+    for (scorer, baseline), test in column.tests.items():
+        interval = percentile_interval(drawn[scorer] - drawn[baseline], confidence)
+        p_values = test.p_value, corrected[scorer, baseline]
+        compared[scorer][baseline] = Compared(test.difference, interval, *p_values)
     return {
         scorer: AucCell(
             float(area), percentile_interval(drawn[scorer], confidence), compared[scorer]

@@ -18,16 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faith_jax.errors import InputError
-from faith_jax.statistics.auc_table import SIGNIFICANT, AucCell
+from faith_jax.statistics.auc_table import AucCell
 from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
 from faith_jax.statistics.dataset_statistics import Table
 from faith_jax.statistics.published import PUBLISHED
 from faith_jax.statistics.roc import roc_auc
 from faith_jax.statistics.salience_scores import AGGREGATIONS
 from faith_jax.statistics.scored_corpora import Corpus
-from faith_jax.statistics.significance import bonferroni, hanley_mcneil_test
+from faith_jax.statistics.significance import MARK, SIGNIFICANT, bonferroni, hanley_mcneil_test
 
-MARK = "*"
 ERRORS = ("hallucination", "coverage")
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
 # The fields that say of an example which errors it has.

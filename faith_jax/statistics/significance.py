@@ -7,7 +7,7 @@ Several tests at once are corrected by `bonferroni` or `holm`.
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,10 @@ from scipy import stats
 
 from faith_jax.statistics.bootstrap import cluster_numbers
 from faith_jax.statistics.roc import checked, roc_auc
+
+SIGNIFICANT = 0.05
+# Of a figure that differs significantly, in all tables.
+MARK = "*"
 
 
 class Comparison(NamedTuple):
@@ -239,6 +243,20 @@ def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
     """
     values = np.asarray(p_values, np.float64)
     return np.minimum(1.0, values * np.count_nonzero(~np.isnan(values)))
+
+
+def holm_by_baseline(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+    """Returns p-values after Holm's correction over all that are compared with one baseline.
+
+    Args:
+      p_values: by what is compared, and the baseline.
+    """
+    corrected: dict[tuple[str, str], float] = {}
+    for baseline in dict.fromkeys(baseline for _, baseline in p_values):
+        pairs = [pair for pair in p_values if pair[1] == baseline]
+        found = holm([p_values[pair] for pair in pairs]).tolist()
+        corrected |= zip(pairs, found, strict=True)
+    return corrected
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.errors import ConfigError, InputError, counted, did_you_mean
-from faith_jax.statistics.auc_table import SIGNIFICANT
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
@@ -28,10 +27,9 @@ from faith_jax.statistics.bootstrap import (
 )
 from faith_jax.statistics.dataset_statistics import Table
 from faith_jax.statistics.scored_corpora import Corpus, few_rows
-from faith_jax.statistics.significance import holm
+from faith_jax.statistics.significance import MARK, SIGNIFICANT, holm_by_baseline
 
 Floats = NDArray[np.float64]
-MARK = "*"
 _ROUNDS_AT_ONCE = 100
 
 
@@ -195,21 +193,19 @@ def compared(
     cells: dict[str, dict[str, Cell]] = {name: {} for name in systems}
     for measure in measures:
         p_values = {
-            name: randomization(systems[name][measure], systems[baseline][measure], resamples, seed)
+            (name, baseline): randomization(
+                systems[name][measure], systems[baseline][measure], resamples, seed
+            )
             for name, baseline in baselines.items()
         }
-        corrected: dict[str, float] = {}
-        for baseline in dict.fromkeys(baselines.values()):
-            names = [name for name in baselines if baselines[name] == baseline]
-            found = holm([p_values[name] for name in names]).tolist()
-            corrected |= dict(zip(names, found, strict=True))
+        corrected = holm_by_baseline(p_values)
         for name, given in systems.items():
-            it = given[measure]
+            it, pair = given[measure], (name, baselines.get(name, ""))
             cells[name][measure] = Cell(
                 _total(it),
                 percentile_interval(it.value(counts @ it.summands), confidence),
-                p_values.get(name, math.nan),
-                corrected.get(name, math.nan) <= SIGNIFICANT,
+                p_values.get(pair, math.nan),
+                corrected.get(pair, math.nan) <= SIGNIFICANT,
                 it.defined,
             )
     return cells
