@@ -176,15 +176,8 @@ def movement(vectors: Rows, start: Rows) -> Movement:
     length = np.linalg.norm(start, axis=1)
     relative = np.full_like(distance, np.nan)
     np.divide(distance, length, out=relative, where=length > 0)
-    return Movement(distance, relative, _ratio(np.sum(vectors * start, axis=1), vectors, start))
-
-
-def _ratio(products: Floats, first: Rows, second: Rows) -> Floats:
-    """Returns dot products over the norms of rows; NaN where one is zero."""
-    norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    found = np.full_like(products, np.nan)
-    np.divide(products, norms, out=found, where=norms > 0)
-    return np.clip(found, -1, 1)
+    cosine = np.clip(np.sum(_unit(vectors) * _unit(start), axis=1), -1, 1)
+    return Movement(distance, relative, cosine)
 
 
 def cosines(first: Rows, second: Rows) -> Floats:
@@ -201,7 +194,7 @@ def _unit(rows: Rows) -> Floats:
 def vocabulary_norms(vectors: Rows, embedding: Rows) -> VocabularyNorms:
     """Compares the norms of vectors [length, embed] with those of an embedding [vocab, embed]."""
     norms = np.linalg.norm(np.asarray(vectors, np.float64), axis=1)
-    table = np.sort(np.concatenate([np.linalg.norm(rows, axis=1) for _, rows in _parts(embedding)]))
+    table = np.sort(np.concatenate([np.linalg.norm(rows, axis=1) for rows in _parts(embedding)]))
     values = np.quantile(table, QUANTILES)
     ranks = np.searchsorted(table, norms, side="right") / len(table)
     return VocabularyNorms(dict(zip(QUANTILES, values.tolist(), strict=True)), ranks)
@@ -220,7 +213,7 @@ def nearest_by_cosine(
     Returns:
       Ids and cosines [length, count], best first; equal ones by id.
     """
-    found = np.concatenate([cosines(vectors, rows) for _, rows in _parts(embedding)], axis=1)
+    found = np.concatenate([cosines(vectors, rows) for rows in _parts(embedding)], axis=1)
     order = np.argsort(-np.nan_to_num(found, nan=-2.0), axis=1, kind="stable")[:, :count]
     return order, np.take_along_axis(found, order, axis=1)
 
@@ -237,9 +230,7 @@ def nearest_by_distance(
     """
     vectors = np.asarray(vectors, np.float64)
     own = np.sum(vectors**2, axis=1, keepdims=True)
-    squares = [
-        own + np.sum(rows**2, axis=1) - 2 * vectors @ rows.T for _, rows in _parts(embedding)
-    ]
+    squares = [own + np.sum(rows**2, axis=1) - 2 * vectors @ rows.T for rows in _parts(embedding)]
     order = np.argsort(np.concatenate(squares, axis=1), axis=1, kind="stable")[:, :count]
     # The squares lose digits where a vector is all but a row.
     rows = np.asarray(embedding[order], np.float64)
@@ -252,10 +243,10 @@ def rows_that_are(vectors: Rows, embedding: Rows) -> list[int | None]:
     return [int(i) if d == 0 else None for i, d in zip(ids[:, 0], distances[:, 0], strict=True)]
 
 
-def _parts(embedding: Rows) -> Iterator[tuple[int, Floats]]:
-    """Yields (first row, rows in float64): the whole table would take too much memory."""
+def _parts(embedding: Rows) -> Iterator[Floats]:
+    """Yields some rows at a time in float64: the whole table would take too much memory."""
     for first in range(0, len(embedding), _ROWS):
-        yield first, np.asarray(embedding[first : first + _ROWS], np.float64)
+        yield np.asarray(embedding[first : first + _ROWS], np.float64)
 
 
 class Spread(NamedTuple):
@@ -286,7 +277,7 @@ class Pair(NamedTuple):
       matches: for each vector of the shorter prompt the vector of the other that it is matched
         with, so that the cosines' sum is largest.
       cosines: of the matched vectors, NaN for zeros.
-      start_cosines: the same matching's mean between the starts; NaN where one is not known.
+      start_cosine: the mean cosine of the starts, matched likewise; NaN where one is not known.
     """
 
     first: str
