@@ -227,6 +227,7 @@ def _column(
     seed: Sequence[int],
     clusters: Sequence[str] | None,
 ) -> _Column:
+    """Returns what is known of a corpus; `counts` are of resamples and of rounds of exchanges."""
     resamples, rounds = counts
     if len(set(part.labels.tolist())) < 2:
         nothing = np.full((len(scorers), 1), math.nan)

@@ -187,12 +187,12 @@ def _verification_figures(claims: Sequence[Claim], predictions: Mapping[str, str
     factual = [c for c in claims if c["type_label"] == DialFactType.FACTUAL.value]
     found: list[float] = []
     for part, ways in ((claims, 3), (claims, 2), (factual, 3)):
-        labels = [verification_label(c["response_label"], c["type_label"], ways) for c in part]
-        said = [_prediction(predictions[claim["id"]], ways) for claim in part]
-        known = [label for label in (_THREE if ways == 3 else _TWO) if label in (*labels, *said)]
         if not part:
             found += [math.nan] * 2
             continue
+        labels = [verification_label(c["response_label"], c["type_label"], ways) for c in part]
+        said = [_prediction(predictions[claim["id"]], ways) for claim in part]
+        known = sorted({*labels, *said} - {_OTHER})
         f1 = metrics.f1_score(labels, said, labels=known, average="macro", zero_division=0)
         found += [100 * float(metrics.accuracy_score(labels, said)), 100 * float(f1)]
     return found
