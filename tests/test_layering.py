@@ -26,14 +26,14 @@ FLOORS = {
     "decoding": 2,
     "data": 2,
     "tokenizers": 2,
-    "evaluation": 2,
+    "statistics": 2,
     "language_model": 3,
     "training": 3,
     "annotation": 3,
     "scoring": 4,
     "export": 3,
     "report": 3,
-    "tasks": 3,  # SeqIO tasks stand on data and evaluation; runs look them up
+    "tasks": 3,  # SeqIO tasks stand on data and statistics; runs look them up
     "gin_configs": 3,
     "input": 5,
     "runs": 6,
@@ -158,7 +158,7 @@ def test_the_command_line_imports_nothing_slow_at_once():
         ("models.layers", "from faith_jax.decoding import search", "does not stand below it"),
         ("models.layers", "import faith_jax.runs.train", "does not stand below it"),
         ("decoding.search", "def f():\n    from faith_jax.data import npov", "search:2 imports"),
-        ("evaluation.tables", "from faith_jax import load_model", "from the facade above it"),
+        ("statistics.tables", "from faith_jax import load_model", "from the facade above it"),
         ("training.trainer", "from faith_jax.scoring import nli", "does not stand below it"),
     ],
 )

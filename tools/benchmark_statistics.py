@@ -10,7 +10,7 @@ import time
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from faith_jax.evaluation.bootstrap import bootstrap_auc, resampled_counts
+from faith_jax.statistics.bootstrap import bootstrap_auc, resampled_counts
 
 _SEED = 0
 

@@ -570,13 +570,13 @@ SCORERS = _of(
     ),
 )
 
-_SIGNIFICANCE = "tests/evaluation/test_significance.py"
-_ROC = "tests/evaluation/test_roc.py"
-_SALIENCE_SCORES = "tests/evaluation/test_salience_scores.py"
+_SIGNIFICANCE = "tests/statistics/test_significance.py"
+_ROC = "tests/statistics/test_roc.py"
+_SALIENCE_SCORES = "tests/statistics/test_salience_scores.py"
 
 STATISTICS = _of(
     "statistics",
-    "faith_jax/evaluation",
+    "faith_jax/statistics",
     ("roc-ties", "roc.py", "(wins + 0.5 * ties)", "(wins + ties)", _ROC),
     (
         "roc-below",
@@ -632,42 +632,35 @@ STATISTICS = _of(
         "bootstrap.py",
         "tail = (1 - confidence) / 2",
         "tail = 1 - confidence",
-        "tests/evaluation/test_bootstrap.py",
+        "tests/statistics/test_bootstrap.py",
     ),
     (
         "bootstrap-clusters",
         "bootstrap.py",
         "return drawn[groups] if clusters is not None else drawn",
         "return drawn[groups[::-1]] if clusters is not None else drawn",
-        "tests/evaluation/test_bootstrap.py::test_clusters_are_drawn_whole",
+        "tests/statistics/test_bootstrap.py::test_clusters_are_drawn_whole",
     ),
     (
         "lexical-bias-log-base",
-        "lexical_bias.py",
+        "dataset_statistics.py",
         "math.log(probability / (by_label[label] / total))",
         "math.log2(probability / (by_label[label] / total))",
-        "tests/evaluation/test_lexical_bias.py",
+        "tests/statistics/test_dataset_statistics.py",
     ),
     (
         "density-length",
-        "extractiveness.py",
+        "text_metrics.py",
         "squares = sum(length * length for length in lengths)",
         "squares = sum(length for length in lengths)",
-        "tests/evaluation/test_extractiveness.py",
-    ),
-    (
-        "calibration-sign",
-        "calibration.py",
-        "b.rows * abs(b.confidence - b.frequency)",
-        "b.rows * (b.confidence - b.frequency)",
-        "tests/evaluation/test_calibration.py",
+        "tests/statistics/test_text_metrics.py",
     ),
     (
         "threshold-itself",
-        "classification.py",
-        "found = (values >= threshold).astype(int)",
-        "found = (values > threshold).astype(int)",
-        "tests/evaluation/test_classification.py",
+        "protocols.py",
+        "calls = scores >= threshold",
+        "calls = scores > threshold",
+        "tests/statistics/test_protocols.py",
     ),
     (
         "salience-log-base",
@@ -688,14 +681,14 @@ STATISTICS = _of(
         "text_metrics.py",
         "left[word] -= 1",
         "left[word] -= 0",
-        "tests/evaluation/test_text_metrics.py::test_match_words_takes_first_occurrences",
+        "tests/statistics/test_text_metrics.py::test_match_words_takes_first_occurrences",
     ),
     (
         "coverage-of-the-better-side",
         "text_metrics.py",
         "any(map(math.isnan, shares)) else min(shares)",
         "any(map(math.isnan, shares)) else max(shares)",
-        "tests/evaluation/test_text_metrics.py::test_argument_overlap_by_hand",
+        "tests/statistics/test_text_metrics.py::test_argument_overlap_by_hand",
     ),
 ) + _of(
     "statistics",

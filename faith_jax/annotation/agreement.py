@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from faith_jax.annotation.marks import Annotations, Span
 from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, argument_labels
 from faith_jax.errors import counted
-from faith_jax.evaluation.bootstrap import percentile_interval, resampled_counts
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.text_metrics import content_words
+from faith_jax.statistics.bootstrap import percentile_interval, resampled_counts
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.text_metrics import content_words
 
 Interval = tuple[float | None, float | None]
 _NO_INTERVAL: Interval = (None, None)
@@ -67,7 +67,7 @@ def marked_words(text: str, spans: Sequence[Iterable[Span]]) -> NDArray[np.bool_
     """Returns which content words of a response each annotator's spans meet: [annotators, words].
 
     Args:
-      text: the response; words are those of `faith_jax.evaluation.text_metrics.content_words`.
+      text: the response; words are those of `faith_jax.statistics.text_metrics.content_words`.
       spans: for each annotator, offsets of the first character and behind the last.
 
     >>> marked_words("Tea cures colds.", [[(4, 15)], [(4, 9)]]).tolist()

@@ -14,8 +14,8 @@ import collections
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from faith_jax.evaluation.text_metrics import content_words, match_words
 from faith_jax.sentences import split_sentences
+from faith_jax.statistics.text_metrics import content_words, match_words
 
 # Why a response is not free of errors, by the rule.
 LEFT_OUT, UNUSED_TOLD, OTHER_WORDS, EMPTY = "left out", "unused told", "other words", "empty"

@@ -192,7 +192,7 @@ def _ensembles(texts: Iterable[str]) -> dict[str, Any]:
     Raises:
       ConfigError: for another form.
     """
-    from faith_jax.evaluation.ensembles import Range
+    from faith_jax.statistics.scored_corpora import Range
 
     found: dict[str, dict[str, Range | None]] = {}
     for text in texts:

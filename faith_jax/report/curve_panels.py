@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.evaluation.prompt_health import Curve, RunHealth
 from faith_jax.report.panels import Line, lines_of
+from faith_jax.statistics.prompt_health import Curve, RunHealth
 
 # More curves in one panel cannot be told apart.
 MOST_CURVES = 10

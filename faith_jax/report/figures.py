@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation.scored_corpora import Corpus
 from faith_jax.report.panels import (
     CLASS_COLOURS,
     CLASSES,
@@ -24,6 +23,7 @@ from faith_jax.report.panels import (
     roc_panel,
     scorers_of,
 )
+from faith_jax.statistics.scored_corpora import Corpus
 
 logger = logging.getLogger("faith_jax")
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.scored_corpora import Corpus
 from faith_jax.report.panels import (
     CLASS_COLOURS,
     CLASSES,
@@ -24,6 +22,8 @@ from faith_jax.report.panels import (
     scorers_of,
 )
 from faith_jax.report.tables import cell_text
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.scored_corpora import Corpus
 
 # A curve of more points is thinned: no screen shows them.
 _CURVE_POINTS = 200

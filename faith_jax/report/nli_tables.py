@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.errors import counted
-from faith_jax.evaluation import published_nli
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.method_table import AVERAGE, MethodCell, MethodTable
+from faith_jax.statistics import published_nli
+from faith_jax.statistics.auc_table import AucCell, AucTable
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.published_nli import AVERAGE
 
 TIDY = ("table", "method", "corpus", "figure", "rows", "value", "low", "high", "published")
 _PUBLISHED = "(published)"
@@ -33,7 +34,7 @@ def published_average(figures: Mapping[str, float], corpora: Sequence[str]) -> f
 
 
 def auc_table_of_methods(
-    table: MethodTable, marks: Mapping[str, str], published: bool, notes: Sequence[str] = ()
+    table: AucTable, marks: Mapping[str, str], published: bool, notes: Sequence[str] = ()
 ) -> Table:
     """Returns table 1: a row for each method, AUCs in per cent.
 
@@ -46,7 +47,8 @@ def auc_table_of_methods(
     columns = _columns(table)
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
-    for method, cells in table.cells.items():
+    for method in table.cells:
+        cells = _cells(table, method)
         theirs = _published_of(published_nli.METHODS.rows, method, table) if published else {}
         rows.append((method, *(_auc(cells[column], marks) for column in columns)))
         if any(theirs.get(column) is not None for column in columns):
@@ -68,7 +70,7 @@ def auc_table_of_methods(
 
 
 def difference_table(
-    table: MethodTable, methods: Sequence[str], baseline: str, published: bool
+    table: AucTable, methods: Sequence[str], baseline: str, published: bool
 ) -> Table:
     """Returns table 2: what each method adds to the baseline's AUC, a row for each corpus.
 
@@ -87,7 +89,7 @@ def difference_table(
             else None
             for m in methods
         }
-        found = {m: table.cells[m][corpus].compared.get(baseline) for m in methods}
+        found = {m: _cells(table, m)[corpus].compared.get(baseline) for m in methods}
         cells = []
         for method, one in found.items():
             if one is None:
@@ -223,13 +225,18 @@ def _published_draws(corpus: str, averaged: Sequence[str]) -> dict[str, float]:
     return {name: round(value / 100, 6) for name, value in zip(names, row, strict=True)}
 
 
-def _columns(table: MethodTable) -> list[str]:
-    first = next(iter(table.cells.values()))
-    return [*table.rows, *([AVERAGE] if AVERAGE in first else [])]
+def _columns(table: AucTable) -> list[str]:
+    return [*table.rows, *([AVERAGE] if table.average else [])]
+
+
+def _cells(table: AucTable, method: str) -> dict[str, AucCell]:
+    """Returns a method's row, the average in its last column."""
+    cells = dict(table.cells[method])
+    return cells | {AVERAGE: table.average[method]} if table.average else cells
 
 
 def _published_of(
-    rows: Mapping[tuple[str, ...], Mapping[str, float]], method: str, table: MethodTable
+    rows: Mapping[tuple[str, ...], Mapping[str, float]], method: str, table: AucTable
 ) -> dict[str, float | None]:
     figures = rows.get((method,))
     if figures is None:
@@ -237,13 +244,13 @@ def _published_of(
     return {**figures, AVERAGE: published_average(figures, table.averaged)}
 
 
-def _auc(cell: MethodCell, marks: Mapping[str, str]) -> str:
+def _auc(cell: AucCell, marks: Mapping[str, str]) -> str:
     if math.isnan(cell.auc):
         return "one class"
     better = "".join(
         mark
         for baseline, mark in marks.items()
-        if baseline in cell.compared and cell.compared[baseline].better
+        if baseline in cell.compared and cell.compared[baseline].better_uncorrected
     )
     low, high = (100 * end for end in cell.interval)
     return f"{100 * cell.auc:.1f}{better} ({low:.1f}\u2013{high:.1f})"

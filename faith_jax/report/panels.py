@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.evaluation.roc import Curve, roc_auc, roc_curve
-from faith_jax.evaluation.scored_corpora import Corpus
+from faith_jax.statistics.roc import roc_auc
+from faith_jax.statistics.scored_corpora import Corpus
 
 # More curves in one panel cannot be told apart.
 MOST_CURVES = 10
@@ -33,6 +33,18 @@ class Line(NamedTuple):
     dashes: tuple[float, ...]
 
 
+class RocCurve(NamedTuple):
+    """A ROC curve: one point for each threshold, from (0, 0) to (1, 1).
+
+    Attributes:
+      x: false positive rate, [points].
+      y: true positive rate, [points].
+    """
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+
+
 class RocPanel(NamedTuple):
     """The curves of a corpus.
 
@@ -45,7 +57,7 @@ class RocPanel(NamedTuple):
     """
 
     corpus: str
-    curves: Mapping[str, Curve]
+    curves: Mapping[str, RocCurve]
     areas: Mapping[str, float]
     left_out: int
     rows: int
@@ -83,12 +95,17 @@ def lines_of(scorers: Sequence[str]) -> dict[str, Line]:
 
 def roc_panel(corpus: Corpus, most: int = MOST_CURVES) -> RocPanel:
     """Returns the curves of the scorers with the largest areas."""
+    from sklearn.metrics import roc_curve  # takes a second to import
+
     part = corpus.part(corpus.usable())
     if len(set(part.labels.tolist())) < 2:
         return RocPanel(corpus.name, {}, {}, 0, len(part.ids))
     areas = {name: roc_auc(values, part.labels) for name, values in part.scores.items()}
     best = sorted(areas, key=areas.__getitem__, reverse=True)[:most]
-    curves = {name: roc_curve(part.scores[name], part.labels) for name in best}
+    curves = {}
+    for name in best:
+        x, y, _ = roc_curve(part.labels, part.scores[name], drop_intermediate=False)
+        curves[name] = RocCurve(x, y)
     kept = {name: areas[name] for name in best}
     return RocPanel(corpus.name, curves, kept, len(areas) - len(best), len(part.ids))
 

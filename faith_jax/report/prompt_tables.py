@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.prompt_health import Curve, Piece, PromptHealth, RunHealth
-from faith_jax.evaluation.prompt_spread import Pair, Spread
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.prompt_health import Curve, Pair, Piece, PromptHealth, RunHealth, Spread
 
 _DASH = "\u2013"
 _VECTOR_COLUMNS = (

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.report.html import page_template
 from faith_jax.report.tables import cell_text
+from faith_jax.statistics.dataset_statistics import Table
 
 _PUBLISHED = "(published)"
 

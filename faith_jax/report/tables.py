@@ -8,12 +8,13 @@ from typing import Any
 
 import tabulate
 
-from faith_jax.evaluation.auc_table import SIGNIFICANT, AucCell, AucTable
-from faith_jax.evaluation.dataset_statistics import Table
+from faith_jax.errors import counted
+from faith_jax.statistics.auc_table import AucCell, AucTable
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.significance import MARK, SIGNIFICANT
 
 FORMATS = ("text", "markdown", "latex", "csv")
 _STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs"}
-MARK = "*"
 
 
 def rendered(table: Table, form: str = "text") -> str:
@@ -70,16 +71,21 @@ def _raw(value: Any) -> Any:
 
 
 def auc_rows(table: AucTable) -> Table:
-    """Returns the table of AUCs in per cent, a row for each scorer; its tidy form has fractions."""
+    """Returns the table of AUCs in per cent, a row for each scorer; its tidy form has fractions.
+
+    Args:
+      table: with one baseline at most.
+    """
     corpora = list(table.rows)
+    baseline = _baseline(table)
     last = ("average",) if table.average else ()
     rows: list[tuple[Any, ...]] = []
-    for scorer in table.scorers:
+    for scorer, found in table.cells.items():
         cells = [
-            _auc(table.cells[scorer][corpus]) if table.rows[corpus] else "no labels"
+            _auc(found[corpus], baseline) if table.rows[corpus] else "no labels"
             for corpus in corpora
         ]
-        cells += [_auc(table.average[scorer])] if last else []
+        cells += [_auc(table.average[scorer], baseline)] if last else []
         rows.append((scorer, *cells))
     empty = ("",) * len(last)
     rows.append(("rows", *(f"{table.rows[c]:,}" for c in corpora), *empty))
@@ -97,50 +103,49 @@ def _auc_notes(table: AucTable) -> tuple[str, ...]:
         notes.append(f"Rows with the same {table.cluster_field} are taken as dependent in all.")
     if any(table.left_out.values()):
         notes.append("Left out: rows without a label, or without a defined score of every scorer.")
-    if not table.comparisons():
+    baseline = _baseline(table)
+    count = len(table.tested.get(baseline, ()))
+    if not count:
         return tuple(notes)
     rounds = f"approximate randomisation of {counted(table.resamples, 'round')}"
     test = {"delong": "DeLong's test", "hanley_mcneil": "Hanley and McNeil's test"}.get(table.test)
     columns = "corpus, and of the average," if table.average else "corpus"
     notes.append(
-        f"{MARK} significantly better than {table.baseline} on the same rows: two-sided p \u2264 "
+        f"{MARK} significantly better than {baseline} on the same rows: two-sided p \u2264 "
         f"{SIGNIFICANT:g} by {test or rounds}, with Holm's correction for the "
-        f"{counted(table.comparisons(), 'comparison')} of each {columns} on its own."
+        f"{counted(count, 'comparison')} of each {columns} on its own."
     )
     if table.average and test:
         notes.append(f"Averages are compared by {rounds}.")
-    if table.resamples < table.least_resamples() and (table.average or not test):
+    least = round(count / SIGNIFICANT) - 1  # else no corrected p-value is so small
+    if table.resamples < least and (table.average or not test):
         notes.append(
-            "So few rounds allow no mark, whatever the scores; at least "
-            f"{table.least_resamples():,} are needed."
+            f"So few rounds allow no mark, whatever the scores; at least {least:,} are needed."
         )
     return tuple(notes)
 
 
-def counted(count: int, what: str) -> str:
-    """Returns a number with its noun, as "1 row" or "1,200 rows"."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _baseline(table: AucTable) -> str:
+    return next(iter(table.tested), "")
 
 
 def _tidy_auc(table: AucTable) -> Table:
     """Returns a row for each scorer and corpus; the average's corpus is "average"."""
     columns = ("scorer", "corpus", "rows", "left_out", *_CELL_COLUMNS)
     rows: list[tuple[Any, ...]] = []
-    for scorer in table.scorers:
-        for corpus, cell in table.cells[scorer].items():
-            sizes = table.rows[corpus], table.left_out[corpus]
-            rows.append((scorer, corpus, *sizes, *_tidy_cell(cell)))
-        if scorer in table.average:
-            rows.append((scorer, "average", None, None, *_tidy_cell(table.average[scorer])))
+    for scorer, cells in table.cells.items():
+        if table.average:
+            cells = {**cells, "average": table.average[scorer]}
+        for corpus, cell in cells.items():
+            sizes = table.rows.get(corpus), table.left_out.get(corpus)
+            *figures, better = _cell_figures(cell, _baseline(table)).values()
+            rows.append(
+                (scorer, corpus, *sizes, *figures, None if figures[-1] is None else int(better))
+            )
     return Table("", columns, tuple(rows))
 
 
 _CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")
-
-
-def _tidy_cell(cell: AucCell) -> tuple[Any, ...]:
-    compared = not math.isnan(cell.p_value)
-    return cell.auc, *cell.interval, cell.p_value, int(cell.better) if compared else None
 
 
 def npov_rows(
@@ -151,7 +156,7 @@ def npov_rows(
     """Returns Chang 2024's table 1, or table 3, in per cent: a row for each error and scorer.
 
     Args:
-      cells: from `faith_jax.evaluation.npov_table.npov_cells`, or `npov_word_cells`.
+      cells: from `faith_jax.statistics.npov_detection.npov_cells`.
       confidence: of the intervals, for the title.
       words: the cells are of words.
     """
@@ -166,7 +171,7 @@ def npov_rows(
         f"(Chang 2024, table {number})"
     )
     tidy = tuple(
-        (error, scorer, name, *_tidy_cell(cell)[:3])
+        (error, scorer, name, cell.auc, *cell.interval)
         for (error, scorer), row in cells.items()
         for name, cell in row.items()
     )
@@ -174,17 +179,23 @@ def npov_rows(
     return Table(title, ("error", "scorer", *slices), rows, tidy=plain)
 
 
-def _auc(cell: AucCell) -> str:
+def _auc(cell: AucCell, baseline: str = "") -> str:
     if math.isnan(cell.auc):
         return "one class"
     low, high = (100 * end for end in cell.interval)
-    return f"{100 * cell.auc:.1f}{MARK if cell.better else ''} ({low:.1f}\u2013{high:.1f})"
+    mark = MARK if baseline in cell.compared and cell.compared[baseline].better else ""
+    return f"{100 * cell.auc:.1f}{mark} ({low:.1f}\u2013{high:.1f})"
 
 
 def auc_figures(table: AucTable) -> dict[str, Any]:
-    """Returns all figures of the table as JSON has them; what is undefined is None."""
+    """Returns all figures of the table as JSON has them; what is undefined is None.
+
+    Args:
+      table: with one baseline at most.
+    """
+    baseline = _baseline(table)
     return {
-        "baseline": table.baseline,
+        "baseline": baseline,
         "test": table.test,
         "resamples": table.resamples,
         "confidence": table.confidence,
@@ -193,9 +204,10 @@ def auc_figures(table: AucTable) -> dict[str, Any]:
         "rows": dict(table.rows),
         "left_out": dict(table.left_out),
         "corpora": {
-            s: {c: _cell_figures(found) for c, found in table.cells[s].items()} for s in table.cells
+            scorer: {corpus: _cell_figures(cell, baseline) for corpus, cell in cells.items()}
+            for scorer, cells in table.cells.items()
         },
-        "average": {scorer: _cell_figures(found) for scorer, found in table.average.items()},
+        "average": {s: _cell_figures(cell, baseline) for s, cell in table.average.items()},
     }
 
 
@@ -207,13 +219,14 @@ def npov_figures(cells: Mapping[tuple[str, str], Mapping[str, AucCell]]) -> dict
     return found
 
 
-def _cell_figures(cell: AucCell) -> dict[str, Any]:
+def _cell_figures(cell: AucCell, baseline: str = "") -> dict[str, Any]:
+    compared = cell.compared.get(baseline)
     return {
         "auc": _defined(cell.auc),
         "low": _defined(cell.interval.low),
         "high": _defined(cell.interval.high),
-        "p_value": _defined(cell.p_value),
-        "better": cell.better,
+        "p_value": _defined(compared.corrected) if compared else None,
+        "better": compared is not None and compared.better,
     }
 
 

@@ -14,9 +14,6 @@ from typing import Any, NamedTuple
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.data.jsonl import read_jsonl
 from faith_jax.errors import ConfigError, InputError, counted
-from faith_jax.evaluation.critic_transfer import Accuracy, accuracy, faithful_calls
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.published import PUBLISHED
 from faith_jax.input.rows import PAIRS
 from faith_jax.labels import Begin2021Label, NliLabel
 from faith_jax.report.tables import rendered
@@ -43,6 +40,9 @@ from faith_jax.runs.kept_settings import (
 from faith_jax.runs.outputs import write_text
 from faith_jax.runs.score_input import dataset_rows
 from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.protocols import Accuracy, critic_accuracy
+from faith_jax.statistics.published import PUBLISHED
 from faith_jax.training.metrics import Progress
 
 logger = logging.getLogger("faith_jax")
@@ -106,7 +106,7 @@ def critic_table(options: CriticTableOptions, output: str) -> str:
                 write_settings(folder, settings)
                 write_text(path, _calls(f"{row} on {column}", tested, classify, number))
             calls = [made for _, made in read_jsonl(path)]
-            found = accuracy(
+            found = critic_accuracy(
                 [made["faithful"] for made in calls],
                 [pair["faithful"] for pair in tested],
                 options.resamples,
@@ -213,7 +213,7 @@ def _calls(
     for start in range(0, len(pairs), _AT_ONCE):
         part = [(p["premise"], p["hypothesis"]) for p in pairs[start : start + _AT_ONCE]]
         probabilities, cuts = classify(part)
-        calls = faithful_calls(probabilities, faithful_class)
+        calls = probabilities.argmax(axis=1) == faithful_class  # of equal classes the first
         for call, row, cut in zip(calls, probabilities, cuts, strict=True):
             made = {
                 "faithful": bool(call),

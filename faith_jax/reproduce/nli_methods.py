@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from faith_jax.data.raw.true.corpora import AVERAGED, CORPORA
 from faith_jax.errors import ConfigError, did_you_mean
-from faith_jax.evaluation.ensembles import Range
 from faith_jax.scoring.registry import scorer_card, scorer_options
+from faith_jax.statistics.scored_corpora import Range
 
 NLI = "nli"
 NLI_PHRASES = "nli_phrases"

@@ -15,7 +15,6 @@ from typing import Any
 from faith_jax.data.jsonl import read_jsonl
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import ConfigError, FaithJaxError, InputError
-from faith_jax.evaluation.scored_corpora import Corpus, read_corpora
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.reproduce.nli_methods import MODELS, Method, ModelOptions
 from faith_jax.runs.kept_settings import (
@@ -31,6 +30,7 @@ from faith_jax.runs.score import score
 from faith_jax.runs.score_input import ScoreInput
 from faith_jax.scoring.pair_classifier import forget_classifiers
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics.scored_corpora import Corpus, read_corpora
 
 logger = logging.getLogger("faith_jax")
 

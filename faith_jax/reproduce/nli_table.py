@@ -11,10 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from faith_jax.data.raw.true.corpora import AVERAGED
 from faith_jax.errors import counted
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.ensembles import with_ensembles
-from faith_jax.evaluation.method_table import AVERAGE, MethodTable, method_table
-from faith_jax.evaluation.scored_corpora import Corpus, check_usable, row_notes
 from faith_jax.report import nli_tables
 from faith_jax.reproduce.nli_costs import COSTED, MethodCost, method_cost
 from faith_jax.reproduce.nli_methods import (
@@ -31,6 +27,9 @@ from faith_jax.reproduce.nli_methods import (
 from faith_jax.reproduce.nli_scores import Cells
 from faith_jax.reproduce.table_files import write_tables
 from faith_jax.scoring.pair_classifier import forget_classifiers
+from faith_jax.statistics.auc_table import AucTable, auc_table
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.scored_corpora import Corpus, check_usable, row_notes, with_ensembles
 
 logger = logging.getLogger("faith_jax")
 
@@ -57,7 +56,7 @@ def nli_table(options: NliOptions, output: str) -> str:
     rows = {corpus: cells.corpus(corpus) for corpus in corpora}
     check_usable(rows)
     joined = with_ensembles(rows, options.ensembles, options.ranges())
-    found = method_table(joined, TESTED, AVERAGED, options.resamples, seed=options.seed)
+    found = auc_table(joined, TESTED, options.resamples, seed=options.seed, averaged=AVERAGED)
     tables = list(_tables(found, costs, options))
     notes = tuple(_notes(found, rows, options))
     title = f"{SAMPLES if options.sample else ''}{TITLE}"
@@ -89,7 +88,7 @@ def _scored(cells: Cells, corpora: Sequence[str]) -> dict[str, MethodCost]:
 
 
 def _tables(
-    found: MethodTable, costs: Mapping[str, MethodCost], options: NliOptions
+    found: AucTable, costs: Mapping[str, MethodCost], options: NliOptions
 ) -> Iterator[Table]:
     published = not options.sample
     yield nli_tables.auc_table_of_methods(found, MARKS, published, tuple(_mark_notes(options)))
@@ -110,12 +109,11 @@ def _tables(
         yield nli_tables.cost_table(shown, published, tuple(_cost_notes(costs)))
 
 
-def _overall(found: MethodTable, method: str) -> float:
+def _overall(found: AucTable, method: str) -> float:
     """Returns a method's average AUC, or that of the only corpus."""
-    cells = found.cells[method]
-    if AVERAGE in cells:
-        return cells[AVERAGE].auc
-    return cells[found.averaged[0]].auc if found.averaged else math.nan
+    if found.average:
+        return found.average[method].auc
+    return found.cells[method][found.averaged[0]].auc if found.averaged else math.nan
 
 
 def _mark_notes(options: NliOptions) -> Iterator[str]:
@@ -154,7 +152,7 @@ def _are(names: Sequence[str]) -> str:
     return "is" if len(names) == 1 else "are"
 
 
-def _notes(found: MethodTable, corpora: Mapping[str, Corpus], options: NliOptions) -> Iterator[str]:
+def _notes(found: AucTable, corpora: Mapping[str, Corpus], options: NliOptions) -> Iterator[str]:
     """Yields what the figures are of, and what is left out."""
     models = options.models.models
     for name, given in models.items():

@@ -14,9 +14,6 @@ from typing import Any
 
 from faith_jax.data.npov.choices import draw_combinations, temperatures_note
 from faith_jax.errors import counted
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.npov_detection_tables import detection_tables, joined_tidy
-from faith_jax.evaluation.scored_corpora import Corpus
 from faith_jax.report.table_page import table_page
 from faith_jax.report.tables import rendered
 from faith_jax.reproduce.npov_detection_data import (
@@ -41,6 +38,9 @@ from faith_jax.reproduce.npov_responses import (
 )
 from faith_jax.runs.kept_settings import made_folder, write_settings
 from faith_jax.runs.outputs import write_text
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.npov_detection import detection_tables, joined_tidy
+from faith_jax.statistics.scored_corpora import Corpus
 
 logger = logging.getLogger("faith_jax")
 

@@ -23,9 +23,9 @@ from faith_jax.data.augmentation.npov_sets import (
 )
 from faith_jax.data.npov.choices import response_rows
 from faith_jax.errors import InputError, counted
-from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.reproduce.npov_responses import DetectionOptions
 from faith_jax.runs.outputs import write_text
+from faith_jax.statistics.dataset_statistics import Table
 from faith_jax.types import GroundedExample, Grounding
 
 ORGANIC = {"full organic": Slice.FULL_ORGANIC, "ambiguous organic": Slice.AMBIGUOUS_ORGANIC}

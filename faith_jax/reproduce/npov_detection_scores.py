@@ -10,8 +10,6 @@ from typing import Any
 from faith_jax.data.grounded_rows import Columns
 from faith_jax.data.jsonl import read_jsonl
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation.npov_detection import AGGREGATIONS, salience_name
-from faith_jax.evaluation.scored_corpora import Corpus, read_corpora
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.reproduce.npov_detection_data import SLICES, set_file
 from faith_jax.reproduce.npov_responses import ERRORS, DetectionOptions
@@ -21,6 +19,8 @@ from faith_jax.runs.score import score
 from faith_jax.runs.score_input import ScoreInput
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics.npov_detection import AGGREGATIONS, salience_name
+from faith_jax.statistics.scored_corpora import Corpus, read_corpora
 
 logger = logging.getLogger("faith_jax")
 

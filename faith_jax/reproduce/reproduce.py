@@ -9,7 +9,6 @@ from typing import Any
 
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import ConfigError, InputError, did_you_mean
-from faith_jax.evaluation.published import PUBLISHED, Published, with_published
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.tables import rendered
 from faith_jax.reproduce.scorers import NEEDS_SPACY, PAPERS_OPTIONS, difference, is_missing
@@ -23,6 +22,7 @@ from faith_jax.runs.kept_settings import as_json, check_same, read_settings_file
 from faith_jax.runs.outputs import write_text
 from faith_jax.runs.score import score
 from faith_jax.runs.score_input import ScoreInput
+from faith_jax.statistics.published import PUBLISHED, Published, with_published
 
 logger = logging.getLogger("faith_jax")
 

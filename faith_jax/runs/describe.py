@@ -11,9 +11,9 @@ from faith_jax.data.builders.base import prepared
 from faith_jax.data.builders.catalogue import BUILDERS
 from faith_jax.data.raw.true.corpora import CORPORA
 from faith_jax.errors import ConfigError, InputError, did_you_mean
-from faith_jax.evaluation import dataset_statistics as tables
-from faith_jax.evaluation.dataset_statistics import Splits, Table
 from faith_jax.report.figures import save_figure
+from faith_jax.statistics import dataset_statistics as tables
+from faith_jax.statistics.dataset_statistics import Splits, Table
 from faith_jax.tasks import sources
 
 # Data sets whose examples are turns of dialogues.
@@ -168,7 +168,7 @@ def _plot(name: str, splits: Splits, path: pathlib.Path) -> str:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    from faith_jax.evaluation.extractiveness import extractiveness
+    from faith_jax.statistics.text_metrics import extractiveness
 
     figure, axes = pyplot.subplots(1, len(splits), figsize=(4 * len(splits), 3.5), squeeze=False)
     for panel, (split, examples) in zip(axes[0], splits.items(), strict=True):

@@ -10,26 +10,27 @@ from typing import Any
 from faith_jax.data.fields import optional_text, text_field
 from faith_jax.data.jsonl import read_jsonl
 from faith_jax.errors import ConfigError, FaithJaxError, InputError
-from faith_jax.evaluation import protocols
-from faith_jax.evaluation.auc_table import auc_table
-from faith_jax.evaluation.dataset_statistics import Table
-from faith_jax.evaluation.ensembles import Range, check_members, with_ensembles
-from faith_jax.evaluation.npov_table import npov_cells, npov_word_cells, without_spans
-from faith_jax.evaluation.scored_corpora import (
-    Corpus,
-    check_usable,
-    chosen_scorers,
-    few_rows,
-    read_corpora,
-    row_notes,
-)
-from faith_jax.evaluation.systems import Column, Layout, systems_table
-from faith_jax.evaluation.verification import verification_table
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
 from faith_jax.report.tables import auc_figures, auc_rows, npov_figures, npov_rows, rendered
 from faith_jax.runs.outputs import check_endings, check_outputs, write_text
 from faith_jax.scoring.registry import scorer_card, scorer_names
+from faith_jax.statistics import protocols
+from faith_jax.statistics.auc_table import auc_table
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.npov_detection import npov_cells, without_spans
+from faith_jax.statistics.scored_corpora import (
+    Corpus,
+    Range,
+    check_members,
+    check_usable,
+    chosen_scorers,
+    few_rows,
+    read_corpora,
+    row_notes,
+    with_ensembles,
+)
+from faith_jax.statistics.systems import Column, Layout, systems_table
 
 # Protocols with intervals, which depend on the seed.
 _RESAMPLED = ("auc", "npov", "npov_words", "systems")
@@ -49,7 +50,7 @@ class EvaluateOptions:
       baseline: for "auc", the scorer that others are compared with; for "systems", the system.
       compare: for "systems", by system the one that it is compared with, in place of `baseline`.
       table: for "systems", a JSON file of columns and published figures, see `read_layout`.
-      test: for "auc", of `faith_jax.evaluation.auc_table.TESTS`.
+      test: for "auc", of `faith_jax.statistics.auc_table.TESTS`.
       cluster_field: for "auc", rows with the same value are resampled together.
       resamples: of the bootstrap, and rounds of the test.
       confidence: of the intervals.
@@ -228,7 +229,7 @@ def _table(
     corpora: Mapping[str, Corpus], options: EvaluateOptions, files: Sequence[str]
 ) -> tuple[Table, dict[str, Any]]:
     if options.protocol == "dialfact":
-        table = verification_table(_claims(options), _predictions(files))
+        table = protocols.verification_table(_claims(options), _predictions(files))
         return table, _figures(table)
     if options.protocol == "systems":
         return _systems(files, options)
@@ -268,10 +269,8 @@ def _table(
 
 def _npov(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> tuple[Table, dict[str, Any]]:
     words = options.protocol == "npov_words"
-    measure = npov_word_cells if words else npov_cells
-    cells = measure(
-        corpora, options.slice_field, options.resamples, options.confidence, options.seed
-    )
+    drawn = options.resamples, options.confidence, options.seed
+    cells = npov_cells(corpora, options.slice_field, *drawn, words=words)
     notes = without_spans(corpora, options.slice_field) if words else ()
     if not cells:
         problem = notes[0] if notes else "None of the scorers has scores of words; see the scorers."
@@ -313,7 +312,7 @@ def read_layout(path: str) -> Layout:
     """Reads the columns and the published figures of a table of systems.
 
     The JSON file has `title`, `columns` (by name the attributes of
-    `faith_jax.evaluation.systems.Column`), and optionally `published`: {corpus: {system: {column:
+    `faith_jax.statistics.systems.Column`), and optionally `published`: {corpus: {system: {column:
     figure}}} and `notes` on these.
 
     Raises:

@@ -5,8 +5,6 @@ import pathlib
 from collections.abc import Sequence
 
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation.prompt_spread import by_initializer, pairs
-from faith_jax.evaluation.prompt_warnings import run_warnings, spread_warnings
 from faith_jax.report.curve_panels import prompt_panels
 from faith_jax.report.prompt_figures import save_curves
 from faith_jax.report.prompt_page import prompt_page
@@ -19,6 +17,7 @@ from faith_jax.report.prompt_tables import (
 from faith_jax.report.tables import rendered
 from faith_jax.runs.outputs import check_endings, check_outputs, write_text
 from faith_jax.runs.prompt_runs import RunReader
+from faith_jax.statistics.prompt_health import by_initializer, pairs, run_warnings, spread_warnings
 
 
 def prompt_report(

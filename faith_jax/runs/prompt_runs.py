@@ -17,11 +17,11 @@ from faith_jax.checkpoints.native import (
 )
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.errors import FaithJaxError
-from faith_jax.evaluation import prompt_health
-from faith_jax.evaluation.prompt_health import Piece, PromptHealth, RunHealth
 from faith_jax.runs.prompt_files import Prompts, read_prompts
 from faith_jax.runs.prompt_start import read_prompt_starts, read_start_origin
 from faith_jax.runs.run_log import Reference, RunLog, read_settings
+from faith_jax.statistics import prompt_health
+from faith_jax.statistics.prompt_health import Piece, PromptHealth, RunHealth
 from faith_jax.tokenizers.carried import carried_vocabulary
 from faith_jax.training.prompt_metrics import GRADIENT_NORMS, MOVEMENTS
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gin import config_parser
 
-from faith_jax.evaluation.prompt_health import Curve
 from faith_jax.runs.renamed import with_present_names
+from faith_jax.statistics.prompt_health import Curve
 
 CONFIG, METRICS = "config.gin", "metrics.jsonl"
 _TRAIN = "train.train"

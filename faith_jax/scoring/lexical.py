@@ -9,10 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation import q2_baselines, text_metrics
-from faith_jax.evaluation.extractiveness import extractiveness
-from faith_jax.evaluation.text_metrics import ArgumentOverlap, argument_overlap
 from faith_jax.scoring.base import BaseScorer, by_perspective, joined
+from faith_jax.statistics import text_metrics
+from faith_jax.statistics.text_metrics import ArgumentOverlap, argument_overlap, extractiveness
 from faith_jax.types import Direction, GroundedExample, Score, ScorerCard, WordScore
 from faith_jax.words import STEEN_PRONOUNS, first_person_count
 
@@ -82,15 +81,15 @@ def q2_baseline_token_f1_scorer() -> TextScorer:
     Raises:
       ConfigError: where spaCy is not installed.
     """
-    q2_baselines.english_tokenizer()
-    return TextScorer(Q2_BASELINE_TOKEN_F1, q2_baselines.q2_baseline_token_f1)
+    text_metrics.english_tokenizer()
+    return TextScorer(Q2_BASELINE_TOKEN_F1, text_metrics.q2_baseline_token_f1)
 
 
 def q2_baseline_bleu_scorer() -> TextScorer:
     """Returns the scorer of BLEU against the grounding as the same authors compute it."""
     description = "BLEU-4, all orders counted, of the response with the lower-cased grounding."
     card = ScorerCard("q2_baseline_bleu", description, 0, 100, _BASELINES)
-    return TextScorer(card, q2_baselines.q2_baseline_bleu)
+    return TextScorer(card, text_metrics.q2_baseline_bleu)
 
 
 def rouge_scorer(kind: str, part: str, use_stemmer: bool = False) -> TextScorer:

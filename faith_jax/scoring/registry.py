@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from faith_jax.errors import ConfigError, did_you_mean
-from faith_jax.evaluation.text_metrics import ROUGE_TYPES
 from faith_jax.scoring import lexical, model_cards
 from faith_jax.scoring.base import BaseScorer
+from faith_jax.statistics.text_metrics import ROUGE_TYPES
 from faith_jax.types import ScorerCard
 
 _FACTORIES: dict[str, Callable[[], Callable[..., BaseScorer]]] = {}

@@ -13,8 +13,6 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from faith_jax.cutting import by_name, check_policy
-from faith_jax.evaluation import salience_scores as scores
-from faith_jax.evaluation.salience_scores import WordSalience
 from faith_jax.scoring.base import BaseScorer, SeenInput
 from faith_jax.scoring.model_cards import SALIENCE
 from faith_jax.scoring.models import (
@@ -29,6 +27,8 @@ from faith_jax.scoring.models import (
 from faith_jax.scoring.salience_engine import SalienceEngine
 from faith_jax.scoring.salience_inputs import SalienceEncoder, SalienceInput
 from faith_jax.scoring.salience_maps import METHODS
+from faith_jax.statistics import salience_scores as scores
+from faith_jax.statistics.salience_scores import WordSalience
 from faith_jax.types import GroundedExample, Score, WordScore
 
 

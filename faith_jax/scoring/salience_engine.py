@@ -11,11 +11,11 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation.salience_scores import check_choice, normalized_columns
 from faith_jax.language_model import CausalLanguageModel, LanguageModel
 from faith_jax.language_model.encoder_decoder import shift_right
 from faith_jax.scoring.likelihood import LikelihoodRow, rung
 from faith_jax.scoring.salience_maps import METHODS, rows_in_bound, salience_maps
+from faith_jax.statistics.salience_scores import check_choice, normalized_columns
 from faith_jax.training.metrics import Progress
 from faith_jax.types import Array
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from faith_jax import templates
 from faith_jax.cutting import CutTokens, Kind, Part, cut, in_tokens, parse
-from faith_jax.evaluation.salience_scores import PlacedWord
-from faith_jax.evaluation.text_metrics import ContentWord, content_words
 from faith_jax.scoring.fitted_response import Limit, fit_response
 from faith_jax.scoring.likelihood import LikelihoodRow
 from faith_jax.scoring.models import check_ids
+from faith_jax.statistics.salience_scores import PlacedWord
+from faith_jax.statistics.text_metrics import ContentWord, content_words
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.types import GroundedExample
 

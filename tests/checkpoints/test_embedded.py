@@ -10,7 +10,7 @@ import pytest
 import faith_jax
 from faith_jax import templates
 from faith_jax.checkpoints.embedded import checkpoint_path, embedded_models
-from faith_jax.evaluation.text_metrics import argument_overlap
+from faith_jax.statistics.text_metrics import argument_overlap
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 # Nothing of this is in the package's sample or in the model's training text.

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from faith_jax.evaluation.salience_scores import PlacedWord, WordSalience
-from faith_jax.evaluation.text_metrics import content_words
+from faith_jax.statistics.salience_scores import PlacedWord, WordSalience
+from faith_jax.statistics.text_metrics import content_words
 from faith_jax.types import GroundedExample, Grounding
 
 EXAMPLE = GroundedExample(

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from faith_jax.evaluation.prompt_health import Curve
 from faith_jax.report.curve_panels import (
     axes_of,
     by_vector,
@@ -10,7 +9,8 @@ from faith_jax.report.curve_panels import (
     points_of,
     prompt_panels,
 )
-from tests.evaluation.prompt_examples import curve, healthy_prompt, healthy_run, no_curve
+from faith_jax.statistics.prompt_health import Curve
+from tests.statistics.prompt_examples import curve, healthy_prompt, healthy_run, no_curve
 
 
 def test_points_lie_in_the_unit_square():

@@ -1,35 +1,37 @@
 import csv
+import dataclasses
 import io
 import math
 import statistics
 
 import pytest
 
-from faith_jax.evaluation.bootstrap import Interval
-from faith_jax.evaluation.method_table import AVERAGE, Compared, MethodCell, MethodTable
-from faith_jax.evaluation.published_nli import METHODS
 from faith_jax.report import nli_tables
 from faith_jax.report.tables import rendered
+from faith_jax.statistics.auc_table import AucCell, AucTable, Compared
+from faith_jax.statistics.bootstrap import Interval
+from faith_jax.statistics.published_nli import AVERAGE, METHODS
 
 MARKS = {"t5_anli": "*", "base": "\u2020"}
 
 
 def cell(auc, **compared):
-    return MethodCell(auc, Interval(auc - 0.1, auc + 0.1), compared)
+    return AucCell(auc, Interval(auc - 0.1, auc + 0.1), compared)
 
 
 def table(averaged=("frank", "q2")):
     better = Compared(0.2, Interval(0.1, 0.3), 0.01, 0.02)
     worse = Compared(-0.2, Interval(-0.3, -0.1), 0.01, 0.02)
     cells = {
-        "base": {"frank": cell(0.5), "q2": cell(0.6), AVERAGE: cell(0.55)},
+        "base": {"frank": cell(0.5), "q2": cell(0.6)},
         "all": {
             "frank": cell(0.7, base=better, t5_anli=better),
             "q2": cell(0.4, base=worse),
-            AVERAGE: cell(0.55, base=Compared(0.0, Interval(-0.1, 0.1), 0.5, 1.0)),
         },
     }
-    return MethodTable({"frank": 20, "q2": 30}, {"frank": 0, "q2": 0}, averaged, cells)
+    same = Compared(0.0, Interval(-0.1, 0.1), 0.5, 1.0)
+    average = {"base": cell(0.55), "all": cell(0.55, base=same)}
+    return AucTable({"frank": 20, "q2": 30}, {"frank": 0, "q2": 0}, cells, averaged, average)
 
 
 def test_marks_and_published_rows():
@@ -84,12 +86,11 @@ def test_differences_have_signs():
 
 
 def test_published_differences():
-    cells = table().cells
-    given = MethodTable(
-        {"frank": 20, "q2": 30},
-        {},
-        ("frank", "q2"),
-        {"base": cells["base"], "augmented": cells["all"]},
+    cells, average = table().cells, table().average
+    given = dataclasses.replace(
+        table(),
+        cells={"base": cells["base"], "augmented": cells["all"]},
+        average={"base": average["base"], "augmented": average["all"]},
     )
     rows = nli_tables.difference_table(given, ["augmented"], "base", True).rows
     assert ("q2 (published)", "+4.2") in rows

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.evaluation.scored_corpora import Corpus
 from faith_jax.report.panels import axis_top, bin_edges, histogram_panel, lines_of, roc_panel
+from faith_jax.statistics.scored_corpora import Corpus
 
 HUGE = np.finfo(np.float64).max
 

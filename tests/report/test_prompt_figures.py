@@ -1,7 +1,7 @@
 from faith_jax.report import figures
 from faith_jax.report.curve_panels import prompt_panels
 from faith_jax.report.prompt_figures import placed, save_curves
-from tests.evaluation.prompt_examples import healthy_run
+from tests.statistics.prompt_examples import healthy_run
 
 
 def test_each_run_begins_a_line():

@@ -7,8 +7,8 @@ from faith_jax.errors import ConfigError
 from faith_jax.report.curve_panels import curve_panel, prompt_panels
 from faith_jax.report.prompt_figures import save_curves
 from faith_jax.report.prompt_page import drawn, prompt_page
-from tests.evaluation.prompt_examples import VECTORS, curve, healthy_prompt, healthy_run
 from tests.report.test_prompt_tables import report_of
+from tests.statistics.prompt_examples import VECTORS, curve, healthy_prompt, healthy_run
 
 
 def page(*runs):

@@ -2,8 +2,6 @@ import json
 
 import numpy as np
 
-from faith_jax.evaluation.prompt_spread import by_initializer, pairs
-from faith_jax.evaluation.prompt_warnings import run_warnings, spread_warnings
 from faith_jax.report.prompt_tables import (
     PromptReport,
     all_tables,
@@ -11,7 +9,8 @@ from faith_jax.report.prompt_tables import (
     report_figures,
     vector_rows,
 )
-from tests.evaluation.prompt_examples import START, healthy_prompt, healthy_run, no_curve
+from faith_jax.statistics.prompt_health import by_initializer, pairs, run_warnings, spread_warnings
+from tests.statistics.prompt_examples import START, healthy_prompt, healthy_run, no_curve
 
 
 def report_of(*runs):

@@ -1,7 +1,7 @@
 """The page of tables."""
 
-from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.report.table_page import table_page
+from faith_jax.statistics.dataset_statistics import Table
 
 
 def test_texts_are_escaped_and_published_rows_look_different():

@@ -3,10 +3,10 @@ import math
 
 import pytest
 
-from faith_jax.evaluation.auc_table import AucCell, AucTable
-from faith_jax.evaluation.bootstrap import Interval
-from faith_jax.evaluation.dataset_statistics import Table
 from faith_jax.report.tables import auc_figures, auc_rows, npov_rows, rendered
+from faith_jax.statistics.auc_table import AucCell, AucTable, Compared
+from faith_jax.statistics.bootstrap import Interval
+from faith_jax.statistics.dataset_statistics import Table
 
 TABLE = Table("A title", ("name", "count", "share"), (("a_b", 1200, 0.125), ("c", 3, math.nan)))
 
@@ -47,16 +47,16 @@ def test_csv_is_the_tidy_form():
 
 
 NONE = AucCell(math.nan, Interval(math.nan, math.nan))
+OVER_B = {"b": Compared(0.16, Interval(0.1, 0.2), 0.005, 0.01)}
 AUCS = AucTable(
-    ("a", "b"),
     {"q2": 100, "one": 5},
     {"q2": 2, "one": 0},
     {
-        "a": {"q2": AucCell(0.6589, Interval(0.63, 0.6912), 0.01, better=True), "one": NONE},
+        "a": {"q2": AucCell(0.6589, Interval(0.63, 0.6912), OVER_B), "one": NONE},
         "b": {"q2": AucCell(0.5, Interval(0.4, 0.6)), "one": NONE},
     },
-    {"a": AucCell(0.6589, Interval(0.63, 0.6912)), "b": AucCell(0.5, Interval(0.4, 0.6))},
-    baseline="b",
+    average={"a": AucCell(0.6589, Interval(0.63, 0.6912)), "b": AucCell(0.5, Interval(0.4, 0.6))},
+    tested={"b": ("a",)},
 )
 
 
@@ -88,7 +88,7 @@ def test_notes_state_the_test_and_the_family_of_its_correction():
         "* significantly better than b on the same rows: two-sided p \u2264 0.05 by DeLong's test, "
         "with Holm's correction for the 1 comparison of each corpus on its own.",
     )
-    assert auc_rows(dataclasses.replace(alone, baseline="")).notes == auc_rows(alone).notes[:2]
+    assert auc_rows(dataclasses.replace(alone, tested={})).notes == auc_rows(alone).notes[:2]
 
 
 def test_too_few_rounds_for_a_mark_are_told():

@@ -14,7 +14,6 @@ from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.cli import main
 from faith_jax.errors import InputError
-from faith_jax.evaluation import q2_baselines
 from faith_jax.reproduce.faithdial import (
     FAITHDIAL_WOW,
     IN_DOMAIN,
@@ -28,6 +27,7 @@ from faith_jax.reproduce.faithdial import (
 )
 from faith_jax.runs.gin_config import config_folder
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics import text_metrics
 from faith_jax.tasks import lookup
 from tests.reproduce.workflows import figures, rows_of, run_in_process, shown_commands
 from tests.scoring import tiny_models
@@ -183,7 +183,7 @@ def test_published_figures_of_other_functions_do_not_stand():
 
 def test_without_spacy_its_column_is_left_out(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
-    q2_baselines.english_tokenizer.cache_clear()
+    text_metrics.english_tokenizer.cache_clear()
     told = table(sample=True).layout()
     assert set(told["columns"]) == {"TRUE F1", "BLEU", "ROUGE"}
     needed = "F1 is left out: it needs spaCy (pip install 'faith_jax[augmentation]')."

@@ -12,9 +12,9 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.data.augmentation.dialogue_phrases import phrase_draw
-from faith_jax.evaluation.roc import roc_auc
 from faith_jax.reproduce import nli_draws, nli_phrases, nli_scores
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics.roc import roc_auc
 from faith_jax.tokenizers.vocabularies import default_vocabulary
 from tests.scoring import tiny_models
 

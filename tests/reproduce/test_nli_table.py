@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from faith_jax.cli import main
-from faith_jax.evaluation.roc import roc_auc
 from faith_jax.reproduce import nli_costs, nli_scores
 from faith_jax.runs.setup import count_params
 from faith_jax.scoring.models import open_model
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics.roc import roc_auc
 from tests.scoring import tiny_models
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")

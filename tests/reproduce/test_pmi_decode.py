@@ -7,10 +7,10 @@ import sacrebleu
 
 from faith_jax.cli import main
 from faith_jax.decoding.config import PMIConfig
-from faith_jax.evaluation.q2_baselines import content_tokens
 from faith_jax.language_model import load_model
 from faith_jax.reproduce.pmi_decode import CORPORA, Options, Table
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics.text_metrics import content_tokens
 from faith_jax.tokenizers import vocabularies
 from tests.reproduce.planted import INVENTED, KNOWLEDGE, SHUFFLED, plant_q2, write_rows
 from tests.reproduce.workflows import figures, rows_of, run_in_process, shown_commands
@@ -155,7 +155,16 @@ def test_published_figures_and_options_that_make_another_function():
     whole = Options("mine", scorers={"bertscore": {"model": "m", "baseline": "b.tsv"}})
     table = Table(whole, {})
     assert table.scorers["bertscore"]["lower_grounding"] is True
-    assert table.layout()["published"]["faithdial"]["pmi"]["BERTScore"] == 0.66
+    published = table.layout()["published"]
+    assert published["faithdial"]["pmi"]["BERTScore"] == 0.66
+    found = {
+        name: [row["Q\u00b2 NLI"] for row in rows.values()] for name, rows in published.items()
+    }
+    assert found == {
+        "multidoc2dial": [0.63, 0.65, 0.69, 0.65],
+        "topical_chat": [0.68, 0.72, 0.73, 0.72],
+        "faithdial": [0.83, 0.85, 0.87, 0.84],
+    }
 
 
 def test_what_each_decoding_is_told():

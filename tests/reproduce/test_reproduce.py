@@ -6,8 +6,8 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.cli.reproduce_commands import SCORED
-from faith_jax.evaluation import q2_baselines
 from faith_jax.reproduce.reproduce import OF_MODELS, RECIPES
+from faith_jax.statistics import text_metrics
 from tests.paths import REAL, needs_shared
 from tests.scoring import tiny_models
 
@@ -195,7 +195,7 @@ def test_scorers_with_models_have_their_figures_too(capsys, tmp_path):
 
 def test_without_spacy_what_needs_it_is_left_out_by_default_alone(capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
-    q2_baselines.english_tokenizer.cache_clear()
+    text_metrics.english_tokenizer.cache_clear()
     status, lines, _ = reproduce(capsys, "begin", "--sample", f"--output={tmp_path / 'made'}")
     assert status == 0
     needed = "q2_baseline_token_f1 is left out: it needs spaCy (pip install 'faith_jax[augmentation"

@@ -9,9 +9,9 @@ import pytest
 import scipy.special
 
 import faith_jax
-from faith_jax.evaluation.verification import verification_table
 from faith_jax.runs import evaluate_scores, infer
 from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedRow
+from faith_jax.statistics.protocols import verification_table
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.runs.conftest import TINY
 from tests.scoring import tiny_models

@@ -9,10 +9,10 @@ from sklearn.metrics import roc_auc_score
 from faith_jax.data.raw.true.corpora import CORPORA
 from faith_jax.data.rows import BadRows
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation import q2_baselines
-from faith_jax.evaluation.roc import roc_auc
-from faith_jax.evaluation.text_metrics import corpus_bleu, lexical_overlap
 from faith_jax.scoring.registry import load_scorer, scorer_card
+from faith_jax.statistics import text_metrics
+from faith_jax.statistics.roc import roc_auc
+from faith_jax.statistics.text_metrics import corpus_bleu, lexical_overlap
 from faith_jax.types import GroundedExample, Grounding
 from tests.paths import REAL, needs_shared
 
@@ -81,7 +81,7 @@ def test_stemmed_rouge_l_is_named_so():
 
 def test_a_scorer_that_needs_spacy_is_listed_without_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
-    q2_baselines.english_tokenizer.cache_clear()
+    text_metrics.english_tokenizer.cache_clear()
     assert "spaCy" in scorer_card("q2_baseline_token_f1").description
     with pytest.raises(ConfigError, match=r"q2_baseline_token_f1: spaCy, .* is not installed"):
         load_scorer("q2_baseline_token_f1")

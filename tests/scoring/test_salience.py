@@ -9,14 +9,14 @@ import pytest
 from faith_jax import templates
 from faith_jax.cutting import Kind
 from faith_jax.errors import ConfigError
-from faith_jax.evaluation import salience_scores
-from faith_jax.evaluation.text_metrics import content_words
 from faith_jax.language_model import load_model
 from faith_jax.scoring.likelihood import LikelihoodRow
 from faith_jax.scoring.registry import load_scorer, scorer_card
 from faith_jax.scoring.salience import open_salience
 from faith_jax.scoring.salience_engine import SalienceEngine
 from faith_jax.scoring.salience_inputs import SalienceEncoder
+from faith_jax.statistics import salience_scores
+from faith_jax.statistics.text_metrics import content_words
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from faith_jax.types import GroundedExample, Grounding
 from tests.checkpoints import family_folders

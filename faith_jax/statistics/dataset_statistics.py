@@ -1,0 +1,244 @@
+"""The statistics tables of the papers, from examples alone.
+
+A table is a title, the names of its columns, and its rows; counts are whole numbers, averages
+floats. Words are counted as `lower_words` finds them: the papers do not say how they did, so
+averages come near theirs but need not be equal.
+"""
+
+import collections
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from faith_jax.statistics.text_metrics import extractiveness
+from faith_jax.words import lower_words
+
+Example = Mapping[str, Any]
+Splits = Mapping[str, Sequence[Example]]
+
+
+class Table(NamedTuple):
+    """A table to be printed.
+
+    Attributes:
+      title: what it shows, and which table of a paper it is.
+      columns: their names.
+      rows: as many cells each; a number, a text, or None where there is nothing.
+      notes: what a reader needs to know beside the title, a sentence each.
+      tidy: the same figures with one in each cell, for machines; None = the table is so itself.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    notes: tuple[str, ...] = ()
+    tidy: "Table | None" = None
+
+
+def faithdial_table(splits: Splits) -> Table:
+    """Returns Dziri 2022's table 2, and the share of edited Wizard turns.
+
+    Turns are the utterances that a dialogue's last example knows of, its response included;
+    speakers alternate back from the Wizard's response.
+    """
+    names = tuple(splits)
+    columns = {name: _dialogue_statistics(examples) for name, examples in splits.items()}
+    labels = next(iter(columns.values()), {})
+    rows = tuple((label, *(columns[name][label] for name in names)) for label in labels)
+    return Table("FaithDial (Dziri 2022, table 2)", ("", *names), rows)
+
+
+def _dialogue_statistics(examples: Sequence[Example]) -> dict[str, float]:
+    last: dict[Any, Example] = {}
+    for example in examples:
+        known = last.get(example["dialogue"])
+        if known is None or len(example["history"]) >= len(known["history"]):
+            last[example["dialogue"]] = example
+    dialogues = [[*example["history"], example["response"]] for example in last.values()]
+    turns = sum(map(len, dialogues))
+    seeker = [text for dialogue in dialogues for text in dialogue[-2::-2]]
+    edited = [bool(example["original_response"]) for example in examples]
+    return {
+        "turns": turns,
+        "conversations": len(dialogues),
+        "average words of the Wizard": _average_words(e["response"] for e in examples),
+        "average words of the Seeker": _average_words(seeker),
+        "average words of the knowledge": _average_words(e["knowledge"] for e in examples),
+        "turns per conversation": turns / len(dialogues),
+        "edited Wizard turns (%)": 100 * statistics.fmean(edited),
+    }
+
+
+def dialogue_table(title: str, splits: Splits) -> Table:
+    """Returns sizes and average lengths of dialogues whose examples are single turns.
+
+    Args:
+      title: of the table.
+      splits: the examples, with `dialogue`, `history`, `knowledge` and `response`.
+    """
+    columns = [_turn_statistics(examples) for examples in splits.values()]
+    rows = tuple((label, *(column[label] for column in columns)) for label in columns[0])
+    return Table(title, ("", *splits), rows)
+
+
+def _turn_statistics(examples: Sequence[Example]) -> dict[str, float]:
+    return {
+        "examples": len(examples),
+        "conversations": len({example["dialogue"] for example in examples}),
+        "average words of the response": _average_words(e["response"] for e in examples),
+        "average words of the history": _average_words(" ".join(e["history"]) for e in examples),
+        "average words of the knowledge": _average_words(
+            e["knowledge"] for e in examples if e["knowledge"]
+        ),
+        "without knowledge (%)": 100 * statistics.fmean(not e["knowledge"] for e in examples),
+    }
+
+
+def _average_words(texts: Iterable[str]) -> float:
+    counts = [len(lower_words(text)) for text in texts]
+    return statistics.fmean(counts) if counts else float("nan")
+
+
+def count_table(title: str, splits: Splits, fields: Sequence[str]) -> Table:
+    """Returns how many examples of each split have each combination of the fields' values.
+
+    Args:
+      title: of the table.
+      splits: the examples.
+      fields: whose values are counted, such as `response_label`.
+    """
+    counts = {
+        name: collections.Counter(tuple(_value(e[field]) for field in fields) for e in examples)
+        for name, examples in splits.items()
+    }
+    keys = sorted({key for counter in counts.values() for key in counter})
+    rows = [(*key, *(counts[name][key] for name in splits)) for key in keys]
+    total = ("all", *[""] * (len(fields) - 1), *(len(examples) for examples in splits.values()))
+    return Table(title, (*fields, *splits), (*rows, total))
+
+
+def _value(value: Any) -> str:
+    return " + ".join(value) if isinstance(value, list) else str(value)
+
+
+def true_table(corpora: Mapping[str, Sequence[Example]]) -> Table:
+    """Returns Steen 2023's table 8: consistent and inconsistent texts of each corpus."""
+    rows = []
+    for name, examples in corpora.items():
+        size, consistent = len(examples), sum(int(e["label"]) for e in examples)
+        shares = [100 * n / size for n in (consistent, size - consistent)]
+        rows.append((name, consistent, shares[0], size - consistent, shares[1], size))
+    columns = ("corpus", "consistent", "%", "inconsistent", "%", "total")
+    return Table("TRUE (Steen 2023, table 8)", columns, tuple(rows))
+
+
+def extractiveness_table(
+    splits: Splits, response: Callable[[Example], str], knowledge: Callable[[Example], str]
+) -> Table:
+    """Returns mean and quartiles of coverage and density of each split (Dziri 2022, figure 3).
+
+    Args:
+      splits: the examples.
+      response: gives an example's response.
+      knowledge: gives what it may copy from.
+    """
+    rows = []
+    for name, examples in splits.items():
+        found = [extractiveness(response(e), knowledge(e)) for e in examples]
+        for measure in ("coverage", "density"):
+            values = sorted(v for f in found if (v := getattr(f, measure)) == v)
+            if values:
+                quartiles = _quartiles(values)
+                rows.append((name, measure, statistics.fmean(values), *quartiles))
+    columns = ("split", "measure", "mean", "25%", "50%", "75%")
+    return Table("Extractiveness (Dziri 2022, figure 3)", columns, tuple(rows))
+
+
+def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    first, second, third = statistics.quantiles(values, n=4, method="inclusive")
+    return first, second, third
+
+
+def bias_table(examples: Iterable[Example], text: str, label: str, count: int = 5) -> Table:
+    """Returns the bigrams that give each label away most (Gupta 2022, table 2).
+
+    Args:
+      examples: the claims.
+      text: the field of the claim.
+      label: the field of its label.
+      count: bigrams for each label.
+    """
+    texts, labels = [], []
+    for example in examples:
+        texts.append(example[text])
+        labels.append(example[label])
+    rows: list[tuple[Any, ...]] = []
+    ranked = lexical_bias(texts, labels)
+    for name in sorted(set(labels)):
+        best = [bias for bias in ranked if bias.label == name][:count]
+        # In units of 10^-6, as the paper has it.
+        rows += [
+            (name, b.ngram, 1e6 * b.local_mutual_information, b.probability, b.occurrences)
+            for b in best
+        ]
+    columns = (label, "bigram", "LMI (1e-6)", "p(label | bigram)", "count")
+    return Table("Local mutual information (Gupta 2022, table 2)", columns, tuple(rows))
+
+
+class Bias(NamedTuple):
+    """How an n-gram and a label go together.
+
+    Attributes:
+      ngram: its words, joined by spaces.
+      label: the label.
+      local_mutual_information: p(w, l) * log(p(l | w) / p(l)), in nats; higher = the n-gram
+        gives the label away more often.
+      probability: p(l | w).
+      occurrences: how often the n-gram occurs with the label.
+    """
+
+    ngram: str
+    label: str
+    local_mutual_information: float
+    probability: float
+    occurrences: int
+
+
+def lexical_bias(texts: Sequence[str], labels: Sequence[str], n: int = 2) -> list[Bias]:
+    """Returns every n-gram with every label it occurs with, the highest first.
+
+    >>> rows = lexical_bias(["it is not hot", "it is hot", "it is warm"], ["no", "yes", "yes"], n=1)
+    >>> [(row.ngram, row.label) for row in rows[:2]]
+    [('not', 'no'), ('warm', 'yes')]
+
+    Args:
+      texts: the claims.
+      labels: one for each.
+      n: words in an n-gram, which are compared in lower case.
+
+    Returns:
+      Ties are in the order of n-gram and label.
+
+    Reference: Gupta 2022, section 4.3, after Schuster 2019; probabilities are of n-gram
+    occurrences.
+    """
+    pairs: collections.Counter[tuple[str, str]] = collections.Counter()
+    for text, label in zip(texts, labels, strict=True):
+        words = lower_words(text)
+        grams = [" ".join(words[i : i + n]) for i in range(len(words) - n + 1)]
+        pairs.update((gram, label) for gram in grams)
+    total = sum(pairs.values())
+    by_gram: collections.Counter[str] = collections.Counter()
+    by_label: collections.Counter[str] = collections.Counter()
+    for (gram, label), count in pairs.items():
+        by_gram[gram] += count
+        by_label[label] += count
+    found = []
+    for (gram, label), count in pairs.items():
+        probability = count / by_gram[gram]
+        value = count / total * math.log(probability / (by_label[label] / total))
+        found.append(Bias(gram, label, value, probability, count))
+    return sorted(found, key=lambda b: (-b.local_mutual_information, b.ngram, b.label))

@@ -1,0 +1,516 @@
+"""How a prompt-tuned soft prompt is: how far it moved, where it stands in the vocabulary.
+
+First the numbers of one run, then how runs of other seeds and starts compare, then warnings: in
+words what is off, and what to do about it.
+
+>>> start = np.array([[3.0, 4.0]])
+>>> movement(np.array([[3.0, 3.0]]), start).relative.tolist()
+[0.2]
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.floating]
+QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+# Rows of an embedding that are compared at once: 64 MiB for 1,024 channels in float64.
+_ROWS = 8192
+
+# Where warnings begin.
+# A vector that moved by less of its start's norm was not trained to speak of.
+LEAST_MOVEMENT = 0.01
+# Gradients that fell below this share of what they were.
+VANISHED = 1e-3
+# Gradients that exceeded their median so many times.
+EXPLODED = 100.0
+# Norms so many times above the 99% quantile of the vocabulary's, or below the 1% quantile.
+FAR_OUTSIDE = 3.0
+SAME_WAY = 0.98
+# Relative differences of validation losses.
+RISEN, DISAGREED = 0.05, 0.05
+# Differences so many times their standard error are not of chance.
+SURE = 3.0
+APART, TOGETHER = 0.5, 0.99
+
+
+class Movement(NamedTuple):
+    """How far the vectors of a prompt are from their start.
+
+    Attributes:
+      distance: L2, [length].
+      relative: the same over the start's norm, NaN for a start of zeros: [length].
+      cosine: to the start, NaN where one of the two is zero: [length].
+    """
+
+    distance: Floats
+    relative: Floats
+    cosine: Floats
+
+
+class VocabularyNorms(NamedTuple):
+    """The norms of a vocabulary's embeddings, and where those of a prompt are among them.
+
+    Attributes:
+      quantiles: L2 norms of the embeddings at `QUANTILES`.
+      ranks: for each vector the share of embeddings that are no longer than it, in [0, 1]:
+        [length].
+    """
+
+    quantiles: dict[float, float]
+    ranks: Floats
+
+
+class Piece(NamedTuple):
+    """A vocabulary piece near a vector.
+
+    Attributes:
+      token: its id.
+      text: shown readable.
+      value: cosine, or L2 distance.
+    """
+
+    token: int
+    text: str
+    value: float
+
+
+class Curve(NamedTuple):
+    """What was logged by step.
+
+    Attributes:
+      steps: int [points].
+      values: [points], or by vector [points, length].
+    """
+
+    steps: NDArray[np.int64]
+    values: Floats
+
+
+@dataclasses.dataclass(frozen=True)
+class PromptHealth:
+    """One soft prompt of a run.
+
+    Attributes:
+      name: "encoder_prompt" or "decoder_prompt".
+      vectors: [length, embed].
+      start: the same before training; None = not known.
+      movement: from the start; None = the start is not known.
+      norms: L2, [length].
+      vocabulary: None = the base model's embeddings are not known.
+      start_pieces: for each vector the piece whose embedding its start is, "" = of none.
+      by_cosine: for each vector the nearest pieces, best first.
+      by_distance: the same by L2.
+      gradient_norms: by vector; no points where they were not logged.
+      movements: L2 distance from the start by vector; the same.
+    """
+
+    name: str
+    vectors: Floats
+    start: Floats | None
+    movement: Movement | None
+    norms: Floats
+    vocabulary: VocabularyNorms | None
+    start_pieces: Sequence[str]
+    by_cosine: Sequence[Sequence[Piece]]
+    by_distance: Sequence[Sequence[Piece]]
+    gradient_norms: Curve
+    movements: Curve
+
+    @property
+    def cosines(self) -> Floats:
+        """Cosines between the vectors, [length, length]."""
+        return cosines(self.vectors, self.vectors)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunHealth:
+    """A prompt-tuned run.
+
+    Attributes:
+      name: its path, as it was given.
+      step: of the prompts; None = unknown.
+      initializer: which start its config names, "unknown" where there is no config.
+      settings: what else is worth knowing of its config, such as {"seed": "0"}.
+      base: names the base model whatever its form; "" = unknown.
+      prompts: by name.
+      training_loss: mean over target tokens in nats, of single batches.
+      validation_loss: the same, of the validation set.
+      notes: what could not be found out, and why.
+    """
+
+    name: str
+    step: int | None
+    initializer: str
+    settings: Mapping[str, str]
+    base: str
+    prompts: Mapping[str, PromptHealth]
+    training_loss: Curve
+    validation_loss: Curve
+    notes: Sequence[str]
+
+    @property
+    def final_loss(self) -> float:
+        """The last validation loss, NaN where there is none."""
+        return float(self.validation_loss.values[-1]) if len(self.validation_loss.steps) else np.nan
+
+    @property
+    def lowest_loss(self) -> tuple[int, float]:
+        """The step of the lowest validation loss, and that loss; (-1, NaN) where there is none."""
+        steps, values = self.validation_loss
+        if not np.isfinite(values).any():
+            return -1, np.nan
+        best = int(np.nanargmin(values))
+        return int(steps[best]), float(values[best])
+
+
+def movement(vectors: Rows, start: Rows) -> Movement:
+    """Returns how far vectors [length, embed] are from a start of the same shape."""
+    vectors, start = np.asarray(vectors, np.float64), np.asarray(start, np.float64)
+    distance = np.linalg.norm(vectors - start, axis=1)
+    length = np.linalg.norm(start, axis=1)
+    relative = np.full_like(distance, np.nan)
+    np.divide(distance, length, out=relative, where=length > 0)
+    cosine = np.clip(np.sum(_unit(vectors) * _unit(start), axis=1), -1, 1)
+    return Movement(distance, relative, cosine)
+
+
+def cosines(first: Rows, second: Rows) -> Floats:
+    """Returns the cosine of each row of [n, embed] to each of [m, embed]: [n, m], NaN for zeros."""
+    return np.clip(_unit(first) @ _unit(second).T, -1, 1)
+
+
+def _unit(rows: Rows) -> Floats:
+    rows = np.asarray(rows, np.float64)
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, length, out=np.full_like(rows, np.nan), where=length > 0)
+
+
+def vocabulary_norms(vectors: Rows, embedding: Rows) -> VocabularyNorms:
+    """Compares the norms of vectors [length, embed] with those of an embedding [vocab, embed]."""
+    norms = np.linalg.norm(np.asarray(vectors, np.float64), axis=1)
+    table = np.sort(np.concatenate([np.linalg.norm(rows, axis=1) for rows in _parts(embedding)]))
+    values = np.quantile(table, QUANTILES)
+    ranks = np.searchsorted(table, norms, side="right") / len(table)
+    return VocabularyNorms(dict(zip(QUANTILES, values.tolist(), strict=True)), ranks)
+
+
+def nearest_by_cosine(
+    vectors: Rows, embedding: Rows, count: int
+) -> tuple[NDArray[np.int64], Floats]:
+    """Finds the rows of an embedding that point the way of each vector.
+
+    Args:
+      vectors: [length, embed].
+      embedding: [vocab, embed]; rows of zeros point no way and come last.
+      count: how many, at most `vocab`.
+
+    Returns:
+      Ids and cosines [length, count], best first; equal ones by id.
+    """
+    found = np.concatenate([cosines(vectors, rows) for rows in _parts(embedding)], axis=1)
+    order = np.argsort(-np.nan_to_num(found, nan=-2.0), axis=1, kind="stable")[:, :count]
+    return order, np.take_along_axis(found, order, axis=1)
+
+
+def nearest_by_distance(
+    vectors: Rows, embedding: Rows, count: int
+) -> tuple[NDArray[np.int64], Floats]:
+    """Finds the rows of an embedding that are closest to each vector.
+
+    Arguments are those of `nearest_by_cosine`.
+
+    Returns:
+      Ids and L2 distances [length, count], closest first; equal ones by id.
+    """
+    vectors = np.asarray(vectors, np.float64)
+    own = np.sum(vectors**2, axis=1, keepdims=True)
+    squares = [own + np.sum(rows**2, axis=1) - 2 * vectors @ rows.T for rows in _parts(embedding)]
+    order = np.argsort(np.concatenate(squares, axis=1), axis=1, kind="stable")[:, :count]
+    # The squares lose digits where a vector is all but a row.
+    rows = np.asarray(embedding[order], np.float64)
+    return order, np.linalg.norm(rows - vectors[:, None], axis=2)
+
+
+def rows_that_are(vectors: Rows, embedding: Rows) -> list[int | None]:
+    """Returns for each vector the first row of an embedding that equals it, None = no row does."""
+    ids, distances = nearest_by_distance(vectors, embedding, 1)
+    return [int(i) if d == 0 else None for i, d in zip(ids[:, 0], distances[:, 0], strict=True)]
+
+
+def _parts(embedding: Rows) -> Iterator[Floats]:
+    """Yields some rows at a time in float64: the whole table would take too much memory."""
+    for first in range(0, len(embedding), _ROWS):
+        yield np.asarray(embedding[first : first + _ROWS], np.float64)
+
+
+class Spread(NamedTuple):
+    """The final validation losses of runs.
+
+    Attributes:
+      runs: how many have one.
+      mean: NaN for none.
+      low: the smallest.
+      high: the largest.
+      deviation: the sample's standard deviation, NaN for fewer than two.
+    """
+
+    runs: int
+    mean: float
+    low: float
+    high: float
+    deviation: float
+
+
+class Pair(NamedTuple):
+    """Two runs' prompts of one name.
+
+    Attributes:
+      first: name of a run.
+      second: name of another.
+      prompt: "encoder_prompt" or "decoder_prompt".
+      matches: for each vector of the shorter prompt the vector of the other that it is matched
+        with, so that the cosines' sum is largest.
+      cosines: of the matched vectors, NaN for zeros.
+      start_cosine: the mean cosine of the starts, matched likewise; NaN where one is not known.
+    """
+
+    first: str
+    second: str
+    prompt: str
+    matches: tuple[int, ...]
+    cosines: tuple[float, ...]
+    start_cosine: float
+
+    @property
+    def mean(self) -> float:
+        """The mean cosine of the matched vectors."""
+        return float(np.mean(self.cosines))
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Returns the spread of numbers; NaN among them are left out.
+
+    >>> spread([1.0, 3.0])
+    Spread(runs=2, mean=2.0, low=1.0, high=3.0, deviation=1.4142135623730951)
+    """
+    found = np.array([value for value in values if not np.isnan(value)], np.float64)
+    if not found.size:
+        return Spread(0, np.nan, np.nan, np.nan, np.nan)
+    deviation = float(found.std(ddof=1)) if found.size > 1 else np.nan
+    return Spread(
+        found.size, float(found.mean()), float(found.min()), float(found.max()), deviation
+    )
+
+
+def by_initializer(runs: Sequence[RunHealth]) -> dict[str, Spread]:
+    """Returns the spread of the final validation losses of each initialiser's runs."""
+    names = dict.fromkeys(run.initializer for run in runs)
+    return {n: spread([run.final_loss for run in runs if run.initializer == n]) for n in names}
+
+
+def matching(first: Floats, second: Floats) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Matches the vectors of two prompts, whose order may differ, one to one.
+
+    Args:
+      first: [n, embed].
+      second: [m, embed]; if it is the shorter one, its vectors are the ones that are matched.
+
+    Returns:
+      For each vector of the shorter prompt the other's index, and their cosine.
+    """
+    table = cosines(first, second)
+    if table.shape[0] > table.shape[1]:
+        table = table.T
+    rows, columns = linear_sum_assignment(np.nan_to_num(table, nan=-2.0), maximize=True)
+    return tuple(columns.tolist()), tuple(table[rows, columns].tolist())
+
+
+def pairs(runs: Sequence[RunHealth]) -> list[Pair]:
+    """Compares each two runs of one base model that have a prompt of the same name and width."""
+    found = []
+    for i, first in enumerate(runs):
+        for second in runs[i + 1 :]:
+            if first.base != second.base or not first.base:
+                continue
+            for name in first.prompts:
+                if name in second.prompts:
+                    found.append(_pair(first, second, name))
+    return found
+
+
+def _pair(first: RunHealth, second: RunHealth, name: str) -> Pair:
+    one, other = first.prompts[name], second.prompts[name]
+    matches, values = matching(one.vectors, other.vectors)
+    start = np.nan
+    if one.start is not None and other.start is not None:
+        start = float(np.mean(matching(one.start, other.start)[1]))
+    return Pair(first.name, second.name, name, matches, values, start)
+
+
+def run_warnings(run: RunHealth) -> list[str]:
+    """Returns what is off in a run; empty where nothing is."""
+    found = [line for prompt in run.prompts.values() for line in prompt_warnings(prompt)]
+    return found + _loss_warnings(run)
+
+
+def prompt_warnings(prompt: PromptHealth) -> list[str]:
+    """Returns what is off in a prompt: movement, gradients, norms, vectors that are alike."""
+    found = _movement_warnings(prompt) + _gradient_warnings(prompt) + _norm_warnings(prompt)
+    upper = np.triu(np.nan_to_num(prompt.cosines), 1) > SAME_WAY
+    alike = [f"{i} and {j}" for i, j in np.argwhere(upper)]
+    if alike:
+        found.append(
+            f"{prompt.name}: vectors point the same way ({_listed(alike)}): a shorter prompt may "
+            "do as well."
+        )
+    return found
+
+
+def _movement_warnings(prompt: PromptHealth) -> list[str]:
+    if prompt.movement is None:
+        return []
+    way = np.where(
+        np.isnan(prompt.movement.relative), prompt.movement.distance, prompt.movement.relative
+    )
+    if not way.any():
+        return [f"{prompt.name}: no vector moved from its start: is LEARNING_RATE 0?"]
+    still = np.flatnonzero(way < LEAST_MOVEMENT)
+    if not still.size:
+        return []
+    return [
+        f"{prompt.name}: {_vectors(still)} hardly moved, by less than {LEAST_MOVEMENT:.0%} of "
+        "the start's norm: raise LEARNING_RATE or TRAIN_STEPS."
+    ]
+
+
+def _gradient_warnings(prompt: PromptHealth) -> list[str]:
+    steps, norms = prompt.gradient_norms
+    if not len(steps):
+        return []
+    broken = ~np.isfinite(norms).all(axis=1)
+    if broken.any():
+        return [
+            f"{prompt.name}: the gradient is not finite at step {steps[broken][0]}: lower "
+            "LEARNING_RATE or clip the gradient."
+        ]
+    found = []
+    fallen = np.flatnonzero(_vanished(norms))
+    if fallen.size:
+        found.append(
+            f"{prompt.name}: the gradient of {_vectors(fallen)} vanishes: at the end it is below "
+            f"{VANISHED:g} of what it was."
+        )
+    whole = np.linalg.norm(norms, axis=1)
+    middle, peak = float(np.median(whole)), int(whole.argmax())
+    if middle > 0 and whole[peak] > EXPLODED * middle:
+        found.append(
+            f"{prompt.name}: the gradient explodes: {whole[peak]:.3g} at step {steps[peak]}, "
+            f"{whole[peak] / middle:,.0f} times its median; lower LEARNING_RATE or clip it."
+        )
+    return found
+
+
+def _vanished(norms: Floats) -> Floats:
+    """Returns for gradient norms [points, length] whether the last quarter is all but zero."""
+    part = max(1, len(norms) // 4)
+    before, after = np.median(norms[:part], axis=0), np.median(norms[-part:], axis=0)
+    return (after == 0) | ((len(norms) > 3) & (after < VANISHED * before))
+
+
+def _norm_warnings(prompt: PromptHealth) -> list[str]:
+    if prompt.vocabulary is None:
+        return []
+    low, high = (prompt.vocabulary.quantiles[q] for q in (0.01, 0.99))
+    found = []
+    for places, words, bound in (
+        (prompt.norms > FAR_OUTSIDE * high, "longer", f"99% are at most {high:.3g}"),
+        (prompt.norms < low / FAR_OUTSIDE, "shorter", f"99% are at least {low:.3g}"),
+    ):
+        outside = np.flatnonzero(places)
+        if outside.size:
+            worst = (
+                prompt.norms[outside].max() if words == "longer" else prompt.norms[outside].min()
+            )
+            found.append(
+                f"{prompt.name}: {_vectors(outside)} much {words} than the vocabulary's "
+                f"embeddings (norm {worst:.3g}; of those {bound}): the model was never trained on "
+                "such inputs; try a lower LEARNING_RATE."
+            )
+    return found
+
+
+def _loss_warnings(run: RunHealth) -> list[str]:
+    found = []
+    for what, curve in (("training", run.training_loss), ("validation", run.validation_loss)):
+        broken = ~np.isfinite(curve.values)
+        if broken.any():
+            found.append(f"the {what} loss is not finite at step {curve.steps[broken][0]}.")
+    if _rose(run.training_loss):
+        found.append("the training loss is higher in the second half than in the first.")
+    step, lowest = run.lowest_loss
+    if run.final_loss > lowest + RISEN * abs(lowest):
+        found.append(
+            f"the validation loss rose from {lowest:.4f} at step {step} to {run.final_loss:.4f}: "
+            f"take checkpoints/{step} if it was kept."
+        )
+    elif len(run.validation_loss.steps) > 2 and step == run.validation_loss.steps[0]:
+        found.append(
+            f"the validation loss never fell below its first value, {lowest:.4f} at step {step}: "
+            "the prompt does not steer the model on what it was not trained on."
+        )
+    return found
+
+
+def _rose(curve: Curve) -> bool:
+    """Whether the second half of a curve is above the first, by more than its noise."""
+    values, half = curve.values, len(curve.values) // 2
+    if half < 2 or not np.isfinite(values).all():
+        return False
+    before, after = values[:half], values[-half:]
+    noise = np.sqrt((before.var(ddof=1) + after.var(ddof=1)) / half)
+    rise = after.mean() - before.mean()
+    return bool(rise > RISEN * abs(before.mean()) and rise > SURE * noise)
+
+
+def spread_warnings(runs: Sequence[RunHealth], pairs: Sequence[Pair]) -> list[str]:
+    """Returns where runs disagree, or cannot be compared."""
+    found = []
+    if len({run.base for run in runs if run.base}) > 1:
+        found.append(
+            "the runs are of different base models: their vectors and losses do not compare."
+        )
+    for name, why in (("task", "tasks"), ("lengths", "lengths of inputs and targets")):
+        if len({run.settings[name] for run in runs if name in run.settings}) > 1:
+            found.append(f"the runs were validated on different {why}: losses do not compare.")
+    losses = {run.name: run.final_loss for run in runs if np.isfinite(run.final_loss)}
+    if not found and len(losses) > 1:
+        best, worst = min(losses, key=losses.__getitem__), max(losses, key=losses.__getitem__)
+        if losses[worst] > losses[best] * (1 + DISAGREED):
+            found.append(
+                f"the runs disagree: a validation loss of {losses[best]:.4f} ({best}) and of "
+                f"{losses[worst]:.4f} ({worst}); train several seeds and take the best, or train "
+                "longer."
+            )
+    for pair in pairs:
+        if pair.start_cosine > TOGETHER and pair.mean < APART:
+            found.append(
+                f"{pair.first} and {pair.second} began at one start but disagree: their matched "
+                f"vectors have a mean cosine of {pair.mean:.2f}."
+            )
+    return found
+
+
+def _vectors(places: np.ndarray) -> str:
+    names = [str(place) for place in places]
+    return f"vector {names[0]}" if len(names) == 1 else f"vectors {_listed(names)}"
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

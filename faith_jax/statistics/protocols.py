@@ -1,0 +1,239 @@
+"""The protocols by which papers compare scorers and verifiers, beside plain ROC AUC."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from faith_jax.errors import InputError
+from faith_jax.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
+from faith_jax.statistics.bootstrap import (
+    RESAMPLES,
+    Interval,
+    percentile_interval,
+    resampled_counts,
+)
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.scored_corpora import Corpus
+from faith_jax.words import STEEN_PRONOUNS, first_person_count
+
+
+def threshold_table(development: Corpus, test: Corpus, group_field: str = "source") -> Table:
+    """Returns BEGIN's table of Nandwani 2023 (table 1), in per cent.
+
+    Each scorer's threshold is the one with the best F1 on the whole development part; precision,
+    recall, F1 (of class 1) and accuracy are those of the test part at that threshold, and F1 also
+    for each group on its own. Undefined scores count as unfaithful: they reach no threshold.
+
+    Args:
+      development: with the scorers of `test`.
+      test: what is reported.
+      group_field: the field that parts the test rows; "" = no groups.
+
+    Raises:
+      ValueError: for scorers that one part lacks.
+      InputError: where a test row lacks the group field.
+    """
+    if set(development.scores) != set(test.scores):
+        raise ValueError(
+            f"The development part has scores of {', '.join(development.scores)}, the test part of "
+            f"{', '.join(test.scores)}."
+        )
+    groups = np.array(test.field(group_field) if group_field else [])
+    names = sorted(set(groups.tolist()))
+    labelled = ~np.isnan(test.labels)
+    rows = []
+    for scorer, scores in test.scores.items():
+        known = ~np.isnan(development.scores[scorer] + development.labels)
+        threshold = best_threshold(development.scores[scorer][known], development.labels[known])
+        calls = scores >= threshold
+        figures = _class_figures(test.labels[labelled], calls[labelled], threshold)
+        parts = [labelled & (groups == name) for name in names]
+        by_group = [_class_figures(test.labels[p], calls[p], threshold)[2] for p in parts]
+        rows.append((scorer, threshold, *figures, *by_group))
+    columns = ("scorer", "threshold", "P", "R", "F1", "Acc", *(f"F1 {name}" for name in names))
+    title = "Threshold of the best f1 on development, figures of test in per cent"
+    return Table(title, columns, tuple(rows))
+
+
+def best_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Returns the score that, as a threshold, has the best F1 of class 1; of several the highest.
+
+    Args:
+      scores: finite, [rows].
+      labels: [rows], 0 and 1.
+
+    Returns:
+      One of the scores: at least this much counts as faithful. NaN where a class is missing.
+    """
+    from sklearn.metrics import precision_recall_curve  # takes a second to import
+
+    if len(np.unique(labels)) < 2:
+        return math.nan
+    precision, recall, thresholds = precision_recall_curve(labels, scores)
+    with np.errstate(invalid="ignore"):
+        f1 = np.nan_to_num(2 * precision * recall / (precision + recall))[:-1]
+    return float(thresholds[f1 >= f1.max() - 1e-12][-1])  # equal but for rounding
+
+
+def _class_figures(labels: np.ndarray, calls: np.ndarray, threshold: float) -> list[float]:
+    """Returns precision, recall and F1 of class 1, and accuracy, in per cent."""
+    from sklearn import metrics
+
+    if math.isnan(threshold) or not labels.size:
+        return [math.nan] * 4
+    *figures, _ = metrics.precision_recall_fscore_support(
+        labels, calls, labels=[1], zero_division=np.nan
+    )
+    accuracy = metrics.accuracy_score(labels, calls)
+    return [100 * float(figure) for figure in (*(f[0] for f in figures), accuracy)]
+
+
+def pronoun_table(
+    corpora: Mapping[str, Corpus], pronouns: frozenset[str] = STEEN_PRONOUNS
+) -> Table:
+    """Returns Steen 2023's table 3: correlations with first-person pronouns (Kendall's tau-b).
+
+    A scorer that goes down where the label does not distrusts whoever speaks of themselves. Rows
+    without a label, or with an undefined score, are left out of that figure.
+
+    Args:
+      corpora: the scored rows.
+      pronouns: that are counted, in lower case; the paper counts "I".
+    """
+    columns: dict[str, dict[str, Any]] = {}
+    for name, corpus in corpora.items():
+        if not corpus.responses:
+            raise InputError(f"{name}: rows without generated_text, in which pronouns are counted.")
+        counts = [first_person_count(text, pronouns) for text in corpus.responses]
+        given = {"label": corpus.labels, **corpus.scores}
+        columns[name] = {what: _tau(values, counts) for what, values in given.items()}
+    names = dict.fromkeys(what for column in columns.values() for what in column)
+    rows = tuple(
+        (what, *(column.get(what, math.nan) for column in columns.values())) for what in names
+    )
+    counted = ", ".join(f'"{"I" if word == "i" else word}"' for word in sorted(pronouns))
+    title = f"Kendall's tau of labels and scores with the count of {counted} (Steen 2023, table 3)"
+    undefined = any(math.isnan(value) for row in rows for value in row[1:])
+    notes = ("\u2013: no correlation, where all values or all counts are equal.",)
+    return Table(title, ("", *columns), rows, notes if undefined else ())
+
+
+def _tau(values: np.ndarray, counts: Sequence[int]) -> float:
+    known = ~np.isnan(values)
+    values, counted = values[known], np.asarray(counts)[known]
+    if values.size < 2 or np.ptp(values) == 0 or np.ptp(counted) == 0:
+        return math.nan
+    return float(stats.kendalltau(values, counted).statistic)
+
+
+_THREE = tuple(label.value for label in DialFactLabel)
+_TWO = (DialFactLabel.SUPPORTS.value, NOT_SUPPORTED)
+_OTHER = "no label"  # what a model says that is none of the labels
+
+Claim = Mapping[str, Any]
+
+
+def verification_table(
+    claims: Sequence[Claim], predictions: Mapping[str, Mapping[str, str]]
+) -> Table:
+    """Returns accuracy and macro F1 of each system, in per cent.
+
+    With three labels (claims that cannot be verified count as NOT ENOUGH INFO), with two (SUPPORTS
+    or not), and with three on factual claims alone; over all claims, and over those that people
+    wrote and that models generated. A prediction that is no label is wrong, and its class is left
+    out of macro F1.
+
+    Args:
+      claims: of DialFact, with `id`, `response_label`, `type_label` and `data_type`.
+      predictions: for each system the predicted label of each claim by its id, of three or of two.
+
+    Raises:
+      InputError: for a claim without a prediction, and where there are no claims.
+    """
+    if not claims:
+        raise InputError("There are no claims to compare predictions with.")
+    rows = []
+    for system, by_id in predictions.items():
+        missing = [claim["id"] for claim in claims if claim["id"] not in by_id]
+        if missing:
+            raise InputError(
+                f"{system}: {len(missing)} of {len(claims)} claims have no prediction, "
+                f"{missing[0]!r} the first."
+            )
+        for group, chosen in _GROUPS.items():
+            members = [claim for claim in claims if chosen(claim)]
+            if members:
+                rows.append((system, group, len(members), *_verification_figures(members, by_id)))
+    figures = ("3-way Acc", "3-way F1", "2-way Acc", "2-way F1", "factual Acc", "factual F1")
+    columns = ("system", "claims", "number", *figures)
+    title = "Claim verification: accuracy and macro F1 in per cent (Gupta 2022, section 5.3)"
+    return Table(title, columns, tuple(rows))
+
+
+_GROUPS: dict[str, Callable[[Claim], bool]] = {
+    "all": lambda claim: True,
+    "written": lambda claim: claim["data_type"] == "written",
+    "generated": lambda claim: claim["data_type"] == "generated",
+}
+
+
+def _verification_figures(claims: Sequence[Claim], predictions: Mapping[str, str]) -> list[float]:
+    from sklearn import metrics
+
+    factual = [c for c in claims if c["type_label"] == DialFactType.FACTUAL.value]
+    found: list[float] = []
+    for part, ways in ((claims, 3), (claims, 2), (factual, 3)):
+        if not part:
+            found += [math.nan] * 2
+            continue
+        labels = [verification_label(c["response_label"], c["type_label"], ways) for c in part]
+        said = [_prediction(predictions[claim["id"]], ways) for claim in part]
+        known = sorted({*labels, *said} - {_OTHER})
+        f1 = metrics.f1_score(labels, said, labels=known, average="macro", zero_division=0)
+        found += [100 * float(metrics.accuracy_score(labels, said)), 100 * float(f1)]
+    return found
+
+
+def _prediction(text: str, ways: int) -> str:
+    known = {label.casefold(): label for label in (*_THREE, *_TWO)}
+    label = known.get(" ".join(text.split()).casefold(), _OTHER)
+    if ways == 3:
+        return label if label in _THREE else _OTHER
+    if label == _OTHER:
+        return label
+    return label if label in _TWO else NOT_SUPPORTED
+
+
+class Accuracy(NamedTuple):
+    """How often a critic is right.
+
+    Attributes:
+      value: share of right calls, in [0, 1]; higher = better.
+      interval: its percentile bootstrap over rows.
+      rows: how many there are.
+    """
+
+    value: float
+    interval: Interval
+    rows: int
+
+
+def critic_accuracy(
+    calls: Sequence[bool], labels: Sequence[bool], resamples: int = RESAMPLES, seed: int = 0
+) -> Accuracy:
+    """Returns how often a critic's calls are as the labels (Dziri 2022, table 4).
+
+    Args:
+      calls: whether each pair is found faithful, [rows].
+      labels: whether it is, [rows].
+      resamples: of the bootstrap.
+      seed: of the bootstrap.
+    """
+    hits = (np.asarray(calls, bool) == np.asarray(labels, bool)).astype(np.float64)
+    drawn = resampled_counts(hits.size, resamples, seed)
+    interval = percentile_interval(hits @ drawn / hits.size)
+    return Accuracy(float(hits.mean()), interval, int(hits.size))

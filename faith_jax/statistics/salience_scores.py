@@ -1,0 +1,206 @@
+"""From a token-to-token salience map to words, contributions, attributions and scores.
+
+A map's rows are what the model has read, its columns the tokens of the response. All scores here
+are shares: higher = more faithful. Chang 2024's error scores are 1 less them.
+
+Reference: Chang 2024, section 3.2 and appendix C.
+"""
+
+import dataclasses
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from faith_jax.errors import ConfigError
+
+AGGREGATIONS = ("max", "sum", "negative_entropy")
+MEANS = ("geometric", "arithmetic")
+
+Floats = NDArray[np.float64]
+
+
+class PlacedWord(NamedTuple):
+    """A content word of an example and where it stands.
+
+    Attributes:
+      text: the word.
+      start: offset of its first character in its text.
+      end: offset behind its last character.
+      number: of the grounding's text that it stands in; None = in the response.
+      perspective: of that text; "" = none.
+    """
+
+    text: str
+    start: int
+    end: int
+    number: int | None = None
+    perspective: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class WordSalience:
+    """The word-to-word map of an example.
+
+    Attributes:
+      argument_words: its rows: content words of the grounding.
+      response_words: its columns: content words of the response.
+      values: float64 [argument words, response words] in [0, 1].
+      cut: tokens of the example that the model did not see, whose words are missing, by part; see
+        `faith_jax.types.Score`.
+    """
+
+    argument_words: tuple[PlacedWord, ...]
+    response_words: tuple[PlacedWord, ...]
+    values: Floats
+    cut: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def cut_tokens(self) -> int:
+        """How many tokens the model did not see."""
+        return sum(self.cut.values())
+
+    def contributions(self, aggregation: str = "max") -> Floats:
+        """Returns alpha [argument words]."""
+        return contributions(self.values, aggregation)
+
+    def attributions(self, aggregation: str = "max") -> Floats:
+        """Returns beta [response words]."""
+        return attributions(self.values, aggregation)
+
+    def attribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
+        """Returns the example's score; NaN where response or grounding has no content words."""
+        if not self.values.size:
+            return float("nan")
+        return attribution_score(self.attributions(aggregation), mean)
+
+    def contribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
+        """Returns the example's score; NaN where response or grounding has no content words."""
+        if not self.values.size:
+            return float("nan")
+        sides = [word.perspective for word in self.argument_words]
+        return contribution_score(self.contributions(aggregation), sides, mean)
+
+
+def normalized_columns(token_map: NDArray[np.floating]) -> Floats:
+    """Returns the squares of a map, each column divided by its sum.
+
+    Args:
+      token_map: [rows, columns], signed; rows of padding must be left out.
+
+    Returns:
+      [rows, columns] in [0, 1]; columns sum to 1, those of zeros stay zeros.
+    """
+    squares = np.square(np.asarray(token_map, np.float64))
+    sums = squares.sum(axis=0, keepdims=True)
+    return np.divide(squares, sums, out=np.zeros_like(squares), where=sums > 0)
+
+
+def word_map(
+    token_map: NDArray[np.floating],
+    row_words: Sequence[Sequence[int]],
+    column_words: Sequence[Sequence[int]],
+) -> Floats:
+    """Returns the largest entry over the pairs of tokens of each pair of words.
+
+    Args:
+      token_map: [rows, columns], normalised.
+      row_words: for each word of the inputs its rows, one or more.
+      column_words: for each word of the response its columns, one or more.
+
+    Returns:
+      [row words, column words] in [0, 1].
+    """
+    found = np.zeros((len(row_words), len(column_words)))
+    if not found.size:
+        return found
+    rows = np.stack([token_map[list(tokens)].max(axis=0) for tokens in row_words])
+    for number, tokens in enumerate(column_words):
+        found[:, number] = rows[:, list(tokens)].max(axis=1)
+    return found
+
+
+def contributions(words: NDArray[np.floating], aggregation: str = "max") -> Floats:
+    """Returns what each word of the inputs contributes to the response (alpha, equation 1).
+
+    Args:
+      words: [input words, response words], from `word_map`.
+      aggregation: one of AGGREGATIONS. "max": the largest entry of the row, in [0, 1]. "sum": the
+        row's sum, 0 or more. "negative_entropy": of the row as a distribution, as its exponential,
+        which ranks alike and has a geometric mean: from 1 / words (evenly spread) to 1 (one word);
+        0 for a row of zeros.
+
+    Returns:
+      [input words]; higher = more surely covered.
+    """
+    words = np.asarray(words, np.float64)
+    if not words.shape[1]:
+        return np.zeros(words.shape[0])
+    if aggregation == "max":
+        return words.max(axis=1)
+    sums = words.sum(axis=1)
+    if aggregation == "sum":
+        return sums
+    shares = np.divide(words, sums[:, None], out=np.zeros_like(words), where=sums[:, None] > 0)
+    logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    return np.where(sums > 0, np.exp((shares * logs).sum(axis=1)), 0.0)
+
+
+def attributions(words: NDArray[np.floating], aggregation: str = "max") -> Floats:
+    """Returns what of each word of the response the inputs account for (beta, equation 2).
+
+    As `contributions`, over the columns: [response words], higher = less likely hallucinated.
+    """
+    return contributions(np.asarray(words).T, aggregation)
+
+
+def attribution_score(values: NDArray[np.floating], mean: str = "geometric") -> float:
+    """Returns the mean attribution of a response's words; 1 less it is the hallucination score.
+
+    Args:
+      values: [response words], from `attributions`.
+      mean: "geometric" (appendix C) or "arithmetic" (the body text).
+
+    Returns:
+      In [0, 1] for "max"; NaN for a response without words.
+    """
+    values = np.asarray(values, np.float64)
+    if not values.size:
+        return float("nan")
+    if mean == "arithmetic":
+        return float(values.mean())
+    with np.errstate(divide="ignore"):
+        return float(np.exp(np.log(values).mean()))
+
+
+def contribution_score(
+    values: NDArray[np.floating], perspectives: Sequence[Hashable], mean: str = "geometric"
+) -> float:
+    """Returns the mean contribution of the perspective that has the smallest.
+
+    1 less it is the coverage error score.
+
+    Args:
+      values: [input words], from `contributions`.
+      perspectives: of each word; all that there are must have a word.
+      mean: see `attribution_score`.
+
+    Returns:
+      In [0, 1] for "max"; NaN without words.
+    """
+    values = np.asarray(values, np.float64)
+    names = list(dict.fromkeys(perspectives))
+    of_each = [np.array([p == name for p in perspectives]) for name in names]
+    means = [attribution_score(values[chosen], mean) for chosen in of_each]
+    return min(means) if means else float("nan")
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Checks an option.
+
+    Raises:
+      ConfigError: where it is none of the choices.
+    """
+    if value not in choices:
+        raise ConfigError(f"{name}: expected one of {', '.join(choices)}, got {value!r}.")

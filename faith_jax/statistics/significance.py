@@ -1,0 +1,276 @@
+"""Whether two scorers' ROC AUCs on the same rows differ by more than chance.
+
+All tests are paired and two-sided. `approximate_randomization` assumes least; `delong_test` has a
+closed form; `hanley_mcneil_test` is the older form that needs AUCs and counts only. The first two
+know clusters: rows that are not independent of each other, such as responses to one document.
+Several tests at once are corrected by `bonferroni` or `holm`.
+"""
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from faith_jax.statistics.bootstrap import cluster_numbers
+from faith_jax.statistics.roc import checked, roc_auc
+
+SIGNIFICANT = 0.05
+# Of a figure that differs significantly, in all tables.
+MARK = "*"
+
+
+class Comparison(NamedTuple):
+    """The outcome of a test of two scorers, a and b.
+
+    Attributes:
+      difference: AUC of a minus AUC of b.
+      p_value: two-sided; NaN where a class is missing.
+    """
+
+    difference: float
+    p_value: float
+
+
+class Exchanges(NamedTuple):
+    """What two scorers' AUCs differ by, and would if their scores were exchanged at random.
+
+    Attributes:
+      difference: AUC of a minus AUC of b; NaN where a class is missing.
+      exchanged: the same after each round of exchanges: [rounds].
+    """
+
+    difference: float
+    exchanged: NDArray[np.float64]
+
+
+def exchanges(
+    scores_a: ArrayLike,
+    scores_b: ArrayLike,
+    labels: ArrayLike,
+    rounds: int = 1000,
+    seed: int | Sequence[int] = 0,
+    clusters: Sequence[Hashable] | None = None,
+) -> Exchanges:
+    """Exchanges two scorers' scores row by row at random, for `approximate_randomization`.
+
+    Scorers have different scales, so each one's scores are replaced by their ranks first, which
+    changes no AUC.
+
+    Args:
+      scores_a: [rows].
+      scores_b: [rows].
+      labels: [rows].
+      rounds: of exchanges; p is at least 1 / (rounds + 1).
+      seed: the same seed gives the same exchanges.
+      clusters: for each row, what its scores are exchanged together with; None = each row on its
+        own.
+
+    Raises:
+      ValueError: see `faith_jax.statistics.roc.checked`.
+    """
+    (first, positive), (second, _) = checked(scores_a, labels), checked(scores_b, labels)
+    difference = roc_auc(first, positive) - roc_auc(second, positive)
+    if math.isnan(difference):
+        return Exchanges(math.nan, np.full(rounds, math.nan))
+    groups = cluster_numbers(positive.size, clusters)
+    ranks = np.stack([stats.rankdata(first), stats.rankdata(second)])
+    # Whole numbers in the order of the ranks: areas are then sums of counts, without sorting.
+    _, places = np.unique(ranks, return_inverse=True)
+    places = places.reshape(ranks.shape)
+    known, generator = int(places.max()) + 1, np.random.default_rng(seed)
+    count = int(groups.max()) + 1
+    wins = np.empty(rounds, np.int64)
+    for number in range(rounds):
+        swap = (generator.random(count) < 0.5)[groups]
+        own, other = np.where(swap, places[1], places[0]), np.where(swap, places[0], places[1])
+        wins[number] = _twice_won(own, positive, known) - _twice_won(other, positive, known)
+    positives = int(positive.sum())
+    return Exchanges(difference, wins / (2 * positives * (positive.size - positives)))
+
+
+def _twice_won(places: NDArray[np.intp], positive: NDArray[np.bool_], known: int) -> int:
+    """Returns over all pairs 2 where the positive is above the negative, and 1 for a tie."""
+    negatives = np.bincount(places[~positive], minlength=known)
+    return int((2 * np.cumsum(negatives) - negatives)[places[positive]].sum())
+
+
+def approximate_randomization(parts: Sequence[Exchanges]) -> Comparison:
+    """Tests the difference of two scorers' AUCs, or of their means over several corpora.
+
+    Args:
+      parts: the exchanges of each corpus, of as many rounds, with other seeds.
+
+    Returns:
+      The comparison of the means; NaN where one of the parts is.
+
+    Reference: Noreen 1989.
+    """
+    difference = float(np.mean([part.difference for part in parts]))
+    if math.isnan(difference):
+        return Comparison(math.nan, math.nan)
+    exchanged = np.mean([part.exchanged for part in parts], axis=0)
+    extreme = int(np.count_nonzero(np.abs(exchanged) >= abs(difference) - 1e-12))
+    return Comparison(difference, (extreme + 1) / (len(exchanged) + 1))
+
+
+def delong_test(
+    scores_a: ArrayLike,
+    scores_b: ArrayLike,
+    labels: ArrayLike,
+    clusters: Sequence[Hashable] | None = None,
+) -> Comparison:
+    """Tests by the AUCs' covariance (DeLong 1988, in the form of Sun 2014).
+
+    Args:
+      scores_a: [rows].
+      scores_b: [rows].
+      labels: [rows].
+      clusters: see `delong_covariance`.
+
+    Raises:
+      ValueError: see `faith_jax.statistics.roc.checked`.
+    """
+    areas, covariance = delong_covariance([scores_a, scores_b], labels, clusters)
+    variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
+    return _normal_test(areas[0] - areas[1], variance)
+
+
+def delong_covariance(
+    scores: ArrayLike | Sequence[ArrayLike],
+    labels: ArrayLike,
+    clusters: Sequence[Hashable] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns the scorers' AUCs [scorers] and their covariance [scorers, scorers].
+
+    Args:
+      scores: [scorers, rows].
+      labels: [rows].
+      clusters: for each row, what it is not independent of (Obuchowski 1997); None = all rows are
+        independent, which is the same as a cluster for each. The covariance is NaN with fewer than
+        two clusters that hold a class; with fewer than some twenty it is too small.
+
+    Raises:
+      ValueError: see `faith_jax.statistics.roc.checked`.
+
+    Reference: Obuchowski 1997, Nonparametric analysis of clustered ROC curve data, section 2.
+    """
+    values, positive = checked(np.asarray(scores, np.float64), labels)
+    groups = cluster_numbers(positive.size, clusters)
+    positives, negatives = values[:, positive], values[:, ~positive]
+    m, n = positives.shape[1], negatives.shape[1]
+    if not m or not n:
+        return np.full(len(values), math.nan), np.full((len(values),) * 2, math.nan)
+    everywhere = stats.rankdata(np.concatenate([positives, negatives], axis=1), axis=1)
+    # Each row's share of the other class that it beats, ties counting half.
+    beaten = (everywhere[:, :m] - stats.rankdata(positives, axis=1)) / n
+    beating = 1 - (everywhere[:, m:] - stats.rankdata(negatives, axis=1)) / m
+    areas = beaten.mean(axis=1)
+    own, other = groups[positive], groups[~positive]
+    counts = [len(np.unique(part)) for part in (own, other, groups)]
+    if min(counts) < 2:
+        return areas, np.full((len(values),) * 2, math.nan)
+    first = _cluster_sums(beaten - areas[:, None], own, int(groups.max()) + 1) / m
+    second = _cluster_sums(beating - areas[:, None], other, int(groups.max()) + 1) / n
+    of_first, of_second, of_both = (count / (count - 1) for count in counts)
+    both = first @ second.T
+    covariance = of_first * first @ first.T + of_second * second @ second.T
+    return areas, covariance + of_both * (both + both.T)
+
+
+def _cluster_sums(values: NDArray[np.float64], groups: NDArray[np.intp], count: int) -> NDArray:
+    """Returns the sums of values [scorers, rows] over each cluster: [scorers, clusters]."""
+    return np.stack([np.bincount(groups, row, count) for row in values])
+
+
+def hanley_mcneil_error(area: float, positives: int, negatives: int) -> float:
+    """Returns the standard error of an AUC from its size and the counts (Hanley 1982).
+
+    Args:
+      area: the AUC.
+      positives: rows with the label 1.
+      negatives: rows with the label 0.
+    """
+    if not positives or not negatives:
+        return math.nan
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    variance = area * (1 - area) + (positives - 1) * (q1 - area**2)
+    variance += (negatives - 1) * (q2 - area**2)
+    return math.sqrt(max(0.0, variance) / (positives * negatives))
+
+
+def hanley_mcneil_test(
+    scores_a: ArrayLike,
+    scores_b: ArrayLike,
+    labels: ArrayLike,
+) -> Comparison:
+    """Tests by Hanley and McNeil's standard errors (Hanley 1983).
+
+    The correlation of the two AUCs is DeLong's estimate, in place of the paper's table.
+
+    Args:
+      scores_a: [rows].
+      scores_b: [rows].
+      labels: [rows].
+
+    Raises:
+      ValueError: see `faith_jax.statistics.roc.checked`.
+    """
+    areas, covariance = delong_covariance([scores_a, scores_b], labels)
+    product = covariance[0, 0] * covariance[1, 1]
+    correlation = covariance[0, 1] / math.sqrt(product) if product > 0 else 0.0
+    positive = np.asarray(labels).astype(bool)
+    sizes = int(positive.sum()), int((~positive).sum())
+    errors = [hanley_mcneil_error(area, *sizes) for area in areas]
+    variance = errors[0] ** 2 + errors[1] ** 2 - 2 * correlation * errors[0] * errors[1]
+    return _normal_test(areas[0] - areas[1], variance)
+
+
+def _normal_test(difference: float, variance: float) -> Comparison:
+    if variance <= 1e-18:  # the scorers order the rows alike, or nothing varies
+        return Comparison(float(difference), float(abs(difference) < 1e-12))
+    p_value = 2 * stats.norm.sf(abs(difference) / math.sqrt(variance))
+    return Comparison(float(difference), float(p_value))
+
+
+def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Returns p-values times their number, at most 1; those that are NaN stay and do not count.
+
+    >>> bonferroni([0.01, 0.4]).tolist()
+    [0.02, 0.8]
+    """
+    values = np.asarray(p_values, np.float64)
+    return np.minimum(1.0, values * np.count_nonzero(~np.isnan(values)))
+
+
+def holm_by_baseline(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+    """Returns p-values after Holm's correction over all that are compared with one baseline.
+
+    Args:
+      p_values: by what is compared, and the baseline.
+    """
+    corrected: dict[tuple[str, str], float] = {}
+    for baseline in dict.fromkeys(baseline for _, baseline in p_values):
+        pairs = [pair for pair in p_values if pair[1] == baseline]
+        found = holm([p_values[pair] for pair in pairs]).tolist()
+        corrected |= zip(pairs, found, strict=True)
+    return corrected
+
+
+def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Returns p-values after Holm's step-down correction, which no Bonferroni beats in power.
+
+    Those that are NaN stay and do not count.
+
+    >>> holm([0.01, 0.04, 0.03]).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    values = np.asarray(p_values, np.float64)
+    corrected = np.full(values.shape, math.nan)
+    places = np.flatnonzero(~np.isnan(values))
+    places = places[np.argsort(values[places], kind="stable")]
+    factors = np.arange(len(places), 0, -1)
+    corrected[places] = np.minimum(1.0, np.maximum.accumulate(values[places] * factors))
+    return corrected

@@ -1,0 +1,392 @@
+"""Systems compared on the same rows: means of scores, with intervals and paired tests.
+
+A figure is a function of sums over rows: a mean, a share, or the BLEU of a corpus. `Measure` keeps
+each row's summands, so that the figure of any resample is one matrix product away.
+
+>>> better, worse = mean_measure([0.9, 0.8, 0.7]), mean_measure([0.1, 0.2, 0.3])
+>>> cells = compared({"plain": {"f1": worse}, "pmi": {"f1": better}}, {"pmi": "plain"})
+>>> f"{cells['plain']['f1'].value:.2f}", f"{cells['pmi']['f1'].value:.2f}"
+('0.20', '0.80')
+"""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from faith_jax.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.statistics.bootstrap import (
+    RESAMPLES,
+    Interval,
+    percentile_interval,
+    resampled_counts,
+)
+from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.scored_corpora import Corpus, few_rows
+from faith_jax.statistics.significance import MARK, SIGNIFICANT, holm_by_baseline
+
+Floats = NDArray[np.float64]
+_ROUNDS_AT_ONCE = 100
+
+
+class Measure(NamedTuple):
+    """A figure of rows.
+
+    Attributes:
+      summands: float64 [rows, sums].
+      value: of their totals, [n, sums] to [n]; NaN where it is undefined.
+      defined: how many rows count.
+    """
+
+    summands: Floats
+    value: Callable[[Floats], Floats]
+    defined: int
+
+
+class Cell(NamedTuple):
+    """A system's figure.
+
+    Attributes:
+      value: of all rows.
+      interval: percentile bootstrap over rows.
+      p_value: two-sided, of the difference from the baseline; NaN without a baseline.
+      significant: whether it differs after Holm's correction over the baseline's systems.
+      rows: how many count.
+      spread: standard deviation over replicates; NaN for a single one.
+    """
+
+    value: float
+    interval: Interval
+    p_value: float
+    significant: bool
+    rows: int
+    spread: float = math.nan
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """What a column of the table shows: a mean of scores, mapped so that `low` is 0, `high` is 1.
+
+    Attributes:
+      scorer: whose scores.
+      below: in place of the scores, the share of rows below this one.
+      reference: without a scorer, the field that has the reference texts of BLEU-4, of the whole
+        corpus in lower case (0 to 100).
+      low: the mean that is shown as 0.
+      high: the mean that is shown as 1; 0.01 shows per cent. Nothing is clipped.
+      digits: after the point.
+      only: the corpora that have the column; empty = all.
+    """
+
+    scorer: str = ""
+    below: float | None = None
+    reference: str = ""
+    low: float = 0.0
+    high: float = 1.0
+    digits: int = 3
+    only: Sequence[str] = ()
+
+    def measure(self, corpus: Corpus) -> Measure:
+        """Returns the column's figure of a system's rows."""
+        if not self.scorer:
+            return bleu_measure(corpus.responses, corpus.field(self.reference), lowercase=True)
+        values = corpus.scores[self.scorer]
+        if self.below is not None:
+            values = np.where(np.isnan(values), np.nan, values < self.below)
+        return mean_measure(values, self.low, self.high)
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The columns of a table and the figures that a paper prints for it.
+
+    Attributes:
+      title: of the table.
+      columns: by name; those whose scorer the rows lack are left out.
+      published: figures by (corpus, system), by column.
+      notes: on the figures.
+    """
+
+    title: str = "Systems"
+    columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
+    published: Mapping[tuple[str, str], Mapping[str, float]] = dataclasses.field(
+        default_factory=dict
+    )
+    notes: tuple[str, ...] = ()
+
+
+def mean_measure(values: ArrayLike, low: float = 0.0, high: float = 1.0) -> Measure:
+    """Returns the mean of the values that are not NaN, where `low` is 0 and `high` is 1.
+
+    Args:
+      values: [rows].
+      low: the value that becomes 0.
+      high: the value that becomes 1; nothing is clipped.
+    """
+    given = np.asarray(values, np.float64)
+    defined = ~np.isnan(given)
+    summands = np.stack([np.where(defined, given, 0.0), defined.astype(np.float64)], axis=1)
+
+    def value(totals: Floats) -> Floats:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return (totals[:, 0] / totals[:, 1] - low) / (high - low)
+
+    return Measure(summands, value, int(defined.sum()))
+
+
+def bleu_measure(
+    responses: Sequence[str], references: Sequence[str], lowercase: bool = False
+) -> Measure:
+    """Returns sacrebleu's BLEU-4 of the corpus, 0 to 100 (`text_metrics.corpus_bleu`).
+
+    Args:
+      responses: the texts to judge.
+      references: as many, one for each.
+      lowercase: compare both in lower case.
+    """
+    from sacrebleu.metrics import BLEU
+
+    bleu = BLEU(effective_order=True, lowercase=lowercase)
+    found = [
+        bleu.sentence_score(text, [gold]) for text, gold in zip(responses, references, strict=True)
+    ]
+    summands = np.array(
+        [[*f.counts, *f.totals, f.sys_len, f.ref_len] for f in found], np.float64
+    ).reshape(len(found), 10)
+
+    def value(totals: Floats) -> Floats:
+        scores = []
+        for counts in np.rint(totals).astype(int).tolist():
+            lengths = counts[8], counts[9]
+            scores.append(BLEU.compute_bleu(counts[:4], counts[4:8], *lengths, "exp").score)
+        return np.array(scores, np.float64)
+
+    return Measure(summands, value, len(found))
+
+
+def compared(
+    systems: Mapping[str, Mapping[str, Measure]],
+    baselines: Mapping[str, str],
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> dict[str, dict[str, Cell]]:
+    """Returns each system's figures, by the measure's name.
+
+    Differences are tested by approximate randomization (Noreen 1989): the rows of two systems are
+    exchanged at random, one by one. P-values are corrected over the systems that share a baseline.
+
+    Args:
+      systems: the measures of each; all of the same rows, in the same order.
+      baselines: by system the one that it is tested against.
+      resamples: of the bootstrap, and rounds of the test.
+      confidence: of the intervals.
+      seed: of both.
+    """
+    measures = list(next(iter(systems.values())))
+    rows = len(next(iter(systems.values()))[measures[0]].summands)
+    counts = resampled_counts(rows, resamples, seed).T.astype(np.float64)
+    cells: dict[str, dict[str, Cell]] = {name: {} for name in systems}
+    for measure in measures:
+        p_values = {
+            (name, baseline): randomization(
+                systems[name][measure], systems[baseline][measure], resamples, seed
+            )
+            for name, baseline in baselines.items()
+        }
+        corrected = holm_by_baseline(p_values)
+        for name, given in systems.items():
+            it, pair = given[measure], (name, baselines.get(name, ""))
+            cells[name][measure] = Cell(
+                _total(it),
+                percentile_interval(it.value(counts @ it.summands), confidence),
+                p_values.get(pair, math.nan),
+                corrected.get(pair, math.nan) <= SIGNIFICANT,
+                it.defined,
+            )
+    return cells
+
+
+def _total(measure: Measure) -> float:
+    return float(measure.value(measure.summands.sum(axis=0, keepdims=True))[0])
+
+
+def randomization(first: Measure, second: Measure, rounds: int = RESAMPLES, seed: int = 0) -> float:
+    """Returns the two-sided p-value of the difference of two figures of the same rows.
+
+    It is at least 1 / (rounds + 1); NaN where a figure is undefined.
+    """
+    difference = _total(first) - _total(second)
+    if math.isnan(difference):
+        return math.nan
+    own, other = (m.summands.sum(axis=0, keepdims=True) for m in (first, second))
+    apart = second.summands - first.summands
+    generator = np.random.default_rng(seed)
+    extreme = 0
+    for start in range(0, rounds, _ROUNDS_AT_ONCE):
+        count = min(_ROUNDS_AT_ONCE, rounds - start)
+        swapped = (generator.random((count, len(apart))) < 0.5).astype(np.float64) @ apart
+        exchanged = first.value(own + swapped) - second.value(other - swapped)
+        extreme += int(np.count_nonzero(np.abs(exchanged) >= abs(difference) - 1e-12))
+    return (extreme + 1) / (rounds + 1)
+
+
+def systems_table(
+    rows: Mapping[tuple[str, str], Sequence[Corpus]],
+    layout: Layout,
+    baselines: Mapping[str, str],
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Table:
+    """Returns the table of systems by corpus.
+
+    The rows of all replicates of a system count together: a row's responses are drawn and
+    exchanged together.
+
+    Args:
+      rows: by corpus and system its replicates, such as trainings of several seeds.
+      layout: columns and published figures; without columns, the means of all scorers.
+      baselines: by system the one that it is tested against; what a corpus lacks is left out.
+      resamples: of the bootstrap, and rounds of the test.
+      confidence: of the intervals.
+      seed: of both.
+
+    Raises:
+      InputError: for systems of different rows, a column's field that is missing, and where no
+        scorer of the layout is there.
+      ConfigError: for an unknown baseline.
+    """
+    known = {system for _, system in rows}
+    for name in {*baselines, *baselines.values()} - known:
+        raise ConfigError(f"There is no system {name!r}.{did_you_mean(name, known)}")
+    scorers = {name for corpora in rows.values() for name in corpora[0].scores}
+    columns = layout.columns or {name: Column(name) for name in sorted(scorers)}
+    columns = {name: it for name, it in columns.items() if not it.scorer or it.scorer in scorers}
+    if not columns:
+        raise InputError("The rows have none of the table's scorers.")
+    shown: list[tuple[Any, ...]] = []
+    tidy: list[tuple[Any, ...]] = []
+    notes: list[str] = []
+    for corpus in dict.fromkeys(corpus for corpus, _ in rows):
+        given = {system: found for (of, system), found in rows.items() if of == corpus}
+        cells = _cells(corpus, given, columns, baselines, resamples, confidence, seed)
+        sizes = {name: sum(len(one.ids) for one in it) for name, it in given.items()}
+        notes += _row_notes(corpus, cells, sizes)
+        for system, found in cells.items():
+            theirs = layout.published.get((corpus, system), {})
+            texts = [_text(found[c], columns[c].digits) if c in found else "" for c in columns]
+            shown.append((corpus, system, *texts))
+            if theirs:
+                texts = [f"{theirs[c]:g}" if c in theirs else "" for c in columns]
+                shown.append((corpus, f"{system} (published)", *texts))
+            tidy += [
+                (corpus, system, column, cell.rows, cell.value, *cell.interval, cell.spread)
+                + (cell.p_value, cell.significant, theirs.get(column))
+                for column, cell in found.items()
+            ]
+    names = ("corpus", "system", "column", "rows", "value", "low", "high", "spread", "p_value")
+    plain = Table("", (*names, "significant", "published"), tuple(tidy))
+    told = (*_notes(layout, columns, baselines, resamples, confidence), *notes)
+    return Table(layout.title, ("corpus", "system", *columns), tuple(shown), told, plain)
+
+
+def _cells(
+    corpus: str,
+    systems: Mapping[str, Sequence[Corpus]],
+    columns: Mapping[str, Column],
+    baselines: Mapping[str, str],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> dict[str, dict[str, Cell]]:
+    ids = next(iter(systems.values()))[0].ids
+    joined: dict[str, dict[str, Measure]] = {}
+    spread: dict[tuple[str, str], float] = {}
+    here = next(iter(systems.values()))[0].scores
+    for system, replicates in systems.items():
+        joined[system] = {}
+        ordered = [_in_order(corpus, system, one, ids) for one in replicates]
+        for name, column in columns.items():
+            is_here = not column.scorer or column.scorer in here
+            if not is_here or (column.only and corpus not in column.only):
+                continue
+            measures = [column.measure(one) for one in ordered]
+            joined[system][name] = measures[0]._replace(
+                summands=np.sum([measure.summands for measure in measures], axis=0),
+                defined=sum(measure.defined for measure in measures),
+            )
+            if len(measures) > 1:
+                spread[system, name] = statistics.stdev(map(_total, measures))
+    tested = {name: it for name, it in baselines.items() if {name, it} <= set(systems)}
+    found = compared(joined, tested, resamples, confidence, seed)
+    return {
+        system: {
+            name: cell._replace(spread=spread.get((system, name), math.nan))
+            for name, cell in row.items()
+        }
+        for system, row in found.items()
+    }
+
+
+def _in_order(corpus: str, system: str, given: Corpus, ids: Sequence[str]) -> Corpus:
+    """Returns a system's rows in the order of the first system's."""
+    if given.ids == ids:
+        return given
+    if differing := sorted(set(given.ids) ^ set(ids)):
+        raise InputError(
+            f"{corpus}: {system} has other rows than the first system: {differing[0]!r} is one of "
+            f"{counted(len(differing), 'row')} that only one of them has."
+        )
+    places = {identifier: place for place, identifier in enumerate(given.ids)}
+    return given.part(np.array([places[identifier] for identifier in ids]))
+
+
+def _text(cell: Cell, digits: int) -> str:
+    if math.isnan(cell.value):
+        return "undefined"
+    low, high = (f"{end:.{digits}f}" for end in cell.interval)
+    spread = "" if math.isnan(cell.spread) else f" \u00b1{cell.spread:.{digits}f}"
+    return f"{cell.value:.{digits}f}{MARK if cell.significant else ''} ({low}\u2013{high}){spread}"
+
+
+def _notes(
+    layout: Layout,
+    columns: Mapping[str, Column],
+    baselines: Mapping[str, str],
+    resamples: int,
+    confidence: float,
+) -> Iterator[str]:
+    yield (
+        f"Intervals: {confidence:.0%} percentile bootstrap over rows, "
+        f"{counted(resamples, 'resample')}."
+    )
+    if baselines:
+        against = ", ".join(dict.fromkeys(baselines.values()))
+        yield (
+            f"{MARK} differs from its baseline ({against}) on the same rows: two-sided p \u2264 "
+            f"{SIGNIFICANT:g} by approximate randomization of {counted(resamples, 'round')}, with "
+            "Holm's correction over the systems of a baseline."
+        )
+    if left_out := [name for name in layout.columns if name not in columns]:
+        told = ", ".join(f"{name} ({layout.columns[name].scorer})" for name in left_out)
+        yield f"Left out, because the rows have no such scores: {told}."
+    yield from layout.notes
+
+
+def _row_notes(
+    corpus: str, cells: Mapping[str, Mapping[str, Cell]], sizes: Mapping[str, int]
+) -> Iterator[str]:
+    missing = [
+        f"{system}, {column}: {sizes[system] - cell.rows:,}"
+        for system, row in cells.items()
+        for column, cell in row.items()
+        if cell.rows < sizes[system]
+    ]
+    if missing:
+        yield f"{corpus}: undefined scores, which are not in the means: {'; '.join(missing)}."
+    yield from few_rows({corpus: min(sizes.values())})

@@ -1,0 +1,524 @@
+"""Word overlap between texts: token F1, ROUGE, BLEU, argument precision and recall, copied spans.
+
+All functions take plain texts and are pure; none needs JAX or TensorFlow. Unless a function says
+otherwise, it returns a share in [0, 1], higher = more overlap. What is undefined (a share of no
+words) is NaN, never 0: an empty response has no precision, and an empty reference no recall. Words
+are matched as multisets: a word that stands twice in a response needs two occurrences in the
+reference.
+
+>>> token_overlap("The cat sat.", "A cat sat in the sun.").f1
+0.8
+>>> overlap = argument_overlap(
+...     "Tea calms people.", {"pro": ["It calms you."], "con": ["It stains teeth."]}
+... )
+>>> overlap.precision  # of "tea", "calms", "people" only "calms" is in an argument
+0.3333333333333333
+>>> overlap.recall_by_perspective  # "calms" of the pro side, nothing of the con side
+{'pro': 1.0, 'con': 0.0}
+"""
+
+import collections
+import dataclasses
+import functools
+import importlib.util
+import math
+import re
+import string
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from faith_jax.errors import ConfigError
+from faith_jax.words import lower_words
+
+ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
+
+_ARTICLES = frozenset(["a", "an", "the"])
+_TRUE_DROPPED_WORDS = frozenset(["a", "an", "the", "in", "our"])
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+# Runs of letters and digits: white space and punctuation (the underscore too) separate words.
+_WORD = re.compile(r"[^\W_]+")
+# Function words, which say nothing about what a text is about: NLTK's English list (the stop words
+# corpus of nltk_data, commit 5db857e), which Chang 2024 and much other work names. NLTK took it
+# from the Snowball project (BSD licence; by way of PostgreSQL's text search) and added
+# contractions. It stands here because NLTK's package does not carry its data.
+_STOP_WORDS = """
+i me my myself we our ours ourselves you you're you've you'll you'd your yours yourself
+yourselves he him his himself she she's her hers herself it it's its itself they them their
+theirs themselves what which who whom this that that'll these those am is are was were be been
+being have has had having do does did doing a an the and but if or because as until while of at
+by for with about against between into through during before after above below to from up down
+in out on off over under again further then once here there when where why how all any both each
+few more most other some such no nor not only own same so than too very s t can will just don
+don't should should've now d ll m o re ve y ain aren aren't couldn couldn't didn didn't doesn
+doesn't hadn hadn't hasn hasn't haven haven't isn isn't ma mightn mightn't mustn mustn't needn
+needn't shan shan't shouldn shouldn't wasn wasn't weren weren't won won't wouldn wouldn't
+"""
+
+ENGLISH_STOP_WORDS: frozenset[str] = frozenset(_STOP_WORDS.split())
+
+
+class Overlap(NamedTuple):
+    """How much of a response is in a reference, and the other way round.
+
+    Attributes:
+      precision: share of the response's units that the reference has; NaN without any unit.
+      recall: share of the reference's units that the response has; NaN without any unit.
+      f1: 2 * matches / (units of the response + units of the reference); NaN only where both
+        have none, 0 where one of them has none.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def overlap_of_counts(matches: int, response_size: int, reference_size: int) -> Overlap:
+    """Returns precision, recall and F1 of `matches` units among those of the two texts."""
+    return Overlap(
+        precision=_share(matches, response_size),
+        recall=_share(matches, reference_size),
+        f1=_share(2 * matches, response_size + reference_size),
+    )
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else math.nan
+
+
+def match_words(words: Sequence[Hashable], reference: Iterable[Hashable]) -> tuple[bool, ...]:
+    """Returns for each word whether the reference has it, as multisets.
+
+    Args:
+      words: words of one text, in order.
+      reference: words of the other text; each of them matches one word at most.
+
+    Returns:
+      As many booleans as `words`; of a word that stands more often than in the reference, its
+      first occurrences are the matched ones.
+    """
+    left = collections.Counter(reference)
+    matched = []
+    for word in words:
+        matched.append(left[word] > 0)
+        left[word] -= 1
+    return tuple(matched)
+
+
+def true_words(text: str) -> list[str]:
+    """Returns the words that token F1 compares, normalised as the TRUE benchmark does.
+
+    Q²'s authors count other tokens in their baseline: `content_tokens`.
+
+    Lower-cased, ASCII punctuation deleted (so "well-known" is one word), split at white space,
+    and the words a, an, the, in, our dropped.
+
+    Reference: Honovich 2022 (TRUE), after the answer overlap of Q².
+    """
+    words = text.lower().translate(_WITHOUT_PUNCTUATION).split()
+    return [word for word in words if word not in _TRUE_DROPPED_WORDS]
+
+
+def squad_words(text: str) -> list[str]:
+    """Returns the words that token F1 compares, normalised as SQuAD's evaluation does.
+
+    Lower-cased, ASCII punctuation deleted, the articles a, an, the dropped, split at white space.
+
+    Reference: Rajpurkar 2016 (SQuAD).
+    """
+    words = text.lower().translate(_WITHOUT_PUNCTUATION).split()
+    return [word for word in words if word not in _ARTICLES]
+
+
+NORMALIZATIONS = {"true": true_words, "squad": squad_words}
+
+
+def token_overlap(response: str, reference: str, normalization: str = "true") -> Overlap:
+    """Returns token precision, recall and F1.
+
+    Args:
+      response: the text to judge.
+      reference: its grounding, or a gold response.
+      normalization: "true" (`true_words`) or "squad" (`squad_words`).
+
+    Returns:
+      The shares, each in [0, 1]; higher = more of the words agree.
+    """
+    split = NORMALIZATIONS[normalization]
+    words, reference_words = split(response), split(reference)
+    matches = sum(match_words(words, reference_words))
+    return overlap_of_counts(matches, len(words), len(reference_words))
+
+
+def token_f1(response: str, reference: str) -> float:
+    """Returns the F1 of `token_overlap`, in [0, 1]; symmetric; NaN where neither has words."""
+    return token_overlap(response, reference).f1
+
+
+def rouge(
+    response: str,
+    reference: str,
+    use_stemmer: bool = False,
+    kinds: tuple[str, ...] = ROUGE_TYPES,
+) -> dict[str, Overlap]:
+    """Returns ROUGE-1, ROUGE-2 and ROUGE-L of the rouge-score package.
+
+    Its words are runs of the characters a-z and 0-9 after lower-casing.
+
+    Args:
+      response: the text to judge.
+      reference: the gold response.
+      use_stemmer: whether to compare Porter stems of words longer than three letters.
+      kinds: of `ROUGE_TYPES`; ROUGE-L takes by far the longest on long texts.
+
+    Returns:
+      For each of the kinds the shares, each in [0, 1], higher = better. Texts too short for
+      a bigram have no ROUGE-2 precision or recall (NaN).
+
+    Reference: Lin 2004.
+    """
+    scorer, tokenize = _rouge_scorer(use_stemmer, kinds)
+    scores = scorer.score(target=reference, prediction=response)
+    words, reference_words = len(tokenize(response)), len(tokenize(reference))
+    overlaps = {}
+    for name in kinds:
+        lost = 1 if name == "rouge2" else 0  # a text has one bigram less than words
+        sizes = max(0, words - lost), max(0, reference_words - lost)
+        overlaps[name] = Overlap(
+            precision=scores[name].precision if sizes[0] else math.nan,
+            recall=scores[name].recall if sizes[1] else math.nan,
+            f1=scores[name].fmeasure if any(sizes) else math.nan,
+        )
+    return overlaps
+
+
+@functools.cache
+def _rouge_scorer(use_stemmer: bool, kinds: tuple[str, ...]):
+    # Imported here because NLTK, which it needs, takes a second.
+    from rouge_score import rouge_scorer, tokenizers
+
+    tokenizer = tokenizers.DefaultTokenizer(use_stemmer)
+    return rouge_scorer.RougeScorer(kinds, tokenizer=tokenizer), tokenizer.tokenize
+
+
+@dataclasses.dataclass(frozen=True)
+class ContentWord:
+    """A word that carries content, and where it stands.
+
+    Attributes:
+      text: as it stands in the text.
+      stem: lower-cased Porter stem.
+      start: offset of its first character in the text.
+      end: offset behind its last character.
+    """
+
+    text: str
+    stem: str
+    start: int
+    end: int
+
+
+def content_words(text: str) -> tuple[ContentWord, ...]:
+    """Returns the words of a text without stop words, in order.
+
+    Words are what white space and punctuation separate, so "don't" is "don" and "t", both stop
+    words of NLTK's list; stems are those of NLTK's Porter stemmer.
+
+    Reference: Chang 2024, section 3.1.
+    """
+    stem = _porter_stem()
+    return tuple(
+        ContentWord(found.group(), stem(found.group()), found.start(), found.end())
+        for found in _WORD.finditer(text)
+        if found.group().lower() not in ENGLISH_STOP_WORDS
+    )
+
+
+@functools.cache
+def _porter_stem() -> Callable[[str], str]:
+    from nltk.stem.porter import PorterStemmer
+
+    return functools.lru_cache(maxsize=100_000)(PorterStemmer().stem)
+
+
+@dataclasses.dataclass(frozen=True)
+class ArgumentOverlap:
+    """Which content words of a response and of its arguments match, and the shares of them.
+
+    Attributes:
+      response_words: the response's content words.
+      response_matched: for each whether any argument has it (False hints at a hallucination).
+      argument_words: for each perspective the content words of each of its arguments;
+        offsets are those within the argument.
+      argument_matched: for each of these whether the response has it (False hints at an
+        argument that is not covered).
+    """
+
+    response_words: tuple[ContentWord, ...]
+    response_matched: tuple[bool, ...]
+    argument_words: Mapping[str, tuple[tuple[ContentWord, ...], ...]]
+    argument_matched: Mapping[str, tuple[tuple[bool, ...], ...]]
+
+    @property
+    def precision(self) -> float:
+        """Share of the response's words in the arguments, in [0, 1]; low → hallucination.
+
+        NaN for a response without content words.
+        """
+        return _share(sum(self.response_matched), len(self.response_matched))
+
+    @property
+    def recall_by_perspective(self) -> dict[str, float]:
+        """For each perspective the share of its words in the response, in [0, 1].
+
+        NaN for a perspective without content words.
+        """
+        shares = {}
+        for perspective, matched in self.argument_matched.items():
+            flat = [m for argument in matched for m in argument]
+            shares[perspective] = _share(sum(flat), len(flat))
+        return shares
+
+    @property
+    def recall(self) -> float:
+        """The smallest recall of a perspective, in [0, 1]; low → coverage error.
+
+        NaN where any perspective's is, or where there is none.
+        """
+        shares = list(self.recall_by_perspective.values())
+        return math.nan if not shares or any(map(math.isnan, shares)) else min(shares)
+
+
+def argument_overlap(response: str, arguments: Mapping[str, Sequence[str]]) -> ArgumentOverlap:
+    """Matches a response's content words with those of its arguments.
+
+    Precision is over the arguments of all perspectives together. Recall is computed for each
+    perspective on its own against the whole response, so that one response word may count for
+    a pro and for a con argument.
+
+    Args:
+      response: the text to judge.
+      arguments: the given arguments by perspective, such as {"pro": [...], "con": [...]}.
+
+    Returns:
+      The words, the matches and the shares.
+
+    Reference: Chang 2024, section 3.1.
+    """
+    response_words = content_words(response)
+    argument_words = {
+        perspective: tuple(content_words(text) for text in texts)
+        for perspective, texts in arguments.items()
+    }
+    response_stems = [word.stem for word in response_words]
+    stems = {
+        perspective: [[word.stem for word in words] for words in texts]
+        for perspective, texts in argument_words.items()
+    }
+    return ArgumentOverlap(
+        response_words=response_words,
+        response_matched=match_words(
+            response_stems, (s for texts in stems.values() for words in texts for s in words)
+        ),
+        argument_words=argument_words,
+        argument_matched={
+            perspective: _match_texts(texts, response_stems) for perspective, texts in stems.items()
+        },
+    )
+
+
+def _match_texts(
+    texts: Sequence[Sequence[str]], reference: Sequence[str]
+) -> tuple[tuple[bool, ...], ...]:
+    """Matches the texts with the reference as one multiset; returns the matches text by text."""
+    matched = iter(match_words([word for text in texts for word in text], reference))
+    return tuple(tuple(next(matched) for _ in text) for text in texts)
+
+
+def lexical_overlap(claim: str, sentences: Sequence[str]) -> float:
+    """Returns the largest share of a claim's words that one of the sentences has, in [0, 1].
+
+    Punctuation and stop words (NLTK's) do not count, nor does case; a word that the claim has twice
+    counts twice. NaN for a claim without words, 0 without sentences.
+
+    Reference: Gupta 2022, section 5.1 (with spaCy's stop words).
+    """
+    words = _plain_words(claim)
+    if not words:
+        return math.nan
+    known = [frozenset(_plain_words(sentence)) for sentence in sentences]
+    return max((sum(word in k for word in words) / len(words) for k in known), default=0.0)
+
+
+def _plain_words(text: str) -> list[str]:
+    words = [found.lower() for found in _WORD.findall(text)]
+    return [word for word in words if word not in ENGLISH_STOP_WORDS]
+
+
+def sentence_bleu(response: str, reference: str) -> float:
+    """Returns sacrebleu's smoothed sentence BLEU-4, from 0 to 100; higher = closer."""
+    import sacrebleu
+
+    return sacrebleu.sentence_bleu(response, [reference]).score
+
+
+def corpus_bleu(
+    responses: Sequence[str], references: Sequence[str], lowercase: bool = False
+) -> float:
+    """Returns sacrebleu's BLEU-4 of a whole corpus, from 0 to 100; higher = closer.
+
+    Args:
+      responses: the texts to judge.
+      references: as many, one for each.
+      lowercase: compare both in lower case.
+
+    Raises:
+      ValueError: for lengths that differ, and for no texts.
+    """
+    import sacrebleu
+
+    if len(responses) != len(references) or not responses:
+        raise ValueError(f"{len(responses)} responses and {len(references)} references.")
+    found = sacrebleu.corpus_bleu(list(responses), [list(references)], lowercase=lowercase)
+    return float(found.score)
+
+
+class Extractiveness(NamedTuple):
+    """How extractive a response is; NaN for a response without words.
+
+    Attributes:
+      coverage: share of the response's words that stand in a copied span, in [0, 1].
+      density: mean over the response's words of the length of the span each stands in, from 0
+        to the response's length in words; long copies weigh more.
+    """
+
+    coverage: float
+    density: float
+
+
+def extractiveness(response: str, knowledge: str) -> Extractiveness:
+    """Returns coverage and density of a response; words are compared in lower case.
+
+    Reference: Grusky 2018, section 3; Dziri 2022, section 4.2 and figure 3.
+    """
+    words, source = lower_words(response), lower_words(knowledge)
+    if not words:
+        return Extractiveness(math.nan, math.nan)
+    lengths = [length for _, length in extractive_fragments(words, source)]
+    squares = sum(length * length for length in lengths)
+    return Extractiveness(sum(lengths) / len(words), squares / len(words))
+
+
+def extractive_fragments(
+    response: Sequence[Hashable], knowledge: Sequence[Hashable]
+) -> list[tuple[int, int]]:
+    """Returns the spans of a response that are copied, as (start, length), from left to right.
+
+    Greedy: at each word the longest match in the knowledge is taken, and the search goes on
+    behind it. As in the authors' procedure, a match in the knowledge is not searched again from
+    its inside, so of overlapping repetitions the first counts.
+
+    Args:
+      response: its words.
+      knowledge: the words that may be copied.
+    """
+    places: dict[Hashable, list[int]] = {}
+    for place, word in enumerate(knowledge):
+        places.setdefault(word, []).append(place)
+    fragments, start = [], 0
+    while start < len(response):
+        length = _longest_match(response, start, knowledge, places.get(response[start], ()))
+        if length:
+            fragments.append((start, length))
+        start += max(length, 1)
+    return fragments
+
+
+def _longest_match(
+    response: Sequence[Hashable],
+    start: int,
+    knowledge: Sequence[Hashable],
+    places: Sequence[int],
+) -> int:
+    longest, free = 0, 0
+    for place in places:
+        if place < free:
+            continue
+        end = place
+        while (
+            end < len(knowledge)
+            and start + end - place < len(response)
+            and response[start + end - place] == knowledge[end]
+        ):
+            end += 1
+        longest, free = max(longest, end - place), end
+    return longest
+
+
+# The word overlap that the authors of Q² compare it with, as their code computes it (Honovich 2021,
+# baselines.py). Dziri 2022's F1 and Nandwani 2023's F1-U and BLEU are of these functions, not of
+# TRUE's token F1 nor of sacrebleu's sentence BLEU. Both take the response as it stands and the
+# knowledge in lower case. What has no word in common scores 0, empty texts too: nothing is NaN.
+
+
+def has_spacy() -> bool:
+    """Returns whether spaCy is installed."""
+    return importlib.util.find_spec("spacy") is not None
+
+
+@functools.cache
+def english_tokenizer() -> Any:
+    """Returns spaCy's English tokenizer, which needs no trained pipeline.
+
+    Raises:
+      ConfigError: where spaCy is not installed.
+    """
+    try:
+        import spacy
+    except ImportError:
+        raise ConfigError(
+            "spaCy, whose tokens and stop words this metric counts, is not installed; install the "
+            "extra: pip install 'faith_jax[augmentation]', or '.[augmentation]' in a clone."
+        ) from None
+    # The authors load en_core_web_sm; its tokenizer and word lists are those of the language.
+    return spacy.blank("en")
+
+
+def content_tokens(text: str) -> list[str]:
+    """Returns spaCy's tokens without stop words and punctuation, in lower case.
+
+    A run of white space beyond a single space is a token too, as in the authors' code.
+
+    Raises:
+      ConfigError: see `english_tokenizer`.
+
+    >>> content_tokens("In the Andes, it doesn't rain much.")
+    ['andes', 'rain']
+    """
+    tokens = english_tokenizer()(text)
+    return [token.text.lower() for token in tokens if not token.is_stop and not token.is_punct]
+
+
+def q2_baseline_token_f1(response: str, knowledge: str) -> float:
+    """Returns the F1 of `content_tokens` as multisets, in [0, 1]; higher = more in common.
+
+    Raises:
+      ConfigError: see `english_tokenizer`.
+
+    >>> q2_baseline_token_f1("The Andes are high.", "Llamas live in the high Andes.")
+    0.6666666666666666
+    """
+    first = collections.Counter(content_tokens(response))
+    second = collections.Counter(content_tokens(knowledge.lower()))
+    same = (first & second).total()
+    return 2 * same / (first.total() + second.total()) if same else 0.0
+
+
+def q2_baseline_bleu(response: str, knowledge: str) -> float:
+    """Returns sacrebleu's corpus BLEU-4 of one response, from 0 to 100; higher = closer.
+
+    All four orders of n-grams count, so that a response of fewer than four tokens has 0.
+
+    >>> round(q2_baseline_bleu("a cat sat here", "A cat sat here"), 1)
+    100.0
+    """
+    return corpus_bleu([response], [knowledge.lower()])

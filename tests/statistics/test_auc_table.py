@@ -1,0 +1,246 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import sklearn.metrics
+from statsmodels.stats.multitest import multipletests
+
+from faith_jax.errors import ConfigError
+from faith_jax.statistics.auc_table import auc_table
+from faith_jax.statistics.bootstrap import bootstrap_auc, percentile_interval
+from faith_jax.statistics.scored_corpora import Corpus
+from tests.statistics import significance_reference as reference
+
+
+def corpus(name, seed, rows=120, labels=None, missing=0):
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 2, rows) if labels is None else labels
+    noise = generator.normal(size=(3, rows))
+    scores = {
+        "good": labels + 0.5 * noise[0],
+        "base": labels + 2 * noise[1],
+        "chance": noise[2],
+    }
+    scores["chance"][:missing] = math.nan
+    ids = tuple(map(str, range(rows)))
+    fields = tuple({"document": str(i // 4)} for i in range(rows))
+    return Corpus(name, ids, labels.astype(float), scores, ids, fields)
+
+
+CORPORA = {"one": corpus("one", 1), "two": corpus("two", 2, missing=10)}
+
+
+def p_value(cell, baseline="base"):
+    return cell.compared[baseline].corrected
+
+
+def better(cell, baseline="base"):
+    return cell.compared[baseline].better if baseline in cell.compared else None
+
+
+def test_cells_are_areas_with_their_intervals():
+    table = auc_table(CORPORA, resamples=200, seed=3)
+    assert (table.rows, table.left_out) == ({"one": 120, "two": 110}, {"one": 0, "two": 10})
+    for number, (name, whole) in enumerate(CORPORA.items()):
+        part = whole.part(whole.usable())
+        for scorer in table.cells:
+            cell = table.cells[scorer][name]
+            area = sklearn.metrics.roc_auc_score(part.labels, part.scores[scorer])
+            assert cell.auc == pytest.approx(area)
+            areas = bootstrap_auc(part.scores[scorer][None], part.labels, 200, (3, number))
+            assert cell.interval == pytest.approx(np.percentile(areas[0], [2.5, 97.5]))
+            assert not cell.compared
+        assert table.average[scorer].auc == pytest.approx(
+            np.mean([table.cells[scorer][n].auc for n in CORPORA])
+        )
+    narrow = table.average["base"].interval
+    assert narrow.high - narrow.low < max(
+        c.interval.high - c.interval.low for c in table.cells["base"].values()
+    )
+
+
+def test_comparisons_with_the_baseline_are_corrected_and_marked():
+    table = auc_table(CORPORA, "base", resamples=50, test="delong")
+    for name, whole in CORPORA.items():
+        part = whole.part(whole.usable())
+        p_values = [
+            reference.delong_p(part.scores[s], part.scores["base"], part.labels)
+            for s in ("good", "chance")
+        ]
+        found = [p_value(table.cells[s][name]) for s in ("good", "chance")]
+        np.testing.assert_allclose(found, multipletests(p_values, method="holm")[1])
+        assert [better(table.cells[s][name]) for s in table.cells] == [True, None, False]
+    assert p_value(auc_table(CORPORA, "base", resamples=99).cells["good"]["one"]) == 0.02
+
+
+def test_a_corpus_with_one_class_is_said_so_and_not_averaged():
+    corpora = {
+        "one": CORPORA["one"],
+        "single": corpus("single", 4, rows=20, labels=np.ones(20, int)),
+    }
+    table = auc_table(corpora, "base", resamples=20)
+    assert math.isnan(table.cells["good"]["single"].auc)
+    assert table.average == {}  # of one corpus there is none
+    three = auc_table({**corpora, "two": CORPORA["two"]}, "base", resamples=20)
+    areas = [three.cells["good"][name].auc for name in ("one", "two")]
+    assert three.average["good"].auc == pytest.approx(np.mean(areas))
+
+
+def test_averages_are_compared_by_exchanges_within_each_corpus():
+    for test in ("approximate_randomization", "delong"):
+        table = auc_table(CORPORA, "base", 200, seed=5, test=test)
+        p_values = []
+        for scorer in ("good", "chance"):
+            parts = []
+            for number, whole in enumerate(CORPORA.values()):
+                part = whole.part(whole.usable())
+                pair = part.scores[scorer], part.scores["base"], part.labels
+                parts.append(reference.exchanged_differences(*pair, 200, (5, number)))
+            p_values.append(reference.randomization_p(parts))
+        found = [p_value(table.average[s]) for s in ("good", "chance")]
+        np.testing.assert_allclose(found, multipletests(p_values, method="holm")[1])
+        assert [better(cell) for cell in table.average.values()] == [True, None, False]
+
+
+def repeated(whole, times):
+    rows = np.tile(np.arange(len(whole.ids)), times)
+    documents = tuple({"document": str(row)} for row in rows)
+    return dataclasses.replace(whole.part(rows), fields=documents)
+
+
+@pytest.mark.parametrize("test", ["approximate_randomization", "delong"])
+def test_documents_of_many_rows_earn_no_stars(test):
+    few = {"one": corpus("one", 7, rows=24), "two": corpus("two", 8, rows=24)}
+    many = {name: repeated(whole, 20) for name, whole in few.items()}
+    wrong = auc_table(many, "chance", 200, test=test)
+    right = auc_table(many, "chance", 200, test=test, cluster_field="document")
+    alone = auc_table(few, "chance", 200, test=test)
+    assert better(wrong.cells["base"]["two"], "chance")
+    assert not better(right.cells["base"]["two"], "chance")
+    for name in few:
+        expected = p_value(alone.cells["base"][name], "chance")
+        assert p_value(right.cells["base"][name], "chance") == pytest.approx(expected, rel=0.5)
+    expected = p_value(alone.average["base"], "chance")
+    assert p_value(right.average["base"], "chance") == pytest.approx(expected)
+
+
+def test_hanley_and_mcneil_know_no_clusters():
+    with pytest.raises(ConfigError, match="approximate_randomization and delong can"):
+        auc_table(CORPORA, "base", test="hanley_mcneil", cluster_field="document")
+
+
+def test_the_family_and_how_many_rounds_it_needs():
+    table = auc_table(CORPORA, "base", resamples=39)
+    assert table.tested == {"base": ["good", "chance"]}
+    assert p_value(table.cells["good"]["one"]) == p_value(table.average["good"]) == 0.05
+    few = auc_table(CORPORA, "base", resamples=38)
+    assert p_value(few.cells["good"]["one"]) > 0.05
+    assert auc_table(CORPORA, resamples=20).tested == {}
+
+
+def test_documents_are_resampled_whole():
+    rows = auc_table(CORPORA, resamples=300).cells["base"]["one"].interval
+    clusters = auc_table(CORPORA, resamples=300, cluster_field="document")
+    assert clusters.cells["base"]["one"].interval != rows
+
+
+def test_corpora_of_one_size_are_resampled_independently():
+    twins = {"a": CORPORA["one"], "b": CORPORA["one"]}
+    table = auc_table(twins, resamples=400)
+    assert table.cells["base"]["a"].interval != table.cells["base"]["b"].interval
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"baselines": "best"}, "The baseline 'best' is none of good, base, chance"),
+        ({"test": "t"}, "There is no test 't': choose of approximate_randomization"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        auc_table(CORPORA, **options)
+
+
+def test_corpora_with_other_scorers():
+    other = Corpus("o", ("1",), np.ones(1), {"good": np.ones(1)})
+    with pytest.raises(
+        ValueError, match="corpus 'o' has scores of good, but 'one' of good, base"
+    ) as found:
+        auc_table({"one": CORPORA["one"], "o": other})
+    assert 'by "corpus": "one" in each' in str(found.value)
+
+
+TESTED = {"t5": ("base", "all"), "base": ("base", "all"), "gone": ("all",)}
+
+
+def method_corpus(name, size, seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, size).astype(float)
+    scores = {
+        "t5": rng.normal(size=size),
+        "base": labels + rng.normal(size=size),
+        "all": 3 * labels + rng.normal(size=size),
+    }
+    return Corpus(name, tuple(map(str, range(size))), labels, scores)
+
+
+@pytest.fixture(scope="module")
+def methods():
+    sizes = {"q2": 60, "frank": 40, "fever": 30}
+    return {n: method_corpus(n, size, seed) for seed, (n, size) in enumerate(sizes.items())}
+
+
+@pytest.fixture(scope="module")
+def table(methods):
+    return auc_table(methods, TESTED, 200, seed=3, averaged=("q2", "frank", "paws"))
+
+
+def test_several_baselines_and_some_corpora_averaged(methods, table):
+    alone = auc_table({n: methods[n] for n in ("q2", "frank")}, "t5", 200, seed=3)
+    assert table.averaged == alone.averaged == ("q2", "frank")
+    for method in ("t5", "base", "all"):
+        cells = [(table.cells[method][n], alone.cells[method][n]) for n in alone.rows]
+        for cell, same in [*cells, (table.average[method], alone.average[method])]:
+            assert (cell.auc, cell.interval) == (same.auc, same.interval)
+            assert cell.compared.get("t5") == same.compared.get("t5")
+    assert "fever" in table.cells["base"]
+
+
+def test_differences_are_of_the_same_resamples(methods, table):
+    q2 = methods["q2"]
+    scores = [q2.scores["all"], q2.scores["base"]]
+    drawn = bootstrap_auc(scores, q2.labels, 200, (3, 0))
+    found = table.cells["all"]["q2"].compared["base"]
+    assert found.difference == pytest.approx(
+        table.cells["all"]["q2"].auc - table.cells["base"]["q2"].auc
+    )
+    assert found.interval == pytest.approx(percentile_interval(drawn[0] - drawn[1]))
+    # Paired, it is narrower than the methods' intervals together.
+    widths = [
+        c.interval.high - c.interval.low for c in (table.cells[m]["q2"] for m in ("all", "base"))
+    ]
+    assert found.interval.high - found.interval.low < sum(widths)
+
+
+def test_each_baseline_has_its_tests(methods, table):
+    compared = table.cells["all"]["q2"].compared
+    assert list(compared) == ["t5", "base"]
+    assert list(table.cells["base"]["q2"].compared) == ["t5"]
+    assert not table.cells["t5"]["q2"].compared
+    q2 = methods["q2"]
+    base, better = (
+        reference.randomization_p(
+            [
+                reference.exchanged_differences(
+                    q2.scores[method], q2.scores["t5"], q2.labels, 200, (3, 0)
+                )
+            ]
+        )
+        for method in ("base", "all")
+    )
+    assert compared["t5"].p_value == better
+    assert compared["t5"].better_uncorrected
+    corrected = multipletests([base, better], method="holm")[1]
+    assert compared["t5"].corrected == pytest.approx(corrected[1])

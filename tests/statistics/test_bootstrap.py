@@ -1,0 +1,69 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faith_jax.statistics import bootstrap
+from faith_jax.statistics.roc import roc_auc
+
+
+def test_counts_are_those_of_drawing_rows_with_replacement():
+    counts = bootstrap.resampled_counts(50, 4000, seed=3)
+    assert counts.shape == (50, 4000)
+    assert (counts.sum(axis=0) == 50).all()
+    # Each is binomial with 50 draws of probability 1/50: mean 1, variance 0.98.
+    assert counts.mean() == 1
+    np.testing.assert_allclose(counts.var(axis=1), 0.98, atol=0.12)
+    np.testing.assert_array_equal(counts, bootstrap.resampled_counts(50, 4000, seed=3))
+    assert (counts != bootstrap.resampled_counts(50, 4000, seed=4)).any()
+
+
+def test_clusters_are_drawn_whole():
+    clusters = ["a", "b", "a", "c", "c", "c"]
+    counts = bootstrap.resampled_counts(6, 500, clusters=clusters)
+    assert (counts[0] == counts[2]).all()
+    assert (counts[3] == counts[4]).all()
+    assert (counts[[0, 1, 3]].sum(axis=0) == 3).all()
+    assert set(counts.sum(axis=0)) > {6}  # the number of rows varies
+
+
+@given(st.integers(0, 1000), st.booleans())
+def test_areas_are_those_of_the_rows_drawn(seed, clustered):
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 2, 12)
+    scores = np.round(generator.normal(size=(2, 12)), 1)
+    clusters = generator.integers(0, 5, 12).tolist() if clustered else None
+    found = bootstrap.bootstrap_auc(scores, labels, 7, seed, clusters)
+    counts = bootstrap.resampled_counts(12, 7, seed, clusters)
+    for number, column in enumerate(counts.T):
+        rows = np.repeat(np.arange(12), column)
+        expected = [roc_auc(row[rows], labels[rows]) for row in scores]
+        np.testing.assert_allclose(found[:, number], expected)
+
+
+def test_intervals_are_percentiles():
+    assert bootstrap.percentile_interval(range(101)) == pytest.approx((2.5, 97.5))
+    assert bootstrap.percentile_interval(range(101), 0.5) == pytest.approx((25, 75))
+    assert bootstrap.percentile_interval([1.0, math.nan, 1.0]) == (1, 1)
+    assert all(map(math.isnan, bootstrap.percentile_interval([math.nan])))
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say():
+    """Scores of the classes are normal with means 1 apart: the AUC is the normal cdf of 1/√2."""
+    truth, generator, covered = 0.760250, np.random.default_rng(0), 0
+    labels = np.repeat([0, 1], 60)
+    for trial in range(200):
+        scores = generator.normal(size=120) + labels
+        areas = bootstrap.bootstrap_auc(scores[None], labels, 200, seed=trial)[0]
+        low, high = bootstrap.percentile_interval(areas)
+        covered += low <= truth <= high
+    assert 0.9 <= covered / 200 <= 0.99
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="no rows to draw from"):
+        bootstrap.resampled_counts(0)
+    with pytest.raises(ValueError, match=r"between 0 and 1, not 1\.0"):
+        bootstrap.percentile_interval([1.0], 1.0)

@@ -1,0 +1,132 @@
+import math
+
+import pytest
+
+from faith_jax.statistics import dataset_statistics as tables
+from faith_jax.statistics.dataset_statistics import lexical_bias
+
+
+def turn(dialogue, history, response, knowledge="k", original=""):
+    return {
+        "dialogue": dialogue,
+        "history": history,
+        "response": response,
+        "knowledge": knowledge,
+        "original_response": original,
+    }
+
+
+def test_faithdials_table_counts_the_utterances_of_each_dialogue():
+    examples = [
+        turn(0, ["s one"], "w one two", original="x"),
+        turn(0, ["s one", "w one two", "s"], "w four words now"),
+        turn(1, ["s a b c"], "w"),
+    ]
+    rows = {row[0]: row[1] for row in tables.faithdial_table({"train": examples}).rows}
+    assert rows["turns"] == 4 + 2
+    assert rows["conversations"] == 2
+    assert rows["turns per conversation"] == 3
+    # Wizard: 3, 4, 1 words; Seeker: "s one", "s", "s a b c".
+    assert rows["average words of the Wizard"] == pytest.approx((3 + 4 + 1) / 3)
+    assert rows["average words of the Seeker"] == pytest.approx((2 + 1 + 4) / 3)
+    assert rows["average words of the knowledge"] == 1
+    assert rows["edited Wizard turns (%)"] == pytest.approx(100 / 3)
+
+
+def test_counts_of_combinations_and_their_total():
+    splits = {
+        "train": [{"a": "x", "b": 1}, {"a": "x", "b": 1}, {"a": "y", "b": 0}],
+        "test": [{"a": "y", "b": 1}],
+    }
+    table = tables.count_table("T", splits, ("a", "b"))
+    assert table.columns == ("a", "b", "train", "test")
+    assert table.rows == (
+        ("x", "1", 2, 0),
+        ("y", "0", 1, 0),
+        ("y", "1", 0, 1),
+        ("all", "", 3, 1),
+    )
+
+
+def test_trues_table():
+    corpora = {"q2": [{"label": 1}] * 628 + [{"label": 0}] * 460}
+    ((name, consistent, share, inconsistent, rest, total),) = tables.true_table(corpora).rows
+    assert (name, consistent, inconsistent, total) == ("q2", 628, 460, 1088)
+    assert (round(share, 1), round(rest, 1)) == (57.7, 42.3)
+
+
+def test_extractiveness_leaves_out_what_is_undefined():
+    splits = {"test": [{"r": "a b", "k": "a b"}, {"r": "x", "k": "a b"}, {"r": "?", "k": "a"}]}
+    table = tables.extractiveness_table(splits, lambda e: e["r"], lambda e: e["k"])
+    assert table.rows == (
+        ("test", "coverage", 0.5, 0.25, 0.5, 0.75),
+        ("test", "density", 1.0, 0.5, 1.0, 1.5),
+    )
+
+
+def test_bigrams_of_each_label():
+    examples = [{"c": "is not", "l": "n"}, {"c": "is not", "l": "n"}, {"c": "is so", "l": "y"}]
+    table = tables.bias_table(examples, "c", "l", count=1)
+    assert [(row[0], row[1], row[4]) for row in table.rows] == [
+        ("n", "is not", 2),
+        ("y", "is so", 1),
+    ]
+
+
+def test_dialogue_table_counts_turns_and_what_has_no_knowledge():
+    examples = [turn("a", ["x y"], "one two"), turn("a", [], "one", ""), turn("b", ["x"], "1 2 3")]
+    rows = {
+        row[0]: row[1:]
+        for row in tables.dialogue_table("T", {"s": examples, "t": examples[:1]}).rows
+    }
+    assert rows["examples"] == (3, 1)
+    assert rows["conversations"] == (2, 1)
+    assert rows["average words of the response"] == (2, 2)
+    assert rows["average words of the history"] == (1, 2)
+    assert rows["average words of the knowledge"] == (1, 1)
+    assert rows["without knowledge (%)"] == (pytest.approx(100 / 3), 0)
+
+
+def test_lists_are_counted_as_one_value():
+    splits = {"s": [{"a": ["x", "y"]}, {"a": ["x", "y"]}, {"a": []}]}
+    assert tables.count_table("T", splits, ("a",)).rows == (("", 1), ("x + y", 2), ("all", 3))
+
+
+def test_closed_form():
+    rows = {(r.ngram, r.label): r for r in lexical_bias(["a b", "a c", "a b"], ["x", "y", "y"], 1)}
+    # Six occurrences: a 3, b 2, c 1; label x 2, label y 4.
+    found = rows["b", "y"]
+    assert (found.occurrences, found.probability) == (1, 0.5)
+    expected = 1 / 6 * math.log(0.5 / (4 / 6))
+    assert found.local_mutual_information == pytest.approx(expected)
+    assert rows["c", "y"].local_mutual_information == pytest.approx(1 / 6 * math.log(1 / (4 / 6)))
+    total = sum(row.local_mutual_information for row in rows.values())
+    assert total == pytest.approx(mutual_information())
+
+
+def mutual_information():
+    joint = {("a", "x"): 1, ("b", "x"): 1, ("a", "y"): 2, ("b", "y"): 1, ("c", "y"): 1}
+    words = {"a": 3, "b": 2, "c": 1}
+    labels = {"x": 2, "y": 4}
+    return sum(
+        n / 6 * math.log((n / 6) / (words[w] / 6 * labels[label] / 6))
+        for (w, label), n in joint.items()
+    )
+
+
+def test_bigrams_in_lower_case_highest_first():
+    texts = ["It is not hot.", "It is Not cold", "It is hot"]
+    rows = lexical_bias(texts, ["REFUTES", "REFUTES", "SUPPORTS"])
+    assert rows[0].ngram == "is hot"
+    assert rows[0].label == "SUPPORTS"
+    assert {row.ngram for row in rows} == {"it is", "is not", "not hot", "not cold", "is hot"}
+    values = [row.local_mutual_information for row in rows]
+    assert values == sorted(values, reverse=True)
+    refuting = [row for row in rows if row.label == "REFUTES"]
+    assert (refuting[0].ngram, refuting[0].occurrences) == ("is not", 2)
+
+
+def test_texts_too_short_for_an_ngram():
+    assert lexical_bias(["a", ""], ["x", "y"]) == []
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        lexical_bias(["a"], [])

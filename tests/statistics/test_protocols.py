@@ -1,0 +1,171 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn import metrics
+
+from faith_jax.errors import InputError
+from faith_jax.labels import DialFactLabel, verification_label
+from faith_jax.statistics.protocols import (
+    best_threshold,
+    critic_accuracy,
+    pronoun_table,
+    threshold_table,
+    verification_table,
+)
+from faith_jax.statistics.scored_corpora import Corpus
+
+
+def corpus(scores, labels, sources=(), responses=()):
+    ids = tuple(map(str, range(len(labels))))
+    fields = tuple({"source": source} for source in sources)
+    labels = np.array(labels, float)
+    return Corpus("begin", ids, labels, {"s": np.array(scores, float)}, tuple(responses), fields)
+
+
+def test_the_threshold_is_chosen_on_development_and_applied_to_test():
+    development = corpus([0.9, 0.6, 0.5, 0.4, 0.1, math.nan], [1, 1, 0, 1, 0, 1])
+    # At 0.4 F1 is 6/7, the best; at 0.6 it would be 4/5.
+    test = corpus(
+        [0.4, 0.39, 0.8, 0.2, math.nan, 0.7],
+        [1, 1, 0, 0, 1, math.nan],
+        ["wow", "wow", "tc", "tc", "wow", "tc"],
+    )
+    table = threshold_table(development, test)
+    assert table.columns == ("scorer", "threshold", "P", "R", "F1", "Acc", "F1 tc", "F1 wow")
+    (row,) = table.rows
+    # Of rows 1, 2, 3, 4, 5 the first and third reach 0.4; the undefined one does not.
+    assert row[:2] == ("s", 0.4)
+    assert row[2:6] == pytest.approx((50, 100 / 3, 40, 40))
+    assert row[6:] == pytest.approx((0, 50))
+
+
+def test_one_class_of_development_has_no_threshold():
+    table = threshold_table(corpus([0.1], [1]), corpus([0.1, 0.2], [0, 1]), group_field="")
+    assert all(map(math.isnan, table.rows[0][1:]))
+
+
+def test_parts_with_other_scorers_or_without_groups():
+    test = corpus([0.1, 0.2], [0, 1], ["a", "b"])
+    other = Corpus("d", ("1",), np.ones(1), {"t": np.ones(1)})
+    with pytest.raises(ValueError, match="development part has scores of t, the test part of s"):
+        threshold_table(other, test)
+    bare = Corpus("d", ("1",), np.ones(1), {"s": np.ones(1)}, ("r",), ({},))
+    with pytest.raises(InputError, match="has no field 'source'"):
+        threshold_table(test, bare)
+
+
+def test_correlations_with_the_pronoun_i():
+    responses = ["I think I know.", "It is.", "I'm here.", "My tea, i.e. mine.", "I."]
+    scores, labels = [0.1, 0.9, 0.4, 0.8, math.nan], [0, 1, math.nan, 1, 0]
+    table = pronoun_table({"begin": corpus(scores, labels, responses=responses)})
+    assert table.columns == ("", "begin")
+    assert (table.title.count('the count of "I"'), table.notes) == (1, ())
+    counts = [2, 0, 1, 0, 1]
+    found = dict(table.rows)
+    assert found["s"] == pytest.approx(stats.kendalltau(scores[:4], counts[:4]).statistic)
+    known = [0, 1, 3, 4]
+    expected = stats.kendalltau([labels[i] for i in known], [counts[i] for i in known])
+    assert found["label"] == pytest.approx(expected.statistic)
+
+
+def test_nothing_to_correlate():
+    table = pronoun_table({"begin": corpus([0.1, 0.2], [1, 0], responses=["I.", "I."])})
+    (note,) = table.notes
+    assert note.endswith("no correlation, where all values or all counts are equal.")
+    assert all(math.isnan(row[1]) for row in table.rows)
+
+
+SCORES = st.sampled_from([0.1, 0.2, 0.3, 0.7, 0.9])
+
+
+@given(st.lists(st.tuples(SCORES, st.integers(0, 1)), min_size=2))
+def test_thresholds_against_brute_force(rows):
+    scores, labels = np.array([row[0] for row in rows]), [row[1] for row in rows]
+    found = best_threshold(scores, labels)
+    if len(set(labels)) < 2:
+        assert math.isnan(found)
+        return
+    figures = {t: metrics.f1_score(labels, scores >= t, zero_division=0) for t in set(scores)}
+    assert found == max(t for t, f1 in figures.items() if f1 >= max(figures.values()) - 1e-12)
+
+
+LABELS = [label.value for label in DialFactLabel]
+
+
+def claim(number, label, kind="factual", source="written"):
+    return {"id": str(number), "response_label": label, "type_label": kind, "data_type": source}
+
+
+CLAIMS = [
+    claim(0, "SUPPORTS"),
+    claim(1, "REFUTES"),
+    claim(2, "NOT ENOUGH INFO", source="generated"),
+    claim(3, "SUPPORTS", kind="personal", source="generated"),  # counts as NOT ENOUGH INFO
+    claim(4, "SUPPORTS"),
+]
+PREDICTIONS = {"0": "SUPPORTS", "1": "supports ", "2": "Refutes", "3": "NOT  ENOUGH INFO", "4": "I"}
+
+
+def verified(table, group):
+    (row,) = [row for row in table.rows if row[1] == group]
+    return dict(zip(table.columns[2:], row[2:], strict=True))
+
+
+def test_figures_by_hand():
+    table = verification_table(CLAIMS, {"model": PREDICTIONS})
+    found = verified(table, "all")
+    # Three labels: rows 0 and 3 are right. F1: SUPPORTS 2/4, REFUTES 0, NOT ENOUGH INFO 2/3.
+    assert found["number"] == 5
+    assert found["3-way Acc"] == pytest.approx(40)
+    assert found["3-way F1"] == pytest.approx(100 * (0.5 + 0 + 2 / 3) / 3)
+    # Two: rows 0, 2, 3 are right. SUPPORTS 2/4, NOT SUPPORTED 4/5.
+    assert found["2-way Acc"] == pytest.approx(60)
+    assert found["2-way F1"] == pytest.approx(100 * (0.5 + 0.8) / 2)
+    # Factual claims alone: row 0 of four.
+    assert found["factual Acc"] == pytest.approx(25)
+    assert found["factual F1"] == pytest.approx(100 * (0.5 + 0 + 0) / 3)
+    assert verified(table, "written")["number"] == 3
+    assert verified(table, "generated")["3-way Acc"] == pytest.approx(50)
+
+
+@given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1))
+def test_three_labels_agree_with_scikit_learn(pairs):
+    claims = [claim(number, label) for number, (label, _) in enumerate(pairs)]
+    said = {str(number): predicted for number, (_, predicted) in enumerate(pairs)}
+    found = verified(verification_table(claims, {"m": said}), "all")
+    labels, predictions = [pair[0] for pair in pairs], list(said.values())
+    there = sorted({*labels, *predictions})
+    assert found["3-way Acc"] == pytest.approx(100 * metrics.accuracy_score(labels, predictions))
+    macro = metrics.f1_score(labels, predictions, labels=there, average="macro", zero_division=0)
+    assert found["3-way F1"] == found["factual F1"] == pytest.approx(100 * macro)
+    two = [[verification_label(x, "factual", 2) for x in side] for side in (labels, predictions)]
+    assert found["2-way Acc"] == pytest.approx(100 * metrics.accuracy_score(*two))
+
+
+def test_predictions_of_two_labels():
+    said = {"0": "SUPPORTS", "1": "NOT SUPPORTED"}
+    found = verified(verification_table(CLAIMS[:2], {"m": said}), "all")
+    assert (found["2-way Acc"], found["3-way Acc"]) == (100, 50)
+
+
+def test_what_is_missing():
+    with pytest.raises(InputError, match="m: 1 of 5 claims have no prediction, '4' the first"):
+        verification_table(CLAIMS, {"m": {k: v for k, v in PREDICTIONS.items() if k != "4"}})
+    with pytest.raises(InputError, match="no claims"):
+        verification_table([], {"m": {}})
+
+
+def test_accuracy_and_its_interval():
+    labels = np.arange(400) % 2
+    calls = np.where(np.arange(400) < 300, labels, 1 - labels)
+    found = critic_accuracy(calls, labels, resamples=2000)
+    assert (found.value, found.rows) == (0.75, 400)
+    # The bootstrap of a share is a binomial's.
+    for end, quantile in zip(found.interval, (0.025, 0.975), strict=True):
+        assert end == pytest.approx(stats.binom(400, 0.75).ppf(quantile) / 400, abs=0.005)
+    assert critic_accuracy(calls, labels, resamples=2000) == found
+    assert critic_accuracy(labels, labels).interval == (1.0, 1.0)

@@ -1,0 +1,75 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from faith_jax.statistics import salience_scores as scores
+
+WORDS = np.array([[0.5, 0.0, 0.25], [0.25, 0.0, 0.25]])
+MAPS = arrays.arrays(
+    np.float64, st.tuples(st.integers(1, 6), st.integers(1, 6)), elements=st.floats(-100, 100)
+)
+
+
+def test_columns_are_squared_shares():
+    found = scores.normalized_columns(np.array([[3.0, 0.0], [-4.0, 0.0]]))
+    np.testing.assert_allclose(found, [[9 / 25, 0], [16 / 25, 0]])
+
+
+@given(MAPS)
+def test_columns_sum_to_one_whatever_their_scale(token_map):
+    found = scores.normalized_columns(token_map)
+    sums, empty = found.sum(axis=0), ~np.square(token_map).any(axis=0)
+    np.testing.assert_allclose(sums, np.where(empty, 0, 1), atol=1e-9)
+    np.testing.assert_allclose(scores.normalized_columns(-3 * token_map), found, atol=1e-6)
+
+
+def test_words_are_the_largest_pairs_of_tokens():
+    tokens = np.arange(20.0).reshape(4, 5) % 7
+    rows, columns = [(0, 2), (3,)], [(0,), (1, 4), (2, 3)]
+    found = scores.word_map(tokens, rows, columns)
+    expected = [[max(tokens[r, c] for r in row for c in col) for col in columns] for row in rows]
+    np.testing.assert_array_equal(found, expected)
+    assert scores.word_map(tokens, [], columns).shape == (0, 3)
+    assert scores.word_map(tokens, rows, []).shape == (2, 0)
+
+
+def test_contributions_and_attributions():
+    np.testing.assert_allclose(scores.contributions(WORDS), [0.5, 0.25])
+    np.testing.assert_allclose(scores.attributions(WORDS), [0.5, 0, 0.25])
+    np.testing.assert_allclose(scores.contributions(WORDS, "sum"), [0.75, 0.5])
+    np.testing.assert_allclose(scores.attributions(WORDS, "sum"), [0.75, 0, 0.5])
+    # Shares 2/3 and 1/3, then 1/2 and 1/2; a column of zeros.
+    third = math.exp(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
+    np.testing.assert_allclose(scores.contributions(WORDS, "negative_entropy"), [third, 0.5])
+    np.testing.assert_allclose(scores.attributions(WORDS, "negative_entropy"), [third, 0, 0.5])
+
+
+@given(MAPS)
+def test_negative_entropy_ranks_as_the_entropy_itself(token_map):
+    words = scores.normalized_columns(token_map)
+    found = scores.contributions(words, "negative_entropy")
+    for row, value in zip(words, found, strict=True):
+        shares = row[row > 0] / row.sum() if row.any() else None
+        expected = 0 if shares is None else np.exp(np.sum(shares * np.log(shares)))
+        assert value == pytest.approx(expected)
+        assert value == 0 or 1 / len(row) - 1e-9 <= value <= 1 + 1e-9
+
+
+def test_example_scores():
+    assert scores.attribution_score([0.5, 0.125]) == pytest.approx(0.25)
+    assert scores.attribution_score([0.5, 0.125], "arithmetic") == pytest.approx(0.3125)
+    assert scores.attribution_score([0.5, 0.0]) == 0
+    values, sides = [0.5, 0.125, 0.4, 0.1], ["pro", "pro", "con", "con"]
+    assert scores.contribution_score(values, sides) == pytest.approx(0.2)
+    assert scores.contribution_score(values, sides, "arithmetic") == pytest.approx(0.25)
+    assert math.isnan(scores.attribution_score([]))
+    assert math.isnan(scores.contribution_score([], []))
+
+
+def test_no_words_on_one_side_of_the_map():
+    assert scores.contributions(np.zeros((2, 0))).tolist() == [0, 0]
+    assert scores.attributions(np.zeros((2, 0))).shape == (0,)
