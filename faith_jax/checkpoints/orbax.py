@@ -76,7 +76,7 @@ def _result(folder: pathlib.Path, name: str, array: Any) -> np.ndarray:
 
 def unreadable(place: pathlib.Path, name: str, error: Exception) -> CheckpointError:
     """Returns the error of a parameter that TensorStore cannot read, on one line."""
-    reason = " ".join(str(error).split("[")[0].split())[:200]
+    reason = " ".join(str(error).split("[")[0].split())[:400]
     return CheckpointError(
         f"{place}: the parameter {name} cannot be read ({reason}); copy the checkpoint again."
     )

@@ -29,7 +29,7 @@ def task_table(names: Iterable[str]) -> Iterator[str]:
         if unprepared := _unprepared(task):
             yield f"{name}  (not prepared: {unprepared})"
             continue
-        sizes = [f"{split} {task.num_input_examples(split):,}" for split in _splits(task)]
+        sizes = [_size(task, split) for split in _splits(task)]
         yield f"{name}  ({', '.join(sizes)})"
         if hasattr(task, "tasks"):
             yield f"    a mixture of {', '.join(sorted(part.name for part in task.tasks))}"
@@ -116,6 +116,12 @@ def prepare(
         yield f"{counted(bad_rows.count, 'bad row')} skipped:"
         yield from (f"  {message}" for message in bad_rows.messages)
     yield str(made.data_dir)
+
+
+def _size(task: Any, split: str) -> str:
+    """Returns a split with its number of examples, where its source knows it."""
+    count = task.num_input_examples(split)
+    return split if count is None else f"{split} {count:,}"
 
 
 def _splits(task: Any) -> list[str]:
