@@ -50,6 +50,10 @@ def names(tmp_path_factory):
         "faith_jax/data/sample/procon_npov/responses.jsonl",
         "faith_jax/tokenizers/vocabulary/english_4096.model",
         "faith_jax/report/templates/report.html",
+        "faith_jax/reproduce/faithdial.smk",
+        "faith_jax/reproduce/judge.smk",
+        "faith_jax/reproduce/pmi_decode.json",
+        "faith_jax/data/npov/procon_topics.tsv",
     ],
 )
 def test_the_wheel_carries(names, name):

@@ -106,7 +106,11 @@ def test_a_run_that_is_interrupted_stops_its_steps_and_resumes(run, tmp_path):
     )
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     process = subprocess.Popen(
-        [sys.executable, "-c", script], env=environment, start_new_session=True
+        [sys.executable, "-c", script],
+        env=environment,
+        start_new_session=True,
+        # Where tests run in the background, it would be ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     started = time.monotonic()
     while not (tmp_path / "out" / "ran.txt").exists():

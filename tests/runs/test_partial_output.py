@@ -146,7 +146,13 @@ def test_a_run_that_is_asked_to_end_says_what_is_kept(tmp_path, number, status, 
     target = tmp_path / "s.jsonl"
     command = [sys.executable, "-m", "faith_jax", "score", "--scorers=rouge2_f1", "--batch-size=5"]
     command += [f"--input={source}", f"--output={target}"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Where tests run in the background, it would be ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     lines, deadline = partial_folder(target) / ROWS, time.monotonic() + 60
     while not (lines.exists() and lines.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.02)
