@@ -23,6 +23,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from faith_jax.checkpoints import embedded
 from faith_jax.cutting import Kind, by_name, check_policy
 from faith_jax.data.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.decoding.config import DecodingConfig
@@ -36,6 +37,7 @@ from faith_jax.runs.checkpoint_decoding import log_ignored
 from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedRow
 from faith_jax.runs.infer_rows import InputRow, RowTokens, read_input_file, task_rows
+from faith_jax.runs.kept_settings import checkpoint_state
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
 from faith_jax.training.metrics import Progress
@@ -99,7 +101,7 @@ def infer(
       batch_size: rows decoded at once.
       decoding: default: greedy, 64 tokens.
       model: if given, the checkpoint must have its dimensions.
-      seed: of the sampling, and of the choice of arguments.
+      seed: of the sampling, to which a replicate adds its number, and of the choice of arguments.
       formats: "jsonl", "tfds" or both.
       partitioner_for: makes the mesh for the model's config.
       vocabulary: of JSONL rows and our tasks; None = what the checkpoint carries, or else
@@ -135,7 +137,7 @@ def infer(
         chosen = RunVocabulary.choose(vocabulary, one.checkpoint)
         if not several and not dry_run:
             _fresh_output(one.output)
-        setup.make_folder(str(one.output.parent))
+        setup.make_folder(str(output.parent if dry_run else one.output.parent))
         if dataset is not None:
             tokens = tokenizer_of(dataset.task().output_features["targets"].vocabulary)
             max_input_length = dataset.task_feature_lengths["inputs"]
@@ -159,7 +161,8 @@ def infer(
             )
             for row in rows[: limit or None]
         ]
-        settings = (one.checkpoint, decoding, max_input_length, cut_policy, seed, batch_size)
+        state = checkpoint_state(str(embedded.checkpoint_path(one.checkpoint)))
+        settings = (one.checkpoint, state, decoding, max_input_length, cut_policy, seed, batch_size)
         fingerprint = _fingerprint(own, *settings, model and model.config)
         if several and not dry_run and _is_finished(one.output, fingerprint):
             logger.info("%s is kept", one.output)
@@ -172,7 +175,9 @@ def infer(
         chosen.check(module.config, tokens)
         searched = decoding or DecodingConfig()
         log_ignored(one.checkpoint, searched, module.config)
-        decoder = BatchDecoder(module, partitioner, searched, batch_size, seed)
+        decoder = BatchDecoder(
+            module, partitioner, searched, batch_size, seed + int(one.fields.get("replicate", 0))
+        )
         read = _row_tokens(
             module.config, tokens, searched, max_input_length, cut_policy, dataset is not None
         )

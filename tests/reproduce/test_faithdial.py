@@ -1,6 +1,8 @@
 """FaithDial's tables 5 and 8: what the workflow does, and its commands run in this process."""
 
 import math
+import os
+import pathlib
 import shutil
 import sys
 
@@ -222,6 +224,8 @@ def test_figures_are_means_over_rows_and_seeds(models, tmp_path, capfd):
         assert (before["system"], row["system"]) == ("faithdial/t5", "faithdial/t5_ctrl")
         assert before["replicate"] == row["replicate"]
     assert [row["replicate"] for row in asked] == ["0", "0", "1", "1"]
+    # Both are the same checkpoint here: each replicate samples by a seed of its own.
+    assert [r["log_prob"] for r in asked[:2]] != [r["log_prob"] for r in asked[2:]]
     knowledge, texts, gold = (
         [row[name] for row in asked] for name in ("knowledge", "prediction", "target")
     )
@@ -265,6 +269,10 @@ def test_figures_are_means_over_rows_and_seeds(models, tmp_path, capfd):
     )
     assert all(path.stat().st_mtime_ns == time for path, time in times.items())
     assert len(rows_of(folder / "plain" / "predictions.jsonl")) == 8
+    # Responses of a checkpoint that has changed since are not taken for its own.
+    os.utime(pathlib.Path(models["bart"]) / "model.safetensors", (1, 1))
+    with pytest.raises(AssertionError, match="holds responses to other rows, or with other set"):
+        run_in_process(capfd, tmp_path, [line for line in commands if " infer " in line][:1])
 
 
 def test_a_trained_doha_responds_from_its_knowledge(models, tmp_path, capfd):
