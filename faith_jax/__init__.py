@@ -10,26 +10,21 @@ True
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from faith_jax.errors import FaithJaxError
-from faith_jax.types import GroundedExample, Grounding
+from faith_jax.core.errors import FaithJaxError
+from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.version import __version__
 
 if TYPE_CHECKING:
-    from faith_jax.language_model import (
-        CausalLanguageModel,
-        EncoderModel,
-        LanguageModel,
-        load_model,
-    )
+    from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel, load_model
     from faith_jax.scoring.registry import load_scorer, scorer_names
 
 __all__ = [
-    "CausalLanguageModel",
+    "CausalModel",
+    "EncoderDecoderModel",
     "EncoderModel",
     "FaithJaxError",
     "GroundedExample",
     "Grounding",
-    "LanguageModel",
     "__version__",
     "load_model",
     "load_scorer",
@@ -37,17 +32,20 @@ __all__ = [
 ]
 
 _LAZY = {
-    "CausalLanguageModel": "faith_jax.language_model",
-    "EncoderModel": "faith_jax.language_model",
-    "LanguageModel": "faith_jax.language_model",
-    "load_model": "faith_jax.language_model",
+    "CausalModel": "faith_jax.inference",
+    "EncoderDecoderModel": "faith_jax.inference",
+    "EncoderModel": "faith_jax.inference",
+    "load_model": "faith_jax.inference",
     "load_scorer": "faith_jax.scoring.registry",
     "scorer_names": "faith_jax.scoring.registry",
 }
+# Names of former versions.
+_FORMER = {"CausalLanguageModel": "CausalModel", "LanguageModel": "EncoderDecoderModel"}
 
 
 def __getattr__(name: str) -> Any:
     """Imports the names in `_LAZY` on first use."""
+    name = _FORMER.get(name, name)
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'faith_jax' has no attribute {name!r}")

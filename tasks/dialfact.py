@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from faith_jax.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, EvidenceLabel
+from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, EvidenceLabel
 from faith_jax.tasks import metrics, preprocessors
 from faith_jax.tasks.registering import Example, add_official_and_sample
 
@@ -36,7 +36,7 @@ def verifiable(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def verify(dataset: tf.data.Dataset, evidence: bool, ways: int) -> tf.data.Dataset:
-    """Adds a claim with its context, and `faith_jax.labels.verification_label` as the target.
+    """Adds a claim with its context, and `faith_jax.core.labels.verification_label` as the target.
 
     Args:
       dataset: of DialFact's examples.

@@ -21,15 +21,10 @@ that draw on personal knowledge (Nandwani 2023, section 5.2).
 import seqio
 import tensorflow as tf
 
-from faith_jax.data.raw.topical_chat import PERSONAL
+from faith_jax.datasets.raw.topical_chat import PERSONAL
 from faith_jax.tasks import metrics
 from faith_jax.tasks.faithdial import generate, generate_ctrl, steer, with_inputs
-from faith_jax.tasks.registering import (
-    Example,
-    add_official_and_sample,
-    add_text_task,
-    raw_source,
-)
+from faith_jax.tasks.registering import Example, add_official_and_sample, add_text_task, raw_source
 
 # Three exchanges without the response: what the authors' code shows where nobody says.
 PASSAGE_UTTERANCES = 5

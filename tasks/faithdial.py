@@ -20,8 +20,8 @@ import gin
 import seqio
 import tensorflow as tf
 
-from faith_jax.data.control_tokens import check_control_tokens, extra_id_texts
-from faith_jax.labels import CriticLabel, Faithfulness
+from faith_jax.core.labels import CriticLabel, Faithfulness
+from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.tasks import metrics, preprocessors
 from faith_jax.tasks.registering import Example, add_official_and_sample
 from faith_jax.tokenizers.vocabularies import default_vocabulary

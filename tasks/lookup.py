@@ -5,7 +5,7 @@ from typing import Any
 import seqio
 
 import faith_jax.tasks  # noqa: F401  (registers our tasks)
-from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.tasks import faithdial
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from faith_jax import templates
+from faith_jax.core import templates
 from faith_jax.statistics import text_metrics
 
 Target = Mapping[str, Any]

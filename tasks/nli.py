@@ -23,16 +23,11 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
-from faith_jax.data.augmentation.dialogue_phrases import PHRASES, with_random_phrase
-from faith_jax.errors import ConfigError
-from faith_jax.labels import DecodeLabel, NliLabel
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import DecodeLabel, NliLabel
+from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, with_random_phrase
 from faith_jax.tasks import metrics, preprocessors, sources
-from faith_jax.tasks.registering import (
-    Example,
-    add_official_and_sample,
-    add_text_task,
-    raw_source,
-)
+from faith_jax.tasks.registering import Example, add_official_and_sample, add_text_task, raw_source
 
 PHRASE_SEED = 0
 _ANLI_SPLITS = {"train": "train", "validation": "validation", "test": "test"}

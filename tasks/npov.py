@@ -7,10 +7,10 @@
 - `npov_errors`: the mixture of the last two.
 - `npov_hallucination_synth`, `…_para`, `…_dev`, `…_org`, and the same of `npov_coverage`: likewise,
   over the training sets of section 5.2, which `faith-jax reproduce npov_detection` makes
-  (`faith_jax.data.builders.catalogue`).
+  (`datasets.builders.catalogue`).
 
 Labels may be flipped or renamed by gin: `npov.error_labels.no_error` and `.error`. Those without
-`_sample` read the user's own topics and responses; `faith_jax.data.builders.catalogue` says where
+`_sample` read the user's own topics and responses; `datasets.builders.catalogue` says where
 their files go. Features are `inputs` and `targets` in the curly braces format, end
 token included; where they are cut to a length, the end token stays. `id`, the pretokenised texts
 and the arguments stay in the examples for evaluation and export.
@@ -23,8 +23,8 @@ import gin
 import seqio
 import tensorflow as tf
 
-from faith_jax.errors import ConfigError
-from faith_jax.labels import ErrorLabel
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import ErrorLabel
 from faith_jax.tasks import metrics, preprocessors
 from faith_jax.tasks.registering import Example, add_text_task, raw_source
 

@@ -1,6 +1,6 @@
-"""SeqIO preprocessors: `faith_jax.templates` as TensorFlow string operations.
+"""SeqIO preprocessors: `faith_jax.core.templates` as TensorFlow string operations.
 
-Each function agrees with its namesake in `faith_jax.templates` on every text, white space of
+Each function agrees with its namesake in `faith_jax.core.templates` on every text, white space of
 all scripts included.
 """
 

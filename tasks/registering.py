@@ -18,12 +18,12 @@ def raw_source(name: str, config: str) -> sources.PreparedTfdsSource:
     """Returns a source over one of our builders, which are imported when it is read.
 
     Args:
-      name: of `faith_jax.data.builders.catalogue.BUILDERS`.
+      name: of `faith_jax.datasets.builders.catalogue.BUILDERS`.
       config: the name of one of its configs.
     """
 
     def prepare(config: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
-        from faith_jax.data.builders import base, catalogue
+        from faith_jax.datasets.builders import base, catalogue
 
         return base.prepared(catalogue.BUILDERS[name], config, data_dir=data_dir)
 

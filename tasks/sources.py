@@ -15,7 +15,7 @@ import seqio
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from faith_jax.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 
 DATA_DIR_VARIABLE = "FAITH_JAX_DATA_DIR"
 

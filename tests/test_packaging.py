@@ -40,20 +40,20 @@ def names(tmp_path_factory):
 @pytest.mark.parametrize(
     "name",
     [
-        "faith_jax/language_model/loading.py",
+        "faith_jax/inference/loading.py",
         "faith_jax/tasks/npov.py",
         "faith_jax/gin_configs/quickstart.gin",
         "faith_jax/gin_configs/models/t5_1_1_xxl.gin",
         "faith_jax/gin_configs/runs/train.gin",
-        "faith_jax/data/builders/catalogue.py",
-        "faith_jax/data/sample/procon_npov/topics.jsonl",
-        "faith_jax/data/sample/procon_npov/responses.jsonl",
+        "faith_jax/datasets/builders/catalogue.py",
+        "faith_jax/datasets/sample/procon_npov/topics.jsonl",
+        "faith_jax/datasets/sample/procon_npov/responses.jsonl",
         "faith_jax/tokenizers/vocabulary/english_4096.model",
         "faith_jax/report/templates/report.html",
         "faith_jax/reproduce/faithdial.smk",
         "faith_jax/reproduce/judge.smk",
         "faith_jax/reproduce/pmi_decode.json",
-        "faith_jax/data/npov/procon_topics.tsv",
+        "faith_jax/datasets/npov/procon_topics.tsv",
     ],
 )
 def test_the_wheel_carries(names, name):
@@ -69,7 +69,7 @@ def test_every_module_is_in_the_wheel(names):
 def test_every_sample_is_in_the_wheel(names):
     samples = REPOSITORY / "faith_jax" / "data" / "sample"
     for file in filter(pathlib.Path.is_file, samples.rglob("*")):
-        assert f"faith_jax/data/sample/{file.relative_to(samples).as_posix()}" in names
+        assert f"faith_jax/datasets/sample/{file.relative_to(samples).as_posix()}" in names
 
 
 def test_public_names_exist():

@@ -32,12 +32,12 @@ import benchmark_salience
 
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.encoder_decoder import generate, row_keys
+from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.likelihood import target_statistics
+from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.training import optimizers
 from faith_jax.training.objectives import CrossEntropy, decoder_states, encoder_states
-from faith_jax.training.partitioning import make_partitioner
 from faith_jax.training.trainer import Trainer, split_params
 
 BATCH, INPUTS, TARGETS, PROMPT = 16, 128, 64, 5

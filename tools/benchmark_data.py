@@ -19,10 +19,10 @@ from collections.abc import Iterable
 
 import tabulate
 
-from faith_jax.data.builders.base import RawBuilder, prepared
-from faith_jax.data.builders.catalogue import BUILDERS
-from faith_jax.data.raw_dataset import RawDataset
-from faith_jax.data.raw_files import sample_files
+from faith_jax.datasets.builders.base import RawBuilder, prepared
+from faith_jax.datasets.builders.catalogue import BUILDERS
+from faith_jax.datasets.raw_dataset import RawDataset
+from faith_jax.datasets.raw_files import sample_files
 
 # Files that other rows refer to: they stay as they are.
 _LOOKED_UP = (
@@ -97,7 +97,7 @@ def _timed(dataset: RawDataset, paths: dict[str, pathlib.Path], split: str) -> t
 
 def delivered_tokens(name: str, batches: int) -> float:
     """Returns the tokens a second (no padding counted) that a task gives to a training run."""
-    from faith_jax.runs.datasets import DatasetConfig, training_batches
+    from faith_jax.input.task_batches import DatasetConfig, training_batches
 
     config = DatasetConfig(name, {"inputs": 128, "targets": 64}, batch_size=16)
     stream = training_batches(config)

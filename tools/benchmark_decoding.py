@@ -16,10 +16,10 @@ import numpy as np
 
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.language_model import CausalLanguageModel
+from faith_jax.inference import CausalModel
+from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, initial_variables
-from faith_jax.scoring.likelihood import LikelihoodEngine, LikelihoodRow
 
 Part = Callable[[], Any]
 GPT2 = TransformerConfig(
@@ -103,7 +103,7 @@ def our_gpt2() -> dict[str, Part]:
         decode = jax.jit(lambda p, t, n: causal.generate(module, p, t, n, keys, decoding).tokens)
         return lambda: jax.block_until_ready(decode(params, tokens, lengths))
 
-    engine = LikelihoodEngine(CausalLanguageModel(GPT2, params))
+    engine = LikelihoodEngine(CausalModel(GPT2, params))
     rows = [LikelihoodRow(row[:1], row[1:]) for row in likelihood_rows()]
 
     def score() -> int:

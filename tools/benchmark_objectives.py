@@ -21,15 +21,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from faith_jax.language_model import load_model
+from faith_jax.inference import load_model
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.transformer import Transformer, initial_variables
 from faith_jax.training import optimizers
-from faith_jax.training.contrastive import InfoNCE
+from faith_jax.training.infonce import InfoNCE
+from faith_jax.training.loss_truncation import LossTruncation
 from faith_jax.training.objectives import CrossEntropy, Objective
-from faith_jax.training.partitioning import make_partitioner
 from faith_jax.training.trainer import Trainer
-from faith_jax.training.truncation import LossTruncation
 
 BATCH, CONTROL_TOKENS, STEPS_A_TURN = 16, 3, 3
 T5_SMALL = TransformerConfig(

@@ -19,7 +19,7 @@ import numpy as np
 
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, output_layer
-from faith_jax.scoring.salience_maps import salience_maps, target_logits
+from faith_jax.scoring.salience.maps import salience_maps, target_logits
 
 Part = Callable[[], Any]
 

@@ -16,7 +16,7 @@ from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.errors import ConfigError, FaithJaxError
+from faith_jax.core.errors import ConfigError, FaithJaxError
 from faith_jax.tokenizers.vocabularies import find_tokenizer_file
 
 

@@ -31,8 +31,8 @@ import mini_checks
 import mini_texts
 from mini_texts import Example, Text
 
-from faith_jax.errors import InputError
-from faith_jax.templates import curly_braces
+from faith_jax.core.errors import InputError
+from faith_jax.core.templates import curly_braces
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 VALIDATION_EVERY = 100  # paragraphs

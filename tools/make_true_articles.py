@@ -11,10 +11,10 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
-from faith_jax.data.delimited import read_csv
-from faith_jax.data.fields import text_field
-from faith_jax.data.jsonl import read_jsonl
-from faith_jax.errors import FaithJaxError, InputError
+from faith_jax.core.errors import FaithJaxError, InputError
+from faith_jax.core.fields import text_field
+from faith_jax.core.jsonl import read_jsonl
+from faith_jax.datasets.delimited import read_csv
 
 _ANNOTATIONS = {
     "summeval": "model_annotations.aligned.jsonl",

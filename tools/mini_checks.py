@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import mini_texts
 from mini_texts import Example, Text
 
-from faith_jax.templates import curly_braces
+from faith_jax.core.templates import curly_braces
 
 # Lists draw their words from so many of the most frequent ones.
 WORD_POOLS = (20, 100, 600, 3000, 12000)

@@ -157,8 +157,8 @@ DECODING = _of(
 )
 
 _OBJECTIVES = "tests/training/test_objectives.py"
-_CONTRASTIVE = "tests/training/test_contrastive.py"
-_TRUNCATION = "tests/training/test_truncation.py"
+_CONTRASTIVE = "tests/training/test_infonce.py"
+_TRUNCATION = "tests/training/test_loss_truncation.py"
 _TRAINER = "tests/training/test_trainer.py"
 
 OBJECTIVES = _of(
@@ -194,70 +194,70 @@ OBJECTIVES = _of(
     ),
     (
         "infonce-target-as-negative",
-        "contrastive.py",
+        "infonce.py",
         "& ~same & is_positive[:, None]",
         "& is_positive[:, None]",
         f"{_CONTRASTIVE}::test_equals_each_text_read_alone",
     ),
     (
         "infonce-scale",
-        "contrastive.py",
+        "infonce.py",
         "scale = 1.0 / (math.sqrt(context.shape[-1]) * self.temperature)",
         "scale = 1.0 / (context.shape[-1] * self.temperature)",
         f"{_CONTRASTIVE}::test_equals_each_text_read_alone",
     ),
     (
         "infonce-own-texts-in-batch",
-        "contrastive.py",
+        "infonce.py",
         "[None] & ~same & ~own",
         "[None] & ~same",
         f"{_CONTRASTIVE}::test_other_rows_texts_in_the_batch",
     ),
     (
         "infonce-positive-place",
-        "contrastive.py",
+        "infonce.py",
         "losses = jax.nn.logsumexp(scores, axis=1) - scores[:, 0]",
         "losses = jax.nn.logsumexp(scores, axis=1) - scores[:, -1]",
         f"{_CONTRASTIVE}::test_contrast_in_closed_form",
     ),
     (
         "infonce-end-token",
-        "contrastive.py",
+        "infonce.py",
         "return fed, mask, jnp.sum(tokens != pad, axis=-1)",
         "return fed, mask, jnp.sum(tokens != pad, axis=-1) - 1",
         f"{_CONTRASTIVE}::test_equals_each_text_read_alone",
     ),
     (
         "infonce-mean-over-padding",
-        "contrastive.py",
+        "infonce.py",
         'mask = (batch["encoder_input_tokens"] != module.config.pad_id).astype(jnp.float32)',
         'mask = jnp.ones(batch["encoder_input_tokens"].shape, jnp.float32)',
         f"{_CONTRASTIVE}::test_equals_each_text_read_alone",
     ),
     (
         "truncation-quantile",
-        "truncation.py",
+        "loss_truncation.py",
         "quantile = state.quantile(1.0 - self.drop_fraction)",
         "quantile = state.quantile(self.drop_fraction)",
         f"{_TRUNCATION}::test_drops_what_is_above_the_quantile_of_what_was_seen",
     ),
     (
         "truncation-drops-the-lowest",
-        "truncation.py",
+        "loss_truncation.py",
         '(rows["loss"] > batch["highest_loss"])',
         '(rows["loss"] < batch["highest_loss"])',
         f"{_TRUNCATION}::test_drops_what_is_above_the_quantile_of_what_was_seen",
     ),
     (
         "truncation-warm-up",
-        "truncation.py",
+        "loss_truncation.py",
         "jnp.where(state.steps < self.warmup_steps, jnp.inf, quantile)",
         "jnp.where(state.steps <= self.warmup_steps, jnp.inf, quantile)",
         f"{_TRUNCATION}::test_drops_what_is_above_the_quantile_of_what_was_seen",
     ),
     (
         "truncation-window-place",
-        "truncation.py",
+        "loss_truncation.py",
         "place = (self.examples + total - 1 - behind) % window",
         "place = (self.examples + total - behind) % window",
         f"{_TRUNCATION}::test_the_quantile_is_that_of_the_last_examples",
@@ -428,23 +428,23 @@ MODELS = _of(
     ),
     (
         "likelihood-mean-logit",
-        "likelihood.py",
+        "chunked_logits.py",
         "mean_logit=jnp.mean(logits, axis=-1),",
         "mean_logit=jnp.max(logits, axis=-1),",
-        "tests/models/test_likelihood.py::test_two_tokens_by_hand",
+        "tests/models/test_chunked_logits.py::test_two_tokens_by_hand",
     ),
     (
         "prompts-special-tokens",
-        "prompts.py",
+        "soft_prompt.py",
         "tokens = first_token + jax.random.choice(",
         "tokens = jax.random.choice(",
-        "tests/models/test_prompts.py",
+        "tests/models/test_soft_prompt.py",
     ),
 )
 
-_LIKELIHOOD = "tests/scoring/test_likelihood.py"
+_LIKELIHOOD = "tests/inference/test_row_likelihoods.py"
 _NLI = "tests/scoring/test_nli.py"
-_SALIENCE_MAPS = "tests/scoring/test_salience_maps.py"
+_SALIENCE_MAPS = "tests/scoring/salience/test_maps.py"
 
 SCORERS = _of(
     "scorers",
@@ -514,49 +514,49 @@ SCORERS = _of(
     ),
     (
         "dropout-passes",
-        "classification.py",
+        "../inference/class_probabilities.py",
         "jax.lax.map(one_pass, jnp.arange(passes))",
         "jax.lax.map(one_pass, jnp.zeros(passes, jnp.int32))",
         f"{_NLI}::test_monte_carlo_dropout_is_the_mean_over_exactly_k_masks",
     ),
     (
         "likelihood-source",
-        "likelihood.py",
+        "../inference/row_likelihoods.py",
         "first = i * shape.decoder + (len(row.inputs) - 1 if self._is_causal else 0)",
         "first = i * shape.decoder + (len(row.inputs) if self._is_causal else 0)",
         f"{_LIKELIHOOD}::test_every_row_as_if_it_were_alone",
     ),
     (
         "likelihood-labels-mean",
-        "likelihood.py",
+        "../inference/row_likelihoods.py",
         "means = [scores[len(prefix) :].mean() for",
         "means = [scores[len(prefix) :].sum() for",
         f"{_LIKELIHOOD}::test_longer_labels_are_compared_by_their_mean",
     ),
     (
         "likelihood-log-base",
-        "likelihood.py",
+        "../inference/row_likelihoods.py",
         "found = chosen - jax.nn.logsumexp(logits, axis=1)",
         "found = (chosen - jax.nn.logsumexp(logits, axis=1)) / jnp.log(2.0)",
         f"{_LIKELIHOOD}::test_what_does_not_count_is_not_computed",
     ),
     (
         "likelihood-count",
-        "likelihood.py",
+        "../inference/row_likelihoods.py",
         "pieces = (count + piece - 1) // piece",
         "pieces = count // piece",
         f"{_LIKELIHOOD}::test_every_row_as_if_it_were_alone",
     ),
     (
         "salience-input",
-        "salience_maps.py",
+        "salience/maps.py",
         "return jnp.sum(gradient * embedding.astype(jnp.float32), axis=-1)",
         "return jnp.sum(gradient, axis=-1)",
         f"{_SALIENCE_MAPS}::test_equals_finite_differences",
     ),
     (
         "salience-column",
-        "salience_maps.py",
+        "salience/maps.py",
         "jax.nn.one_hot(first + jnp.arange(rows) % together, count)",
         "jax.nn.one_hot(first + 1 + jnp.arange(rows) % together, count)",
         f"{_SALIENCE_MAPS}::test_equals_finite_differences",
@@ -709,149 +709,149 @@ STATISTICS = _of(
     ),
 )
 
-_ERRORS = "tests/data/augmentation/test_npov_errors.py"
-_SETS = "tests/data/augmentation/test_npov_sets.py"
-_SELECTION = "tests/data/augmentation/test_selection.py"
-_CLAIMS = "tests/data/augmentation/test_claim_mutation.py"
-_CONTROL = "tests/data/test_control_tokens.py"
+_ERRORS = "tests/datasets/augmentation/test_npov_errors.py"
+_SETS = "tests/datasets/augmentation/test_npov_sets.py"
+_SELECTION = "tests/datasets/augmentation/test_selection.py"
+_CLAIMS = "tests/datasets/augmentation/test_claim_mutation.py"
+_CONTROL = "tests/datasets/test_control_tokens.py"
 
 DATA = _of(
     "data",
     "faith_jax",
     (
         "errors-label",
-        "data/augmentation/npov_errors.py",
+        "datasets/augmentation/npov_errors.py",
         "return self.kind in (ErrorKind.HALLUCINATION, ErrorKind.BOTH)",
         "return self.kind in (ErrorKind.COVERAGE, ErrorKind.BOTH)",
         _ERRORS,
     ),
     (
         "errors-added-is-removed",
-        "data/augmentation/npov_errors.py",
+        "datasets/augmentation/npov_errors.py",
         "        if argument != example.added_argument\n",
         "        if argument\n",
         f"{_ERRORS}::test_an_added_argument_is_not_the_one_removed",
     ),
     (
         "sets-unused-arguments",
-        "data/augmentation/npov_sets.py",
+        "datasets/augmentation/npov_sets.py",
         "if i not in row[side]]",
         "if i in row[side]]",
         _SETS,
     ),
     (
         "sets-unparaphrased-con",
-        "data/augmentation/npov_sets.py",
+        "datasets/augmentation/npov_sets.py",
         'if None in (*sides["pro_arguments"], *sides["con_arguments"], *single.values()):',
         'if None in (*sides["pro_arguments"], *single.values()):',
         _SETS,
     ),
     (
         "phrase-capital",
-        "data/augmentation/dialogue_phrases.py",
+        "datasets/augmentation/dialogue_phrases.py",
         "{hypothesis[:1].lower()}{hypothesis[1:]}",
         "{hypothesis[:1]}{hypothesis[1:]}",
-        "tests/data/augmentation/test_dialogue_phrases.py",
+        "tests/datasets/augmentation/test_dialogue_phrases.py",
     ),
     (
         "selection-difference",
-        "data/augmentation/selection.py",
+        "datasets/augmentation/selection.py",
         "return max((first - second).total(), (second - first).total())",
         "return min((first - second).total(), (second - first).total())",
         _SELECTION,
     ),
     (
         "selection-fluent",
-        "data/augmentation/selection.py",
+        "datasets/augmentation/selection.py",
         "values <= factor * values.mean()",
         "values <= values.mean()",
         _SELECTION,
     ),
     (
         "selection-hardest",
-        "data/augmentation/selection.py",
+        "datasets/augmentation/selection.py",
         "np.argsort(-entropies,",
         "np.argsort(entropies,",
         _SELECTION,
     ),
     (
         "claims-entity-type",
-        "data/augmentation/claim_mutation.py",
+        "datasets/augmentation/claim_mutation.py",
         "if other.type == entity.type and not",
         "if other.type != entity.type and not",
         _CLAIMS,
     ),
     (
         "claims-entity-without-evidence",
-        "data/augmentation/claim_mutation.py",
+        "datasets/augmentation/claim_mutation.py",
         "for entity in claim.entities if _stands_in(entity.text, evidence)]",
         "for entity in claim.entities if entity.text]",
         _CLAIMS,
     ),
     (
         "negation-article",
-        "data/augmentation/negation_rules.py",
+        "datasets/augmentation/negation_rules.py",
         'if match["y"][0].lower() in "aeiou":',
         'if match["y"][-1].lower() in "aeiou":',
-        "tests/data/augmentation/test_negation_rules.py",
+        "tests/datasets/augmentation/test_negation_rules.py",
     ),
     (
         "control-tercile",
-        "data/control_tokens.py",
+        "datasets/control_tokens.py",
         "return Terciles(ordered[low - 1], ordered[medium - 1])",
         "return Terciles(ordered[low], ordered[medium - 1])",
         _CONTROL,
     ),
     (
         "control-entailed",
-        "data/control_tokens.py",
+        "datasets/control_tokens.py",
         "entailed = NliLabel(nli) is NliLabel.ENTAILMENT",
         "entailed = NliLabel(nli) is not NliLabel.CONTRADICTION",
         _CONTROL,
     ),
     (
         "npov-sides",
-        "data/npov/topics.py",
+        "datasets/npov/topics.py",
         "[topic.con[i].text for i in response.con]",
         "[topic.con[i].text for i in response.pro]",
-        "tests/data/npov/test_topics.py::test_generation_examples_follow_the_indices",
+        "tests/datasets/npov/test_topics.py::test_generation_examples_follow_the_indices",
     ),
     (
         "combinations-at-both-temperatures",
-        "data/npov/choices.py",
+        "datasets/npov/choices.py",
         "for temperature in TEMPERATURES if number <= _AT_BOTH else",
         "for temperature in TEMPERATURES if number < _AT_BOTH else",
-        "tests/data/npov/test_choices.py::test_the_first_three_get_two_responses",
+        "tests/datasets/npov/test_choices.py::test_the_first_three_get_two_responses",
     ),
     (
         "vitaminc-pair-swapped",
-        "data/raw/true/verification.py",
+        "datasets/raw/true/verification.py",
         'row("vitaminc", identifier, source, evidence, claim, verdict == _SUPPORTS)',
         'row("vitaminc", identifier, source, claim, evidence, verdict == _SUPPORTS)',
-        "tests/data/raw/true/test_corpora.py::test_what_is_grounding_and_what_is_judged",
+        "tests/datasets/raw/true/test_corpora.py::test_what_is_grounding_and_what_is_judged",
     ),
     (
         "dialfact-label",
-        "data/raw/dialfact.py",
+        "datasets/raw/dialfact.py",
         '"label": int(label.faithfulness),',
         '"label": int(not label.faithfulness),',
-        "tests/data/raw/test_dialfact.py",
+        "tests/datasets/raw/test_dialfact.py",
     ),
     (
         "templates-arguments-swapped",
-        "templates.py",
+        "core/templates.py",
         '            ("response", response),\n            ("pro", _perspective(pro_arguments)),\n'
         '            ("con", _perspective(con_arguments)),\n',
         '            ("response", response),\n            ("pro", _perspective(con_arguments)),\n'
         '            ("con", _perspective(pro_arguments)),\n',
-        "faith_jax/templates.py",
+        "faith_jax/core/templates.py",
     ),
     (
         "templates-nli-pair-swapped",
-        "templates.py",
+        "core/templates.py",
         'f"premise: {one_space(premise)} hypothesis: {one_space(hypothesis)}"',
         'f"premise: {one_space(hypothesis)} hypothesis: {one_space(premise)}"',
-        "faith_jax/templates.py",
+        "faith_jax/core/templates.py",
     ),
 ) + _of(
     "data",

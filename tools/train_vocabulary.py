@@ -28,7 +28,7 @@ from collections.abc import Iterator
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from faith_jax.data import npov, samples
+from faith_jax.datasets import npov, samples
 
 # Every printable ASCII character, and the typographic ones of edited English.
 REQUIRED_CHARACTERS = (

@@ -19,8 +19,8 @@ from faith_jax.annotation.sheets import (
     arguments_by_label,
     query_of,
 )
-from faith_jax.data.fields import field_error
-from faith_jax.types import GroundedExample
+from faith_jax.core.fields import field_error
+from faith_jax.core.types import GroundedExample
 
 
 class Ties(enum.StrEnum):

@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.annotation.sheets import one_line_end
-from faith_jax.data import npov, samples
-from faith_jax.data.fields import field_error, is_blank
-from faith_jax.data.grounded_rows import Columns, ExampleRow, example_rows, read_rows
-from faith_jax.data.rows import Row
-from faith_jax.errors import InputError
-from faith_jax.sentences import split_sentences
-from faith_jax.templates import clean_value, npov_response
-from faith_jax.types import GroundedExample, Grounding
+from faith_jax.core.errors import InputError
+from faith_jax.core.fields import field_error, is_blank
+from faith_jax.core.rows import Row
+from faith_jax.core.sentences import split_sentences
+from faith_jax.core.templates import clean_value, npov_response
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.datasets import npov, samples
+from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, read_rows
 
 _SIDES = ("pro", "con")
 _SIDE_FIELDS = ("pro_arguments", "con_arguments")

@@ -10,10 +10,10 @@ from typing import Any
 import flax.traverse_util
 import numpy as np
 
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
+from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, parameter_shapes
-from faith_jax.types import PyTree
 
 PROMPTS = ("encoder_prompt", "decoder_prompt")
 _LAYER = re.compile(r"(.*?/?)layers_(\d+)/(.*)")

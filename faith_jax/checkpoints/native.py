@@ -15,7 +15,7 @@ from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash, new_folde
 from faith_jax.checkpoints.hugging_face.families import family_name
 from faith_jax.checkpoints.orbax import read_arrays, write_arrays
 from faith_jax.checkpoints.tensors import read_json
-from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 
 MODEL_JSON = "model.json"

@@ -18,7 +18,7 @@ from faith_jax.checkpoints.hugging_face.folder import is_huggingface, read_huggi
 from faith_jax.checkpoints.native import is_native, read_native, run_folder
 from faith_jax.checkpoints.peft import is_peft
 from faith_jax.checkpoints.t5x import is_t5x, read_t5x
-from faith_jax.errors import CheckpointError, did_you_mean
+from faith_jax.core.errors import CheckpointError, did_you_mean
 from faith_jax.models.config import TransformerConfig
 
 

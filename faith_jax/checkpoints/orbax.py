@@ -13,8 +13,8 @@ import orbax.checkpoint as ocp
 import tensorstore
 
 from faith_jax.checkpoints.checkpoint import unflatten
-from faith_jax.errors import CheckpointError
-from faith_jax.types import PyTree
+from faith_jax.core.errors import CheckpointError
+from faith_jax.core.types import PyTree
 
 METADATA = "_METADATA"
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.hugging_face.family import ConfigFields
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
 CONFIG = "adapter_config.json"

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import safetensors.numpy
 
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
 
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"

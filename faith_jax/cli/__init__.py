@@ -27,7 +27,7 @@ from faith_jax.cli.shared import (
     option_names,
     parser_of,
 )
-from faith_jax.errors import ConfigError, FaithJaxError, ProcessError, did_you_mean
+from faith_jax.core.errors import ConfigError, FaithJaxError, ProcessError, did_you_mean
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from faith_jax.cli.evaluate_commands import check_numbers
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 
 _EXAMPLES = """examples:
   %(prog)s write --input=runs/responses/predictions.jsonl --output=sheet.csv

@@ -59,7 +59,7 @@ def add_checkpoint_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _run_conversion(options: argparse.Namespace) -> int:
-    from faith_jax.errors import ConfigError
+    from faith_jax.core.errors import ConfigError
     from faith_jax.runs import convert, prompt_files
 
     if options.command == "import-checkpoint":

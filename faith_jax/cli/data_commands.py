@@ -2,7 +2,7 @@
 
 import argparse
 
-from faith_jax.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 
 
 def add_data_commands(commands: argparse._SubParsersAction) -> None:
@@ -95,7 +95,7 @@ def _run_tasks(options: argparse.Namespace) -> int:
 
 def _run_prepare(options: argparse.Namespace) -> int:
     quiet_tensorflow()
-    from faith_jax.data.builders.beam import BeamPipeline
+    from faith_jax.datasets.builders.beam import BeamPipeline
     from faith_jax.runs import show_tasks
 
     beam = None if options.beam is None else BeamPipeline(options.beam, options.beam_parts)

@@ -5,8 +5,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from faith_jax.errors import ConfigError
-from faith_jax.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 
 _EVALUATE_EXAMPLES = """examples:
   %(prog)s q2.jsonl qags_c.jsonl --baseline=token_f1 --markdown=table.md --json=figures.json
@@ -306,8 +306,8 @@ def _run_report(options: argparse.Namespace) -> int:
         raise ConfigError(f"--{next(iter(maps)).replace('_', '-')}: goes with --salience-model.")
     if any(map(os.path.isdir, options.files)):
         quiet_tensorflow()
+    from faith_jax.report.report_salience import ReportSalience
     from faith_jax.runs import report
-    from faith_jax.runs.report_salience import ReportSalience
 
     if maps:
         wanted = {name.removeprefix("salience_"): value for name, value in maps.items()}

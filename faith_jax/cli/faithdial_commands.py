@@ -2,7 +2,7 @@
 
 import argparse
 
-from faith_jax.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 
 _NEGATIVES_EXAMPLES = """examples:
   %(prog)s sample --model=mini --tagger=rules --output=runs/negatives
@@ -109,7 +109,7 @@ def _run_control_tokens(options: argparse.Namespace) -> int:
 
 def _run_negatives(options: argparse.Namespace) -> int:
     quiet_tensorflow()
-    from faith_jax.data.augmentation.tagging import DEFAULT_TAGGER
+    from faith_jax.datasets.augmentation.tagging import DEFAULT_TAGGER
     from faith_jax.runs.negatives import NegativesOptions, negatives
 
     wanted = NegativesOptions(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from faith_jax.cli.shared import first_line
-from faith_jax.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.version import __version__
 
 _GIN_RUNS = {
@@ -104,7 +104,7 @@ def add_gin_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAct
 
 
 def _run_gin(options: argparse.Namespace) -> int:
-    from faith_jax.errors import ConfigError
+    from faith_jax.core.errors import ConfigError
 
     if not options.gin_file:
         raise ConfigError(
@@ -148,7 +148,7 @@ def _add_cache_folders(folders: Sequence[str]) -> None:
     if folders:  # SeqIO takes seconds to import
         import seqio
 
-        from faith_jax.errors import ConfigError
+        from faith_jax.core.errors import ConfigError
 
         for folder in folders:
             if "://" not in folder and not os.path.isdir(folder):
@@ -158,7 +158,7 @@ def _add_cache_folders(folders: Sequence[str]) -> None:
 
 def _initialize_processes(options: argparse.Namespace) -> None:
     """Joins the other processes of the run, where there are any."""
-    from faith_jax.errors import ConfigError
+    from faith_jax.core.errors import ConfigError
 
     given = (options.coordinator_address, options.process_count, options.process_index)
     if all(g is None for g in given):

@@ -15,7 +15,7 @@ from faith_jax.cli.reproduce_nli_commands import add_nli_tables, run_nli
 from faith_jax.cli.reproduce_npov_commands import add_npov_detection_table, run_npov_detection
 from faith_jax.cli.reproduce_pmi_commands import add_pmi_table, run_pmi_table
 from faith_jax.cli.shared import resumable
-from faith_jax.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 
 # Tables of scorers alone, `faith_jax.reproduce.reproduce.RECIPES`, with their titles.
 SCORED = {

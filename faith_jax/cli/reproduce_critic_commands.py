@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faith_jax.cli.reproduce_options import add_options, table_parser
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 
 _SHARED = ("model", "vocabulary", "max-length", "batch-size", "resamples", "seed")
 

@@ -5,13 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.cli.evaluate_commands import listed_names
-from faith_jax.cli.reproduce_options import (
-    add_options,
-    add_q2_models,
-    model_scorers,
-    table_parser,
-)
-from faith_jax.errors import ConfigError
+from faith_jax.cli.reproduce_options import add_options, add_q2_models, model_scorers, table_parser
+from faith_jax.core.errors import ConfigError
 
 # What the sample is trained with, where nobody says: minutes on 2 cores. None of its texts is cut
 # with the tokenizer of `mini`, and no row has more negatives.

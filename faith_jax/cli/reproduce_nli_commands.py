@@ -7,7 +7,7 @@ from typing import Any
 from faith_jax.cli.evaluate_commands import listed_names
 from faith_jax.cli.reproduce_options import add_options, add_q2_models, table_parser
 from faith_jax.cli.shared import TerminatedError
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 
 
 def add_nli_tables(tables: argparse._SubParsersAction) -> list[argparse.ArgumentParser]:

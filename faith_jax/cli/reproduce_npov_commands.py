@@ -6,7 +6,7 @@ from typing import Any
 
 from faith_jax.cli.evaluate_commands import listed_names
 from faith_jax.cli.reproduce_options import add_options, table_parser
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 
 _SHARED = (
     "model", "vocabulary", "max-length", "max-input-length", "batch-size", "resamples", "seed",
@@ -88,7 +88,7 @@ def _errors(text: str) -> float:
         except ValueError:
             message = f"expected a number or published, got {text!r}"
             raise argparse.ArgumentTypeError(message) from None
-    from faith_jax.data.augmentation.npov_sets import PUBLISHED_ERROR_FREE, PUBLISHED_ERRORS
+    from faith_jax.datasets.augmentation.npov_sets import PUBLISHED_ERROR_FREE, PUBLISHED_ERRORS
 
     return PUBLISHED_ERRORS / PUBLISHED_ERROR_FREE
 

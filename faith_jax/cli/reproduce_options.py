@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 
 _OPTIONS = {
     "model": (str, "CHECKPOINT", "that responds: any language model"),

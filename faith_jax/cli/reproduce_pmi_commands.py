@@ -5,12 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faith_jax.cli.evaluate_commands import listed_names
-from faith_jax.cli.reproduce_options import (
-    add_options,
-    add_q2_models,
-    model_scorers,
-    table_parser,
-)
+from faith_jax.cli.reproduce_options import add_options, add_q2_models, model_scorers, table_parser
 
 _SHARED = (
     "model", "vocabulary", "max-length", "max-input-length", "batch-size", "limit", "resamples",

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from faith_jax.cli.shared import resumable
-from faith_jax.errors import ConfigError, counted
-from faith_jax.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 
 if TYPE_CHECKING:
-    from faith_jax.data.rows import BadRows
-    from faith_jax.runs.score_input import ScoreInput
+    from faith_jax.core.rows import BadRows
+    from faith_jax.input.score_input import ScoreInput
 
 _EXAMPLES = """examples:
   %(prog)s --scorers=token_f1,rouge1_precision --input=rows.jsonl --output=scores.jsonl
@@ -130,9 +130,9 @@ def _add_columns(group: argparse._ArgumentGroup) -> None:
 def _run_score(options: argparse.Namespace) -> int:
     if options.task or options.tfds or options.format == "tfds" or "." not in options.output:
         quiet_tensorflow()
-    from faith_jax.data.grounded_rows import Columns
-    from faith_jax.runs.partial_output import kept_rows
-    from faith_jax.runs.score_input import ScoreInput
+    from faith_jax.core.partial_output import kept_rows
+    from faith_jax.datasets.grounded_rows import Columns
+    from faith_jax.input.score_input import ScoreInput
 
     first, *more = options.input or [""]
     given = ScoreInput(
@@ -164,7 +164,7 @@ def _run_score(options: argparse.Namespace) -> int:
 
 
 def _score(options: argparse.Namespace, given: "ScoreInput") -> int:
-    from faith_jax.data.rows import BadRows
+    from faith_jax.core.rows import BadRows
     from faith_jax.runs import score
 
     names = [name.strip() for name in options.scorers.split(",") if name.strip()]

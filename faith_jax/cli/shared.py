@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.core.errors import ConfigError, did_you_mean
 
 _MOST_COMPILED = 4 * 1024**3  # bytes; the programs that were used last are kept
 _INVALID = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)")

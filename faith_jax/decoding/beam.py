@@ -34,11 +34,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from faith_jax.core.types import Array, PyTree, StepScores
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.limits import limited_scores
 from faith_jax.decoding.nucleus import top_k
 from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end
-from faith_jax.types import Array, PyTree, StepScores
 
 
 class _Beams(NamedTuple):

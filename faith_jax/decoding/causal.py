@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import Array, PyTree, StepScores
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.encoder_decoder import for_model
 from faith_jax.decoding.pmi import pmi_decode
@@ -20,9 +22,7 @@ from faith_jax.decoding.steps import (
     repeat_rows,
     stack_rows,
 )
-from faith_jax.errors import ConfigError
 from faith_jax.models.transformer import Transformer
-from faith_jax.types import Array, PyTree, StepScores
 
 
 def input_lengths(input_tokens: np.ndarray, pad_id: int) -> np.ndarray:

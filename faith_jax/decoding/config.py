@@ -4,7 +4,7 @@ import dataclasses
 import math
 from typing import Any, Literal
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 
 
 def _is_integer(value: Any, low: int) -> bool:

@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import Array, PyTree, StepScores
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.pmi import pmi_decode
 from faith_jax.decoding.search import decode
@@ -14,9 +16,7 @@ from faith_jax.decoding.steps import (
     repeat_rows,
     stack_rows,
 )
-from faith_jax.errors import ConfigError
 from faith_jax.models.transformer import Inputs, Transformer
-from faith_jax.types import Array, PyTree, StepScores
 
 
 def prefill(

@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 
+from faith_jax.core.types import Array, StepScores
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import Prefilled, is_end
-from faith_jax.types import Array, StepScores
 
 
 def limited_scores(

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from faith_jax.types import Array
+from faith_jax.core.types import Array
 
 # So many of the best tokens are looked at one by one; where the nucleus goes on behind them, so
 # many halvings, one sum of the vocabulary each, come before the next look.

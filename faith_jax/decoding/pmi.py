@@ -21,10 +21,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from faith_jax.core.types import Array, PyTree, StepScores
 from faith_jax.decoding.config import PMIConfig
 from faith_jax.decoding.nucleus import keep_most_probable
 from faith_jax.decoding.steps import Prefilled
-from faith_jax.types import Array, PyTree, StepScores
 
 # A token that is impossible without the document would have an infinite score, and two beams
 # with one could not be ranked: e**-1e4 is far below any probability that float32 can hold.

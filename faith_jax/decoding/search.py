@@ -10,12 +10,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.beam import beam_search
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.limits import limited_scores
 from faith_jax.decoding.nucleus import keep_most_probable
 from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end
-from faith_jax.types import Array, PyTree
 
 
 def decode(prefilled: Prefilled, row_keys: Array, config: DecodingConfig) -> DecodingResult:

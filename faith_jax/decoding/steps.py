@@ -10,8 +10,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from faith_jax.core.types import Array, PyTree, StepFunction, StepScores
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.types import Array, PyTree, StepFunction, StepScores
 
 
 class Prefilled(NamedTuple):

@@ -8,10 +8,10 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.data.fields import field_error, required
-from faith_jax.data.grounded_rows import read_rows
-from faith_jax.data.rows import Row
-from faith_jax.errors import InputError
+from faith_jax.core.errors import InputError
+from faith_jax.core.fields import field_error, required
+from faith_jax.core.rows import Row
+from faith_jax.datasets.grounded_rows import read_rows
 from faith_jax.export.scored_rows import ScoredRow, field_texts
 
 # No score is larger; beyond it, differences and the bins of a histogram overflow.

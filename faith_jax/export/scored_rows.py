@@ -8,15 +8,14 @@ the same by part of the input, where there is anything.
 
 import json
 import math
-import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.cutting import Kind
-from faith_jax.data.grounded_rows import ExampleRow
-from faith_jax.errors import InputError
-from faith_jax.types import Score
+from faith_jax.core.cutting import Kind
+from faith_jax.core.errors import InputError
+from faith_jax.core.types import Score
+from faith_jax.datasets.grounded_rows import ExampleRow
 
 ScoredRow = dict[str, Any]
 # What `cut` may name.
@@ -59,19 +58,6 @@ def _finite(name: str, value: float, identifier: str) -> float | None:
     if math.isinf(value):
         raise ValueError(f"{name} gave {identifier} an infinite score.")
     return value
-
-
-def count_whole_rows(path: pathlib.Path) -> int:
-    """Returns how many whole lines a file has; a last one that a kill cut is dropped from it."""
-    if not path.exists():
-        return 0
-    count, end = 0, 0
-    with open(path, "rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                count, end = count + 1, end + len(line)
-    os.truncate(path, end)
-    return count
 
 
 def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequence[str]) -> None:

@@ -8,10 +8,10 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.data.rows import Row
-from faith_jax.errors import InputError
+from faith_jax.core.errors import InputError
+from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.rows import Row
 from faith_jax.export.scored_rows import PARTS, field_texts
-from faith_jax.quiet_tensorflow import quiet_tensorflow
 
 
 def write_tfds(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError
 
 _FINGERPRINT = b"fingerprint"
 _ROWS = 1000  # of an Arrow record batch

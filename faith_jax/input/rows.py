@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax import cutting
-from faith_jax.cutting import Kind
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.core import cutting
+from faith_jax.core.cutting import Kind
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.inference.text_pairs import PairEncoder, row_length
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.models.config import TransformerConfig
-from faith_jax.scoring.text_pairs import PairEncoder, row_length
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.vocabularies import tokenizer_of
 
@@ -38,7 +38,7 @@ class TextRows:
       where: names the task and its split, for errors.
       layout: of the model; its vocabulary is the task's.
       lengths: TASK_FEATURE_LENGTHS.
-      cut_policy: see `faith_jax.cutting`.
+      cut_policy: see `faith_jax.core.cutting`.
       check_targets: whether a target beyond its length is an error; else it stays as it is.
     """
 
@@ -147,7 +147,7 @@ class PairRows:
           model: with a classification head.
           tokenizer: of the run.
           max_length: tokens of a row.
-          cut_policy: see `faith_jax.cutting`.
+          cut_policy: see `faith_jax.core.cutting`.
 
         Raises:
           ConfigError: for a model without a head, and more tokens than the model has positions.

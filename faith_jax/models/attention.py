@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from faith_jax.core.types import Array
 from faith_jax.models.layers import Initializer, Projection, with_sharding_constraint
 from faith_jax.models.positions import rotate
-from faith_jax.types import Array
 
 # Large enough that exp() of it is 0 beside any real logit, small enough for bfloat16 sums.
 MASKED_LOGIT = -1e10

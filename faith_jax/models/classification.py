@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 from flax import linen as nn
 
+from faith_jax.core.types import Array
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import ACTIVATION_FUNCTIONS, Projection
-from faith_jax.types import Array
 
 
 class ClassificationHead(nn.Module):

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.core.errors import ConfigError, did_you_mean
 
 DTYPES = ("float32", "bfloat16")
 REMAT_POLICIES = ("none", "minimal", "full")

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
+from faith_jax.core.types import Array
 from faith_jax.models.attention import attend
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import Projection, with_sharding_constraint
 from faith_jax.models.positions import log_bucket_positions
-from faith_jax.types import Array
 
 
 def relative_rows(length: int, buckets: int, max_distance: int) -> np.ndarray:

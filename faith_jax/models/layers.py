@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen import partitioning as nn_partitioning
 
-from faith_jax.types import Array
+from faith_jax.core.types import Array
 
 Initializer = Callable[..., Array]
 

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from faith_jax.types import Array
+from faith_jax.core.types import Array
 
 
 def attention_mask(

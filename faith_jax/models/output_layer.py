@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from faith_jax.core.types import Array
 from faith_jax.models.layers import project
-from faith_jax.types import Array
 
 
 class OutputLayer(NamedTuple):

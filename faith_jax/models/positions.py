@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
+from faith_jax.core.types import Array
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import param_with_axes
-from faith_jax.types import Array
 
 
 def relative_position_bucket(

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
+from faith_jax.core.types import Array
 from faith_jax.models import positions as position_schemes
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import Embedding, OutputKernel, dropout, param_with_axes
@@ -15,7 +16,6 @@ from faith_jax.models.transformer_layers import (
     norm,
     run_layers,
 )
-from faith_jax.types import Array
 
 
 class _Stack(nn.Module):

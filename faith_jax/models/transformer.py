@@ -22,15 +22,15 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import Array
 from faith_jax.models.classification import ClassificationHead
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import Embedding
 from faith_jax.models.masks import attention_mask, repeat_mask, segment_positions
 from faith_jax.models.output_layer import OutputLayer
-from faith_jax.models.prompts import SoftPrompt
+from faith_jax.models.soft_prompt import SoftPrompt
 from faith_jax.models.stacks import Decoder, Encoder
-from faith_jax.types import Array
 
 # Tokens or hidden states of one encoder input, or of several: DoHA's decoder attends to two.
 Inputs = Array | tuple[Array, ...]

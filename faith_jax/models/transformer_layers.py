@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen import partitioning as nn_partitioning
 
+from faith_jax.core.types import Array
 from faith_jax.models.attention import MultiHeadAttention
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.disentangled import DisentangledAttention
 from faith_jax.models.layers import FeedForward, LayerNorm, RMSNorm, dropout
-from faith_jax.types import Array
 
 _REMAT_POLICIES = {
     "minimal": jax.checkpoint_policies.checkpoint_dots_with_no_batch_dims,

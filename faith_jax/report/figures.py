@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.report.panels import (
     CLASS_COLOURS,
     CLASSES,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from faith_jax.core.types import GroundedExample
 from faith_jax.statistics.salience_scores import PlacedWord, WordSalience
-from faith_jax.types import GroundedExample
 
 # Below this share of its gradients from one given word, a word is marked.
 THRESHOLD = 0.1

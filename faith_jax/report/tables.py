@@ -8,7 +8,7 @@ from typing import Any
 
 import tabulate
 
-from faith_jax.errors import counted
+from faith_jax.core.errors import counted
 from faith_jax.statistics.auc_table import AucCell, AucTable
 from faith_jax.statistics.dataset_statistics import Table
 from faith_jax.statistics.significance import MARK, SIGNIFICANT

@@ -6,14 +6,14 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax import templates
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.errors import ConfigError, FaithJaxError, InputError, did_you_mean
-from faith_jax.labels import CriticLabel, DecodeLabel, NliLabel
+from faith_jax.core import templates
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, did_you_mean
+from faith_jax.core.labels import CriticLabel, DecodeLabel, NliLabel
+from faith_jax.inference.label_probabilities import CRITIC_FORM, NLI_FORM, LabelForm
+from faith_jax.inference.opening import open_tokenizer
 from faith_jax.reproduce.trained_cells import train_recipe
-from faith_jax.scoring.label_words import CRITIC_FORM, NLI_FORM, LabelForm
-from faith_jax.scoring.models import open_tokenizer
 from faith_jax.scoring.nli import faithful_class, nli_label_numbers
 
 logger = logging.getLogger("faith_jax")

@@ -12,10 +12,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.checkpoints.embedded import checkpoint_path
-from faith_jax.data.jsonl import read_jsonl
-from faith_jax.errors import ConfigError, InputError, counted
+from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.jsonl import read_jsonl
+from faith_jax.core.kept_settings import (
+    SETTINGS,
+    check_same,
+    checkpoint_state,
+    made_folder,
+    read_settings_file,
+    write_settings,
+)
+from faith_jax.core.labels import Begin2021Label, NliLabel
+from faith_jax.core.outputs import write_text
+from faith_jax.core.progress import Progress
 from faith_jax.input.rows import PAIRS
-from faith_jax.labels import Begin2021Label, NliLabel
+from faith_jax.input.score_input import dataset_rows
 from faith_jax.report.tables import rendered
 from faith_jax.reproduce.critic_models import (
     CRITIC_TABLE,
@@ -29,21 +40,10 @@ from faith_jax.reproduce.critic_models import (
 )
 from faith_jax.reproduce.reproduce import ENDINGS, of_samples
 from faith_jax.runs.evaluate_scores import Evaluation, write_evaluation
-from faith_jax.runs.kept_settings import (
-    SETTINGS,
-    check_same,
-    checkpoint_state,
-    made_folder,
-    read_settings_file,
-    write_settings,
-)
-from faith_jax.runs.outputs import write_text
-from faith_jax.runs.score_input import dataset_rows
 from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
 from faith_jax.statistics.dataset_statistics import Table
 from faith_jax.statistics.protocols import Accuracy, critic_accuracy
 from faith_jax.statistics.published import PUBLISHED
-from faith_jax.training.metrics import Progress
 
 logger = logging.getLogger("faith_jax")
 

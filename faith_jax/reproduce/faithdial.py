@@ -15,8 +15,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.data.control_tokens import FAITHFUL_TOKENS
-from faith_jax.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.datasets.control_tokens import FAITHFUL_TOKENS
 from faith_jax.reproduce.scorers import Scored, as_published, by_grounding, layout
 
 logger = logging.getLogger("faith_jax")

@@ -9,14 +9,14 @@ import time
 
 import jax
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.outputs import write_text
+from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.inference.opening import open_model
 from faith_jax.reproduce.nli_methods import BASE, T5
 from faith_jax.reproduce.nli_scores import Cells
-from faith_jax.runs.outputs import write_text
 from faith_jax.runs.setup import count_params
-from faith_jax.scoring.models import open_model
-from faith_jax.types import GroundedExample, Grounding
 
 logger = logging.getLogger("faith_jax")
 

@@ -9,11 +9,8 @@ import logging
 import pathlib
 from typing import Any
 
-from faith_jax.data.augmentation.dialogue_phrases import PHRASES, phrase_draw
-from faith_jax.data.raw.true.corpora import AVERAGED, CORPORA
-from faith_jax.errors import ConfigError
-from faith_jax.reproduce.nli_methods import BASE, NLI_PHRASES, ModelOptions, check_base, check_names
-from faith_jax.runs.kept_settings import (
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.kept_settings import (
     SETTINGS,
     as_json,
     check_same,
@@ -21,7 +18,10 @@ from faith_jax.runs.kept_settings import (
     read_settings_file,
     write_settings,
 )
-from faith_jax.runs.outputs import write_text
+from faith_jax.core.outputs import write_text
+from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, phrase_draw
+from faith_jax.datasets.raw.true.corpora import AVERAGED, CORPORA
+from faith_jax.reproduce.nli_methods import BASE, NLI_PHRASES, ModelOptions, check_base, check_names
 
 logger = logging.getLogger("faith_jax")
 

@@ -11,9 +11,9 @@ import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from faith_jax.data.raw.true.corpora import AVERAGED
-from faith_jax.errors import counted
-from faith_jax.report.nli_tables import phrase_table
+from faith_jax.core.errors import counted
+from faith_jax.core.kept_settings import made_folder
+from faith_jax.datasets.raw.true.corpora import AVERAGED
 from faith_jax.reproduce.nli_draws import (
     PhraseOptions,
     check_settings,
@@ -23,11 +23,11 @@ from faith_jax.reproduce.nli_draws import (
 )
 from faith_jax.reproduce.nli_methods import ALL_OF_BASE, BASE, NLI_PHRASES, ModelOptions
 from faith_jax.reproduce.nli_scores import Cells
+from faith_jax.reproduce.nli_tables import phrase_table
+from faith_jax.reproduce.published_nli import AVERAGE
 from faith_jax.reproduce.table_files import write_tables
-from faith_jax.runs.kept_settings import made_folder
 from faith_jax.scoring.pair_classifier import forget_classifiers
 from faith_jax.statistics.dataset_statistics import Table
-from faith_jax.statistics.published_nli import AVERAGE
 from faith_jax.statistics.roc import roc_auc
 from faith_jax.statistics.scored_corpora import check_usable
 

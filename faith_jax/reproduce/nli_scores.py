@@ -12,12 +12,9 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.data.jsonl import read_jsonl
-from faith_jax.data.rows import BadRows
-from faith_jax.errors import ConfigError, FaithJaxError, InputError
-from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.reproduce.nli_methods import MODELS, Method, ModelOptions
-from faith_jax.runs.kept_settings import (
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
+from faith_jax.core.jsonl import read_jsonl
+from faith_jax.core.kept_settings import (
     SETTINGS,
     as_json,
     checkpoint_state,
@@ -25,9 +22,12 @@ from faith_jax.runs.kept_settings import (
     read_settings_file,
     write_settings,
 )
-from faith_jax.runs.outputs import write_text
+from faith_jax.core.outputs import write_text
+from faith_jax.core.rows import BadRows
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.input.score_input import ScoreInput
+from faith_jax.reproduce.nli_methods import MODELS, Method, ModelOptions
 from faith_jax.runs.score import score
-from faith_jax.runs.score_input import ScoreInput
 from faith_jax.scoring.pair_classifier import forget_classifiers
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.scored_corpora import Corpus, read_corpora

@@ -12,8 +12,10 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.data.npov.choices import draw_combinations, temperatures_note
-from faith_jax.errors import counted
+from faith_jax.core.errors import counted
+from faith_jax.core.kept_settings import made_folder, write_settings
+from faith_jax.core.outputs import write_text
+from faith_jax.datasets.npov.choices import draw_combinations, temperatures_note
 from faith_jax.report.table_page import table_page
 from faith_jax.report.tables import rendered
 from faith_jax.reproduce.npov_detection_data import (
@@ -36,8 +38,6 @@ from faith_jax.reproduce.npov_responses import (
     read_topics,
     responses_of,
 )
-from faith_jax.runs.kept_settings import made_folder, write_settings
-from faith_jax.runs.outputs import write_text
 from faith_jax.statistics.dataset_statistics import Table
 from faith_jax.statistics.npov_detection import detection_tables, joined_tidy
 from faith_jax.statistics.scored_corpora import Corpus

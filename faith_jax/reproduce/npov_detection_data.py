@@ -10,8 +10,11 @@ from typing import Any
 from faith_jax.annotation.labels import Label, Slice, combined, slice_rows
 from faith_jax.annotation.marks import read_marks
 from faith_jax.annotation.word_rule import REASONS, retold_spans
-from faith_jax.data import npov
-from faith_jax.data.augmentation.npov_sets import (
+from faith_jax.core.errors import InputError, counted
+from faith_jax.core.outputs import write_text
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.datasets import npov
+from faith_jax.datasets.augmentation.npov_sets import (
     PARAPHRASED,
     SplitSets,
     paraphrased_row,
@@ -21,12 +24,9 @@ from faith_jax.data.augmentation.npov_sets import (
     unused_arguments,
     with_errors_per_response,
 )
-from faith_jax.data.npov.choices import response_rows
-from faith_jax.errors import InputError, counted
+from faith_jax.datasets.npov.choices import response_rows
 from faith_jax.reproduce.npov_responses import DetectionOptions
-from faith_jax.runs.outputs import write_text
 from faith_jax.statistics.dataset_statistics import Table
-from faith_jax.types import GroundedExample, Grounding
 
 ORGANIC = {"full organic": Slice.FULL_ORGANIC, "ambiguous organic": Slice.AMBIGUOUS_ORGANIC}
 # The test sets, in the order of the paper's tables.

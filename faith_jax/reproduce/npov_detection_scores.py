@@ -7,16 +7,16 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.data.grounded_rows import Columns
-from faith_jax.data.jsonl import read_jsonl
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.jsonl import read_jsonl
+from faith_jax.core.kept_settings import checkpoint_state
+from faith_jax.core.outputs import write_text
+from faith_jax.datasets.grounded_rows import Columns
 from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.input.score_input import ScoreInput
 from faith_jax.reproduce.npov_detection_data import SLICES, set_file
 from faith_jax.reproduce.npov_responses import ERRORS, DetectionOptions
-from faith_jax.runs.kept_settings import checkpoint_state
-from faith_jax.runs.outputs import write_text
 from faith_jax.runs.score import score
-from faith_jax.runs.score_input import ScoreInput
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.npov_detection import AGGREGATIONS, salience_name

@@ -13,21 +13,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.annotation.word_rule import ErrorFreeRule
-from faith_jax.data import npov
-from faith_jax.data.augmentation.npov_errors import ErrorKind
-from faith_jax.data.jsonl import read_jsonl
-from faith_jax.data.npov.choices import MOST_COMBINATIONS, TEMPERATURES, response_rows
-from faith_jax.data.samples import sample_folder
+from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.core.jsonl import read_jsonl
+from faith_jax.core.kept_settings import SETTINGS, check_same, checkpoint_state, read_settings_file
+from faith_jax.core.outputs import write_text
+from faith_jax.datasets import npov
+from faith_jax.datasets.augmentation.npov_errors import ErrorKind
+from faith_jax.datasets.npov.choices import MOST_COMBINATIONS, TEMPERATURES, response_rows
+from faith_jax.datasets.samples import sample_folder
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.errors import ConfigError, InputError, counted, did_you_mean
 from faith_jax.reproduce.reproduce import NPOV_DETECTION as DETECTION
-from faith_jax.runs.kept_settings import (
-    SETTINGS,
-    check_same,
-    checkpoint_state,
-    read_settings_file,
-)
-from faith_jax.runs.outputs import write_text
 from faith_jax.runs.setup import check_language_model
 from faith_jax.tokenizers.vocabularies import EMBEDDED, load_vocabulary
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.reproduce.faithdial import check_names
 from faith_jax.reproduce.scorers import Scored, as_published, by_grounding, layout
 

@@ -7,21 +7,16 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faith_jax.data.rows import BadRows
-from faith_jax.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.kept_settings import as_json, check_same, read_settings_file
+from faith_jax.core.outputs import write_text
+from faith_jax.core.rows import BadRows
 from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.input.score_input import ScoreInput
 from faith_jax.report.tables import rendered
 from faith_jax.reproduce.scorers import NEEDS_SPACY, PAPERS_OPTIONS, difference, is_missing
-from faith_jax.runs.evaluate_scores import (
-    EvaluateOptions,
-    Evaluation,
-    evaluation,
-    write_evaluation,
-)
-from faith_jax.runs.kept_settings import as_json, check_same, read_settings_file
-from faith_jax.runs.outputs import write_text
+from faith_jax.runs.evaluate_scores import EvaluateOptions, Evaluation, evaluation, write_evaluation
 from faith_jax.runs.score import score
-from faith_jax.runs.score_input import ScoreInput
 from faith_jax.statistics.published import PUBLISHED, Published, with_published
 
 logger = logging.getLogger("faith_jax")

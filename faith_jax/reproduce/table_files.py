@@ -6,8 +6,8 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from faith_jax.core.outputs import write_text
 from faith_jax.report.tables import rendered
-from faith_jax.runs.outputs import write_text
 from faith_jax.statistics.dataset_statistics import Table
 
 

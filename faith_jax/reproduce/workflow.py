@@ -17,8 +17,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.errors import ConfigError, ProcessError
-from faith_jax.runs.outputs import write_text
+from faith_jax.core.errors import ConfigError, ProcessError
+from faith_jax.core.outputs import write_text
 
 OPTIONS = "options.json"
 _ROWS = "rows.json"
@@ -143,8 +143,8 @@ def count_rows(tasks: Iterable[tuple[str, str]], folder: pathlib.Path) -> dict[s
     Returns:
       The counts by "TASK:SPLIT".
     """
-    from faith_jax.errors import InputError
-    from faith_jax.runs.score_input import dataset_rows
+    from faith_jax.core.errors import InputError
+    from faith_jax.input.score_input import dataset_rows
 
     path = folder / _ROWS
     try:

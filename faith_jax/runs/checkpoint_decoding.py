@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
 
 logger = logging.getLogger("faith_jax")

@@ -12,18 +12,18 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Unpack
 
-from faith_jax.data.control_tokens import Terciles, control_tokens, lexical_precision, terciles
-from faith_jax.data.fields import choice_field, integer_field, text_field
-from faith_jax.data.json_items import read_array
-from faith_jax.data.jsonl import read_jsonl
-from faith_jax.data.raw import faithdial, wizard_of_wikipedia
-from faith_jax.data.raw.control_tokens import name_with_tokens
-from faith_jax.data.rows import BadRows
-from faith_jax.errors import InputError
-from faith_jax.labels import NliLabel
+from faith_jax.core.errors import InputError
+from faith_jax.core.fields import choice_field, integer_field, text_field
+from faith_jax.core.json_items import read_array
+from faith_jax.core.jsonl import read_jsonl
+from faith_jax.core.labels import NliLabel
+from faith_jax.core.progress import Progress
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets.control_tokens import Terciles, control_tokens, lexical_precision, terciles
+from faith_jax.datasets.raw import faithdial, wizard_of_wikipedia
+from faith_jax.datasets.raw.control_tokens import name_with_tokens
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
-from faith_jax.training.metrics import Progress
 
 _ROWS = 256  # classified between two lines of progress
 

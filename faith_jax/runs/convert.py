@@ -16,7 +16,7 @@ from faith_jax.checkpoints.checkpoint import Checkpoint
 from faith_jax.checkpoints.hugging_face import folder as hugging_face
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import is_checkpoint, open_checkpoint
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers.vocabularies import tokenizer_folder
 
 DTYPES = ("float32", "bfloat16", "float16")

@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.progress import Progress
+from faith_jax.core.types import PyTree
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import DecodingResult
-from faith_jax.errors import ConfigError, counted
+from faith_jax.inference.base import bucket_length
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.input.row_cache import RowCache
-from faith_jax.language_model.base import bucket_length
+from faith_jax.input.task_batches import SplitRows, check_layout
+from faith_jax.models.partitioning import Compiled, Partitioner
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs.datasets import SplitRows, check_layout
-from faith_jax.training.metrics import Progress
-from faith_jax.training.partitioning import Compiled, Partitioner
-from faith_jax.types import PyTree
 
 logger = logging.getLogger("faith_jax")
 

@@ -7,10 +7,10 @@ from typing import Any
 import tabulate
 import tensorflow_datasets as tfds
 
-from faith_jax.data.builders.base import prepared
-from faith_jax.data.builders.catalogue import BUILDERS
-from faith_jax.data.raw.true.corpora import CORPORA
-from faith_jax.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.catalogue import BUILDERS
+from faith_jax.datasets.raw.true.corpora import CORPORA
 from faith_jax.report.figures import save_figure
 from faith_jax.statistics import dataset_statistics as tables
 from faith_jax.statistics.dataset_statistics import Splits, Table

@@ -9,18 +9,18 @@ from collections.abc import Callable
 import jax
 import optax
 
+from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.input.task_batches import DatasetConfig, SplitRows
+from faith_jax.models.partitioning import Partitioner, make_partitioner
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
 from faith_jax.runs.checkpoint_decoding import log_ignored
-from faith_jax.runs.datasets import DatasetConfig, SplitRows
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
 from faith_jax.training.objectives import Objective
-from faith_jax.training.partitioning import Partitioner, make_partitioner
 from faith_jax.training.trainer import Trainer
-from faith_jax.types import PyTree
 
 logger = logging.getLogger("faith_jax")
 

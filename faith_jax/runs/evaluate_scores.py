@@ -7,13 +7,13 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.data.fields import optional_text, text_field
-from faith_jax.data.jsonl import read_jsonl
-from faith_jax.errors import ConfigError, FaithJaxError, InputError
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
+from faith_jax.core.fields import optional_text, text_field
+from faith_jax.core.jsonl import read_jsonl
+from faith_jax.core.outputs import check_endings, check_outputs, write_text
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
 from faith_jax.report.tables import auc_figures, auc_rows, npov_figures, npov_rows, rendered
-from faith_jax.runs.outputs import check_endings, check_outputs, write_text
 from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics import protocols
 from faith_jax.statistics.auc_table import auc_table
@@ -334,7 +334,7 @@ def read_layout(path: str) -> Layout:
 
 
 def _claims(options: EvaluateOptions) -> list[dict[str, Any]]:
-    from faith_jax.runs.score_input import dataset_rows
+    from faith_jax.input.score_input import dataset_rows
 
     return [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
 

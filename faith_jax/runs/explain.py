@@ -7,16 +7,16 @@ import math
 import pathlib
 from collections.abc import Sequence
 
-from faith_jax.data import npov, samples
-from faith_jax.data.grounded_rows import Columns, file_examples
-from faith_jax.data.rows import BadRows
-from faith_jax.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.outputs import check_endings, check_outputs, write_text
+from faith_jax.core.rows import BadRows
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.datasets import npov, samples
+from faith_jax.datasets.grounded_rows import Columns, file_examples
 from faith_jax.report.salience_page import salience_page
 from faith_jax.report.salience_picture import THRESHOLD, SaliencePicture, salience_picture
-from faith_jax.runs.outputs import check_endings, check_outputs, write_text
-from faith_jax.scoring.salience import Salience, SalienceOptions, open_salience
-from faith_jax.scoring.salience_inputs import generated_response
-from faith_jax.types import GroundedExample, Grounding
+from faith_jax.scoring.salience.inputs import generated_response
+from faith_jax.scoring.salience.scorers import Salience, SalienceOptions, open_salience
 
 logger = logging.getLogger("faith_jax")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from faith_jax.checkpoints.checkpoint import Checkpoint
 from faith_jax.checkpoints.native import MODEL_JSON, read_model_json
-from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.runs.run_log import CONFIG
 from faith_jax.runs.run_settings import (

@@ -15,7 +15,7 @@ from typing import Any
 
 import gin
 
-from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.runs.renamed import with_present_names
 
 _MACRO = re.compile(r"^[A-Z][A-Z0-9_]*$")

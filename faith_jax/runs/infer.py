@@ -24,24 +24,24 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from faith_jax.checkpoints import embedded
-from faith_jax.cutting import Kind, by_name, check_policy
-from faith_jax.data.control_tokens import check_control_tokens, extra_id_texts
+from faith_jax.core.cutting import Kind, by_name, check_policy
+from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.kept_settings import checkpoint_state
+from faith_jax.core.progress import Progress
+from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.errors import ConfigError, InputError, counted
 from faith_jax.export.jsonl import append_rows, complete_rows, keep_rows
+from faith_jax.input.infer_rows import InputRow, RowTokens, read_input_file, task_rows
 from faith_jax.input.layout import InputLayout
+from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.partitioning import Partitioner, make_partitioner
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, setup
 from faith_jax.runs.checkpoint_decoding import log_ignored
-from faith_jax.runs.datasets import DatasetConfig
 from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedRow
-from faith_jax.runs.infer_rows import InputRow, RowTokens, read_input_file, task_rows
-from faith_jax.runs.kept_settings import checkpoint_state
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
-from faith_jax.training.metrics import Progress
-from faith_jax.training.partitioning import Partitioner, make_partitioner
 
 logger = logging.getLogger("faith_jax")
 
@@ -106,10 +106,10 @@ def infer(
       partitioner_for: makes the mesh for the model's config.
       vocabulary: of JSONL rows and our tasks; None = what the checkpoint carries, or else
         "english_4096". Given, it must be what the checkpoint carries, if it carries one.
-      cut_policy: what of a longer input is cut, see `faith_jax.cutting`.
+      cut_policy: what of a longer input is cut, see `faith_jax.core.cutting`.
       system: of a single checkpoint, the rows' field `system`; "" = rows have none.
       limit: only the first rows; 0 = all.
-      control_tokens: in front of all inputs, one of each kind (`faith_jax.data.control_tokens`),
+      control_tokens: in front of all inputs, one of each kind (`datasets.control_tokens`),
         as the vocabulary has them; empty = the inputs as they are.
       dry_run: only say how many rows there are, what of them is cut, and what the first ones look
         like; JSON of it lies beside `output_dir`, under its name with `.preflight.json` behind it.

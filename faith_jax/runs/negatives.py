@@ -15,18 +15,10 @@ import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from faith_jax.data.augmentation import knowledge_perturbation as perturbation
-from faith_jax.data.augmentation.tagging import DEFAULT_TAGGER, TaggedText, load_tagger
-from faith_jax.data.json_items import read_array
-from faith_jax.data.jsonl import read_jsonl
-from faith_jax.data.raw.faithdial import read_turns
-from faith_jax.data.rows import BadRows
-from faith_jax.data.samples import sample_folder
-from faith_jax.decoding.config import DecodingConfig
-from faith_jax.errors import ConfigError, InputError
-from faith_jax.runs import show_tasks
-from faith_jax.runs.infer import infer
-from faith_jax.runs.kept_settings import (
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.json_items import read_array
+from faith_jax.core.jsonl import read_jsonl
+from faith_jax.core.kept_settings import (
     SETTINGS,
     as_json,
     check_same,
@@ -34,10 +26,18 @@ from faith_jax.runs.kept_settings import (
     read_settings_file,
     write_settings,
 )
-from faith_jax.runs.outputs import write_text
+from faith_jax.core.outputs import write_text
+from faith_jax.core.progress import Progress
+from faith_jax.core.rows import BadRows
+from faith_jax.core.templates import dialogue_inputs, one_space
+from faith_jax.datasets.augmentation import knowledge_perturbation as perturbation
+from faith_jax.datasets.augmentation.tagging import DEFAULT_TAGGER, TaggedText, load_tagger
+from faith_jax.datasets.raw.faithdial import read_turns
+from faith_jax.datasets.samples import sample_folder
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.runs import show_tasks
+from faith_jax.runs.infer import infer
 from faith_jax.runs.setup import check_language_model
-from faith_jax.templates import dialogue_inputs, one_space
-from faith_jax.training.metrics import Progress
 
 logger = logging.getLogger("faith_jax")
 

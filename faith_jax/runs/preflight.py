@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.cutting import Kind
-from faith_jax.errors import ConfigError, counted
-from faith_jax.input.row_cache import RowCache
-from faith_jax.runs.cut_report import (
+from faith_jax.core.cutting import Kind
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.input.cut_report import (
     PARTS,
     Report,
     cut_lines,
@@ -28,8 +27,9 @@ from faith_jax.runs.cut_report import (
     percentiles,
     shown_percentiles,
 )
-from faith_jax.runs.datasets import SplitRows
-from faith_jax.runs.infer_rows import InputRow, RowTokens
+from faith_jax.input.infer_rows import InputRow, RowTokens
+from faith_jax.input.row_cache import RowCache
+from faith_jax.input.task_batches import SplitRows
 
 logger = logging.getLogger("faith_jax")
 

@@ -20,9 +20,9 @@ from faith_jax.checkpoints.peft import (
     read_peft_prompt,
     write_peft_prompt,
 )
-from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.prompts import read_npy
+from faith_jax.models.soft_prompt import read_npy
 from faith_jax.runs import setup
 from faith_jax.runs.convert import check_target, written_whole
 from faith_jax.tokenizers.vocabularies import tokenizer_folder

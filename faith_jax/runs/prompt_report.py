@@ -4,18 +4,13 @@ import json
 import pathlib
 from collections.abc import Sequence
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.outputs import check_endings, check_outputs, write_text
 from faith_jax.report.curve_panels import prompt_panels
 from faith_jax.report.prompt_figures import save_curves
 from faith_jax.report.prompt_page import prompt_page
-from faith_jax.report.prompt_tables import (
-    PromptReport,
-    all_tables,
-    all_warnings,
-    report_figures,
-)
+from faith_jax.report.prompt_tables import PromptReport, all_tables, all_warnings, report_figures
 from faith_jax.report.tables import rendered
-from faith_jax.runs.outputs import check_endings, check_outputs, write_text
 from faith_jax.runs.prompt_runs import RunReader
 from faith_jax.statistics.prompt_health import by_initializer, pairs, run_warnings, spread_warnings
 

@@ -9,14 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faith_jax.checkpoints.checkpoint import content_hash
-from faith_jax.checkpoints.native import (
-    is_native,
-    params_folder,
-    read_native,
-    run_folder,
-)
+from faith_jax.checkpoints.native import is_native, params_folder, read_native, run_folder
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.errors import FaithJaxError
+from faith_jax.core.errors import FaithJaxError
 from faith_jax.runs.prompt_files import Prompts, read_prompts
 from faith_jax.runs.prompt_start import read_prompt_starts, read_start_origin
 from faith_jax.runs.run_log import Reference, RunLog, read_settings

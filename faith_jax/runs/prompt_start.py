@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.checkpoint import PROMPTS
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
 
 logger = logging.getLogger("faith_jax")
 

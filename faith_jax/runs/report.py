@@ -4,14 +4,14 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.outputs import check_outputs, write_text
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.html import report_page
 from faith_jax.report.panels import scorers_of
+from faith_jax.report.report_salience import ReportSalience, report_pictures
 from faith_jax.report.salience_page import salience_section
 from faith_jax.report.tables import auc_rows
-from faith_jax.runs.outputs import check_outputs, write_text
-from faith_jax.runs.report_salience import ReportSalience, report_pictures
 from faith_jax.statistics.auc_table import auc_table
 from faith_jax.statistics.scored_corpora import (
     check_usable,

@@ -15,20 +15,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.data.grounded_rows import ExampleRow
-from faith_jax.data.rows import BadRows
-from faith_jax.errors import ConfigError, InputError, counted
+from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.partial_output import ROWS, count_whole_rows, partial_output
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.export.jsonl import append_rows
-from faith_jax.export.scored_rows import (
-    ScoredRow,
-    count_whole_rows,
-    lines_of,
-    scored_row,
-    write_parquet,
-)
-from faith_jax.runs.cut_report import cut_warnings
-from faith_jax.runs.partial_output import ROWS, partial_output
-from faith_jax.runs.score_input import ScoreInput
+from faith_jax.export.scored_rows import ScoredRow, lines_of, scored_row, write_parquet
+from faith_jax.input.cut_report import cut_warnings
+from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs.score_preflight import Preflight, look_through, preflight_path
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import load_scorer

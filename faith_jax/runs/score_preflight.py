@@ -6,11 +6,11 @@ import logging
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from faith_jax.cutting import CutTokens
-from faith_jax.data.grounded_rows import ExampleRow
-from faith_jax.errors import InputError, counted
-from faith_jax.runs.cut_report import Report, cut_lines, cut_of_inputs, cut_warnings
-from faith_jax.runs.outputs import write_text
+from faith_jax.core.cutting import CutTokens
+from faith_jax.core.errors import InputError, counted
+from faith_jax.core.outputs import write_text
+from faith_jax.datasets.grounded_rows import ExampleRow
+from faith_jax.input.cut_report import Report, cut_lines, cut_of_inputs, cut_warnings
 from faith_jax.scoring.base import BaseScorer, SeenInput
 
 logger = logging.getLogger("faith_jax")

@@ -22,14 +22,14 @@ from faith_jax.checkpoints.checkpoint import (
 )
 from faith_jax.checkpoints.hugging_face.bart import check_becomes_doha, doha_from_bart
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.prompts import PromptInitializer, sampled_vocabulary
+from faith_jax.models.partitioning import Partitioner
+from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
 from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
 from faith_jax.training.classification import LabelCrossEntropy
 from faith_jax.training.objectives import CrossEntropy, Objective
-from faith_jax.training.partitioning import Partitioner
-from faith_jax.types import PyTree
 
 logger = logging.getLogger("faith_jax")
 

@@ -18,12 +18,15 @@ import optax
 
 from faith_jax.checkpoints.checkpoint import Checkpoint
 from faith_jax.checkpoints.native import MODEL_JSON, write_model_json
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.progress import Progress
+from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.errors import ConfigError, counted
-from faith_jax.models.prompts import PromptInitializer, initializer_name
+from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
+from faith_jax.models.partitioning import Partitioner, make_partitioner
+from faith_jax.models.soft_prompt import PromptInitializer, initializer_name
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, setup
-from faith_jax.runs.datasets import DatasetConfig, SplitRows, check_layout
 from faith_jax.runs.decoded_evaluation import DecodedEvaluation
 from faith_jax.runs.evaluate import dataset_loss
 from faith_jax.runs.former_run import check_former_run, initial_checkpoint, write_config
@@ -31,12 +34,10 @@ from faith_jax.runs.prompt_start import Starts, prompt_starts
 from faith_jax.tokenizers.carried import RunVocabulary, check_kept_vocabulary, keep_vocabulary
 from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints, newest_step
-from faith_jax.training.metrics import MetricsWriter, Progress
+from faith_jax.training.metrics import MetricsWriter
 from faith_jax.training.objectives import Objective
-from faith_jax.training.partitioning import Partitioner, make_partitioner
 from faith_jax.training.prompt_metrics import MOVED, prompt_movement, trained_prompts
 from faith_jax.training.trainer import Trainer, TrainState, merge_params, split_params
-from faith_jax.types import PyTree
 
 logger = logging.getLogger("faith_jax")
 

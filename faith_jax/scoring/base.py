@@ -4,8 +4,8 @@ import abc
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.cutting import CutTokens
-from faith_jax.types import GroundedExample, Grounding, Score, ScorerCard
+from faith_jax.core.cutting import CutTokens
+from faith_jax.core.types import GroundedExample, Grounding, Score, ScorerCard
 
 
 class SeenInput(NamedTuple):
@@ -46,7 +46,7 @@ class BaseScorer(abc.ABC):
         responses: Sequence[str] | None = None,
         histories: Sequence[Sequence[str]] | None = None,
     ) -> list[Score]:
-        """Scores examples, or groundings with their responses; see `faith_jax.types.Scorer`.
+        """Scores examples, or groundings with their responses; see `faith_jax.core.types.Scorer`.
 
         Raises:
           ValueError: for lengths that differ, and for examples without what the card asks for.

@@ -12,14 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from faith_jax.cutting import CutTokens, Kind, by_name, check_policy, cut, summed, whole
-from faith_jax.errors import ConfigError, InputError
-from faith_jax.language_model.encoder import EncoderModel
-from faith_jax.models.transformer import Transformer
-from faith_jax.scoring.base import BaseScorer, SeenInput, joined
-from faith_jax.scoring.likelihood import rung
-from faith_jax.scoring.model_cards import BERTSCORE
-from faith_jax.scoring.models import (
+from faith_jax.core.cutting import CutTokens, Kind, by_name, check_policy, cut, summed, whole
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.progress import Progress
+from faith_jax.core.types import Array, GroundedExample, PyTree, Score
+from faith_jax.inference.encoder import EncoderModel
+from faith_jax.inference.opening import (
     check_ids,
     check_text,
     check_whole,
@@ -28,10 +26,12 @@ from faith_jax.scoring.models import (
     require_model,
     shown_ids,
 )
-from faith_jax.scoring.text_pairs import row_length
+from faith_jax.inference.row_likelihoods import rung
+from faith_jax.inference.text_pairs import row_length
+from faith_jax.models.transformer import Transformer
+from faith_jax.scoring.base import BaseScorer, SeenInput, joined
+from faith_jax.scoring.model_cards import BERTSCORE
 from faith_jax.tokenizers.base import Tokenizer
-from faith_jax.training.metrics import Progress
-from faith_jax.types import Array, GroundedExample, PyTree, Score
 
 PARTS = ("precision", "recall", "f1")
 # Layers that correlate best with people's judgments, by the number of all (the authors' table).

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from faith_jax.cutting import CutTokens, Part, concatenated, cut, summed, without_knowledge
-from faith_jax.errors import InputError
+from faith_jax.core.cutting import CutTokens, Part, concatenated, cut, summed, without_knowledge
+from faith_jax.core.errors import InputError
 from faith_jax.tokenizers.base import Tokenizer
 
 Encoded = tuple[Sequence[int] | np.ndarray, Sequence[Part]]
@@ -19,7 +19,7 @@ class Limit(NamedTuple):
       max_length: tokens of the inputs, special ones included. In a decoder-only model the response
         is among them; in an encoder-decoder it may have as many again.
       causal: whether the model is decoder-only.
-      policy: see `faith_jax.cutting`.
+      policy: see `core.cutting`.
     """
 
     max_length: int

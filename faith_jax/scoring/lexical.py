@@ -8,12 +8,12 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import Direction, GroundedExample, Score, ScorerCard, WordScore
+from faith_jax.core.words import STEEN_PRONOUNS, first_person_count
 from faith_jax.scoring.base import BaseScorer, by_perspective, joined
 from faith_jax.statistics import text_metrics
 from faith_jax.statistics.text_metrics import ArgumentOverlap, argument_overlap, extractiveness
-from faith_jax.types import Direction, GroundedExample, Score, ScorerCard, WordScore
-from faith_jax.words import STEEN_PRONOUNS, first_person_count
 
 _PARTS = ("precision", "recall", "f1")
 _OF_WHAT = {

@@ -2,7 +2,7 @@
 
 import math
 
-from faith_jax.types import ScorerCard
+from faith_jax.core.types import ScorerCard
 
 _SUMMED = {"sum": "Sum", "mean": "Mean"}
 

@@ -6,15 +6,15 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from faith_jax.cutting import by_name
-from faith_jax.errors import ConfigError
-from faith_jax.labels import NliLabel
+from faith_jax.core.cutting import by_name
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import NliLabel
+from faith_jax.core.types import GroundedExample, Score, ScorerCard
+from faith_jax.inference.label_probabilities import CRITIC_FORM, NOT_ENTAILED
+from faith_jax.inference.opening import shown_ids
 from faith_jax.scoring.base import BaseScorer, SeenInput, joined
-from faith_jax.scoring.label_words import CRITIC_FORM, NOT_ENTAILED
 from faith_jax.scoring.model_cards import FAITH_CRITIC, FAITH_CRITIC_CALL, NLI
-from faith_jax.scoring.models import shown_ids
 from faith_jax.scoring.pair_classifier import ClassifierOptions, PairClassifier, pair_classifier
-from faith_jax.types import GroundedExample, Score, ScorerCard
 
 # Names of the critic's two classes in published checkpoints, lower case.
 _FAITHFUL = ("entailment", "faithful", "non-hallucination", "yes")

@@ -9,14 +9,12 @@ import itertools
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
-from faith_jax import templates
-from faith_jax.cutting import CutTokens, by_name, check_policy, fit
-from faith_jax.errors import ConfigError, InputError
-from faith_jax.labels import ErrorLabel
-from faith_jax.scoring.base import BaseScorer, SeenInput
-from faith_jax.scoring.likelihood import LikelihoodEngine
-from faith_jax.scoring.model_cards import NPOV_LABELS
-from faith_jax.scoring.models import (
+from faith_jax.core import templates
+from faith_jax.core.cutting import CutTokens, by_name, check_policy, fit
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.labels import ErrorLabel
+from faith_jax.core.types import GroundedExample, Score
+from faith_jax.inference.opening import (
     check_ids,
     check_text,
     check_whole,
@@ -26,8 +24,10 @@ from faith_jax.scoring.models import (
     require_model,
     shown_ids,
 )
+from faith_jax.inference.row_likelihoods import LikelihoodEngine
+from faith_jax.scoring.base import BaseScorer, SeenInput
+from faith_jax.scoring.model_cards import NPOV_LABELS
 from faith_jax.tokenizers.base import Tokenizer
-from faith_jax.types import GroundedExample, Score
 
 _SIDES = ("pro", "con")
 
@@ -80,7 +80,7 @@ class NpovLabelScorer(BaseScorer):
       tokenizer: of the same model.
       labels: of the same model.
       max_length: tokens of an input at most.
-      cut_policy: what a longer input loses, see `faith_jax.cutting`; by default the perspectives
+      cut_policy: what a longer input loses, see `core.cutting`; by default the perspectives
         lose their ends, the longer one first, while query and response stay.
     """
 
@@ -165,7 +165,7 @@ class NpovLabelOptions(TypedDict, total=False):
       vocabulary: where the tokenizer is, if not with the model.
       max_length: tokens that the model reads at most; default: 1,024, or fewer where its positions
         end before.
-      cut_policy: what is cut of a longer input, see `faith_jax.cutting`.
+      cut_policy: what is cut of a longer input, see `core.cutting`.
       no_error_label: as the model was trained; default: YES.
       error_label: likewise; default: NO.
       dtype: of activations.

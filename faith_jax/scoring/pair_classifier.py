@@ -9,12 +9,12 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 
-from faith_jax.cutting import CutTokens, check_policy
-from faith_jax.errors import ConfigError
-from faith_jax.language_model import EncoderModel, LanguageModel
-from faith_jax.scoring.classification import ClassificationEngine, check_dropout
-from faith_jax.scoring.label_words import NLI_FORM, LabelForm, open_label_words
-from faith_jax.scoring.models import (
+from faith_jax.core.cutting import CutTokens, check_policy
+from faith_jax.core.errors import ConfigError
+from faith_jax.inference import EncoderDecoderModel, EncoderModel
+from faith_jax.inference.class_probabilities import ClassificationEngine, check_dropout
+from faith_jax.inference.label_probabilities import NLI_FORM, LabelForm, open_label_words
+from faith_jax.inference.opening import (
     check_text,
     check_whole,
     forget_models,
@@ -22,7 +22,7 @@ from faith_jax.scoring.models import (
     open_tokenizer,
     require_model,
 )
-from faith_jax.scoring.text_pairs import PairEncoder, PairRow, row_length
+from faith_jax.inference.text_pairs import PairEncoder, PairRow, row_length
 from faith_jax.tokenizers.base import Tokenizer
 
 
@@ -33,7 +33,7 @@ class ClassifierOptions(TypedDict, total=False):
       vocabulary: where the tokenizer is, if not with the model.
       max_length: tokens of a row; default: 512 of an encoder and 1,024 of an encoder-decoder, or
         fewer where the positions end before.
-      cut_policy: what a longer row loses, see `faith_jax.cutting`.
+      cut_policy: what a longer row loses, see `core.cutting`.
       label_words: what an encoder-decoder writes for each class, in the order of the names that
         `LabelForm` has, as a list or with commas; default: these names. Not of encoders.
       dropout_passes: k of Monte-Carlo dropout (Steen 2023, section 2.2: 15); default: 0, none.
@@ -166,7 +166,7 @@ def _opened(
     **engine: Any,
 ) -> PairClassifier:
     opened = open_model(model, dtype)
-    if isinstance(opened, LanguageModel):
+    if isinstance(opened, EncoderDecoderModel):
         tokenizer = open_tokenizer(model, vocabulary, opened.config)
         return PairClassifier(
             *open_label_words(

@@ -17,12 +17,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from faith_jax.cutting import by_name, check_policy
-from faith_jax.errors import ConfigError
-from faith_jax.scoring.base import BaseScorer, SeenInput
-from faith_jax.scoring.likelihood import LikelihoodEngine
-from faith_jax.scoring.model_cards import PMI_FAITH
-from faith_jax.scoring.models import (
+from faith_jax.core.cutting import by_name, check_policy
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import GroundedExample, Score, WordScore
+from faith_jax.inference.opening import (
     check_text,
     check_whole,
     input_limit,
@@ -31,8 +29,10 @@ from faith_jax.scoring.models import (
     require_model,
     shown_ids,
 )
+from faith_jax.inference.row_likelihoods import LikelihoodEngine
+from faith_jax.scoring.base import BaseScorer, SeenInput
+from faith_jax.scoring.model_cards import PMI_FAITH
 from faith_jax.scoring.prompts import Prompter, PromptFormat, ScoredPrompt
-from faith_jax.types import GroundedExample, Score, WordScore
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +203,7 @@ def pmi_faith_scorer(
       response_prompt: with {response}.
       last_turns: how many utterances of the history are shown at most; 0 = all, or three in the
         dialogue format.
-      cut_policy: what is cut of a longer input, see `faith_jax.cutting`.
+      cut_policy: what is cut of a longer input, see `core.cutting`.
       dtype: of activations.
       tokens_per_batch: see `LikelihoodEngine`.
       score_cue: whether the cue's tokens are scored with the response's, as in the authors' code;

@@ -7,8 +7,8 @@ document alone.
 import dataclasses
 from typing import NamedTuple
 
-from faith_jax import templates
-from faith_jax.cutting import (
+from faith_jax.core import templates
+from faith_jax.core.cutting import (
     CutTokens,
     Kind,
     Part,
@@ -17,13 +17,13 @@ from faith_jax.cutting import (
     in_tokens,
     parse,
 )
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import GroundedExample
+from faith_jax.inference.opening import check_ids, check_text
+from faith_jax.inference.row_likelihoods import LikelihoodRow
 from faith_jax.scoring.base import joined
 from faith_jax.scoring.fitted_response import Limit, fit_response
-from faith_jax.scoring.likelihood import LikelihoodRow
-from faith_jax.scoring.models import check_ids, check_text
 from faith_jax.tokenizers.base import Tokenizer
-from faith_jax.types import GroundedExample
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +99,7 @@ class ScoredPrompt(NamedTuple):
 class Prompter:
     """Makes the prompts of one model.
 
-    What does not fit is cut as `faith_jax.cutting` says: by default the document loses its end, and
+    What does not fit is cut as `core.cutting` says: by default the document loses its end, and
     history and response stay. An encoder-decoder's response has a limit of its own, as long.
 
     Attributes:
@@ -110,7 +110,7 @@ class Prompter:
       prompt: the format; None = the dialogue format of an encoder-decoder's tasks.
       use_history: whether the history is shown.
       last_turns: utterances shown in the dialogue format.
-      cut_policy: see `faith_jax.cutting`.
+      cut_policy: see `core.cutting`.
       score_cue: whether the cue is scored with the response, as one text, or is read only.
     """
 

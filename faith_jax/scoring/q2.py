@@ -15,17 +15,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from faith_jax.cutting import CutTokens, Kind, Part, by_name, check_policy
-from faith_jax.data.augmentation.tagging import DEFAULT_TAGGER, TaggedText, Tagger, load_tagger
-from faith_jax.errors import ConfigError
-from faith_jax.labels import NliLabel
+from faith_jax.core.cutting import CutTokens, Kind, Part, by_name, check_policy
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import NliLabel
+from faith_jax.core.types import GroundedExample, Score
+from faith_jax.datasets.augmentation.tagging import DEFAULT_TAGGER, TaggedText, Tagger, load_tagger
+from faith_jax.inference.opening import check_text, expect_whole, require_model, shown_ids
+from faith_jax.inference.text_generation import Prompt, TextGenerator
 from faith_jax.scoring.base import BaseScorer, SeenInput, joined
 from faith_jax.scoring.model_cards import Q2
-from faith_jax.scoring.models import check_text, expect_whole, require_model, shown_ids
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
-from faith_jax.scoring.text_generation import Prompt, TextGenerator
-from faith_jax.types import GroundedExample, Score
 
 ASK = "answer: {answer}  context: {context}"
 ANSWER = "question: {question}  context: {context}"
@@ -304,7 +304,7 @@ def q2_scorer(
       num_beams: questions tried for each span.
       personal: keep questions with I, you, my or your, which the paper drops.
       max_length: tokens of an input; default: 1,024, or fewer where the positions end before.
-      cut_policy: what is cut of a longer input, see `faith_jax.cutting`: by default the text that
+      cut_policy: what is cut of a longer input, see `core.cutting`: by default the text that
         is asked about, never the question.
       max_question_length: tokens of a question or an answer.
       vocabulary: the tokenizer of both models, where they carry none.

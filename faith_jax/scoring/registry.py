@@ -11,11 +11,11 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.types import ScorerCard
 from faith_jax.scoring import lexical, model_cards
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.statistics.text_metrics import ROUGE_TYPES
-from faith_jax.types import ScorerCard
 
 _FACTORIES: dict[str, Callable[[], Callable[..., BaseScorer]]] = {}
 _CARDS: dict[str, ScorerCard] = {}
@@ -140,7 +140,7 @@ def _register_models() -> None:
     for name, card in model_cards.NLI.items():
         _register_model(card, "faith_jax.scoring.nli", "nli_scorer", name)
     for name, card in model_cards.SALIENCE.items():
-        _register_model(card, "faith_jax.scoring.salience", "salience_scorer", name)
+        _register_model(card, "faith_jax.scoring.salience.scorers", "salience_scorer", name)
     for name, card in model_cards.NPOV_LABELS.items():
         _register_model(card, "faith_jax.scoring.npov_labels", "npov_label_scorer", name)
     _register_model(model_cards.FAITH_CRITIC, "faith_jax.scoring.nli", "faith_critic_scorer")

@@ -8,16 +8,16 @@ from typing import Unpack
 
 import numpy as np
 
-from faith_jax.cutting import by_name, summed
-from faith_jax.errors import ConfigError
-from faith_jax.labels import NliLabel
+from faith_jax.core.cutting import by_name, summed
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import NliLabel
+from faith_jax.core.sentences import split_sentences
+from faith_jax.core.types import GroundedExample, Score, WordScore
+from faith_jax.inference.opening import shown_ids
 from faith_jax.scoring.base import BaseScorer, SeenInput
 from faith_jax.scoring.model_cards import SUMMAC_ZS
-from faith_jax.scoring.models import shown_ids
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import ClassifierOptions, PairClassifier, pair_classifier
-from faith_jax.sentences import split_sentences
-from faith_jax.types import GroundedExample, Score, WordScore
 
 
 class SummaCScorer(BaseScorer):

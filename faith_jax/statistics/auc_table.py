@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
 from faith_jax.statistics.roc import roc_auc
 from faith_jax.statistics.scored_corpora import Corpus

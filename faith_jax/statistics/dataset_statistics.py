@@ -11,8 +11,8 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from faith_jax.core.words import lower_words
 from faith_jax.statistics.text_metrics import extractiveness
-from faith_jax.words import lower_words
 
 Example = Mapping[str, Any]
 Splits = Mapping[str, Sequence[Example]]

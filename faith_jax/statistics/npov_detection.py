@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from faith_jax.errors import InputError
+from faith_jax.core.errors import InputError
 from faith_jax.statistics.auc_table import AucCell
 from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
 from faith_jax.statistics.dataset_statistics import Table

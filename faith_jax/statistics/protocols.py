@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from faith_jax.errors import InputError
-from faith_jax.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
+from faith_jax.core.errors import InputError
+from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
+from faith_jax.core.words import STEEN_PRONOUNS, first_person_count
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
@@ -18,7 +19,6 @@ from faith_jax.statistics.bootstrap import (
 )
 from faith_jax.statistics.dataset_statistics import Table
 from faith_jax.statistics.scored_corpora import Corpus
-from faith_jax.words import STEEN_PRONOUNS, first_person_count
 
 
 def threshold_table(development: Corpus, test: Corpus, group_field: str = "source") -> Table:

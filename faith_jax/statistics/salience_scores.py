@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 
 AGGREGATIONS = ("max", "sum", "negative_entropy")
 MEANS = ("geometric", "arithmetic")
@@ -48,7 +48,7 @@ class WordSalience:
       response_words: its columns: content words of the response.
       values: float64 [argument words, response words] in [0, 1].
       cut: tokens of the example that the model did not see, whose words are missing, by part; see
-        `faith_jax.types.Score`.
+        `faith_jax.core.types.Score`.
     """
 
     argument_words: tuple[PlacedWord, ...]

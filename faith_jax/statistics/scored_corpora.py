@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
 
 # Fewer rows have intervals and tests that say little.
 FEW_ROWS = 20

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from faith_jax.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,

@@ -27,8 +27,8 @@ import string
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.errors import ConfigError
-from faith_jax.words import lower_words
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.words import lower_words
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
 

@@ -6,7 +6,7 @@ import logging
 import pathlib
 from typing import Any
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.base import NAMES, Tokenizer
 from faith_jax.tokenizers.match import check_vocabulary

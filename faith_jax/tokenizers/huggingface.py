@@ -23,7 +23,7 @@ import numpy as np
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers.base import NAMES, Ids, Tokenizer
 from faith_jax.tokenizers.sentencepiece import class_of_model, read_model
 from faith_jax.tokenizers.special_tokens import (

@@ -4,7 +4,7 @@ import pathlib
 from typing import Any
 
 from faith_jax.checkpoints.embedded import checkpoint_path
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.special_tokens import ids_of, model_config, said_in
 

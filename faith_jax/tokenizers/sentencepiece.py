@@ -13,7 +13,7 @@ import sentencepiece
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.special_tokens import DEBERTA, GEMMA, LLAMA
 

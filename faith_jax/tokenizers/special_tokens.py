@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers.base import NAMES
 
 GPT2, ROBERTA, BERT = "GPT2Tokenizer", "RobertaTokenizer", "BertTokenizer"

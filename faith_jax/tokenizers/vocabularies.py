@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from faith_jax.checkpoints.embedded import checkpoint_path
-from faith_jax.errors import ConfigError, did_you_mean
+from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.special_tokens import read_tokenizer_config, said_in
 

@@ -13,9 +13,9 @@ import jax
 import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers
 
-from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.types import PyTree
 from faith_jax.training.trainer import TrainState
-from faith_jax.types import PyTree
 
 
 def newest_step(model_dir: str | pathlib.Path) -> int | None:

@@ -6,10 +6,10 @@ import math
 import jax
 import jax.numpy as jnp
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import Array, PyTree
 from faith_jax.models.transformer import Transformer
 from faith_jax.training.objectives import Batch, Objective
-from faith_jax.types import Array, PyTree
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
 
-from faith_jax.models.likelihood import MAX_LOGITS_BYTES, TargetStatistics, target_statistics
+from faith_jax.core.types import Array, PyTree
+from faith_jax.models.chunked_logits import MAX_LOGITS_BYTES, TargetStatistics, target_statistics
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
-from faith_jax.types import Array, PyTree
 
 # A batch: encoder_input_tokens, decoder_input_tokens, decoder_target_tokens, and, where packed,
 # encoder_segment_ids and decoder_segment_ids; optional decoder_loss_weights. [batch, length].

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import jax
 import optax
 
-from faith_jax.errors import ConfigError
-from faith_jax.types import PyTree
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import PyTree
 
 Schedule = Callable[[jax.Array | int], jax.Array]
 

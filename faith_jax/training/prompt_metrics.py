@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faith_jax.checkpoints.checkpoint import PROMPTS
-from faith_jax.types import Array, PyTree
+from faith_jax.core.types import Array, PyTree
 
 GRADIENT_NORMS, MOVEMENTS, MOVED = "_gradient_norms", "_movements", "_moved"
 

@@ -6,7 +6,8 @@ from collections.abc import Collection
 import jax
 import jax.numpy as jnp
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import Array, PyTree
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.training.objectives import (
@@ -16,7 +17,6 @@ from faith_jax.training.objectives import (
     decoder_states,
     encoder_states,
 )
-from faith_jax.types import Array, PyTree
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import Array, PyTree
+from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Transformer
 from faith_jax.training.objectives import Batch, Objective
-from faith_jax.training.partitioning import Partitioner
 from faith_jax.training.prompt_metrics import prompt_gradient_norms
-from faith_jax.types import Array, PyTree
 
 
 class TrainState(NamedTuple):

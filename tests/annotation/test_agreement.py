@@ -9,7 +9,7 @@ from statsmodels.stats import inter_rater
 from faith_jax.annotation.agreement import agreement_table, binary_agreement, marked_words
 from faith_jax.annotation.marks import ARGUMENTS, SPANS, Annotations, Marks
 from faith_jax.annotation.sheets import ERRORS
-from faith_jax.types import GroundedExample, Grounding
+from faith_jax.core.types import GroundedExample, Grounding
 
 FEW = {"resamples": 50}
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from faith_jax.annotation.labels import Slice, Ties, combined, label_row, slice_rows
 from faith_jax.annotation.marks import ARGUMENTS, SPANS, Marks
 from faith_jax.annotation.sheets import ERRORS
-from faith_jax.errors import InputError
-from faith_jax.types import GroundedExample, Grounding
+from faith_jax.core.errors import InputError
+from faith_jax.core.types import GroundedExample, Grounding
 
 SIDED = Grounding(("Calm.", "Weak.", "Wet."), ("pro", "con", "con"))
 ITEM = GroundedExample("tea", SIDED, ("Tea?",), "Tea cures colds.")

@@ -13,8 +13,8 @@ from faith_jax.annotation.marks import (
     read_marks,
 )
 from faith_jax.annotation.sheets import ERRORS, MARKS, sheet_text
-from faith_jax.errors import InputError
-from faith_jax.types import GroundedExample, Grounding
+from faith_jax.core.errors import InputError
+from faith_jax.core.types import GroundedExample, Grounding
 
 ITEM = GroundedExample(
     "tea",

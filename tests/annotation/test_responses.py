@@ -2,11 +2,11 @@ import json
 
 import pytest
 
-from faith_jax import templates
 from faith_jax.annotation.responses import read_responses, told_apart
-from faith_jax.data import npov, samples
-from faith_jax.errors import InputError
-from faith_jax.types import Grounding
+from faith_jax.core import templates
+from faith_jax.core.errors import InputError
+from faith_jax.core.types import Grounding
+from faith_jax.datasets import npov, samples
 
 TOPIC = npov.load_topics(samples.sample_folder("procon_npov"))[0]
 

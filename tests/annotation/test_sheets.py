@@ -19,8 +19,8 @@ from faith_jax.annotation.sheets import (
     sheet_text,
     unguarded,
 )
-from faith_jax.errors import ConfigError, InputError
-from faith_jax.types import GroundedExample, Grounding
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.types import GroundedExample, Grounding
 
 # Every character but half surrogates, and often those that mean something to csv and spreadsheets.
 CHARACTER = st.sampled_from("'\"=+-@\r\n,;\t|:\0\ufeff\u2028\uff1d ") | st.characters(

@@ -12,7 +12,7 @@ import zlib
 import numpy as np
 import safetensors.numpy
 
-from faith_jax.language_model import load_model
+from faith_jax.inference import load_model
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "testdata" / "families"
 T5 = ("t5_v1_1", "t5_v1_0", "t5_deep")

@@ -13,7 +13,7 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
 from tests.checkpoints.synthetic import tiny_params
 from tests.models.tiny import TINY
 

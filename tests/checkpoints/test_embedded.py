@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import faith_jax
-from faith_jax import templates
 from faith_jax.checkpoints.embedded import checkpoint_path, embedded_models
+from faith_jax.core import templates
 from faith_jax.statistics.text_metrics import argument_overlap
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 

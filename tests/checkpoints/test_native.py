@@ -24,7 +24,7 @@ from faith_jax.checkpoints.native import (
     write_native,
 )
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 from tests.checkpoints.synthetic import tiny_params
 from tests.models import families

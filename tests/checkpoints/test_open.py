@@ -7,7 +7,7 @@ from faith_jax.checkpoints.checkpoint import Checkpoint
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
 from faith_jax.checkpoints.native import write_model_json, write_native
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
 from tests.checkpoints.synthetic import tiny_params, write_t5x
 from tests.models.tiny import TINY
 

@@ -53,7 +53,7 @@ def test_t5x_checkpoint(tmp_path):
         assert found.keys() == params.keys()
         for name, array in params.items():
             np.testing.assert_array_equal(found[name], array, err_msg=name)
-    model = faith_jax.LanguageModel(checkpoint.config, checkpoint.params)
+    model = faith_jax.EncoderDecoderModel(checkpoint.config, checkpoint.params)
     batch = {n.removeprefix("padded/"): a for n, a in expected.items()}
     logits = model.logits(batch["encoder_input_tokens"], batch["decoder_input_tokens"])
     # T5X hides padded decoder positions from each other; ours has no targets to know them by.

@@ -14,7 +14,7 @@ from faith_jax.checkpoints.peft import (
     read_peft_prompt,
     write_peft_prompt,
 )
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
 from tests.models.tiny import TINY
 
 VECTORS = np.linspace(-1, 1, 6 * 8, dtype=np.float32).reshape(6, 8)

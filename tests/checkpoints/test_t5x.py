@@ -9,7 +9,7 @@ import pytest
 
 from faith_jax.checkpoints.checkpoint import flatten, stack_layers, unflatten
 from faith_jax.checkpoints.t5x import infer_config, is_t5x, read_t5x
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
 from tests.checkpoints.synthetic import tiny_params, unpack_t5x, write_t5x
 from tests.models.tiny import TINY
 

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from faith_jax.core.types import StepScores
 from faith_jax.decoding.beam import beam_search
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.types import StepScores
 from tests.decoding import reference
 from tests.decoding.toy import chain, hashed_logits, history_model, table
 

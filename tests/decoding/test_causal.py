@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from faith_jax.core.errors import ConfigError
 from faith_jax.decoding import causal
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.encoder_decoder import row_keys
 from faith_jax.decoding.search import copy_keys, next_tokens
-from faith_jax.errors import ConfigError
 from tests.decoding import reference
 from tests.decoding.test_beam import assert_same
 from tests.decoding.test_limits import banned_by_hugging_face

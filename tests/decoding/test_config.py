@@ -2,8 +2,8 @@ import dataclasses
 
 import pytest
 
+from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.errors import ConfigError
 
 NAN = float("nan")
 

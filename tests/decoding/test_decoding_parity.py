@@ -7,7 +7,7 @@ import pytest
 
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.encoder_decoder import generate, row_keys
-from faith_jax.language_model import load_model
+from faith_jax.inference import load_model
 from tests.checkpoints import family_folders
 
 MAX_LENGTH = 9

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.encoder_decoder import generate, generate_pmi, prefill, row_keys
 from faith_jax.decoding.search import copy_keys, next_tokens
-from faith_jax.errors import ConfigError
 from tests.decoding import reference
 from tests.decoding.test_beam import assert_same
 from tests.models import tiny

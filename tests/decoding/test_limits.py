@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import StepScores
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.limits import repeating
 from faith_jax.decoding.search import decode
-from faith_jax.errors import ConfigError
-from faith_jax.types import StepScores
 from tests.decoding import reference
 from tests.decoding.toy import chain, hashed_logits, history_model
 

@@ -3,10 +3,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import StepScores
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.search import copy_keys, decode, next_tokens
-from faith_jax.errors import ConfigError
-from faith_jax.types import StepScores
 from tests.decoding.toy import chain, table
 
 VOCAB = 7

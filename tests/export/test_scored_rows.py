@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from faith_jax.data.grounded_rows import ExampleRow
-from faith_jax.errors import InputError
+from faith_jax.core.errors import InputError
+from faith_jax.core.partial_output import count_whole_rows
+from faith_jax.core.types import GroundedExample, Grounding, Score, WordScore
+from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.export import scored_rows
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.export.tfds import write_scored_tfds, write_tfds
-from faith_jax.types import GroundedExample, Grounding, Score, WordScore
 
 EXAMPLE = GroundedExample(
     "a", Grounding(("P.", "C."), ("pro", "con")), ("q",), "Räsponse\u2028.", 1
@@ -110,11 +111,11 @@ def test_fields_keep_their_types_where_the_format_has_them(tmp_path):
 
 def test_a_line_that_a_kill_cut_is_dropped(tmp_path):
     path = tmp_path / "rows.jsonl"
-    assert scored_rows.count_whole_rows(path) == 0
+    assert count_whole_rows(path) == 0
     path.write_bytes(b'{"a": 1}\n{"a": "\xe2\x80\xa8"}\n{"a": ')
-    assert scored_rows.count_whole_rows(path) == 2
+    assert count_whole_rows(path) == 2
     assert path.read_bytes().endswith(b'"}\n')
-    assert scored_rows.count_whole_rows(path) == 2
+    assert count_whole_rows(path) == 2
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from faith_jax.cutting import Kind, parse
-from faith_jax.data.augmentation.dialogue_phrases import PHRASES
+from faith_jax.core.cutting import Kind, parse
+from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.input.rows import PAIRS
 from faith_jax.runs import gin_config, train

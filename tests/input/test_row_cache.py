@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.input.row_cache import RowCache, read_cache, write_cache
 
 

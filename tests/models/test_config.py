@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
 
 

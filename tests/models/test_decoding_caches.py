@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.models.transformer import Transformer
 from tests.models.tiny import TINY, apply, logits, model_and_params, rows, shift_right, stack_layers
 

@@ -8,7 +8,7 @@ import pytest
 from flax import traverse_util
 from flax.errors import InvalidRngError
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.masks import attention_mask
 from faith_jax.models.transformer import Transformer

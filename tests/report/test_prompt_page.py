@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.report.curve_panels import curve_panel, prompt_panels
 from faith_jax.report.prompt_figures import save_curves
 from faith_jax.report.prompt_page import drawn, prompt_page

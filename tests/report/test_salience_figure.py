@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.report.salience_figure import save_heat_map
 from faith_jax.report.salience_picture import salience_picture
 from tests.report.salience_example import EXAMPLE, word_salience

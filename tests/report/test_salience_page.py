@@ -3,9 +3,9 @@ import re
 
 import numpy as np
 
+from faith_jax.core.types import Grounding
 from faith_jax.report.salience_page import salience_page
 from faith_jax.report.salience_picture import salience_picture
-from faith_jax.types import Grounding
 from tests.report.salience_example import EXAMPLE, VALUES, word_salience
 
 EVIL = "<script>alert(1)</script>"

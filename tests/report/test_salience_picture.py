@@ -3,8 +3,8 @@ import math
 
 import pytest
 
+from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.report.salience_picture import argument_titles, salience_picture
-from faith_jax.types import GroundedExample, Grounding
 from tests.report.salience_example import EXAMPLE, word_salience
 
 

@@ -2,9 +2,9 @@
 
 import json
 
-from faith_jax.data.npov.choices import response_rows
+from faith_jax.core.kept_settings import SETTINGS
+from faith_jax.datasets.npov.choices import response_rows
 from faith_jax.reproduce.npov_responses import RESPONSES, checked_settings, read_topics
-from faith_jax.runs.kept_settings import SETTINGS
 from tests.reproduce.planted import write_rows
 
 

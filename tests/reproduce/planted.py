@@ -7,8 +7,8 @@ import re
 import numpy as np
 
 from faith_jax.cli import main
-from faith_jax.cutting import CutTokens
-from faith_jax.data.augmentation.tagging import NounChunk, TaggedText
+from faith_jax.core.cutting import CutTokens
+from faith_jax.datasets.augmentation.tagging import NounChunk, TaggedText
 from faith_jax.scoring import q2
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 

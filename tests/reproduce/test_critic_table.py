@@ -6,10 +6,10 @@ import shutil
 import pytest
 
 from faith_jax.cli import main
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.input.score_input import dataset_rows
 from faith_jax.reproduce import critic_models, critic_table, trained_cells
 from faith_jax.reproduce.critic_models import CriticTableOptions, faithful_number, training_bindings
-from faith_jax.runs.score_input import dataset_rows
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.tasks import sources
 from faith_jax.training.checkpoints import newest_step

@@ -15,7 +15,7 @@ from faith_jax.checkpoints.hugging_face.bart import doha_from_bart
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.cli import main
-from faith_jax.errors import InputError
+from faith_jax.core.errors import InputError
 from faith_jax.reproduce.faithdial import (
     FAITHDIAL_WOW,
     IN_DOMAIN,

@@ -11,7 +11,7 @@ import gin
 import pytest
 
 from faith_jax.cli import main
-from faith_jax.data.augmentation.dialogue_phrases import phrase_draw
+from faith_jax.datasets.augmentation.dialogue_phrases import phrase_draw
 from faith_jax.reproduce import nli_draws, nli_phrases, nli_scores
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.roc import roc_auc
@@ -143,7 +143,7 @@ def test_a_stopped_training_goes_on_and_ends_in_the_same_place(
     reproduce, whole, model, tmp_path, monkeypatch
 ):
     """A SIGTERM in the first draw: the state is saved, and the same command goes on from it."""
-    from faith_jax.runs.datasets import SplitRows
+    from faith_jax.input.task_batches import SplitRows
     from faith_jax.training.metrics import MetricsWriter
 
     really = MetricsWriter.write

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from faith_jax.cli import main
+from faith_jax.inference.opening import open_model
 from faith_jax.reproduce import nli_costs, nli_scores
 from faith_jax.runs.setup import count_params
-from faith_jax.scoring.models import open_model
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.roc import roc_auc
 from tests.scoring import tiny_models
@@ -186,7 +186,7 @@ def test_what_is_scored_is_kept(reproduce, whole, models, monkeypatch, refuse_wo
 
 
 def test_methods_of_a_model_share_its_forward_passes(reproduce, models, tmp_path, monkeypatch):
-    from faith_jax.scoring.classification import ClassificationEngine
+    from faith_jax.inference.class_probabilities import ClassificationEngine
 
     counts = []
     really = ClassificationEngine.probabilities
@@ -292,7 +292,7 @@ class Scripted:
     num_compilations = 0
 
     def score(self, examples):
-        from faith_jax.types import Score
+        from faith_jax.core.types import Score
 
         return [Score(len(example.response) % 7 / 7) for example in examples]
 

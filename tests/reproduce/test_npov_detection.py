@@ -11,14 +11,14 @@ import pytest
 import sklearn.metrics
 
 from faith_jax.cli import main
-from faith_jax.errors import InputError
-from faith_jax.language_model import load_model
-from faith_jax.language_model.encoder_decoder import shift_right
+from faith_jax.core.errors import InputError
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.inference import load_model
+from faith_jax.inference.encoder_decoder import shift_right
 from faith_jax.reproduce import npov_detection, npov_detection_data, npov_detection_scores
 from faith_jax.reproduce.npov_responses import DetectionOptions, read_topics
 from faith_jax.scoring import registry
-from faith_jax.scoring.salience import open_salience
-from faith_jax.types import GroundedExample, Grounding
+from faith_jax.scoring.salience.scorers import open_salience
 from tests.reproduce.npov_study import told, write_marks, write_responses
 from tests.scoring.tiny_models import write_model, write_t5
 

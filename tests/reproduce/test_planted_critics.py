@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from faith_jax.cli import main
-from faith_jax.cutting import CutTokens
+from faith_jax.core.cutting import CutTokens
+from faith_jax.inference.text_pairs import PairRow
 from faith_jax.scoring import pair_classifier
 from faith_jax.scoring.pair_classifier import PairClassifier
-from faith_jax.scoring.text_pairs import PairRow
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.reproduce.planted import prepare, sentences, write_rows, write_table
 from tests.scoring.tiny_models import write_model

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from faith_jax.cli import main
-from faith_jax.data.npov.choices import response_rows
+from faith_jax.datasets.npov.choices import response_rows
+from faith_jax.inference.opening import open_language_model, open_tokenizer
 from faith_jax.reproduce.npov_responses import DetectionOptions, read_topics
 from faith_jax.scoring import npov_labels
-from faith_jax.scoring.models import open_language_model, open_tokenizer
 from tests.reproduce.npov_study import write_marks, write_responses
 from tests.reproduce.planted import INVENTED, KNOWLEDGE, sentences, write_rows
 from tests.scoring.tiny_models import write_t5

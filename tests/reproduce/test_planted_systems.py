@@ -5,10 +5,10 @@ import functools
 import numpy as np
 import pytest
 
-from faith_jax.cutting import CutTokens
+from faith_jax.core.cutting import CutTokens
+from faith_jax.inference.text_pairs import PairRow
 from faith_jax.scoring import pair_classifier
 from faith_jax.scoring.pair_classifier import PairClassifier
-from faith_jax.scoring.text_pairs import PairRow
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.reproduce.planted import INVENTED, KNOWLEDGE, SHUFFLED, plant_q2, write_rows
 from tests.reproduce.workflows import figures, run_in_process, shown_commands

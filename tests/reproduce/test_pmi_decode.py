@@ -7,7 +7,7 @@ import sacrebleu
 
 from faith_jax.cli import main
 from faith_jax.decoding.config import PMIConfig
-from faith_jax.language_model import load_model
+from faith_jax.inference import load_model
 from faith_jax.reproduce.pmi_decode import CORPORA, Options, Table
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.text_metrics import content_tokens

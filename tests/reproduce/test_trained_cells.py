@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from faith_jax import cli
-from faith_jax.errors import ConfigError, ProcessError
+from faith_jax.core.errors import ConfigError, ProcessError
 from faith_jax.reproduce import trained_cells
 from faith_jax.reproduce.trained_cells import train_recipe
 from faith_jax.scoring.pair_classifier import pair_classifier

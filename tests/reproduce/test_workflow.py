@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from faith_jax.errors import ConfigError, ProcessError
+from faith_jax.core.errors import ConfigError, ProcessError
 from faith_jax.reproduce import workflow
 from faith_jax.reproduce.workflow import count_rows, locked, run_workflow
 from tests.paths import REPOSITORY
@@ -130,5 +130,5 @@ def test_rows_are_counted_once(tmp_path, monkeypatch, offline_data_dir):
         assert split != "test", "is counted already"
         raise ConfigError("there is no such split")
 
-    monkeypatch.setattr("faith_jax.runs.score_input.dataset_rows", refuse)
+    monkeypatch.setattr("faith_jax.input.score_input.dataset_rows", refuse)
     assert count_rows(tasks, tmp_path) == {"faithdial_generate_sample:test": 4}

@@ -10,7 +10,7 @@ import pytest
 from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash, flatten
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.runs import convert
 from faith_jax.runs.convert import export_checkpoint, import_checkpoint
 from tests.checkpoints.synthetic import (

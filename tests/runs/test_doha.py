@@ -11,11 +11,11 @@ from faith_jax.checkpoints.checkpoint import flatten
 from faith_jax.checkpoints.hugging_face.bart import doha_from_bart
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.cutting import fit
+from faith_jax.core.cutting import fit
+from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.errors import ConfigError
+from faith_jax.input.task_batches import DatasetConfig, evaluation_batches
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs.datasets import DatasetConfig, evaluation_batches
 from faith_jax.runs.decoded_evaluation import BatchDecoder
 from faith_jax.tokenizers import vocabularies
 from tests.scoring import tiny_models

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from faith_jax.cli import main
-from faith_jax.data import npov, samples
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.datasets import npov, samples
 from faith_jax.scoring.registry import load_scorer
-from faith_jax.types import GroundedExample, Grounding
 from tests.scoring import tiny_models
 
 TEXTS = ["--query=Is tea better?", "--pro=Tea calms.", "--con=It keeps people awake."]

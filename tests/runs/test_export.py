@@ -8,8 +8,8 @@ import pytest
 from faith_jax import cli
 from faith_jax.checkpoints.checkpoint import Checkpoint
 from faith_jax.checkpoints.native import write_native
-from faith_jax.language_model import load_model
-from faith_jax.models.prompts import from_npy
+from faith_jax.inference import load_model
+from faith_jax.models.soft_prompt import from_npy
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.checkpoints.synthetic import tiny_params
 from tests.checkpoints.test_native import prompt_run

@@ -6,11 +6,11 @@ import pathlib
 import numpy as np
 import pytest
 
-from faith_jax.cutting import fit
-from faith_jax.errors import ConfigError
+from faith_jax.core.cutting import fit
+from faith_jax.core.errors import ConfigError
+from faith_jax.inference import load_model
 from faith_jax.input.layout import InputLayout
-from faith_jax.language_model import load_model
-from faith_jax.runs.datasets import DatasetConfig, evaluation_batches, training_batches
+from faith_jax.input.task_batches import DatasetConfig, evaluation_batches, training_batches
 from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
 from tests.scoring import tiny_models
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.errors import ConfigError
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import gin_config
 from tests.paths import REPOSITORY

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from faith_jax.data.samples import sample_folder
+from faith_jax.core.templates import one_space
+from faith_jax.datasets.samples import sample_folder
 from faith_jax.runs import negatives
-from faith_jax.templates import one_space
 
 SETTINGS = (
     "negatives",

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from faith_jax.cutting import CutTokens, Kind
-from faith_jax.language_model import load_model
-from faith_jax.runs.cut_report import cut_of_inputs, cut_report, cut_warnings, percentiles
-from faith_jax.runs.datasets import DatasetConfig, SplitRows
+from faith_jax.core.cutting import CutTokens, Kind
+from faith_jax.inference import load_model
+from faith_jax.input.cut_report import cut_of_inputs, cut_report, cut_warnings, percentiles
+from faith_jax.input.task_batches import DatasetConfig, SplitRows
 from faith_jax.runs.preflight import text_of, training_report
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.runs.conftest import TINY, seqio_task

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
 from faith_jax.runs.prompt_start import (
     PROMPT_START,
     prompt_starts,

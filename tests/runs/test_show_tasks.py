@@ -3,7 +3,7 @@ import json
 import pytest
 
 from faith_jax.cli import main
-from faith_jax.data.samples import sample_folder
+from faith_jax.datasets.samples import sample_folder
 from faith_jax.tasks import lookup
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")

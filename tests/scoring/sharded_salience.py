@@ -7,11 +7,11 @@ starts.
 import jax
 import numpy as np
 
-from faith_jax.language_model import LanguageModel
+from faith_jax.inference import EncoderDecoderModel
+from faith_jax.inference.row_likelihoods import LikelihoodRow
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, initial_variables
-from faith_jax.scoring.likelihood import LikelihoodRow
-from faith_jax.scoring.salience_engine import SalienceEngine
+from faith_jax.scoring.salience.engine import SalienceEngine
 
 # Unoptimised machine code compiles twice as fast.
 FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
@@ -28,7 +28,7 @@ CONFIG = TransformerConfig(
 
 def main():
     module = Transformer(CONFIG)
-    model = LanguageModel(CONFIG, initial_variables(module, jax.random.key(0))["params"])
+    model = EncoderDecoderModel(CONFIG, initial_variables(module, jax.random.key(0))["params"])
     rng = np.random.default_rng(0)
     rows = [LikelihoodRow(rng.integers(1, 29, 7), rng.integers(1, 29, 5)) for _ in range(11)]
     spread = SalienceEngine(model, tokens_per_batch=8 * 128)

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from faith_jax.errors import FaithJaxError
+from faith_jax.core.errors import FaithJaxError
 from faith_jax.scoring.bertscore import document_frequencies
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary

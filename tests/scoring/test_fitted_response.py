@@ -7,14 +7,14 @@ import re
 import numpy as np
 import pytest
 
-from faith_jax import templates
-from faith_jax.cutting import Kind, Part, by_name
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.core import templates
+from faith_jax.core.cutting import Kind, Part, by_name
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.inference.label_probabilities import CRITIC_FORM, NLI_FORM, LabelWordEncoder
 from faith_jax.scoring.fitted_response import Limit, fit_response
-from faith_jax.scoring.label_words import CRITIC_FORM, NLI_FORM, LabelWordEncoder
 from faith_jax.scoring.prompts import Prompter, PromptFormat
 from faith_jax.scoring.registry import load_scorer
-from faith_jax.types import GroundedExample, Grounding
 from tests.paths import REAL, needs_shared
 from tests.scoring import tiny_models
 

@@ -6,14 +6,14 @@ import sacrebleu
 from rouge_score import rouge_scorer
 from sklearn.metrics import roc_auc_score
 
-from faith_jax.data.raw.true.corpora import CORPORA
-from faith_jax.data.rows import BadRows
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.rows import BadRows
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.datasets.raw.true.corpora import CORPORA
 from faith_jax.scoring.registry import load_scorer, scorer_card
 from faith_jax.statistics import text_metrics
 from faith_jax.statistics.roc import roc_auc
 from faith_jax.statistics.text_metrics import corpus_bleu, lexical_overlap
-from faith_jax.types import GroundedExample, Grounding
 from tests.paths import REAL, needs_shared
 
 RESPONSE, GROUNDING = "The cat sat in our hat.", "A cat sat on the mat, our cat."

@@ -6,14 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from faith_jax.errors import ConfigError
-from faith_jax.labels import NliLabel
-from faith_jax.language_model import load_model
-from faith_jax.scoring import classification
-from faith_jax.scoring.classification import ClassificationEngine
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import NliLabel
+from faith_jax.inference import class_probabilities, load_model
+from faith_jax.inference.class_probabilities import ClassificationEngine
+from faith_jax.inference.text_pairs import PairEncoder
 from faith_jax.scoring.nli import faithful_class, nli_label_numbers
 from faith_jax.scoring.registry import load_scorer
-from faith_jax.scoring.text_pairs import PairEncoder
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.paths import REPOSITORY
 from tests.scoring import reference, tiny_models
@@ -82,7 +81,8 @@ def test_monte_carlo_dropout_is_the_mean_over_exactly_k_masks(models):
     tokens = np.full((1, 64), model.pad_id, np.int32)
     tokens[0, : len(row)] = row
     row_key = jax.random.fold_in(
-        jax.random.key(7), jnp.uint32(classification.zlib.crc32(tokens[0, : len(row)].tobytes()))
+        jax.random.key(7),
+        jnp.uint32(class_probabilities.zlib.crc32(tokens[0, : len(row)].tobytes())),
     )
     passes = [
         jax.nn.softmax(

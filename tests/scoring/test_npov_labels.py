@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from faith_jax import templates
-from faith_jax.errors import ConfigError, InputError
-from faith_jax.language_model import load_model
+from faith_jax.core import templates
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.inference import load_model
 from faith_jax.scoring.npov_labels import LabelTokens, classifier_input
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
-from faith_jax.types import GroundedExample, Grounding
 from tests.scoring import tiny_models
 
 EXAMPLES = [

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from faith_jax.language_model import load_model
-from faith_jax.scoring.likelihood import LikelihoodEngine, LikelihoodRow
+from faith_jax.inference import load_model
+from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from tests.scoring import tiny_models
 
 ROWS, LENGTH = 24, 6

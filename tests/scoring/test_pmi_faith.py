@@ -5,13 +5,13 @@ import shutil
 import numpy as np
 import pytest
 
-from faith_jax.cutting import Kind
-from faith_jax.errors import ConfigError, FaithJaxError
-from faith_jax.language_model import load_model
+from faith_jax.core.cutting import Kind
+from faith_jax.core.errors import ConfigError, FaithJaxError
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.inference import load_model
 from faith_jax.scoring import pmi_faith
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
-from faith_jax.types import GroundedExample, Grounding
 from tests.scoring import tiny_models
 
 TEA = Grounding(("Tea is a leaf.", "It grows."))

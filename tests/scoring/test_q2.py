@@ -4,13 +4,13 @@ import math
 import numpy as np
 import pytest
 
-from faith_jax.cutting import CutTokens, Kind, Part
-from faith_jax.data.augmentation.tagging import Entity, NounChunk, TaggedText
-from faith_jax.errors import ConfigError
-from faith_jax.labels import NliLabel
+from faith_jax.core.cutting import CutTokens, Kind, Part
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import NliLabel
+from faith_jax.datasets.augmentation.tagging import Entity, NounChunk, TaggedText
+from faith_jax.inference.text_generation import Prompt, TextGenerator
 from faith_jax.scoring import q2
 from faith_jax.scoring.registry import load_scorer, scorer_card
-from faith_jax.scoring.text_generation import Prompt, TextGenerator
 from tests.scoring import tiny_models
 
 NLI = {NliLabel.CONTRADICTION: 0, NliLabel.ENTAILMENT: 1, NliLabel.NEUTRAL: 2}

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import faith_jax
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import (
     load_scorer,
@@ -14,7 +15,6 @@ from faith_jax.scoring.registry import (
     scorer_names,
     scorer_options,
 )
-from faith_jax.types import GroundedExample, Grounding
 
 NAMES = [
     "bleu",

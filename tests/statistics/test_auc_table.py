@@ -6,7 +6,7 @@ import pytest
 import sklearn.metrics
 from statsmodels.stats.multitest import multipletests
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.statistics.auc_table import auc_table
 from faith_jax.statistics.bootstrap import bootstrap_auc, percentile_interval
 from faith_jax.statistics.scored_corpora import Corpus

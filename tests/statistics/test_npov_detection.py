@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from faith_jax.errors import InputError
+from faith_jax.core.errors import InputError
 from faith_jax.statistics.npov_detection import (
     FORMS,
     TIDY,

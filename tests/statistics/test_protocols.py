@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics
 
-from faith_jax.errors import InputError
-from faith_jax.labels import DialFactLabel, verification_label
+from faith_jax.core.errors import InputError
+from faith_jax.core.labels import DialFactLabel, verification_label
 from faith_jax.statistics.protocols import (
     best_threshold,
     critic_accuracy,

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.statistics.scored_corpora import (
     Corpus,
     Range,

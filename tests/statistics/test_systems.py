@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.systems import (
     Column,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.statistics import text_metrics as tm
 from faith_jax.statistics.protocols import best_threshold
 from tests.paths import REAL, needs_shared

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from faith_jax.labels import Begin2021Label, BeginLabel
+from faith_jax.core.labels import Begin2021Label, BeginLabel
 from faith_jax.tasks import lookup, metrics
 
 

@@ -8,8 +8,8 @@ import pytest
 import seqio
 
 from faith_jax.cli import main
-from faith_jax.errors import ConfigError
-from faith_jax.runs.datasets import DatasetConfig
+from faith_jax.core.errors import ConfigError
+from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.tasks import lookup
 
 TASKS = (

@@ -2,8 +2,8 @@ import collections
 
 import pytest
 
-from faith_jax import templates
-from faith_jax.labels import verification_label
+from faith_jax.core import templates
+from faith_jax.core.labels import verification_label
 from faith_jax.tasks import lookup
 
 

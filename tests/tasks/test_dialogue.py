@@ -1,17 +1,17 @@
 import pytest
 
-from faith_jax import templates
-from faith_jax.cutting import Kind, parse
-from faith_jax.data.control_tokens import extra_id_texts
-from faith_jax.data.raw.cmu_dog import CMU_DOG
-from faith_jax.data.raw.multidoc2dial import MULTIDOC2DIAL, MULTIDOC2DIAL_SPANS
-from faith_jax.data.raw.topical_chat import PERSONAL, TOPICAL_CHAT, TOPICAL_CHAT_POST_BUILD
-from faith_jax.data.raw.wizard_of_wikipedia import (
+from faith_jax.core import templates
+from faith_jax.core.cutting import Kind, parse
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets.control_tokens import extra_id_texts
+from faith_jax.datasets.raw.cmu_dog import CMU_DOG
+from faith_jax.datasets.raw.multidoc2dial import MULTIDOC2DIAL, MULTIDOC2DIAL_SPANS
+from faith_jax.datasets.raw.topical_chat import PERSONAL, TOPICAL_CHAT, TOPICAL_CHAT_POST_BUILD
+from faith_jax.datasets.raw.wizard_of_wikipedia import (
     WIZARD_OF_WIKIPEDIA,
     WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS,
 )
-from faith_jax.data.raw_files import sample_files
-from faith_jax.data.rows import BadRows
+from faith_jax.datasets.raw_files import sample_files
 from faith_jax.tasks import lookup
 
 

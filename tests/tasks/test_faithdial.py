@@ -4,9 +4,9 @@ import pytest
 import seqio
 import tensorflow as tf
 
-from faith_jax import templates
-from faith_jax.data.control_tokens import FAITHFUL_TOKENS, extra_id_texts
-from faith_jax.data.samples import sample_folder
+from faith_jax.core import templates
+from faith_jax.datasets.control_tokens import FAITHFUL_TOKENS, extra_id_texts
+from faith_jax.datasets.samples import sample_folder
 from faith_jax.tasks import faithdial, lookup
 
 FILES = {"train": "train.json", "validation": "valid.json", "test": "test.json"}

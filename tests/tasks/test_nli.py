@@ -4,11 +4,11 @@ import gin
 import pytest
 import tensorflow_datasets as tfds
 
-from faith_jax import templates
-from faith_jax.data.augmentation.dialogue_phrases import PHRASES, with_random_phrase
-from faith_jax.data.raw.decode import DECODE
-from faith_jax.data.raw_files import sample_files
-from faith_jax.errors import ConfigError
+from faith_jax.core import templates
+from faith_jax.core.errors import ConfigError
+from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, with_random_phrase
+from faith_jax.datasets.raw.decode import DECODE
+from faith_jax.datasets.raw_files import sample_files
 from faith_jax.tasks import lookup, nli, sources
 
 

@@ -14,10 +14,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax import templates
-from faith_jax.data import npov
-from faith_jax.data.samples import sample_folder
-from faith_jax.errors import ConfigError, InputError
+from faith_jax.core import templates
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.datasets import npov
+from faith_jax.datasets.samples import sample_folder
 from faith_jax.tasks import lookup, metrics, preprocessors, sources
 from faith_jax.tokenizers import vocabularies
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faith_jax import templates
+from faith_jax.core import templates
 from faith_jax.tasks import preprocessors
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

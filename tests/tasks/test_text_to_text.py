@@ -1,5 +1,5 @@
-from faith_jax.data import samples
-from faith_jax.data.jsonl import read_jsonl
+from faith_jax.core.jsonl import read_jsonl
+from faith_jax.datasets import samples
 from faith_jax.tasks import lookup
 
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers import vocabularies
 from faith_jax.tokenizers.carried import (
     carried_vocabulary,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers import vocabularies
 from tests.tokenizers.published_tokenizers import FAMILIES, TEXTS, write_json
 

@@ -3,7 +3,7 @@ import types
 
 import pytest
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers.match import check_vocabulary
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.models import families

@@ -8,7 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers import seqio_vocabulary
 from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use, tokenizer_of
 from tests.tokenizers import published_tokenizers

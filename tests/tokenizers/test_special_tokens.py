@@ -1,6 +1,6 @@
 import pytest
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers.special_tokens import model_config, read_json, read_tokenizer_config
 from tests.tokenizers.published_tokenizers import write_json
 

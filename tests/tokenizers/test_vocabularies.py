@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers import vocabularies
 
 MODEL = pathlib.Path(vocabularies.__file__).parent / "vocabulary" / "english_4096.model"

@@ -6,7 +6,7 @@ import pytest
 import faith_jax
 from faith_jax.checkpoints.checkpoint import Checkpoint, flatten
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from tests.models import tiny
 from tests.paths import REPOSITORY
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from faith_jax.data.raw.true.corpora import CORPORA
-from faith_jax.data.samples import sample_folder
+from faith_jax.datasets.raw.true.corpora import CORPORA
+from faith_jax.datasets.samples import sample_folder
 from tests.paths import REPOSITORY
 
 SAMPLE = sample_folder("true_benchmark")

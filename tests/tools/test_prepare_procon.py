@@ -6,8 +6,8 @@ import sys
 import pytest
 import tensorflow_datasets as tfds
 
-from faith_jax.data.builders.base import prepared
-from faith_jax.data.builders.catalogue import BUILDERS
+from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.catalogue import BUILDERS
 from tests.paths import REPOSITORY
 
 TOOL = str(REPOSITORY / "tools" / "prepare_procon.py")

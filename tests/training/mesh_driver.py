@@ -16,15 +16,16 @@ import optax
 from jax.sharding import Mesh
 
 from faith_jax.decoding.search import DecodingConfig
+from faith_jax.models import partitioning
 from faith_jax.models.config import TransformerConfig
 from faith_jax.runs import setup
 from faith_jax.runs.decoded_evaluation import BatchDecoder
-from faith_jax.training import optimizers, partitioning
+from faith_jax.training import optimizers
 from faith_jax.training.checkpoints import TrainCheckpoints
-from faith_jax.training.contrastive import InfoNCE
+from faith_jax.training.infonce import InfoNCE
+from faith_jax.training.loss_truncation import LossTruncation
 from faith_jax.training.objectives import CrossEntropy, Objective
 from faith_jax.training.trainer import Trainer, merge_params, split_params
-from faith_jax.training.truncation import LossTruncation
 from tests.models import tiny
 
 # Unoptimised machine code compiles twice as fast; how a program is split was decided before.

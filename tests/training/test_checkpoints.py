@@ -11,7 +11,7 @@ import numpy as np
 import optax
 import pytest
 
-from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.training import optimizers
 from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.trainer import TrainState

@@ -3,9 +3,9 @@ import numpy as np
 import optax
 import pytest
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.models.partitioning import make_partitioner
 from faith_jax.training.classification import LabelCrossEntropy
-from faith_jax.training.partitioning import make_partitioner
 from faith_jax.training.trainer import Trainer
 from tests.models import families, tiny
 

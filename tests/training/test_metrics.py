@@ -5,8 +5,9 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.util import tensor_util
 
+from faith_jax.core.progress import Progress, clock
 from faith_jax.training import metrics
-from faith_jax.training.metrics import MetricsWriter, Progress, clock
+from faith_jax.training.metrics import MetricsWriter
 
 
 def lines(folder):

@@ -3,8 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.likelihood import target_statistics
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.transformer import Transformer
 from faith_jax.training.objectives import CrossEntropy

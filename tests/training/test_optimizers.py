@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from faith_jax.checkpoints.checkpoint import flatten
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
 from faith_jax.training import optimizers
 from tests.models.families import BART, DEBERTA
 from tests.models.tiny import TINY, model_and_params, stack_layers

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.transformer import Transformer
 from faith_jax.training.objectives import CrossEntropy
-from faith_jax.training.partitioning import make_partitioner
 from faith_jax.training.repetition import RepeatedTokens, repeated
 from faith_jax.training.trainer import Trainer
 from tests.models import tiny

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax.errors import ConfigError
+from faith_jax.core.errors import ConfigError
+from faith_jax.models.partitioning import make_partitioner
 from faith_jax.training import optimizers
 from faith_jax.training.objectives import CrossEntropy
-from faith_jax.training.partitioning import make_partitioner
 from faith_jax.training.trainer import Trainer, TrainState, merge_params, split_params
 from tests.models import tiny
 

@@ -16,13 +16,8 @@ from typing import Any
 import numpy as np
 
 from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
-from faith_jax.checkpoints.hugging_face.family import (
-    LAYER_NORM,
-    ConfigFields,
-    Family,
-    attention,
-)
-from faith_jax.errors import CheckpointError
+from faith_jax.checkpoints.hugging_face.family import LAYER_NORM, ConfigFields, Family, attention
+from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
 LOGITS_BIAS = "final_logits_bias"

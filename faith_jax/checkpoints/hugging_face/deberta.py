@@ -2,11 +2,7 @@
 
 from typing import Any
 
-from faith_jax.checkpoints.hugging_face.family import (
-    PUBLISHED_ACTIVATIONS,
-    ConfigFields,
-    Family,
-)
+from faith_jax.checkpoints.hugging_face.family import PUBLISHED_ACTIVATIONS, ConfigFields, Family
 from faith_jax.checkpoints.hugging_face.roberta import (
     BERT_CONSTANTS,
     BERT_FIELDS,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.errors import CheckpointError, ConfigError
+from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 
 HEAD = "lm_head.weight"

@@ -26,7 +26,7 @@ from faith_jax.checkpoints.checkpoint import (
 from faith_jax.checkpoints.hugging_face.bart import LOGITS_BIAS
 from faith_jax.checkpoints.hugging_face.families import FAMILIES, family_of_config
 from faith_jax.checkpoints.hugging_face.family import HEAD, Family
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
 CONFIG = "config.json"

@@ -3,12 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from faith_jax.checkpoints.hugging_face.family import (
-    LAYER_NORM,
-    ConfigFields,
-    Family,
-    attention,
-)
+from faith_jax.checkpoints.hugging_face.family import LAYER_NORM, ConfigFields, Family, attention
 from faith_jax.models.config import TransformerConfig
 
 # What RoBERTa and DeBERTa have alike.

@@ -8,7 +8,7 @@ import pytest
 import faith_jax
 from faith_jax.checkpoints.hugging_face.families import FAMILIES
 from faith_jax.cli import main
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
 from tests.checkpoints import family_folders
 from tests.checkpoints.family_folders import draw, write
 

@@ -10,8 +10,8 @@ from faith_jax.checkpoints.hugging_face.bart import COPIED, doha_from_bart
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.errors import CheckpointError, InputError
-from faith_jax.language_model import LanguageModel
+from faith_jax.core.errors import CheckpointError, InputError
+from faith_jax.inference import EncoderDecoderModel
 from faith_jax.training.objectives import CrossEntropy
 from tests.models import families, tiny
 
@@ -74,7 +74,9 @@ def test_a_decoder_layer_attends_to_both_inputs_in_turn(bart):
     """The first layer, by its parts: the second attention takes up where the first left off."""
     module, params = tiny.model_and_params(BART)
     doha = doha_from_bart(bart)
-    found = LanguageModel(doha.config, doha.params).logits((CONTEXTS, KNOWLEDGE), CONTEXTS[:, :2])
+    found = EncoderDecoderModel(doha.config, doha.params).logits(
+        (CONTEXTS, KNOWLEDGE), CONTEXTS[:, :2]
+    )
     expected = jax.jit(by_its_parts, static_argnums=0)(module, params)
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
@@ -137,7 +139,7 @@ def cross_attention(x, encoded, valid, weights):
 
 
 def test_gradients_reach_the_knowledge_attention(trained):
-    module = LanguageModel(trained.config, trained.params).module
+    module = EncoderDecoderModel(trained.config, trained.params).module
     targets = rows(4, 3, 5, seed=3)
     batch = {
         "encoder_input_tokens": CONTEXTS,
@@ -159,7 +161,7 @@ def test_gradients_reach_the_knowledge_attention(trained):
 
 
 def test_generation_follows_both_inputs(trained):
-    model = LanguageModel(trained.config, trained.params)
+    model = EncoderDecoderModel(trained.config, trained.params)
     pair = (CONTEXTS, KNOWLEDGE)
     result = model.decode(pair, max_length=6, eos_id=-1)
     tokens = np.asarray(result.tokens)
@@ -217,7 +219,7 @@ def test_a_model_without_cross_attention_is_refused():
     ],
 )
 def test_wrong_pairs_are_named(trained, inputs, message):
-    model = LanguageModel(trained.config, trained.params)
+    model = EncoderDecoderModel(trained.config, trained.params)
     with pytest.raises(InputError, match=message):
         model.decode(inputs, max_length=2)
     with pytest.raises(InputError, match="DoHA has two"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from faith_jax.checkpoints.hugging_face.families import FAMILIES
-from faith_jax.language_model import CausalLanguageModel, EncoderModel, LanguageModel
+from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel
 from tests.checkpoints import family_folders
 
 TOLERANCE = 1e-4
@@ -49,7 +49,7 @@ def test_every_family_is_stored():
 @pytest.mark.parametrize("name", CAUSAL)
 def test_decoder_only_logits(opened, name):
     model, expected = opened(name)
-    assert isinstance(model, CausalLanguageModel)
+    assert isinstance(model, CausalModel)
     found = model.logits(expected["input_tokens"])
     valid = expected["input_mask"] > 0
     np.testing.assert_allclose(found[valid], expected["logits"][valid], atol=TOLERANCE)
@@ -73,7 +73,7 @@ def test_decoder_only_greedy_search_of_rows_of_different_lengths(opened, name):
 @pytest.mark.parametrize("name", BART)
 def test_bart(opened, name):
     model, expected = opened(name)
-    assert isinstance(model, LanguageModel)
+    assert isinstance(model, EncoderDecoderModel)
     inputs = expected["encoder_input_tokens"]
     found = model.logits(inputs, expected["decoder_input_tokens"])
     np.testing.assert_allclose(found, expected["logits"], atol=TOLERANCE)

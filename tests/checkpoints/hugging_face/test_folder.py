@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from faith_jax.checkpoints.checkpoint import (
-    Checkpoint,
-    check_params,
-    stack_layers,
-)
+from faith_jax.checkpoints.checkpoint import Checkpoint, check_params, stack_layers
 from faith_jax.checkpoints.hugging_face.folder import (
     is_huggingface,
     read_huggingface,
@@ -18,7 +14,7 @@ from faith_jax.checkpoints.hugging_face.folder import (
 )
 from faith_jax.checkpoints.native import read_native, write_native
 from faith_jax.checkpoints.tensors import write_tensor_file
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
 from tests.checkpoints.synthetic import (
     CONFIG,
     EMBED,

@@ -14,12 +14,7 @@ from tests.models import families, tiny
 
 pytest.importorskip("torch", reason="torch is not installed (the parity extra)")
 pytest.importorskip("transformers", reason="transformers is not installed (the parity extra)")
-from tests.checkpoints.transformers_reference import (
-    inputs_of,
-    load,
-    make_folder,
-    reference,
-)
+from tests.checkpoints.transformers_reference import inputs_of, load, make_folder, reference
 
 SEEDS = (0, 1, 2)
 TOLERANCE = 1e-4

@@ -10,7 +10,7 @@ from faith_jax.checkpoints.hugging_face.families import FAMILIES
 from faith_jax.checkpoints.hugging_face.folder import unlike, write_huggingface
 from faith_jax.checkpoints.native import read_native, write_native
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.errors import CheckpointError
+from faith_jax.core.errors import CheckpointError
 from tests.checkpoints import family_folders
 from tests.checkpoints.family_folders import draw, write
 from tests.checkpoints.synthetic import stored

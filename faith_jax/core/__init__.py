@@ -1,0 +1,1 @@
+"""What every room stands on: the example, labels, templates, words, rows and files."""

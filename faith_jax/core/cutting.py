@@ -1,0 +1,421 @@
+"""What of an input is cut where it is too long: a policy over the parts of its text.
+
+The forms of `faith_jax.core.templates` have parts: knowledge, the turns of a history, a response. A
+text is encoded whole, and tokens are then left out, so that what stays has the tokens that it has
+in the whole text. An input without its knowledge (the second branch of PMI-Decode and PMI-Faith)
+is made of the same tokens, so that both branches have the same history, token for token.
+
+Policies:
+- `knowledge` (default): the knowledge loses its end. Several knowledge parts, such as the pro and
+  the con arguments, lose theirs so that the longest is cut first. Only where the history does not
+  fit without any knowledge, it loses its oldest turns; its last turn stays.
+- `history`: the history loses its oldest turns first, all but the last, then the knowledge its end.
+- `end`: the text loses its end, whatever stands there, as in T5X.
+- `error`: nothing is cut; a text that is too long is an error.
+
+By the first two, a response in the text is kept too. Only one that leaves the knowledge less than a
+quarter of what the last turn leaves loses its end, as the last resort: older turns are gone then.
+Nothing else is ever cut.
+"""
+
+import enum
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+
+POLICIES = ("knowledge", "history", "end", "error")
+EOT = "[EOT]"  # between the turns of a context
+
+# White space in front of a part belongs to it, as to the token behind it.
+_TAG = re.compile(r"\s*<(knowledge|wizard|seeker)>")
+_PAIR = re.compile(r"\s*\{(\w+):([^}]*)\}")
+_NLI = re.compile(r"premise: (.*) hypothesis: (.*)", re.DOTALL)
+
+
+class Kind(enum.IntEnum):
+    """What a part of an input is; OTHER is what stands between the parts, and is never cut."""
+
+    OTHER = 0
+    KNOWLEDGE = 1
+    HISTORY = 2
+    RESPONSE = 3
+
+
+_KINDS = {
+    "knowledge": Kind.KNOWLEDGE,
+    "evidence": Kind.KNOWLEDGE,
+    "pro": Kind.KNOWLEDGE,
+    "con": Kind.KNOWLEDGE,
+    "wizard": Kind.HISTORY,
+    "seeker": Kind.HISTORY,
+    "query": Kind.HISTORY,
+    "message": Kind.HISTORY,
+    "context": Kind.HISTORY,
+    "response": Kind.RESPONSE,
+    "claim": Kind.RESPONSE,
+}
+
+
+class Part(NamedTuple):
+    """A part of an input, in characters of its text or in tokens.
+
+    Attributes:
+      kind: what it is.
+      start: where it begins, with what marks it, such as a tag.
+      text_start: where its own text begins.
+      text_end: behind its own text.
+      end: behind all of it.
+    """
+
+    kind: Kind
+    start: int
+    text_start: int
+    text_end: int
+    end: int
+
+
+class CutTokens(dict[Kind, int]):
+    """How many tokens of each kind of part are left out; kinds without any are not there.
+
+    Attributes:
+      knowledge: how many tokens of knowledge there were, without what marks it.
+      last_turn: whether any token of the last turn is left out, as the policy `end` may.
+    """
+
+    def __init__(
+        self, counts: Mapping[Kind, int] | None = None, knowledge: int = 0, last_turn: bool = False
+    ):
+        super().__init__(counts or {})
+        self.knowledge, self.last_turn = knowledge, last_turn
+
+
+class Cut(NamedTuple):
+    """What stays of an input.
+
+    Attributes:
+      keep: bool [length], True for the tokens that stay.
+      tokens: how many do not.
+    """
+
+    keep: np.ndarray
+    tokens: CutTokens
+
+
+class Fitted(NamedTuple):
+    """An input's tokens, cut to its limit.
+
+    Attributes:
+      ids: of the input.
+      without_knowledge: of the same input without its knowledge: the same tokens of all else.
+      cut: how many tokens are left out.
+    """
+
+    ids: list[int]
+    without_knowledge: list[int]
+    cut: CutTokens
+
+
+def check_policy(policy: str, setting: str = "CUT_POLICY") -> None:
+    """Checks the name of a policy.
+
+    Args:
+      policy: the name.
+      setting: what gives it, for the message.
+
+    Raises:
+      ConfigError: there is no such policy.
+    """
+    if policy not in POLICIES:
+        raise ConfigError(
+            f"{setting} = {policy!r}: expected one of {', '.join(POLICIES)}."
+            f"{did_you_mean(str(policy), POLICIES)}"
+        )
+
+
+def parse(text: str) -> list[Part]:
+    """Returns the parts of an input in one of the forms of `core.templates`, in characters.
+
+    Args:
+      text: an input. One of another form has no parts. Where "hypothesis:" stands several times in
+        an NLI input, its last place is taken to begin the hypothesis.
+
+    >>> text = "<knowledge> Tea is a leaf. <wizard> Hello. <seeker> What is tea?"
+    >>> [(part.kind.name, text[part.text_start : part.text_end]) for part in parse(text)]
+    [('KNOWLEDGE', 'Tea is a leaf.'), ('HISTORY', 'Hello.'), ('HISTORY', 'What is tea?')]
+    """
+    if nli := _NLI.fullmatch(text):
+        return [
+            _part(text, "knowledge", 0, *nli.span(1), nli.end(1)),
+            _part(text, "response", nli.end(1), *nli.span(2), len(text)),
+        ]
+    tags, pairs = list(_TAG.finditer(text)), list(_PAIR.finditer(text))
+    # A text may hold what looks like the other form's marks.
+    if tags and not (pairs and pairs[0].start() < tags[0].start()):
+        ends = [*(tag.start() for tag in tags[1:]), len(text)]
+        return [
+            _part(text, tag[1], tag.start(), tag.end(), end, end)
+            for tag, end in zip(tags, ends, strict=True)
+        ]
+    return [
+        part
+        for pair in pairs
+        if pair[1] in _KINDS
+        for part in _turns(text, _part(text, pair[1], pair.start(), *pair.span(2), pair.end()))
+    ]
+
+
+def _part(text: str, name: str, start: int, text_start: int, text_end: int, end: int) -> Part:
+    """Returns a part whose own text begins and ends without white space."""
+    inner = text[text_start:text_end]
+    text_start += len(inner) - len(inner.lstrip())
+    return Part(_KINDS[name], start, text_start, text_start + len(inner.strip()), end)
+
+
+def _turns(text: str, part: Part) -> Iterator[Part]:
+    """Yields the turns of a part of several: each with the separator behind it, the last with none.
+
+    What marks the whole part, such as `{context: ` and `}`, then belongs to none of them.
+    """
+    separators = list(re.finditer(re.escape(EOT), text[part.text_start : part.text_end]))
+    if part.kind != Kind.HISTORY or not separators:
+        yield part
+        return
+    start = part.text_start
+    for separator in separators:
+        behind = part.text_start + separator.end()
+        yield Part(part.kind, start, start, behind, behind)
+        start = behind
+    yield Part(part.kind, start, start, part.text_end, part.text_end)
+
+
+def in_tokens(
+    parts: Sequence[Part], text: str, ids: Sequence[int] | np.ndarray, tokenizer: Any
+) -> list[Part]:
+    """Returns parts in tokens; a token belongs to the part that its last character stands in.
+
+    Args:
+      parts: in characters.
+      text: the input.
+      ids: its tokens, as `tokenizer` encodes it.
+      tokenizer: of the model. One that knows no offsets encodes the text up to each place.
+
+    >>> from faith_jax.tokenizers.vocabularies import load_vocabulary
+    >>> tokenizer, text = load_vocabulary("english_4096"), "{query: Tea?} {pro: It is calming.}"
+    >>> query, pro = in_tokens(parse(text), text, tokenizer.encode(text), tokenizer)
+    >>> tokenizer.decode(tokenizer.encode(text)[pro.text_start : pro.text_end])
+    'It is calming.'
+    """
+    if not parts:
+        return []
+    if hasattr(tokenizer, "encode_with_offsets"):
+        ends = [end for _, end in tokenizer.encode_with_offsets(text)[1]]
+
+        def token(place: int) -> int:
+            return int(np.searchsorted(ends, place, side="right")) if place else 0
+    else:
+
+        def token(place: int) -> int:
+            return min(len(tokenizer.encode(text[:place])), len(ids))
+
+    return [Part(part.kind, *map(token, part[1:])) for part in parts]
+
+
+def cut(length: int, parts: Sequence[Part], limit: int, policy: str, where: str) -> Cut:
+    """Returns which tokens of an input stay.
+
+    Args:
+      length: of the input, in tokens, special ones not counted.
+      parts: of the input, in tokens.
+      limit: tokens that may stay.
+      policy: see above.
+      where: names the input and what sets its limit, for errors.
+
+    Raises:
+      InputError: the input is too long and the policy has nothing more to cut, or is `error`.
+    """
+    keep = np.ones(length, bool)
+    if length > limit:
+        if policy == "error":
+            raise InputError(
+                f"{where}: {length} tokens, but {limit} fit, and the cut policy is 'error'; raise "
+                "the limit, or choose another policy."
+            )
+        if policy == "end":
+            keep[max(0, limit) :] = False
+        else:
+            _cut_parts(keep, parts, limit, policy, where)
+    kinds = np.zeros(length, int)
+    for part in parts:
+        kinds[part.start : part.end] = part.kind
+    counts = np.bincount(kinds[~keep], minlength=len(Kind))
+    turns = [part for part in parts if part.kind == Kind.HISTORY]
+    last_turn = bool(turns) and not keep[turns[-1].start : turns[-1].end].all()
+    knowledge = sum(p.text_end - p.text_start for p in parts if p.kind == Kind.KNOWLEDGE)
+    tokens = {kind: int(counts[kind]) for kind in Kind if counts[kind]}
+    return Cut(keep, CutTokens(tokens, knowledge, last_turn))
+
+
+def _cut_parts(
+    keep: np.ndarray, parts: Sequence[Part], limit: int, policy: str, where: str
+) -> None:
+    """Cuts turns, knowledge and responses, in place."""
+    turns = [part for part in parts if part.kind == Kind.HISTORY]
+    lengths = {
+        kind: [p.text_end - p.text_start if p.kind == kind else 0 for p in parts]
+        for kind in (Kind.KNOWLEDGE, Kind.RESPONSE)
+    }
+    knowledge, responses = (sum(found) for found in lengths.values())
+    older = sum(turn.end - turn.start for turn in turns[:-1])
+    last = turns[-1].end - turns[-1].start if turns else 0
+
+    def too_many_responses(limit: int) -> int:
+        # What the knowledge and the responses may have where no older turn stays.
+        room = limit - (len(keep) - older - knowledge - responses)
+        floor = min(knowledge, max(0, limit - last) // 4) if responses else 0
+        return max(0, responses - (room - floor))
+
+    from_responses = too_many_responses(limit)
+    if from_responses >= max(1, responses):
+        more = 1
+        while too_many_responses(limit + more) >= max(1, responses):
+            more += 1
+        other = ", or choose the cut policy 'end', which cuts whatever stands at the end"
+        raise InputError(
+            f"{where}: without its knowledge and earlier turns, the input has "
+            f"{len(keep) - older - knowledge} tokens, but {limit} fit: no room for "
+            f"{_essential(parts)}; raise the limit by at least {more}{'' if parts else other}."
+        )
+    # A response is cut only where all older turns are.
+    without = knowledge if policy == "knowledge" and not from_responses else 0
+    while len(turns) > 1 and keep.sum() - from_responses - without > limit:
+        oldest = turns.pop(0)
+        keep[oldest.start : oldest.end] = False
+    from_knowledge = max(0, int(keep.sum()) - from_responses - limit)
+    for kind, removed in (
+        (Kind.KNOWLEDGE, from_knowledge),
+        (Kind.RESPONSE, from_responses),
+    ):
+        kept = _evenly(lengths[kind], sum(lengths[kind]) - removed)
+        for part, stays in zip(parts, kept, strict=True):
+            if part.kind == kind:
+                keep[part.text_start + stays : part.text_end] = False
+
+
+def _essential(parts: Sequence[Part]) -> str:
+    kinds = {part.kind for part in parts}
+    if Kind.HISTORY in kinds:
+        return "the last turn of the history"
+    if parts:
+        return "what stands around its parts"
+    return "a text without knowledge or history that could be cut"
+
+
+def _evenly(lengths: Sequence[int], total: int) -> list[int]:
+    """Returns how much of each length stays, `total` in sum: the longest loses first."""
+    kept = [0] * len(lengths)
+    for rank, place in enumerate(sorted(range(len(lengths)), key=lengths.__getitem__)):
+        kept[place] = min(lengths[place], total // (len(lengths) - rank))
+        total -= kept[place]
+    return kept
+
+
+def without_knowledge(keep: np.ndarray, parts: Sequence[Part]) -> np.ndarray:
+    """Returns `keep` without the knowledge and what marks it: bool [length]."""
+    keep = keep.copy()
+    for part in parts:
+        if part.kind == Kind.KNOWLEDGE:
+            keep[part.start : part.end] = False
+    return keep
+
+
+def check_second_branch(length: int, tokens: CutTokens, policy: str, where: str) -> None:
+    """Checks that cutting leaves something of the second branch of PMI.
+
+    Args:
+      length: of the input without its knowledge, in tokens, special ones not counted.
+      tokens: how many are cut of the input.
+      policy: by which they are.
+      where: see `cut`.
+
+    Raises:
+      InputError: the branch is empty, and was not before.
+    """
+    if not length and not tokens.keys().isdisjoint({Kind.HISTORY, Kind.OTHER}):
+        raise InputError(
+            f"{where}: the cut policy {policy!r} leaves an empty second branch of PMI, the input "
+            "without its knowledge; raise the limit, or choose the policy 'knowledge'."
+        )
+
+
+def by_name(tokens: Mapping[Kind, int]) -> dict[str, int]:
+    """Returns how many tokens of each kind of part are cut, as `faith_jax.core.types.Score` has it.
+
+    >>> by_name({Kind.KNOWLEDGE: 3})
+    {'knowledge': 3}
+    """
+    return {kind.name.lower(): count for kind, count in tokens.items()}
+
+
+def summed(cuts: Iterable[CutTokens]) -> CutTokens:
+    """Returns the tokens that are cut of several inputs together.
+
+    >>> first = CutTokens({Kind.KNOWLEDGE: 3}, knowledge=8)
+    >>> total = summed([first, CutTokens({Kind.HISTORY: 1, Kind.KNOWLEDGE: 2}, knowledge=4)])
+    >>> by_name(total), total.knowledge
+    ({'knowledge': 5, 'history': 1}, 12)
+    """
+    total = CutTokens()
+    for tokens in cuts:
+        total.knowledge += tokens.knowledge
+        total.last_turn |= tokens.last_turn
+        for kind, count in tokens.items():
+            total[kind] = total.get(kind, 0) + count
+    return total
+
+
+def whole(kind: Kind, length: int) -> Part:
+    """Returns the one part of a text that is a part as a whole, such as a premise."""
+    return Part(kind, 0, 0, length, length)
+
+
+def concatenated(
+    pieces: Iterable[tuple[Sequence[int] | np.ndarray, Sequence[Part]]],
+) -> tuple[np.ndarray, list[Part]]:
+    """Returns texts that are encoded one by one as one input.
+
+    Args:
+      pieces: the token ids of each, and its parts in tokens.
+
+    Returns:
+      int [length] ids, and the parts of them all.
+    """
+    ids: list[int] = []
+    parts: list[Part] = []
+    for own, found in pieces:
+        parts += [Part(part.kind, *(place + len(ids) for place in part[1:])) for part in found]
+        ids.extend(own)
+    return np.asarray(ids, int), parts
+
+
+def fit(tokenizer: Any, text: str, limit: int, policy: str, where: str) -> Fitted:
+    """Returns the tokens of an input, cut to a limit.
+
+    Args:
+      tokenizer: of the model.
+      text: the input, see `parse`.
+      limit: tokens that may stay, special ones not counted.
+      policy: see above.
+      where: see `cut`.
+
+    Raises:
+      InputError: see `cut`.
+    """
+    ids = np.asarray(tokenizer.encode(text), int)
+    parts = in_tokens(parse(text), text, ids, tokenizer)
+    keep, tokens = cut(len(ids), parts, limit, policy, where)
+    other = without_knowledge(keep, parts)
+    return Fitted(ids[keep].tolist(), ids[other].tolist(), tokens)

@@ -1,0 +1,155 @@
+"""Reading the items of a large JSON file one by one: of an array, or of an object by key.
+
+The file is streamed: no more than one item is in memory. A place names the item, as
+`train.json: [12]` or `train.json: item[3]`, since JSON files often have a single line.
+"""
+
+import decimal
+import pathlib
+from collections.abc import Iterator
+from typing import IO, Any
+
+import ijson
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.fields import shown
+from faith_jax.core.rows import BYTE_ORDER_MARK, UTF_16_MARKS, BadRows, Row
+
+_KINDS = {"start_array": "an array", "start_map": "an object", "string": "a text"}
+
+
+def read_array(
+    path: str | pathlib.Path, key: str = "", bad_rows: BadRows | None = None
+) -> Iterator[Row]:
+    """Yields the objects of an array.
+
+    Args:
+      path: the file.
+      key: of the array in the file's object, with dots between nested keys; empty = the file
+        is an array itself.
+      bad_rows: what to do with an item that is no object; by default reading stops.
+
+    Raises:
+      InputError: for a file that is missing, cannot be read or is not JSON (naming the last
+        whole item), without that array or with an empty one, and for a bad item.
+    """
+    bad_rows = bad_rows or BadRows()
+    prefix = f"{key}.item" if key else "item"
+    count = 0
+    for number, item in enumerate(_streamed(path, ijson.items, prefix, key, "start_array")):
+        count += 1
+        place = f"{path}: {key}[{number}]"
+        if not isinstance(item, dict):
+            bad_rows.add(InputError(f"{place}: expected a JSON object, got {shown(item)}."))
+            continue
+        yield Row(place, item)
+    if not count:
+        raise InputError(f"{path}: holds no items; expected {_what(key, 'start_array')}.")
+
+
+def read_object(
+    path: str | pathlib.Path, key: str = "", bad_rows: BadRows | None = None
+) -> Iterator[tuple[str, Row]]:
+    """Yields the keys and values of an object whose values are objects.
+
+    Arguments and errors are those of `read_array`.
+    """
+    bad_rows = bad_rows or BadRows()
+    count = 0
+    for name, item in _streamed(path, ijson.kvitems, key, key, "start_map"):
+        count += 1
+        place = f"{path}: {key}[{shown(name)}]"
+        if not isinstance(item, dict):
+            bad_rows.add(InputError(f"{place}: expected a JSON object, got {shown(item)}."))
+            continue
+        yield name, Row(place, item)
+    if not count:
+        raise InputError(f"{path}: holds no items; expected {_what(key, 'start_map')}.")
+
+
+def read_arrays(
+    path: str | pathlib.Path, key: str, bad_rows: BadRows | None = None
+) -> Iterator[tuple[str, Row]]:
+    """Yields the objects of all arrays that an object holds, each with its array's name.
+
+    Args:
+      path: the file, which is read once for each array.
+      key: of the object in the file's object, with dots between nested keys.
+      bad_rows: what to do with an item that is no object; by default reading stops.
+
+    Raises:
+      InputError: as `read_array` does.
+    """
+    names = list(_streamed(path, _keys, key, key, "start_map"))
+    if not names:
+        raise InputError(f"{path}: holds no items; expected {_what(key, 'start_map')}.")
+    for name in names:
+        for row in read_array(path, f"{key}.{name}", bad_rows):
+            yield name, row
+
+
+def _keys(file: IO[bytes], key: str, use_float: bool) -> Iterator[str]:
+    """Yields the names that the object `key` holds."""
+    for prefix, event, value in ijson.parse(file, use_float=use_float):
+        if event == "map_key" and prefix == key:
+            yield value
+
+
+def _streamed(
+    path: str | pathlib.Path, read: Any, prefix: str, key: str, event: str
+) -> Iterator[Any]:
+    done = 0
+    try:
+        with open(path, "rb") as file:
+            start = _start(file, path)
+            _check_kind(file, path, key, event)
+            file.seek(start)
+            for item in read(file, prefix, use_float=True):
+                yield item
+                done += 1
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: expected a file, got a folder.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    except (ijson.JSONError, UnicodeDecodeError, decimal.InvalidOperation, OverflowError) as error:
+        raise InputError(
+            f"{path}: not valid JSON behind {done} whole items of {key or 'the file'} "
+            f"({_problem(error)}); get the file again."
+        ) from None
+
+
+def _start(file: IO[bytes], path: str | pathlib.Path) -> int:
+    """Returns where the text of a file begins, behind a byte order mark."""
+    begin = file.read(len(BYTE_ORDER_MARK))
+    if begin.startswith(UTF_16_MARKS):
+        raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")
+    start = len(BYTE_ORDER_MARK) if begin == BYTE_ORDER_MARK else 0
+    file.seek(start)
+    return start
+
+
+def _check_kind(file: IO[bytes], path: str | pathlib.Path, key: str, event: str) -> None:
+    """Raises an InputError where what `key` names is missing or does not begin with `event`.
+
+    ijson itself would take the key "item" of an object for the items of an array.
+    """
+    for prefix, found, _ in ijson.parse(file, use_float=True):
+        if prefix == key:
+            if found != event:
+                got = _KINDS.get(found, f"a {found}")
+                raise InputError(f"{path}: expected {_what(key, event)}, got {got}.")
+            return
+    raise InputError(f"{path}: has no '{key}'; expected {_what(key, event)}.")
+
+
+def _what(key: str, event: str) -> str:
+    return f"{_KINDS[event]} '{key}' of JSON objects" if key else f"{_KINDS[event]} of JSON objects"
+
+
+def _problem(error: Exception) -> str:
+    """Returns what ijson says on one line, without the mark below the place."""
+    text = error.args[0] if error.args else ""
+    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+    return " ".join(text.partition("(right here)")[0].split())

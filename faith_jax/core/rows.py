@@ -1,0 +1,126 @@
+"""Rows of raw files: what a parser is given, and what it does with a row that it cannot read.
+
+>>> bad_rows = BadRows(skip=True)
+>>> rows = [Row("a.tsv:2", {"n": "1"}), Row("a.tsv:3", {"n": "one"})]
+>>> def parse(fields, place):
+...     if not fields["n"].isdigit():
+...         raise InputError(f"{place}: field 'n': expected a number.")
+...     return int(fields["n"])
+>>> list(parsed(rows, parse, bad_rows))
+[1]
+>>> bad_rows.count, bad_rows.messages
+(1, ["a.tsv:3: field 'n': expected a number."])
+"""
+
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from faith_jax.core.errors import InputError
+
+Parsed = TypeVar("Parsed")
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_LISTED = 20
+
+
+class Row(NamedTuple):
+    """One row of a raw file.
+
+    Attributes:
+      place: where it stands, as `path:line` or `path: item`, for errors.
+      fields: its values by name.
+    """
+
+    place: str
+    fields: Mapping[str, Any]
+
+
+class BadRows:
+    """Stops at the first bad row, or skips and counts them where the user chose so.
+
+    Args:
+      skip: pass over bad rows.
+
+    Attributes:
+      count: how many rows were skipped; one that is read again, for another split, counts once.
+      messages: what was wrong with the first of them.
+    """
+
+    def __init__(self, skip: bool = False):
+        self.skip = skip
+        self.count = 0
+        self.messages: list[str] = []
+        self._seen: set[str] = set()
+
+    def add(self, error: InputError) -> None:
+        """Counts a bad row; raises the error where bad rows are not skipped."""
+        if not self.skip:
+            raise error
+        message = str(error)  # names the row
+        if message in self._seen:
+            return
+        self._seen.add(message)
+        self.count += 1
+        if len(self.messages) < _LISTED:
+            self.messages.append(message)
+
+    def take(self, count: int, messages: Iterable[str]) -> None:
+        """Counts rows that were skipped elsewhere, such as when data was prepared earlier."""
+        self.count += count
+        self.messages = [*self.messages, *messages][:_LISTED]
+
+
+def parsed(
+    rows: Iterable[Row], parse: Callable[[Mapping[str, Any], str], Parsed], bad_rows: BadRows
+) -> Iterator[Parsed]:
+    """Yields what `parse(fields, place)` makes of each row; its InputErrors are bad rows."""
+    for row in rows:
+        try:
+            result = parse(row.fields, row.place)
+        except InputError as error:
+            bad_rows.add(error)
+            continue
+        yield result
+
+
+def read_lines(path: str | pathlib.Path) -> Iterator[bytes]:
+    """Yields the lines of a file with their ends, without a byte order mark at the start.
+
+    Only a line feed ends a line, since texts may hold any other character that splits lines.
+
+    Raises:
+      InputError: for a file that is missing or cannot be read, or is UTF-16.
+    """
+    try:
+        with open(path, "rb") as file:
+            for number, line in enumerate(file):
+                if number == 0:
+                    if line.startswith(UTF_16_MARKS):
+                        raise InputError(
+                            f"{path}:1: expected UTF-8, got UTF-16; save the file as UTF-8."
+                        )
+                    line = line.removeprefix(BYTE_ORDER_MARK)
+                yield line
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: expected a file, got a folder.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def decoded(line: bytes, place: str) -> str:
+    """Returns a line as text.
+
+    Raises:
+      InputError: naming the first byte that is not UTF-8.
+    """
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{place}: expected UTF-8, got byte 0x{line[error.start]:02x} at byte "
+            f"{error.start + 1} of the line; save the file as UTF-8."
+        ) from None

@@ -1,0 +1,229 @@
+"""The text a model sees, as pure functions of strings (SeqIO preprocessors agree with them).
+
+The NPOV tasks use the "curly braces format" of Chang 2024, appendix B: key-value pairs in the
+input and in the target.
+
+>>> npov_generate_inputs("Is tea better?", ["It is calming."], ["It is weak.", "It stains."])
+'{query: Is tea better?} {pro: It is calming.} {con: It is weak. It stains.}'
+>>> npov_generate_targets("Views differ.")
+'{response: Views differ.}'
+>>> npov_response("{response: Views differ.}")
+'Views differ.'
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+_BRACES = str.maketrans({"{": "(", "}": ")"})
+_ANGLES = str.maketrans({"<": "(", ">": ")"})
+_WHITE_SPACE = re.compile(r"\s+")
+
+
+def clean_value(text: str) -> str:
+    """Returns `text` fit to stand between curly braces.
+
+    White space runs become one space, and braces become parentheses, since a value that held
+    a brace could not be told from the format.
+    """
+    return one_space(text).translate(_BRACES)
+
+
+def one_space(text: str) -> str:
+    """Returns `text` with each run of white space as one space, and none around it."""
+    return _WHITE_SPACE.sub(" ", text).strip()
+
+
+def curly_braces(pairs: Iterable[tuple[str, str]]) -> str:
+    """Returns the pairs as `{key: value} {key: value}`, values cleaned by `clean_value`."""
+    return " ".join(f"{{{key}: {clean_value(value)}}}" for key, value in pairs)
+
+
+def npov_generate_inputs(
+    query: str, pro_arguments: Sequence[str], con_arguments: Sequence[str]
+) -> str:
+    """Returns the generator's input: the query and the two perspectives.
+
+    A perspective is its arguments, concatenated with spaces, in the given order
+    (Chang 2024, section 2.1).
+    """
+    return curly_braces(
+        [
+            ("query", query),
+            ("pro", _perspective(pro_arguments)),
+            ("con", _perspective(con_arguments)),
+        ]
+    )
+
+
+def _perspective(arguments: Sequence[str]) -> str:
+    return " ".join(clean_value(argument) for argument in arguments)
+
+
+def npov_classifier_inputs(
+    query: str, response: str, pro_arguments: Sequence[str], con_arguments: Sequence[str]
+) -> str:
+    """Returns an error classifier's input: the query, the response, the two perspectives.
+
+    >>> npov_classifier_inputs("Is tea better?", "Views differ.", ["It is calming."], [])
+    '{query: Is tea better?} {response: Views differ.} {pro: It is calming.} {con: }'
+    """
+    return curly_braces(
+        [
+            ("query", query),
+            ("response", response),
+            ("pro", _perspective(pro_arguments)),
+            ("con", _perspective(con_arguments)),
+        ]
+    )
+
+
+def npov_classifier_targets(label: str) -> str:
+    """Returns an error classifier's target.
+
+    >>> npov_classifier_targets("YES")
+    '{label: YES}'
+    """
+    return curly_braces([("label", label)])
+
+
+def npov_label(generated: str) -> str:
+    """Returns the label in a classifier's output; a text without the format as it stands.
+
+    >>> npov_label("{label: NO}")
+    'NO'
+    """
+    return _value(generated, "label")
+
+
+def npov_generate_targets(response: str) -> str:
+    """Returns the generator's target text for a written response."""
+    return curly_braces([("response", response)])
+
+
+def npov_response(generated: str) -> str:
+    """Returns the response in a generated text.
+
+    Text before `{response:` and after the closing brace is dropped. A generated text that has
+    no opening (a model that missed the format) is returned as it stands, and one without a
+    closing brace (cut at the length limit) up to its end.
+    """
+    return _value(generated, "response")
+
+
+def _value(generated: str, key: str) -> str:
+    _, found, rest = generated.partition(f"{{{key}:")
+    return rest.partition("}")[0].strip() if found else generated
+
+
+def dialogue_inputs(knowledge: str, history: Sequence[str], last: int = 3) -> str:
+    """Returns a dialogue generator's input: the knowledge, then the last utterances.
+
+    Speakers are told apart by tags, as in FaithDial's published code; the last utterance is the
+    seeker's. Tags that stand in a text lose their angle brackets.
+
+    Args:
+      knowledge: what the response may say; empty = no knowledge is given.
+      history: earlier utterances, oldest first.
+      last: how many of them the model sees at most (Dziri 2022: 3).
+
+    >>> dialogue_inputs("Tea is a leaf.", ["Hi!", "Hello.", "What is tea?"], last=2)
+    '<knowledge> Tea is a leaf. <wizard> Hello. <seeker> What is tea?'
+    """
+    parts = [f"<knowledge> {clean_tagged(knowledge)}"] if knowledge.strip() else []
+    shown = history[-last:] if last else []
+    for place, utterance in enumerate(shown):
+        speaker = "seeker" if (len(shown) - place) % 2 else "wizard"
+        parts.append(f"<{speaker}> {clean_tagged(utterance)}")
+    return " ".join(parts)
+
+
+def controlled_dialogue_inputs(
+    control_tokens: Sequence[str], knowledge: str, history: Sequence[str], last: int = 3
+) -> str:
+    """Returns the input of a dialogue generator that control tokens steer (Rashkin 2021).
+
+    Args:
+      control_tokens: of `faith_jax.datasets.control_tokens`.
+      knowledge: see `dialogue_inputs`, as for `history` and `last`.
+      history: see above.
+      last: see above.
+
+    >>> controlled_dialogue_inputs(["<entailed>"], "Tea is a leaf.", ["What is tea?"])
+    '<entailed> <knowledge> Tea is a leaf. <seeker> What is tea?'
+    """
+    return " ".join([*control_tokens, dialogue_inputs(knowledge, history, last)]).strip()
+
+
+def clean_tagged(text: str) -> str:
+    """Returns `text` with single spaces, its angle brackets made round."""
+    return one_space(text).translate(_ANGLES)
+
+
+def knowledge_response_inputs(knowledge: str, response: str) -> str:
+    """Returns the input of a critic of knowledge and response.
+
+    >>> knowledge_response_inputs("Tea is a leaf.", "It is a root.")
+    '{knowledge: Tea is a leaf.} {response: It is a root.}'
+    """
+    return curly_braces([("knowledge", knowledge), ("response", response)])
+
+
+def attribution_inputs(knowledge: str, message: str, response: str) -> str:
+    """Returns the input of a classifier that also sees the turn before the response (BEGIN).
+
+    >>> attribution_inputs("Tea is a leaf.", "What is tea?", "A leaf.")
+    '{knowledge: Tea is a leaf.} {message: What is tea?} {response: A leaf.}'
+    """
+    return curly_braces([("knowledge", knowledge), ("message", message), ("response", response)])
+
+
+def nli_inputs(premise: str, hypothesis: str) -> str:
+    """Returns the input of an entailment model, as TRUE's T5 models have it.
+
+    >>> nli_inputs("Tea is  a leaf.", "Tea grows.")
+    'premise: Tea is a leaf. hypothesis: Tea grows.'
+    """
+    return f"premise: {one_space(premise)} hypothesis: {one_space(hypothesis)}"
+
+
+def dialfact_inputs(
+    context: Sequence[str],
+    claim: str,
+    titles: Sequence[str] = (),
+    sentences: Sequence[str] = (),
+    last: int = 2,
+    most_evidence: int = 5,
+) -> str:
+    """Returns the input of DialFact's classifiers (Gupta 2022, section 5.3).
+
+    As in the authors' code, turns of the context are joined by [EOT], and each sentence of
+    evidence follows the title of its article.
+
+    Args:
+      context: earlier utterances, oldest first.
+      claim: the response to judge.
+      titles: of the articles that the evidence is from.
+      sentences: the evidence, as many; empty ones are left out.
+      last: how many utterances the model sees at most.
+      most_evidence: how many sentences it sees at most.
+
+    >>> dialfact_inputs(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
+    '{context: Hi. [EOT] Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
+    """
+    pairs = [(t, s) for t, s in zip(titles, sentences, strict=True) if s][:most_evidence]
+    evidence = [f"title: {clean_value(t)} content: {clean_value(s)}" for t, s in pairs]
+    return curly_braces([*_claim_pairs(context, claim, last), ("evidence", " ".join(evidence))])
+
+
+def dialfact_claim_inputs(context: Sequence[str], claim: str, last: int = 2) -> str:
+    """Returns the input of a classifier of DialFact that sees no evidence.
+
+    >>> dialfact_claim_inputs(["Hi."], "It is a leaf.")
+    '{context: Hi.} {claim: It is a leaf.}'
+    """
+    return curly_braces(_claim_pairs(context, claim, last))
+
+
+def _claim_pairs(context: Sequence[str], claim: str, last: int) -> list[tuple[str, str]]:
+    shown = [clean_value(utterance) for utterance in (context[-last:] if last else [])]
+    return [("context", " [EOT] ".join(shown)), ("claim", claim)]

@@ -1,0 +1,100 @@
+"""Antonyms of adjectives: WordNet's through NLTK, or a short list, each chosen by its name."""
+
+import zipfile
+from collections.abc import Callable
+
+from faith_jax.core.errors import ConfigError
+
+# A word in lower case -> its antonyms, none where it has none.
+Antonyms = Callable[[str], tuple[str, ...]]
+
+ANTONYM_PAIRS = (
+    ("ancient", "modern"), ("best", "worst"), ("better", "worse"), ("big", "small"),
+    ("bright", "dim"), ("broad", "narrow"), ("central", "peripheral"), ("cheap", "expensive"),
+    ("clean", "dirty"), ("clear", "cloudy"), ("cold", "hot"), ("common", "rare"),
+    ("complete", "incomplete"), ("complex", "simple"), ("correct", "incorrect"),
+    ("dark", "light"), ("deep", "shallow"), ("difficult", "easy"), ("domestic", "foreign"),
+    ("dry", "wet"), ("early", "late"), ("eastern", "western"), ("empty", "full"),
+    ("external", "internal"), ("false", "true"), ("famous", "unknown"), ("fast", "slow"),
+    ("female", "male"), ("few", "many"), ("final", "initial"), ("first", "last"),
+    ("flat", "steep"), ("former", "current"), ("fresh", "stale"), ("guilty", "innocent"),
+    ("hard", "soft"), ("heavy", "lightweight"), ("high", "low"), ("higher", "lower"),
+    ("highest", "lowest"), ("illegal", "legal"), ("important", "unimportant"),
+    ("large", "small"), ("larger", "smaller"), ("largest", "smallest"), ("long", "short"),
+    ("longer", "shorter"), ("longest", "shortest"), ("loud", "quiet"), ("major", "minor"),
+    ("maximum", "minimum"), ("natural", "artificial"), ("new", "old"), ("newer", "older"),
+    ("newest", "oldest"), ("northern", "southern"), ("official", "unofficial"),
+    ("open", "closed"), ("popular", "unpopular"), ("positive", "negative"),
+    ("possible", "impossible"), ("primary", "secondary"), ("private", "public"),
+    ("rich", "poor"), ("right", "left"), ("rough", "smooth"), ("rural", "urban"),
+    ("safe", "dangerous"), ("same", "different"), ("strong", "weak"),
+    ("successful", "unsuccessful"), ("tall", "short"), ("thick", "thin"), ("upper", "lower"),
+    ("warm", "cool"), ("wide", "narrow"), ("young", "aged"),
+)  # fmt: skip
+# Feelings are nobody's facts: their adjectives are not substituted (Gupta 2022, section 3.1).
+_EMOTIONS = """
+    afraid amazed angry annoyed anxious ashamed bored calm cheerful content curious delighted
+    depressed disappointed eager embarrassed excited exciting fond frightened glad grateful
+    guilty happier happiest happy hopeful jealous joyful lonely mad nervous pleased proud
+    relieved sad sadder scared shocked sorry stressed surprised thrilled tired unhappy upset
+    worried
+"""
+EMOTIONS = frozenset(_EMOTIONS.split())
+
+
+def load_antonyms(name: str = "wordnet") -> Antonyms:
+    """Returns a function from a word to its antonyms.
+
+    Args:
+      name: "wordnet" (NLTK's copy, adjectives) or "list", the short one of this module.
+
+    Raises:
+      ConfigError: for another name, and where NLTK has no WordNet.
+
+    >>> load_antonyms("list")("cold")
+    ('hot',)
+    """
+    if name == "list":
+        return _from_list
+    if name == "wordnet":
+        return _from_wordnet()
+    raise ConfigError(f"There are no antonyms {name!r}: expected wordnet or list.")
+
+
+def _from_list(word: str) -> tuple[str, ...]:
+    return _LISTED.get(word, ())
+
+
+def _listed() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for first, second in ANTONYM_PAIRS:
+        found[first] = (*found.get(first, ()), second)
+        found[second] = (*found.get(second, ()), first)
+    return found
+
+
+_LISTED = _listed()
+
+
+def _from_wordnet() -> Antonyms:
+    from nltk.corpus import wordnet
+
+    try:
+        wordnet.ensure_loaded()
+    except (LookupError, OSError, zipfile.BadZipFile):
+        raise ConfigError(
+            "NLTK has no whole WordNet. Install it: python -m nltk.downloader wordnet; or choose "
+            "the antonyms 'list', which are fewer."
+        ) from None
+
+    def antonyms(word: str) -> tuple[str, ...]:
+        found = [
+            antonym.name().replace("_", " ")
+            for synset in wordnet.synsets(word, pos=wordnet.ADJ)
+            for lemma in synset.lemmas()
+            if lemma.name() == word
+            for antonym in lemma.antonyms()
+        ]
+        return tuple(dict.fromkeys(found))
+
+    return antonyms

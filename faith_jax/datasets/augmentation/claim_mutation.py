@@ -1,0 +1,171 @@
+"""Claims that evidence no longer supports, made from supported ones (Gupta 2022, section 3.1).
+
+This is the weak supervision of DialFact's Aug-WoW that needs no generator: negation, substitution
+of entities, antonyms of adjectives, and evidence of something else. `selection` picks from what
+comes out.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from faith_jax.core.labels import DialFactLabel
+from faith_jax.datasets.augmentation.antonyms import EMOTIONS, Antonyms
+from faith_jax.datasets.augmentation.draws import draw, shuffled
+from faith_jax.datasets.augmentation.negation_rules import RuleClass, negations
+from faith_jax.datasets.augmentation.tagging import Entity, Replacement, TaggedText, replaced
+
+
+class Mutation(NamedTuple):
+    """A claim with its evidence after a mutation of one of the two.
+
+    Attributes:
+      kind: "negation", "entity", "antonym" or "evidence".
+      claim: the text.
+      evidence: the sentences.
+      label: what the evidence says of the claim now.
+      detail: the name of the negation rule, or what was replaced, as "old → new".
+    """
+
+    kind: str
+    claim: str
+    evidence: tuple[str, ...]
+    label: DialFactLabel
+    detail: str
+
+
+def negate(
+    claim: str,
+    evidence: Sequence[str],
+    classes: frozenset[RuleClass] = frozenset(RuleClass),
+) -> Iterator[Mutation]:
+    """Yields a refuted claim for each negation rule that matches; see `negation_rules.negations`.
+
+    Args:
+      claim: a supported claim.
+      evidence: kept as it is.
+      classes: of the rules to try.
+    """
+    for name, negated in negations(claim, classes):
+        yield Mutation("negation", negated, tuple(evidence), DialFactLabel.REFUTES, name)
+
+
+def substitute_entity(
+    claim: TaggedText,
+    evidence: Sequence[str],
+    sources: Sequence[TaggedText],
+    example_id: str,
+    seed: int = 0,
+) -> Mutation | None:
+    """Replaces one entity of a claim by one of the same type from its context or knowledge.
+
+    Only entities that stand in the evidence are replaced: of others the evidence says nothing.
+    Kept are the evidence and the rest of the claim.
+
+    Args:
+      claim: a supported claim.
+      evidence: its sentences.
+      sources: utterances of its context, sentences of its knowledge.
+      example_id: the draw depends on it and the seed alone.
+      seed: another seed is another draw.
+
+    Returns:
+      None where there is nothing to replace, or nothing to put in its place.
+    """
+    stated = [entity for entity in claim.entities if _stands_in(entity.text, evidence)]
+    for position in shuffled(len(stated), seed, example_id, "entity"):
+        entity = stated[position]
+        others = _others(entity, claim, sources)
+        if others:
+            new = others[draw(len(others), seed, example_id, "substitute", entity.text)]
+            change = Replacement(entity.start, entity.end, entity.text, new)
+            return _refuted("entity", claim, evidence, change)
+    return None
+
+
+def _others(entity: Entity, claim: TaggedText, sources: Sequence[TaggedText]) -> list[str]:
+    """Returns entities of the same type that the claim does not name, each once."""
+    found = {
+        other.text.casefold(): other.text
+        for source in sources
+        for other in source.entities
+        if other.type == entity.type and not _stands_in(other.text, [claim.text])
+    }
+    return [text for key, text in found.items() if key not in entity.text.casefold()]
+
+
+def substitute_adjective(
+    claim: TaggedText, evidence: Sequence[str], antonyms: Antonyms, example_id: str, seed: int = 0
+) -> Mutation | None:
+    """Replaces one adjective of a claim by an antonym; adjectives of feelings are left alone.
+
+    Kept are the evidence, the rest of the claim, and a capital at the adjective's start.
+
+    Args:
+      claim: a supported claim.
+      evidence: its sentences.
+      antonyms: from `antonyms.load_antonyms`.
+      example_id: the draw depends on it and the seed alone.
+      seed: another seed is another draw.
+
+    Returns:
+      None where no adjective has an antonym.
+    """
+    adjectives = [
+        token
+        for token in claim.tokens
+        if token.part == "ADJ" and not {token.text.lower(), token.lemma} & EMOTIONS
+    ]
+    for position in shuffled(len(adjectives), seed, example_id, "adjective"):
+        token = adjectives[position]
+        known = antonyms(token.text.lower())
+        if known:
+            new = known[draw(len(known), seed, example_id, "antonym", token.text.lower())]
+            new = new.capitalize() if token.text[:1].isupper() else new
+            change = Replacement(token.start, token.end, token.text, new)
+            return _refuted("antonym", claim, evidence, change)
+    return None
+
+
+def swap_evidence(
+    claim: str,
+    evidence: Sequence[str],
+    pool: Sequence[Sequence[str]],
+    example_id: str,
+    seed: int = 0,
+) -> Mutation | None:
+    """Replaces the evidence by another claim's, which says nothing of this one.
+
+    Evidence that shares a sentence with the claim's own is passed over. Kept is the claim.
+
+    Args:
+      claim: any claim.
+      evidence: its sentences.
+      pool: evidence of claims about other things: unrelated, not merely of another claim.
+      example_id: the draw depends on it and the seed alone.
+      seed: another seed is another draw.
+
+    Returns:
+      None where the pool has no other evidence.
+    """
+    own = set(evidence)
+    others = [other for other in pool if other and own.isdisjoint(other)]
+    if not others:
+        return None
+    new = tuple(others[draw(len(others), seed, example_id, "evidence")])
+    detail = f"{' '.join(evidence)} \u2192 {' '.join(new)}"
+    return Mutation("evidence", claim, new, DialFactLabel.NOT_ENOUGH_INFO, detail)
+
+
+def _refuted(
+    kind: str, claim: TaggedText, evidence: Sequence[str], change: Replacement
+) -> Mutation:
+    text = replaced(claim.text, [change])
+    detail = f"{change.old} \u2192 {change.new}"
+    return Mutation(kind, text, tuple(evidence), DialFactLabel.REFUTES, detail)
+
+
+def _stands_in(text: str, sentences: Sequence[str]) -> bool:
+    """Returns whether a text stands in one of the sentences as whole words, in any case."""
+    words = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)", re.IGNORECASE)
+    return any(words.search(sentence) for sentence in sentences)

@@ -1,0 +1,345 @@
+"""The TFDS builder of every raw data set, and preparing one with errors that name the remedy.
+
+A builder is a class with a name and its configs (see `begin.py`). The config `sample` reads what
+is embedded in the package, `official` what the authors publish (`full`, where there is no one
+such place); parts that are built on their own have two configs each, `<part>` and
+`<part>_sample`.
+"""
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+from absl import logging
+
+from faith_jax.core.errors import InputError, did_you_mean
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets import raw_files
+from faith_jax.datasets.builders.beam import BeamPipeline, numbered_examples
+from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset
+
+
+@dataclasses.dataclass
+class RawConfig(tfds.core.BuilderConfig):
+    """A config over raw files.
+
+    Attributes:
+      dataset: what is read.
+      sample: read the embedded sample.
+    """
+
+    dataset: RawDataset = None  # type: ignore[assignment]  # TFDS's fields before it have defaults
+    sample: bool = False
+
+
+_WHOLE = ("official", "full")
+
+
+def configs(parts: Mapping[str, RawDataset]) -> list[RawConfig]:
+    """Returns the two configs of each part; "official" and "full" have the sample "sample"."""
+    made = []
+    for name, dataset in parts.items():
+        sample = "sample" if name in _WHOLE else f"{name}_sample"
+        made.append(RawConfig(name=name, description=dataset.description, dataset=dataset))
+        made.append(
+            RawConfig(
+                name=sample,
+                description=f"{dataset.description} The sample inside the package.",
+                dataset=dataset,
+                sample=True,
+            )
+        )
+    return made
+
+
+class RawBuilder(
+    tfds.core.GeneratorBasedBuilder,
+    skip_registration=True,  # type: ignore[call-arg]  # TFDS's bases are lazily imported
+):
+    """Builds the splits of a `RawDataset`; subclasses give `name` and `BUILDER_CONFIGS`.
+
+    Attributes:
+      bad_rows: what to do with bad rows; set it before `download_and_prepare`.
+      paths: each split's raw files by name, set by who knows where they are.
+      raw_folder: the folder that the user named for them; empty = none.
+      beam: builds in parallel; None = in this process.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES = {"1.0.0": "First release."}
+    MANUAL_DOWNLOAD_INSTRUCTIONS = """
+    Files of your own go into a folder with the builder's name inside the manual folder
+    (<data_dir>/downloads/manual unless set), or into the manual folder itself. What is not there
+    and can be fetched is fetched; errors name the rest. The samples need nothing.
+    """
+
+    bad_rows = BadRows()
+    paths: Mapping[str, Mapping[str, pathlib.Path]] | None = None
+    raw_folder: str = ""
+    beam: BeamPipeline | None = None
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        dataset = self.builder_config.dataset
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description=dataset.description,
+            homepage=dataset.homepage,
+            citation=dataset.citation,
+            license=dataset.licence,
+            features=tfds.features.FeaturesDict(
+                {name: _feature(kind) for name, kind in dataset.features.items()}
+            ),
+            supervised_keys=None,
+            disable_shuffling=True,  # the raw files' order; readers shuffle where they want it
+            metadata=tfds.core.MetadataDict(),
+        )
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
+        paths = self.paths or raw_paths(self, [_manual_folder(self, dl_manager)])
+        self.info.metadata["raw_fingerprint"] = _fingerprint(paths)
+        self.info.metadata["raw_folder"] = self.raw_folder
+        made = {
+            split: self._in_parallel(split, files, self.beam.part_count)
+            if self.beam
+            else self._generate_examples(split, files)
+            for split, files in paths.items()
+            if self._has_examples(split, files)
+        }
+        if not made:
+            dataset = self.builder_config.dataset
+            files = ", ".join(str(p) for files in paths.values() for p in files.values())
+            skipped = f" Of its bad rows: {m[0]}" if (m := self.bad_rows.messages) else ""
+            raise InputError(f"{dataset.name}: no split has an example in {files}.{skipped}")
+        return made
+
+    def _has_examples(self, split: str, files: Mapping[str, pathlib.Path]) -> bool:
+        rows = self.builder_config.dataset.examples(files, split, self.bad_rows)
+        if next(iter(rows), None) is not None:
+            return True
+        names = ", ".join(map(str, files.values()))
+        logging.warning("%s has no split %s: %s has no example.", self.name, split, names)
+        return False
+
+    def _generate_examples(
+        self, split: str, files: Mapping[str, pathlib.Path]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        for example in self.builder_config.dataset.examples(files, split, self.bad_rows):
+            yield example["id"], example
+        self._note_bad_rows()
+
+    def _in_parallel(self, split: str, files: Mapping[str, pathlib.Path], parts: int) -> Any:
+        dataset = self.builder_config.dataset
+        for _ in dataset.examples(files, split, self.bad_rows):
+            pass  # bad rows are found here, once; the parts pass over them
+        self._note_bad_rows()
+        return numbered_examples(dataset, split, files, parts)
+
+    def _note_bad_rows(self) -> None:
+        """Notes them in the metadata, which are written once all splits are made."""
+        self.info.metadata["skipped_rows"] = self.bad_rows.count
+        self.info.metadata["skipped_messages"] = self.bad_rows.messages
+
+
+def raw_paths(
+    builder: RawBuilder, manual_folders: Iterable[pathlib.Path], fetch: bool = True
+) -> dict[str, dict[str, pathlib.Path]]:
+    """Returns each split's raw files by name, fetching what is missing and can be fetched.
+
+    Args:
+      builder: its config says which files.
+      manual_folders: where files placed by hand are looked for, in a folder with the builder's
+        name first.
+      fetch: False = only what is at hand.
+
+    Raises:
+      InputError: for files that are nowhere.
+    """
+    dataset = builder.builder_config.dataset
+    if builder.builder_config.sample:
+        found = raw_files.sample_files(dataset)
+        return {
+            split: {name: found[name] for name in names}
+            for split, names in dataset.splits.items()
+            if all(name in found for name in names)
+        }
+    folders = [inner for folder in manual_folders for inner in (folder / dataset.folder, folder)]
+    downloads = data_root(builder) / "downloads" / dataset.folder
+    ready = [folder / dataset.instead for folder in folders if dataset.instead]
+    for path in ready:
+        if path.is_file():
+            return {split: {dataset.instead: path} for split in dataset.splits}
+    return _splits_at_hand(dataset, folders, downloads, fetch)
+
+
+def _splits_at_hand(
+    dataset: RawDataset, folders: list[pathlib.Path], downloads: pathlib.Path, fetch: bool
+) -> dict[str, dict[str, pathlib.Path]]:
+    """Returns the files of all splits, or of those that the user's own files are enough for."""
+    found, errors = {}, []
+    for split, names in dataset.splits.items():
+        try:
+            found[split] = raw_files.official_files(dataset, names, folders, downloads, fetch)
+        except InputError as error:
+            errors.append((split, error))
+    taken = [path for paths in found.values() for path in paths.values()]
+    own = any(not path.is_relative_to(downloads) for path in taken)
+    if errors and not own:
+        raise errors[0][1]
+    for split, problem in errors:
+        logging.warning("%s is prepared without the split %s: %s", dataset.name, split, problem)
+    return found
+
+
+def data_root(builder: tfds.core.DatasetBuilder) -> pathlib.Path:
+    """Returns TFDS's data folder, below which the builder's data lies in name/config/version."""
+    return pathlib.Path(builder.data_dir).parents[2]
+
+
+def _manual_folder(builder: RawBuilder, dl_manager: tfds.download.DownloadManager) -> pathlib.Path:
+    try:
+        return pathlib.Path(dl_manager.manual_dir)
+    except AssertionError:  # there is none, which matters only where a file has no URL
+        return default_manual_folder(builder)
+
+
+def default_manual_folder(builder: RawBuilder) -> pathlib.Path:
+    """Returns where TFDS looks for files that are placed by hand."""
+    return data_root(builder) / "downloads" / "manual"
+
+
+def _fingerprint(paths: Mapping[str, Mapping[str, pathlib.Path]]) -> str:
+    return raw_files.fingerprint(path for files in paths.values() for path in files.values())
+
+
+def prepared(
+    builder_class: type[RawBuilder],
+    config: str,
+    data_dir: str | os.PathLike | None = None,
+    raw_folder: str | os.PathLike | None = None,
+    bad_rows: BadRows | None = None,
+    fetch: bool = True,
+    beam: BeamPipeline | None = None,
+) -> tfds.core.DatasetBuilder:
+    """Returns the builder with its data prepared, making it where needed.
+
+    Data that was prepared from other raw files (edited, or fetched anew) is made again, so that
+    a run never reads a stale copy. Where no raw files are at hand, what is prepared is taken.
+
+    Args:
+      builder_class: the builder.
+      config: the name of one of its configs.
+      data_dir: TFDS's data folder; None = TFDS's default (`~/tensorflow_datasets`).
+      raw_folder: where the raw files are; None = where they were when the data was prepared,
+        else TFDS's manual folder, then their source.
+      bad_rows: what to do with bad rows; by default preparing stops at the first. Data that is
+        prepared already is taken as it is, and the rows that were skipped then are counted.
+      fetch: False = raw files that are not at hand are an error, whether they have a URL or not.
+      beam: prepares in parallel; None = in this process.
+
+    Raises:
+      ConfigError: for `beam` without Apache Beam, and its unknown options.
+      InputError: for an unknown config, missing or bad raw files, an unwritable `data_dir`.
+    """
+    if config not in builder_class.builder_configs:
+        known = list(builder_class.builder_configs)
+        raise InputError(
+            f"{builder_class.name} has no config {config!r}.{did_you_mean(config, known)} "
+            f"Its configs: {', '.join(known)}."
+        )
+    bad_rows = bad_rows or BadRows()
+    data_dir = os.path.expanduser(data_dir) if data_dir is not None else None
+    builder = builder_class(config=config, data_dir=data_dir)
+    made_from, named = prepared_fingerprint(builder), _metadata(builder).get("raw_folder", "")
+    if raw_folder is not None:
+        named = os.path.abspath(os.path.expanduser(raw_folder))
+    elif named and not os.path.isdir(named):
+        return _with_skipped(builder, bad_rows)
+    folder = pathlib.Path(named) if named else default_manual_folder(builder)
+    try:
+        paths = raw_paths(builder, [folder], fetch=fetch and made_from is None)
+    except InputError:
+        if made_from is None or raw_folder is not None:
+            raise
+        return _with_skipped(builder, bad_rows)  # its raw files may lie anywhere, or be gone
+    wanted = _fingerprint(paths)
+    if made_from == wanted:
+        return _with_skipped(builder, bad_rows)
+    logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
+    try:
+        with quiet():
+            _prepare_beside(builder, paths, named, bad_rows.skip, beam)
+    except OSError as error:
+        if prepared_fingerprint(builder) != wanted:  # else another process was faster
+            raise InputError(f"{builder.data_dir}: cannot be written ({error.strerror}).") from None
+    return _with_skipped(builder_class(config=config, data_dir=data_dir), bad_rows)
+
+
+def _with_skipped(builder: RawBuilder, bad_rows: BadRows) -> RawBuilder:
+    """Returns the builder; tells of the rows that were skipped when its data was prepared."""
+    metadata = _metadata(builder)
+    count = metadata.get("skipped_rows", 0)
+    if count:
+        logging.warning("%s was prepared without %d bad rows.", builder.info.full_name, count)
+    bad_rows.take(count, metadata.get("skipped_messages", []))
+    return builder
+
+
+def _prepare_beside(
+    builder: RawBuilder,
+    paths: Mapping[str, Mapping[str, pathlib.Path]],
+    raw_folder: str,
+    skip_bad_rows: bool,
+    beam: BeamPipeline | None,
+) -> None:
+    """Prepares the data beside its place and moves it there, so that a failure changes nothing."""
+    target = pathlib.Path(builder.data_dir)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".incomplete-") as beside:
+        made = type(builder)(config=builder.builder_config.name, data_dir=beside)
+        made.paths, made.raw_folder = paths, raw_folder
+        made.bad_rows, made.beam = BadRows(skip_bad_rows), beam
+        made.download_and_prepare(download_config=beam.download_config() if beam else None)
+        if target.exists():
+            os.replace(target, pathlib.Path(beside) / "replaced")
+        os.replace(made.data_dir, target)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps TFDS from printing, and from drawing bars for data that takes a second or two."""
+    tfds.disable_progress_bar()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        tfds.enable_progress_bar()
+
+
+def prepared_fingerprint(builder: tfds.core.DatasetBuilder) -> str | None:
+    """Returns the fingerprint of the raw files that the prepared data was made from."""
+    return _metadata(builder).get("raw_fingerprint")
+
+
+def _metadata(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
+    path = pathlib.Path(builder.data_dir) / "metadata.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _feature(kind: str) -> Any:
+    kinds = {
+        TEXT: tfds.features.Text,
+        TEXTS: lambda: tfds.features.Sequence(tfds.features.Text()),
+        INTEGER: lambda: tfds.features.Scalar(np.int64),
+    }
+    return kinds[kind]()

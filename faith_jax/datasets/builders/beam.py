@@ -1,0 +1,92 @@
+"""Building large data sets in parallel with Apache Beam, on this machine or on a cluster.
+
+What takes time is turning examples into records, not reading the raw files. So each part of the
+work reads a split's files from the start and keeps every n-th example: the workers need the raw
+files and the data folder under the same paths, as on a shared file system.
+"""
+
+import logging
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow_datasets as tfds
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets.raw_dataset import RawDataset
+
+_THIS_MACHINE = (
+    f"direct_num_workers={os.cpu_count()},direct_running_mode=multi_processing,"
+    "default_sdk_harness_log_level=ERROR"
+)
+
+
+class BeamPipeline(NamedTuple):
+    """How the work is spread.
+
+    Attributes:
+      options: of Beam, comma-separated without dashes, as `tfds build` has them; empty = as many
+        processes on this machine as it has cores.
+      parts: into how many parts each split is cut; 0 = as many as this machine has cores.
+    """
+
+    options: str = ""
+    parts: int = 0
+
+    @property
+    def part_count(self) -> int:
+        """The number of parts."""
+        return self.parts or os.cpu_count() or 1
+
+    def download_config(self) -> tfds.download.DownloadConfig:
+        """Returns what TFDS needs to run the pipeline.
+
+        Raises:
+          ConfigError: where Apache Beam is not installed, and for unknown options.
+        """
+        pipeline_options = _beam().options.pipeline_options.PipelineOptions
+        given = (self.options or _THIS_MACHINE).split(",")
+        flags = [f"--{option.strip().removeprefix('--')}" for option in given]
+        made = pipeline_options(flags=flags)
+        known = {flag.partition("=")[0].removeprefix("--") for flag in flags}
+        if unknown := sorted(known - made.get_all_options().keys()):
+            raise ConfigError(f"Apache Beam has no pipeline option {unknown[0]!r}.")
+        return tfds.download.DownloadConfig(beam_options=made)
+
+
+def numbered_examples(
+    dataset: RawDataset, split: str, files: Mapping[str, pathlib.Path], parts: int
+) -> Any:
+    """Returns a Beam transform to all (number, example) of a split; bad rows are passed over.
+
+    Args:
+      dataset: what is read.
+      split: its name.
+      files: of the split, by name.
+      parts: how many parts are read side by side.
+    """
+    beam = _beam()
+    read = beam.FlatMap(_part, dataset=dataset, split=split, files=dict(files), parts=parts)
+    return beam.Create(range(parts), reshuffle=True) | f"Read_{split}" >> read
+
+
+def _part(
+    part: int, dataset: RawDataset, split: str, files: Mapping[str, pathlib.Path], parts: int
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    rows = dataset.examples(files, split, BadRows(skip=True))
+    for number, example in enumerate(rows):
+        if number % parts == part:
+            yield number, example
+
+
+def _beam() -> Any:
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)  # it warns of what is in order here
+    try:
+        import apache_beam
+    except ImportError:
+        raise ConfigError(
+            "Apache Beam is not installed; install the extra: pip install 'faith_jax[beam]'."
+        ) from None
+    return apache_beam

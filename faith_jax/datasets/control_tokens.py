@@ -1,0 +1,139 @@
+"""Control tokens that say how faithful a response is (CTRL: Rashkin 2021; Dziri 2022, section 5.2).
+
+Three tokens in front of a generator's input: whether the response speaks in the first person, how
+much of it stands in the knowledge, and whether the knowledge entails it. In training they say what
+the response is like; at inference they ask for one that is objective, close to the knowledge, and
+entailed.
+"""
+
+import enum
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import NliLabel
+from faith_jax.core.words import first_person_count, lower_words
+
+
+class VoiceToken(enum.StrEnum):
+    """Whether a response holds a first-person singular pronoun."""
+
+    OBJECTIVE = "<no-first-person>"
+    FIRST_PERSON = "<first-person>"
+
+
+class PrecisionToken(enum.StrEnum):
+    """In which third of the training data the lexical precision of a response lies."""
+
+    LOW = "<low-prec>"
+    MEDIUM = "<med-prec>"
+    HIGH = "<high-prec>"
+
+
+class EntailmentToken(enum.StrEnum):
+    """Whether a natural language inference model says that the knowledge entails a response."""
+
+    ENTAILED = "<entailed>"
+    NOT_ENTAILED = "<non-entailed>"
+
+
+CONTROL_TOKENS = (VoiceToken, PrecisionToken, EntailmentToken)
+# What a generator is asked for at inference.
+FAITHFUL_TOKENS = (VoiceToken.OBJECTIVE, PrecisionToken.HIGH, EntailmentToken.ENTAILED)
+
+
+def extra_id_texts(extra_ids: int) -> dict[str, str]:
+    """Returns the text by which a vocabulary with extra ids has one id for each control token.
+
+    They are the last seven, of which span corruption makes the least use.
+
+    Args:
+      extra_ids: how many the vocabulary has; with fewer than seven a token stays text.
+
+    >>> extra_id_texts(100)["<no-first-person>"], extra_id_texts(100)["<non-entailed>"]
+    ('<extra_id_99>', '<extra_id_93>')
+    """
+    tokens = [token.value for kind in CONTROL_TOKENS for token in kind]
+    if extra_ids < len(tokens):
+        return {}
+    return {token: f"<extra_id_{extra_ids - 1 - n}>" for n, token in enumerate(tokens)}
+
+
+def check_control_tokens(tokens: Sequence[str]) -> None:
+    """Checks that there is one token of each kind, in order.
+
+    Raises:
+      ConfigError: naming what is expected.
+    """
+    kinds = [[token.value for token in kind] for kind in CONTROL_TOKENS]
+    given = [tokens] if isinstance(tokens, str) else list(tokens)
+    if len(given) != len(kinds) or any(t not in k for t, k in zip(given, kinds, strict=True)):
+        expected = ", ".join(" or ".join(kind) for kind in kinds)
+        raise ConfigError(f"Control tokens: expected {expected}; got {tokens!r}.")
+
+
+def lexical_precision(response: str, knowledge: str) -> float:
+    """Returns the share of a response's words that stand in the knowledge, from 0 to 1.
+
+    Case and punctuation do not count; a response without words has none (0).
+
+    >>> lexical_precision("Tea is a root!", "tea is a leaf")
+    0.75
+    """
+    words, known = lower_words(response), set(lower_words(knowledge))
+    return sum(word in known for word in words) / len(words) if words else 0.0
+
+
+class Terciles(NamedTuple):
+    """The largest lexical precision of the lowest and of the middle third of training data."""
+
+    low: float
+    medium: float
+
+
+def terciles(precisions: Sequence[float]) -> Terciles:
+    """Returns the bounds of three parts of equal size, the first ones larger by at most one.
+
+    Args:
+      precisions: of the training data's responses.
+
+    Raises:
+      ValueError: for fewer than three.
+
+    >>> terciles([0.9, 0.1, 0.5, 0.4])
+    Terciles(low=0.4, medium=0.5)
+    """
+    size = len(precisions)
+    if size < 3:
+        raise ValueError(f"Terciles need at least 3 values, not {size}.")
+    ordered = sorted(precisions)
+    low = -(-size // 3)
+    medium = low + -(-(size - low) // 2)
+    return Terciles(ordered[low - 1], ordered[medium - 1])
+
+
+def control_tokens(
+    response: str, knowledge: str, bounds: Terciles, nli: NliLabel | str
+) -> tuple[VoiceToken, PrecisionToken, EntailmentToken]:
+    """Returns the three tokens that say what a response is like.
+
+    Args:
+      response: the text.
+      knowledge: what it is grounded in.
+      bounds: from `terciles` of the training data.
+      nli: a model's label with the knowledge as premise and the response as hypothesis.
+
+    >>> [*map(str, control_tokens("I like tea.", "Tea is hot.", Terciles(0.2, 0.5), "neutral"))]
+    ['<first-person>', '<med-prec>', '<non-entailed>']
+    """
+    precision = lexical_precision(response, knowledge)
+    if precision <= bounds.low:
+        third = PrecisionToken.LOW
+    else:
+        third = PrecisionToken.MEDIUM if precision <= bounds.medium else PrecisionToken.HIGH
+    entailed = NliLabel(nli) is NliLabel.ENTAILMENT
+    return (
+        VoiceToken.FIRST_PERSON if first_person_count(response) else VoiceToken.OBJECTIVE,
+        third,
+        EntailmentToken.ENTAILED if entailed else EntailmentToken.NOT_ENTAILED,
+    )

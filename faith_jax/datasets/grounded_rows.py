@@ -1,0 +1,321 @@
+"""Examples to score from rows of any form: JSON lines, CSV, TSV, Parquet, or rows of a data set."""
+
+import dataclasses
+import datetime
+import decimal
+import math
+import pathlib
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from faith_jax.core.errors import InputError, did_you_mean
+from faith_jax.core.fields import checked_text, field_error, is_blank
+from faith_jax.core.jsonl import read_jsonl
+from faith_jax.core.rows import BadRows, Row, parsed
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.datasets.delimited import read_csv, read_tsv
+
+FORMATS = {".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+
+# Where no column is named, the first of these that the rows have; TRUE's names come first.
+_GROUNDINGS = ("grounding", "knowledge", "evidence", "pro=pro_arguments,con=con_arguments")
+_RESPONSES = ("generated_text", "prediction", "response")
+_HISTORIES = ("history", "context", "message", "query")
+# Several systems may respond to one row, and several trainings of one system.
+SYSTEM_FIELDS = ("system", "replicate")
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Which columns hold what; "" = the first of the usual names that the rows have.
+
+    Attributes:
+      grounding: of a text or a list of texts; or several, each the texts of one perspective, as
+        "pro=pro_arguments,con=con_arguments".
+      response: of the text to judge.
+      history: of the utterances before it, a text or a list; rows may lack it.
+      label: 1 = faithful, 0 = not, empty = unknown; None = "label" where rows have it, "" = none.
+      id: None = "id" where rows have it; "" or none in a row = the row's number, from 1.
+      corpus: None = "corpus" where rows have it, "" = none.
+      label_is_error: a label of 1 says that there is an error: it is not faithful.
+    """
+
+    grounding: str = ""
+    response: str = ""
+    history: str = ""
+    label: str | None = None
+    id: str | None = None
+    corpus: str | None = None
+    label_is_error: bool = False
+
+
+class ExampleRow(NamedTuple):
+    """An example with what else its row says.
+
+    Attributes:
+      example: what is scored.
+      corpus: which it belongs to.
+      fields: the row's other values, as JSON has them (dates as texts), without null ones; the
+        label too where its column has another name than "label".
+      left_out: columns whose values JSON cannot hold, with their types.
+    """
+
+    example: GroundedExample
+    corpus: str
+    fields: Mapping[str, Any]
+    left_out: Mapping[str, str] = types.MappingProxyType({})
+
+
+def read_rows(path: pathlib.Path, form: str = "", bad_rows: BadRows | None = None) -> Iterator[Row]:
+    """Yields the rows of a file, one at a time or a batch of a Parquet file.
+
+    Args:
+      path: the file.
+      form: "jsonl", "csv", "tsv" or "parquet"; "" = as the file's ending says.
+      bad_rows: what to do with bad rows; by default reading stops.
+
+    Raises:
+      InputError: for an ending that says nothing, and what the format's reader raises.
+    """
+    form = form or FORMATS.get(path.suffix, "")
+    if form != "parquet" and _is_parquet(path):
+        raise InputError(f"{path}: a Parquet file by what it holds; let its name end in .parquet.")
+    if form == "jsonl":
+        return read_jsonl(path, bad_rows)
+    if form == "csv":
+        return read_csv(path, (), bad_rows)
+    if form == "tsv":
+        return read_tsv(path, (), bad_rows)
+    if form == "parquet":
+        return _read_parquet(path)
+    known = ", ".join(FORMATS)
+    raise InputError(f"{path}: the ending says no format ({known}); say it with --input-format.")
+
+
+def _is_parquet(path: pathlib.Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return False  # the format's reader says why
+
+
+def _read_parquet(path: pathlib.Path) -> Iterator[Row]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches(batch_size=1024):
+                for fields in batch.to_pylist():
+                    number += 1
+                    yield Row(f"{path}:{number}", fields)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except (OSError, pyarrow.ArrowException) as error:
+        problem = str(error).split("\n")[0]
+        raise InputError(f"{path}: not a whole Parquet file ({problem}).") from None
+
+
+def file_examples(
+    path: pathlib.Path, form: str, columns: Columns, corpus: str, bad_rows: BadRows
+) -> Iterator[ExampleRow]:
+    """Yields the examples of a file; see `read_rows` and `example_rows`.
+
+    Rows that cannot be read at all count where ids are the rows' numbers.
+    """
+    unread = _Unread(bad_rows)
+    return example_rows(read_rows(path, form, unread), columns, corpus, bad_rows, unread)
+
+
+class _Unread(BadRows):
+    """Hands bad rows on to others, and counts those of this reading."""
+
+    def __init__(self, told: BadRows):
+        super().__init__(told.skip)
+        self._told = told
+
+    def add(self, error: InputError) -> None:
+        self._told.add(error)
+        self.count += 1
+
+
+def example_rows(
+    rows: Iterable[Row],
+    columns: Columns,
+    corpus: str,
+    bad_rows: BadRows | None = None,
+    unread: BadRows | None = None,
+) -> Iterator[ExampleRow]:
+    """Yields the examples of rows.
+
+    Args:
+      rows: whatever has fields.
+      columns: which of them hold what.
+      corpus: of rows that name none.
+      bad_rows: what to do with a bad row; by default reading stops.
+      unread: counts the rows that are missing among `rows`, as these are read.
+
+    Raises:
+      InputError: naming the row and field of a missing column, an empty grounding, a missing
+        response, a label that is not 0 or 1, or an id that a system has
+        twice.
+    """
+    seen: set[tuple[Any, ...]] = set()
+    read = 0
+
+    def parse(fields: Mapping[str, Any], place: str) -> ExampleRow:
+        nonlocal read
+        read += 1
+        number = read + (unread.count if unread else 0)
+        row = _example_row(fields, place, number, columns, corpus)
+        key = (row.example.id, *(row.fields.get(name) for name in SYSTEM_FIELDS))
+        if key in seen:
+            raise InputError(
+                f"{place}: field '{columns.id or 'id'}': {row.example.id!r} occurs twice; choose "
+                "another --id-column, or --id-column= for the rows' numbers."
+            )
+        seen.add(key)
+        return row
+
+    return parsed(rows, parse, bad_rows or BadRows())
+
+
+def _example_row(
+    fields: Mapping[str, Any], place: str, number: int, columns: Columns, corpus: str
+) -> ExampleRow:
+    grounding = columns.grounding or _first(_GROUNDINGS, fields, place, "grounding")
+    response = columns.response or _first(_RESPONSES, fields, place, "response")
+    history = columns.history or next((name for name in _HISTORIES if name in fields), "")
+    example = GroundedExample(
+        id=_identifier(fields, place, number, columns.id),
+        grounding=_grounding(fields, place, grounding),
+        history=_texts(fields, place, history) if history else (),
+        response=_response(_value(fields, place, response), response, place),
+        label=_label(_optional(fields, place, columns.label, "label"), columns, place),
+    )
+    named = _optional(fields, place, columns.corpus, "corpus")
+    used = {response, history, *_perspectives(grounding).values(), ""}
+    used |= {_named(columns.id, "id"), _named(columns.corpus, "corpus")}
+    if _named(columns.label, "label") == "label":  # other names say what the label is of
+        used.add("label")
+    others, left_out = _json_fields({n: v for n, v in fields.items() if n not in used})
+    is_named = named is not None and not is_blank(named)
+    return ExampleRow(example, str(named) if is_named else corpus, others, left_out)
+
+
+def _named(given: str | None, usual: str) -> str:
+    return usual if given is None else given
+
+
+def _optional(fields: Mapping[str, Any], place: str, given: str | None, usual: str) -> Any:
+    """Returns a column's value; None where it is not there, which one that was named must be."""
+    if given is None:
+        return fields.get(usual)
+    return _value(fields, place, given) if given else None
+
+
+def _json_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the fields that JSON can hold, and the types of the others."""
+    found, left_out = {}, {}
+    for name, value in fields.items():
+        try:
+            kept = _as_json(value)
+        except TypeError:
+            left_out[name] = type(value).__name__
+            continue
+        if kept is not None:
+            found[name] = kept
+    return found, left_out
+
+
+def _as_json(value: Any) -> Any:
+    """Returns a value as JSON has it; TypeError where it has none."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(item) for name, item in value.items()}
+    if isinstance(value, datetime.date | datetime.time):  # and datetime.datetime
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    raise TypeError
+
+
+def _first(names: Sequence[str], fields: Mapping[str, Any], place: str, what: str) -> str:
+    for name in names:
+        if all(column in fields for column in _perspectives(name).values()):
+            return name
+    raise InputError(
+        f"{place}: none of the columns {', '.join(fields)} is known to hold the {what}; name it "
+        f"with --{what}-column."
+    )
+
+
+def _perspectives(spec: str) -> dict[str, str]:
+    """Returns the column of each perspective; of a single column without one that of ""."""
+    if "=" not in spec:
+        return {"": spec}
+    return dict(part.split("=", 1) for part in spec.split(",") if "=" in part)
+
+
+def _value(fields: Mapping[str, Any], place: str, name: str) -> Any:
+    if name not in fields:
+        raise InputError(
+            f"{place}: column '{name}' is missing.{did_you_mean(name, fields)} "
+            f"The columns are: {', '.join(fields)}."
+        )
+    return fields[name]
+
+
+def _grounding(fields: Mapping[str, Any], place: str, spec: str) -> Grounding:
+    texts: list[str] = []
+    names: list[str] = []
+    for perspective, column in _perspectives(spec).items():
+        found = _texts(fields, place, column)
+        texts += found
+        names += [perspective] * len(found)
+    if not texts:
+        raise field_error(place, spec, "a text that is not empty, or several", [])
+    return Grounding(tuple(texts), tuple(names) if any(names) else ())
+
+
+def _texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, ...]:
+    """Returns a field's texts without those that are blank; the field holds one or a list."""
+    value = _value(fields, place, name)
+    items = value if isinstance(value, list | tuple) else [] if value is None else [value]
+    return tuple(checked_text(item, name, place) for item in items if not is_blank(item))
+
+
+def _response(value: Any, name: str, place: str) -> str:
+    """Returns the response; a system may have answered with nothing, which is an empty text."""
+    if not isinstance(value, str):
+        remedy = 'an answer of nothing is the empty text ""' if value is None else ""
+        raise field_error(place, name, "a text", value, remedy)
+    return "" if is_blank(value) else checked_text(value, name, place)
+
+
+def _label(value: Any, columns: Columns, place: str) -> int | None:
+    if value is None or is_blank(value):
+        return None
+    known = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+    text = str(value).strip().lower()
+    if text not in known:
+        raise field_error(place, columns.label or "label", "1 (faithful), 0, or nothing", value)
+    return 1 - known[text] if columns.label_is_error else known[text]
+
+
+def _identifier(fields: Mapping[str, Any], place: str, number: int, name: str | None) -> str:
+    value = _optional(fields, place, name, "id")
+    if value is not None and not is_blank(value):
+        return str(value)
+    if name:
+        remedy = "--id-column= takes the rows' numbers"
+        raise field_error(place, name, "an id", value, remedy)
+    return str(number)

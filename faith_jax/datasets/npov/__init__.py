@@ -1,0 +1,34 @@
+"""The NPOV Response Task (Chang 2024): topics with arguments of both sides, and responses.
+
+`procon_conversion` makes the raw format of scraped ProCon.org pages.
+"""
+
+from faith_jax.datasets.npov.choices import choose_arguments
+from faith_jax.datasets.npov.topics import (
+    RESPONSES_FILE,
+    SPLITS,
+    TOPICS_FILE,
+    Argument,
+    Topic,
+    WrittenResponse,
+    generation_examples,
+    load_responses,
+    load_topics,
+    read_responses,
+    retrieve,
+)
+
+__all__ = [
+    "RESPONSES_FILE",
+    "SPLITS",
+    "TOPICS_FILE",
+    "Argument",
+    "Topic",
+    "WrittenResponse",
+    "choose_arguments",
+    "generation_examples",
+    "load_responses",
+    "load_topics",
+    "read_responses",
+    "retrieve",
+]

@@ -1,0 +1,145 @@
+"""Which arguments of a topic a response is asked for (Chang 2024, section 4.1).
+
+For one response, as many arguments on both sides as asked for. For a study up to 18 distinct
+combinations a topic, of 1, 2 or 3 arguments a side: the first three get a response at temperature
+0.0 and one at 0.7, the others one at 0.7.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from faith_jax.core.errors import InputError, counted
+from faith_jax.datasets.augmentation.draws import draw, shuffled
+from faith_jax.datasets.npov.topics import Argument, Topic
+
+MOST_COMBINATIONS = 18
+GREEDY, SAMPLED = 0.0, 0.7
+TEMPERATURES = (GREEDY, SAMPLED)
+# A synthetic coverage error needs an unused argument; ProCon's topics have two a side at least.
+LEAST_ARGUMENTS = 2
+_LARGEST = 3
+_AT_BOTH = 3
+
+
+class Combination(NamedTuple):
+    """Arguments of a topic, as many pro as con: indices into its lists, in the order given."""
+
+    pro: tuple[int, ...]
+    con: tuple[int, ...]
+
+
+def choose_indices(topic: Topic, count: int, seed: int = 0) -> Combination:
+    """Chooses arguments of a topic, the same number on both sides, in drawn order.
+
+    The choice depends on nothing but the topic's id, the number of its arguments, `count` and
+    `seed`: it is the same on every machine and in every Python.
+
+    Args:
+      topic: the topic.
+      count: how many arguments on each side, at least 1.
+      seed: another seed is another draw.
+
+    Raises:
+      InputError: where a side has fewer than `count` arguments.
+    """
+    fewest, side = min((len(topic.pro), "pro"), (len(topic.con), "con"))
+    if not 1 <= count <= fewest:
+        raise InputError(
+            f"topic {topic.id!r} has {counted(fewest, f'{side} argument')}: expected a count from "
+            f"1 to {fewest}, got {count}."
+        )
+    sides = (("pro", topic.pro), ("con", topic.con))
+    drawn = (shuffled(len(given), seed, topic.id, count, name)[:count] for name, given in sides)
+    return Combination(*map(tuple, drawn))
+
+
+def choose_arguments(
+    topic: Topic, count: int, seed: int = 0
+) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
+    """Returns the arguments that `choose_indices` chooses, pro and con."""
+    pro, con = choose_indices(topic, count, seed)
+    return tuple(topic.pro[i] for i in pro), tuple(topic.con[i] for i in con)
+
+
+def draw_combinations(
+    topic: Topic, most: int = MOST_COMBINATIONS, seed: int = 0
+) -> tuple[Combination, ...]:
+    """Draws distinct combinations of a topic's arguments.
+
+    The draws depend on nothing but the topic's id, the numbers of its arguments and the seed; with
+    a smaller `most` they are the first of those with a larger one.
+
+    Args:
+      topic: the topic.
+      most: how many at most; fewer where there are no more.
+      seed: another seed is another draw.
+
+    Raises:
+      InputError: for a topic with fewer than `LEAST_ARGUMENTS` on a side.
+    """
+    sizes = len(topic.pro), len(topic.con)
+    fewest = min(sizes)
+    if fewest < LEAST_ARGUMENTS:
+        raise InputError(
+            f"topic {topic.id!r} has {sizes[0]} pro and {sizes[1]} con: expected at least "
+            f"{LEAST_ARGUMENTS} arguments on each side, so that one can be left unused; add "
+            "arguments or drop the topic."
+        )
+    largest = min(_LARGEST, fewest)
+    there_are = sum(math.comb(sizes[0], k) * math.comb(sizes[1], k) for k in range(1, largest + 1))
+    found: dict[tuple[frozenset[int], ...], Combination] = {}
+    number = 0
+    while len(found) < min(most, there_are):
+        count = 1 + draw(largest, seed, topic.id, "count", number)
+        pro, con = (
+            tuple(shuffled(size, seed, topic.id, side, number)[:count])
+            for side, size in zip(("pro", "con"), sizes, strict=True)
+        )
+        found.setdefault((frozenset(pro), frozenset(con)), Combination(pro, con))
+        number += 1
+    return tuple(found.values())
+
+
+def response_rows(
+    topic: Topic, most: int = MOST_COMBINATIONS, seed: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Yields the inputs of a topic's responses: rows that `infer` reads.
+
+    Yields:
+      `id` (the topic's, the combination's number from 1, and the temperature), `topic`, `split`,
+      `query`, `pro_arguments` and `con_arguments` (texts), `pro` and `con` (their indices), and
+      `temperature`.
+
+    Raises:
+      InputError: see `draw_combinations`.
+    """
+    for number, (pro, con) in enumerate(draw_combinations(topic, most, seed), start=1):
+        for temperature in TEMPERATURES if number <= _AT_BOTH else (SAMPLED,):
+            yield {
+                "id": f"{topic.id}-{number:02d}-t{temperature:.1f}",
+                "topic": topic.id,
+                "split": topic.split,
+                "query": topic.question,
+                "pro_arguments": [topic.pro[i].text for i in pro],
+                "con_arguments": [topic.con[i].text for i in con],
+                "pro": list(pro),
+                "con": list(con),
+                "temperature": temperature,
+            }
+
+
+def temperatures_note(most: int) -> str:
+    """Returns which of a topic's combinations, `most` of them, get a response at what temperature.
+
+    >>> temperatures_note(2)
+    "at temperatures 0.0 and 0.7 to up to 2 combinations of a topic's arguments"
+    """
+    both = f"at temperatures {GREEDY} and {SAMPLED} to"
+    if most <= _AT_BOTH:
+        return f"{both} up to {counted(most, 'combination')} of a topic's arguments"
+    more = most - _AT_BOTH
+    return (
+        f"{both} the first {_AT_BOTH} combinations of a topic's arguments, at {SAMPLED} to up to "
+        f"{more} more"
+    )

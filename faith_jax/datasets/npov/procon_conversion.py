@@ -1,0 +1,238 @@
+"""Makes a folder in the raw NPOV format out of scraped ProCon.org topic pages.
+
+`tools/prepare_procon.py` is its command line. The folder appears whole or not at all.
+"""
+
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from faith_jax.core import fields
+from faith_jax.core.errors import InputError
+from faith_jax.datasets.npov import procon_topics
+from faith_jax.datasets.npov.procon_pages import Page, read_page
+from faith_jax.datasets.npov.procon_text import Repairs
+from faith_jax.datasets.npov.template_responses import template_responses
+from faith_jax.datasets.npov.topics import (
+    RESPONSES_FILE,
+    SPLITS,
+    TOPICS_FILE,
+    Argument,
+    Topic,
+    WrittenResponse,
+    load_responses,
+    load_topics,
+    read_responses,
+)
+
+DEFAULT_RESPONSES_PER_TOPIC = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How pages are converted.
+
+    Attributes:
+      questions: leading questions by title; go before the built-in ones.
+      corrections: whole texts for arguments that have lost words, by the text that is left.
+      split: "auto", "chang2024" or "proportional", as in `procon_topics.assign_splits`.
+      responses: "template", "none", or a file of responses in the raw format.
+      responses_per_topic: how many template responses each topic gets.
+      seed: of the proportional split and the templates.
+      overwrite: replace an output folder that holds an earlier conversion.
+    """
+
+    questions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    corrections: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    split: str = "auto"
+    responses: str = "template"
+    responses_per_topic: int = DEFAULT_RESPONSES_PER_TOPIC
+    seed: int = 0
+    overwrite: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Conversion:
+    """What a conversion did.
+
+    Attributes:
+      pages: the pages, in order, without repeated ones.
+      topics: the topics, in the order of the file written: by split, then by page.
+      responses: the responses written.
+      split_reason: which splits were taken, and why.
+      notes: pages left out because another has the same content.
+    """
+
+    pages: tuple[Page, ...]
+    topics: tuple[Topic, ...]
+    responses: tuple[WrittenResponse, ...]
+    split_reason: str
+    notes: tuple[str, ...]
+
+    def repairs(self) -> Repairs:
+        """Returns how often each kind of repair was made, over all pages."""
+        return sum((page.repairs for page in self.pages), collections.Counter())
+
+
+def convert(
+    sources: Sequence[str | pathlib.Path], output: str | pathlib.Path, options: Options
+) -> Conversion:
+    """Converts pages and writes `topics.jsonl` and `responses.jsonl`.
+
+    Args:
+      sources: page files, and folders of them (`*.json`).
+      output: the folder to make.
+      options: how.
+
+    Raises:
+      InputError: for a page, an option's file or an output folder that cannot be used; the
+        output is then as it was.
+    """
+    output = pathlib.Path(os.path.abspath(pathlib.Path(output).expanduser()))
+    _check_output(output, options.overwrite)
+    pages, notes = _read_pages(_page_files(sources), options.corrections)
+    titles = {name: page.title for name, page in pages.items()}
+    splits, reason = procon_topics.assign_splits(titles, options.split, options.seed)
+    topics = []
+    for name, page in pages.items():
+        question = procon_topics.leading_question(page.title, options.questions, page.question)
+        topics.append(Topic(name, page.title, question, splits[name], page.pro, page.con))
+    topics.sort(key=lambda topic: SPLITS.index(topic.split))
+    _check_questions(topics, pages)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output.parent, prefix=".prepare_procon_") as near:
+            staged = pathlib.Path(near) / "new"
+            _write(staged, topics, options)
+            checked = load_topics(staged)  # what was written must be what the parser takes
+            responses = load_responses(staged, checked)
+            _put(staged, output, pathlib.Path(near) / "old")
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written ({error.strerror}).") from None
+    return Conversion(tuple(pages.values()), checked, responses, reason, tuple(notes))
+
+
+def _page_files(sources: Sequence[str | pathlib.Path]) -> list[pathlib.Path]:
+    """Returns the page files among files and folders, each once, folders' files by name."""
+    files: dict[pathlib.Path, None] = {}
+    for source in map(pathlib.Path, sources):
+        found = sorted(source.glob("*.json")) if source.is_dir() else [source]
+        if not found:
+            raise InputError(f"{source}: the folder holds no .json pages.")
+        files.update(dict.fromkeys(found))
+    if not files:
+        raise InputError("No pages given: name page files or folders of them.")
+    return list(files)
+
+
+def _read_pages(
+    files: Sequence[pathlib.Path], corrections: Mapping[str, str]
+) -> tuple[dict[str, Page], list[str]]:
+    """Returns the pages by their topics' ids, and notes on the repeated ones."""
+    pages: dict[str, Page] = {}
+    notes = []
+    for file in files:
+        page = read_page(file, corrections)
+        earlier = pages.setdefault(page.topic_id, page)
+        if (earlier.pro, earlier.con) != (page.pro, page.con):
+            raise InputError(
+                f"{file}: its topic {page.title!r} is also that of {earlier.file}, with other "
+                "arguments: leave one of the pages out."
+            )
+        if earlier is not page:
+            notes.append(f"{file}: the same page as {earlier.file}")
+    return pages, notes
+
+
+def _check_questions(topics: Sequence[Topic], pages: Mapping[str, Page]) -> None:
+    """Finds two pages on one topic under different titles, which ask the same question."""
+    seen: dict[str, Topic] = {}
+    for topic in topics:
+        other = seen.setdefault(topic.question.casefold(), topic)
+        if other is not topic:
+            raise InputError(
+                f"{pages[topic.id].file}: asks the same question as {pages[other.id].file} "
+                f"({topic.question!r}): leave one of the pages out, or tell their questions apart "
+                "with --questions."
+            )
+
+
+def _check_output(output: pathlib.Path, overwrite: bool) -> None:
+    if not output.exists():
+        return
+    if not output.is_dir():
+        raise InputError(f"{output}: expected a folder to make, got a file.")
+    names = {path.name for path in output.iterdir()}
+    if strangers := sorted(names - {TOPICS_FILE, RESPONSES_FILE}):
+        raise InputError(f"{output}: holds other files ({strangers[0]}): name a new folder.")
+    if names and not overwrite:
+        raise InputError(f"{output}: holds data already: name a new folder or use --overwrite.")
+
+
+def _write(folder: pathlib.Path, topics: Sequence[Topic], options: Options) -> None:
+    folder.mkdir()
+    _write_rows(folder / TOPICS_FILE, map(_topic_row, topics))
+    responses: Iterable[WrittenResponse] = ()
+    if options.responses == "template":
+        number, seed = options.responses_per_topic, options.seed
+        responses = (r for topic in topics for r in template_responses(topic, number, seed))
+    elif options.responses != "none":
+        path = pathlib.Path(options.responses)
+        if not path.exists():
+            expected = "expected responses 'template', 'none' or a file"
+            raise InputError(f"{path}: no such file; {expected}.")
+        responses = read_responses(path, topics)  # errors name the user's file
+    if options.responses != "none":
+        _write_rows(folder / RESPONSES_FILE, map(dataclasses.asdict, responses))
+
+
+def _topic_row(topic: Topic) -> dict[str, Any]:
+    def argument(value: Argument) -> dict[str, Any]:
+        explanation = {"explanation": value.explanation} if value.explanation else {}
+        return {"text": value.text} | explanation
+
+    sides = {side: [argument(a) for a in getattr(topic, side)] for side in ("pro", "con")}
+    return dataclasses.asdict(topic) | sides
+
+
+def _write_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _put(staged: pathlib.Path, output: pathlib.Path, old: pathlib.Path) -> None:
+    """Moves a finished folder to its place, and an earlier one out of it."""
+    if output.exists():
+        os.rename(output, old)
+    try:
+        os.rename(staged, output)
+    except OSError:
+        if old.exists():
+            os.rename(old, output)
+        raise
+
+
+def read_texts_by_name(path: str | pathlib.Path) -> dict[str, str]:
+    """Reads a JSON object of texts: questions by title, or corrections by the text left.
+
+    Raises:
+      InputError: where the file is missing or holds anything else.
+    """
+    path = pathlib.Path(path)
+    try:
+        table = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not a JSON file in UTF-8 ({error}).") from None
+    if not isinstance(table, dict):
+        raise InputError(f"{path}: expected an object of texts, got {fields.shown(table)}.")
+    return {
+        name: " ".join(fields.checked_text(text, name, str(path)).split())
+        for name, text in table.items()
+    }

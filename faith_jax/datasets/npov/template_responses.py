@@ -1,0 +1,116 @@
+"""Template responses: arguments, word for word, between an opening and link phrases.
+
+They stand in for written responses where a data set has none (ProCon's pages), so that a model
+can learn the task's form. They teach no paraphrasing, and a model trained on them copies.
+
+Arguments are never bent into a clause (an unknown first word may be a name): they stand behind a
+colon or as sentences of their own, so any argument fits any frame.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from faith_jax.datasets.npov.choices import choose_indices
+from faith_jax.datasets.npov.topics import Topic, WrittenResponse
+
+SOURCE = "template"
+COUNTS = (1, 2, 3)
+
+_Choice = TypeVar("_Choice")
+
+
+class _Frame(NamedTuple):
+    """The phrases before the first and each further argument of one side."""
+
+    first: str
+    further: tuple[str, str]
+
+
+_OPENINGS = (
+    "{question} Opinions differ.",
+    "{question} People give very different answers.",
+    "{question} This is a matter of debate.",
+    "{question} There are arguments on both sides.",
+    'The question "{question}" has no answer that everyone accepts.',
+    'On the question "{question}" people disagree.',
+    'People who ask "{question}" hear conflicting views.',
+    'Supporters and critics answer the question "{question}" in different ways.',
+)
+_PRO_FRAMES = (
+    _Frame("Supporters say:", ("They add:", "They also say:")),
+    _Frame("Those in favour make this point:", ("A further point of theirs:", "And finally:")),
+    _Frame("On the one hand:", ("Supporters also say:", "Another point in favour:")),
+    _Frame("Advocates put it like this.", ("In addition, they say:", "Moreover:")),
+    _Frame("One argument in favour:", ("A second one:", "A third one:")),
+    _Frame("People on the supporting side argue as follows.", ("Besides:", "They also hold:")),
+)
+_CON_FRAMES = (
+    _Frame("Critics say:", ("They add:", "They also say:")),
+    _Frame("Those against make this point:", ("A further point of theirs:", "And finally:")),
+    _Frame("On the other hand:", ("Critics also say:", "Another point against:")),
+    _Frame("Opponents see it differently.", ("In addition, they say:", "Moreover:")),
+    _Frame("One argument against:", ("A second one:", "A third one:")),
+    _Frame("People on the opposing side argue as follows.", ("Besides:", "They also hold:")),
+)
+
+
+def template_responses(
+    topic: Topic, responses_per_topic: int, seed: int = 0
+) -> list[WrittenResponse]:
+    """Returns template responses for a topic, with 1, 2 and 3 arguments a side in turn.
+
+    Args:
+      topic: the topic; where a side has fewer than 3 arguments, fewer are told.
+      responses_per_topic: how many; a topic with few arguments may not have as many different
+        ones.
+      seed: another seed draws other arguments and phrases.
+
+    Returns:
+      Different responses with the source "template" and ids `<topic>-template-<n>` from 1.
+    """
+    counts = [count for count in COUNTS if count <= min(len(topic.pro), len(topic.con))]
+    responses: dict[str, WrittenResponse] = {}
+    for attempt in range(responses_per_topic * 10):
+        if len(responses) == responses_per_topic:
+            break
+        # Counts go by what is kept, so that a repeated draw does not upset their turn.
+        count = counts[len(responses) % len(counts)]
+        pro, con = choose_indices(topic, count, seed * 1_000_003 + attempt)
+        text = verbalise(
+            topic.question,
+            [topic.pro[i].text for i in pro],
+            [topic.con[i].text for i in con],
+            key=f"{seed} {topic.id} {attempt}",
+        )
+        response_id = f"{topic.id}-template-{len(responses) + 1}"
+        responses.setdefault(
+            text, WrittenResponse(response_id, topic.id, pro, con, text, source=SOURCE)
+        )
+    return list(responses.values())
+
+
+def verbalise(question: str, pro: Sequence[str], con: Sequence[str], key: str) -> str:
+    """Returns one template response.
+
+    Args:
+      question: the leading question.
+      pro: one to three pro arguments, full sentences.
+      con: as many con arguments.
+      key: what the phrases are drawn by.
+    """
+    opening = _pick(_OPENINGS, f"{key} opening").format(question=question)
+    pro_side = _side(_pick(_PRO_FRAMES, f"{key} pro"), pro)
+    return " ".join([opening, *pro_side, *_side(_pick(_CON_FRAMES, f"{key} con"), con)])
+
+
+def _side(frame: _Frame, arguments: Sequence[str]) -> list[str]:
+    parts = [frame.first, arguments[0]]
+    for phrase, argument in zip(frame.further, arguments[1:], strict=False):
+        parts += [phrase, argument]
+    return parts
+
+
+def _pick(choices: Sequence[_Choice], key: str) -> _Choice:
+    digest = hashlib.sha256(key.encode()).digest()
+    return choices[int.from_bytes(digest[:8], "big") % len(choices)]

@@ -1,0 +1,305 @@
+"""FaithDial (Dziri 2022): dialogues whose hallucinated Wizard of Wikipedia responses were edited.
+
+`faithdial` has one example for each turn of the Wizard, also with control tokens; `faith_critic`
+the pairs of knowledge and response that FaithCritic is trained on, derived from the same files.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.fields import (
+    choice_field,
+    field_error,
+    integer_field,
+    list_field,
+    text_field,
+    texts_field,
+)
+from faith_jax.core.json_items import read_array
+from faith_jax.core.labels import Faithfulness, WizardLabel, critic_label
+from faith_jax.core.rows import BadRows, Row, parsed
+from faith_jax.core.templates import one_space
+from faith_jax.datasets.raw import control_tokens
+from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
+
+_URL = (
+    "https://huggingface.co/datasets/McGill-NLP/FaithDial/resolve/"
+    "7a414e80725eac766f2602676dc8b39f80b061e4/data"
+)
+_SHA256 = {
+    "train.json": "51eff8212d804b1954b7eefa8987265750f0412b0b18b534ed2dbe636e524512",
+    "test.json": "acae13df566cdb2bf28274465a9b314dd0f66211fb9d40781c3c6922df33f674",
+}
+WIZARD, SEEKER = "Wizard", "Seeker"
+
+
+def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
+    """Yields the turns of a file, each with its dialogue and its number in it.
+
+    Args:
+      path: train.json, valid.json or test.json.
+      bad_rows: what to do with a bad dialogue or turn.
+
+    Yields:
+      `id`, `dialogue` (its number in the file's own counting), `turn` (from 0, as listed),
+      `speaker`, `history` (oldest first), `knowledge`, `response`, `original_response` (empty
+      where the response was not edited), `begin_labels` and `vrm_labels` of the response before
+      any edit, `negatives` (see `negative_responses`), and `control_tokens` (empty where the file
+      has none).
+    """
+    for dialogue in read_array(path, bad_rows=bad_rows):
+        try:
+            turns = _turns(dialogue, path)
+        except InputError as error:
+            bad_rows.add(error)
+            continue
+        yield from parsed(turns, _turn, bad_rows)
+
+
+def _turns(dialogue: Row, path: pathlib.Path) -> list[Row]:
+    """Returns the rows of a dialogue's turns, which know their dialogue and number."""
+    place, fields = dialogue
+    position = int(place.rpartition("[")[2].rstrip("]"))
+    number = integer_field(fields, "dialog_idx", place, position)
+    utterances = list_field(fields, "utterances", place, of="utterance")
+    rows = []
+    for turn, utterance in enumerate(utterances):
+        where = f"{place}.utterances[{turn}]"
+        if not isinstance(utterance, dict):
+            raise field_error(place, f"utterances[{turn}]", "an object", utterance)
+        split = path.stem.removesuffix(control_tokens.SUFFIX)
+        about = {"_id": f"{split}-{number}-{turn}", "_dialogue": number, "_turn": turn}
+        rows.append(Row(where, utterance | about))
+    return rows
+
+
+def _turn(row: Mapping[str, Any], place: str) -> dict[str, Any]:
+    speaker = choice_field(row, "speaker", place, (WIZARD, SEEKER)) if "speaker" in row else WIZARD
+    begin = texts_field(row, "BEGIN", place)
+    for position, label in enumerate(begin):
+        field = f"BEGIN[{position}]"
+        choice_field({field: label}, field, place, WizardLabel)
+    turn = {
+        "id": row["_id"],
+        "dialogue": row["_dialogue"],
+        "turn": row["_turn"],
+        "speaker": speaker,
+        "history": texts_field(row, "history", place),
+        "knowledge": text_field(row, "knowledge", place),
+        "response": text_field(row, "response", place),
+        "original_response": _text_or_none(row, "original_response", place),
+        "begin_labels": begin,
+        "vrm_labels": texts_field(row, "VRM", place),
+        "control_tokens": control_tokens.control_tokens_field(row, place),
+    }
+    return turn | {
+        "negatives": negative_responses(turn, texts_field(row, "negative_samples", place))
+    }
+
+
+def negative_responses(turn: Mapping[str, Any], samples: Iterable[str] = ()) -> list[str]:
+    """Returns the responses that InfoNCE contrasts with a turn's (Dziri 2022, section 5.2.1).
+
+    First Wizard of Wikipedia's, where annotators found a hallucination in it, then the samples; no
+    text twice, and none that is the turn's response.
+
+    Args:
+      turn: with `response`, `original_response` and `begin_labels`.
+      samples: of a model that was given knowledge which was tampered with.
+    """
+    hallucinated = WizardLabel.HALLUCINATION in turn["begin_labels"]
+    texts = [wow_response(turn), *samples] if hallucinated else samples
+    negatives = dict.fromkeys(map(one_space, texts))
+    negatives.pop(one_space(turn["response"]), None)
+    return list(negatives)
+
+
+def _text_or_none(row: Mapping[str, Any], field: str, place: str) -> str:
+    return "" if row.get(field) in (None, "") else text_field(row, field, place)
+
+
+def wow_response(turn: Mapping[str, Any]) -> str:
+    """Returns what Wizard of Wikipedia's Wizard said before any edit."""
+    return turn["original_response"] or turn["response"]
+
+
+def _read(
+    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
+) -> Iterator[dict[str, Any]]:
+    for path in paths.values():
+        for turn in read_turns(path, bad_rows):
+            turn.pop("control_tokens")
+            if turn.pop("speaker") == WIZARD:
+                yield turn
+
+
+def _read_with_control_tokens(
+    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
+) -> Iterator[dict[str, Any]]:
+    for path in paths.values():
+        turns = (t for t in read_turns(path, bad_rows) if t.pop("speaker") == WIZARD)
+        yield from control_tokens.with_control_tokens(turns, path, split, bad_rows)
+
+
+def critic_examples(turn: Mapping[str, Any], split: str) -> Iterator[dict[str, Any]]:
+    """Yields what the authors' code makes of a turn of the Wizard (critic_data.py of FaithDial).
+
+    Wizard of Wikipedia's response is faithful where it is labelled Entailment, and unfaithful where
+    it is labelled Hallucination; turns with neither label are left out. In training, and there
+    alone, FaithDial's response to a turn with a label is a second, faithful one, edited or not: a
+    response that was kept counts twice. So there are twice as many pairs to train on as turns with
+    a label (34,000; section 5.1 of the paper has edited ones alone as the second).
+    """
+    original = critic_label(turn["begin_labels"])
+    if original is None:
+        return
+    yield _critic_example(turn, "wow", wow_response(turn), original)
+    if split == "train":
+        source = "edited" if turn["original_response"] else "kept"
+        yield _critic_example(turn, source, turn["response"], Faithfulness.FAITHFUL)
+
+
+def critic_examples_with_all_edits(turn: Mapping[str, Any], split: str) -> Iterator[dict[str, Any]]:
+    """Yields Wizard of Wikipedia's response if it has a label, and the edited one if there is one.
+
+    Edited responses are faithful in each split, whatever was wrong before; no response counts twice
+    (Dziri 2022, section 5.1, without a word on splits).
+    """
+    original = critic_label(turn["begin_labels"])
+    if original is not None:
+        yield _critic_example(turn, "wow", wow_response(turn), original)
+    if turn["original_response"]:
+        yield _critic_example(turn, "edited", turn["response"], Faithfulness.FAITHFUL)
+
+
+def _critic_example(
+    turn: Mapping[str, Any], source: str, response: str, label: Faithfulness
+) -> dict[str, Any]:
+    return {
+        "id": f"{turn['id']}-{source}",
+        "dialogue": turn["dialogue"],
+        "turn": turn["turn"],
+        "knowledge": turn["knowledge"],
+        "response": response,
+        "source": source,
+        "label": int(label),
+    }
+
+
+def _read_critic(
+    paths: Mapping[str, pathlib.Path],
+    split: str,
+    bad_rows: BadRows,
+    examples: Callable[[Mapping[str, Any], str], Iterator[dict[str, Any]]],
+) -> Iterator[dict[str, Any]]:
+    for turn in _read(paths, split, bad_rows):
+        yield from examples(turn, split)
+
+
+_SPLITS = {"train": ("train.json",), "validation": ("valid.json",), "test": ("test.json",)}
+_FILES = files_by_name(
+    *(
+        RawFile(name, f"{_URL}/{name}", f"sha256:{_SHA256[name]}")
+        if name in _SHA256
+        else RawFile(name)
+        for (name,) in _SPLITS.values()
+    )
+)
+_HOMEPAGE = "https://mcgill-nlp.github.io/FaithDial/"
+_BY_HAND = f"Get train.json, valid.json and test.json from {_URL.replace('/resolve/', '/tree/')}."
+_CITATION = """
+@article{dziri2022faithdial,
+  title = {{FaithDial}: A Faithful Benchmark for Information-Seeking Dialogue},
+  author = {Dziri, Nouha and Kamalloo, Ehsan and Milton, Sivan and Zaiane, Osmar and Yu, Mo and
+            Ponti, Edoardo M. and Reddy, Siva},
+  journal = {Transactions of the Association for Computational Linguistics},
+  volume = {10},
+  pages = {1473--1490},
+  year = {2022},
+}
+"""
+
+_TURN = {
+    "id": TEXT,
+    "dialogue": INTEGER,
+    "turn": INTEGER,
+    "history": TEXTS,
+    "knowledge": TEXT,
+    "response": TEXT,
+    "original_response": TEXT,
+    "begin_labels": TEXTS,
+    "vrm_labels": TEXTS,
+    "negatives": TEXTS,
+}
+_DESCRIPTION = (
+    "Wizard of Wikipedia dialogues whose hallucinated responses were edited to be faithful; "
+    "one example a turn of the Wizard, with the response before the edit, its labels, and "
+    "unfaithful responses to contrast with."
+)
+
+FAITHDIAL = RawDataset(
+    name="faithdial",
+    splits=_SPLITS,
+    files=_FILES,
+    features=_TURN,
+    read=_read,
+    description=_DESCRIPTION,
+    homepage=_HOMEPAGE,
+    licence="MIT",
+    citation=_CITATION,
+    by_hand=_BY_HAND,
+)
+
+_WITH_TOKENS = {
+    split: control_tokens.name_with_tokens(_SPLITS[split][0]) for split in ("train", "validation")
+}
+
+FAITHDIAL_CONTROL_TOKENS = dataclasses.replace(
+    FAITHDIAL,
+    splits={split: (name,) for split, name in _WITH_TOKENS.items()} | {"test": ("test.json",)},
+    files=files_by_name(*map(RawFile, _WITH_TOKENS.values()), _FILES["test.json"]),
+    features=_TURN | {"control_tokens": TEXTS},
+    read=_read_with_control_tokens,
+    description=f"{_DESCRIPTION} Each example has the control tokens of CTRL (Rashkin 2021).",
+    by_hand=f"{_BY_HAND} The former two need control tokens: {control_tokens.ADD_TOKENS}.",
+)
+
+FAITH_CRITIC = RawDataset(
+    name="faith_critic",
+    folder="faithdial",
+    splits=_SPLITS,
+    files=_FILES,
+    features={
+        "id": TEXT,
+        "dialogue": INTEGER,
+        "turn": INTEGER,
+        "knowledge": TEXT,
+        "response": TEXT,
+        "source": TEXT,
+        "label": INTEGER,
+    },
+    read=functools.partial(_read_critic, examples=critic_examples),
+    description=(
+        "Pairs of knowledge and response derived from FaithDial; label 1 = faithful. `source` "
+        "says whether the response is Wizard of Wikipedia's own (wow) or, in training alone, "
+        "FaithDial's, which is its edit (edited) or the same (kept)."
+    ),
+    homepage=_HOMEPAGE,
+    licence="MIT",
+    citation=_CITATION,
+    by_hand=_BY_HAND,
+)
+
+FAITH_CRITIC_ALL_EDITS = dataclasses.replace(
+    FAITH_CRITIC,
+    read=functools.partial(_read_critic, examples=critic_examples_with_all_edits),
+    description=(
+        "Pairs of knowledge and response derived from FaithDial; label 1 = faithful. `source` "
+        "says whether the response is FaithDial's edit or Wizard of Wikipedia's own; edits are in "
+        "all splits."
+    ),
+)

@@ -1,0 +1,291 @@
+"""Topical-Chat (Gopalakrishnan 2019): two people talk about topics that both have read about.
+
+One example for each turn. Its knowledge is what the speaker's reading set holds under the names
+that the speaker ticked: FS1 to FS3 (an entity's Wikipedia section and fun facts) and AS1 to AS4
+(sections of a news article). A text that ends without punctuation gets a full stop, as in Nandwani
+2023's code, so that the next one does not run into it. The repository ships reading sets without
+the fun facts and articles ("pre-build"); its script, which asks Reddit and a newspaper, makes whole
+ones ("post-build").
+
+Nandwani 2023 leaves out turns without knowledge, those that draw on personal knowledge, and those
+that open a conversation; the tasks do (131,555, 8,183 and 8,301 turns of train, valid_rare and
+test_rare, table 2). Of test_rare 8,301 turns are left by the names that the speakers ticked, of
+valid_rare 8,217: those of 34 have no text. The authors' code also writes characters outside ASCII
+as escapes (of 9 responses in test_rare); here they stay.
+"""
+
+import pathlib
+import re
+import string
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.fields import (
+    choice_field,
+    field_error,
+    integer_field,
+    list_field,
+    object_field,
+    optional_text,
+    text_field,
+    texts_field,
+)
+from faith_jax.core.json_items import read_object
+from faith_jax.core.rows import BadRows, Row, parsed
+from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
+
+_RAW = (
+    "https://raw.githubusercontent.com/alexa/Topical-Chat/7c939229cbcf6f55f6977b341a5a2f2fe982d53f"
+)
+_CHECKSUMS = {
+    "conversations/train.json": "git-blob:b9d7bcbc71ce9a30dd681242c9b849edb3b54055",
+    "conversations/valid_freq.json": (
+        "sha256:d14e8bde94fa5556d4aad8fd3fb666df674e4fef8b4193c8c3c06c72822a366b"
+    ),
+    "conversations/valid_rare.json": (
+        "sha256:b0f3c59584ea4ed61e368dc94feade6ba499a207a6437573b028d1f3ff918714"
+    ),
+    "conversations/test_freq.json": (
+        "sha256:3c65693d59e40a1fb58ead35dcfe85fbcc88ea93a4d74557df620996f72c8f08"
+    ),
+    "conversations/test_rare.json": (
+        "sha256:4f21a18be16e310840280678e7bb4646852573b239b69183ddf8898f40119567"
+    ),
+    "reading_sets/pre-build/train.json": "git-blob:0d5747ec8623ac1b9bad4dba74e6c3028fb358f5",
+    "reading_sets/pre-build/valid_freq.json": (
+        "sha256:64eddf122c1ce8006b7f9bb7355a2c2fefe20b8458bdb6ee6c4fa970b3b6ad95"
+    ),
+    "reading_sets/pre-build/valid_rare.json": (
+        "sha256:cfcde139c57f2181ef2ed633d05be6cb70117281cbf49dd9bafb07f9e29941fa"
+    ),
+    "reading_sets/pre-build/test_freq.json": (
+        "sha256:9fca4e9f4bebf26ffb2231d2de0614dd2e2026912f9dd4478b6f7a59c08e19ac"
+    ),
+    "reading_sets/pre-build/test_rare.json": (
+        "sha256:1c7ce89668cd23ee105871edfadcfce6a2d1940f1ded6cab44b3561ead84b842"
+    ),
+    "src/wiki/wiki.json": "sha256:497122dbce37f5e5e15b7f5da54532a0c612f8d954858f48221a84c8b4540f91",
+}
+PERSONAL = "Personal Knowledge"
+_FACT_SECTIONS = ("FS1", "FS2", "FS3")
+_ARTICLE_SECTIONS = ("AS1", "AS2", "AS3", "AS4")
+_SOURCES = (*_FACT_SECTIONS, *_ARTICLE_SECTIONS, PERSONAL)
+_AGENTS = ("agent_1", "agent_2")
+_LEADS = ("shortened_wiki_lead_section", "summarized_wiki_lead_section")
+_REDDIT_ID = re.compile(r"t3_[0-9a-z]+")
+
+# The texts of Wikipedia sections by kind and id.
+Leads = Mapping[str, Mapping[int, str]]
+
+
+def read_leads(path: pathlib.Path) -> dict[str, dict[int, str]]:
+    """Returns the Wikipedia sections of wiki.json, which maps their texts to ids, by their ids.
+
+    Raises:
+      InputError: for a file that does not hold that.
+    """
+    leads: dict[str, dict[int, str]] = {}
+    for kind, row in read_object(path):
+        ids = {text: integer_field(row.fields, text, row.place) for text in row.fields}
+        leads[kind] = {number: text.strip() for text, number in ids.items()}
+    return leads
+
+
+def read_turns(
+    conversations: pathlib.Path,
+    reading_sets: pathlib.Path,
+    leads: Leads,
+    bad_rows: BadRows,
+) -> Iterator[dict[str, Any]]:
+    """Yields the turns of a file of conversations; see `TOPICAL_CHAT.features`.
+
+    Args:
+      conversations: conversations/valid_rare.json, …
+      reading_sets: of the same conversations, before or after the authors' build.
+      leads: from `read_leads`; reading sets after the build need none.
+      bad_rows: what to do with a bad conversation, reading set or turn.
+    """
+    reading = read_object(reading_sets, bad_rows=bad_rows)
+    read: dict[str, Row] = {}  # those that are out of the conversations' order
+    for name, conversation in read_object(conversations, bad_rows=bad_rows):
+        try:
+            while name not in read:
+                other, row = next(reading)
+                read[other] = row
+        except StopIteration:
+            message = f"{conversation.place}: {reading_sets} has no reading set of it."
+            bad_rows.add(InputError(message))
+            continue
+        try:
+            knowledge = _Knowledge(read.pop(name), leads)
+            turns = _turns(name, conversation, knowledge)
+        except InputError as error:
+            bad_rows.add(error)
+            continue
+        yield from parsed(turns, _turn, bad_rows)
+
+
+class _Knowledge:
+    """The texts of one conversation's reading sets.
+
+    Args:
+      reading_set: both agents'.
+      leads: Wikipedia sections that it may name by id.
+    """
+
+    def __init__(self, reading_set: Row, leads: Leads):
+        self._place, self._fields, self._leads = *reading_set, leads
+        self._article = object_field(self._fields, "article", self._place, optional=True)
+
+    def section(self, agent: str, source: str) -> tuple[list[str], bool]:
+        """Returns the texts of a section of an agent's reading set, and whether these are all."""
+        if source in _ARTICLE_SECTIONS:
+            text = optional_text(self._article, source, f"{self._place}.article")
+            return [text] if text else [], bool(text)
+        sections = object_field(self._fields, agent, self._place)
+        place = f"{self._place}.{agent}"
+        facts = object_field(sections, source, place, optional=True)
+        if not facts:
+            return [], False
+        place = f"{place}.{source}"
+        texts = [self._lead(facts, place)]
+        fun_facts = texts_field(facts, "fun_facts", place)
+        known = [fact for fact in fun_facts if not _REDDIT_ID.fullmatch(fact)]
+        return [*texts, *known], len(known) == len(fun_facts)
+
+    def _lead(self, facts: Mapping[str, Any], place: str) -> str:
+        kind = next((kind for kind in _LEADS if kind in facts), _LEADS[0])
+        value = facts.get(kind)
+        if not isinstance(value, int):
+            return text_field(facts, kind, place)
+        lead = self._leads.get(kind, {}).get(value)
+        if lead is None:
+            raise field_error(place, kind, "the id of a section in wiki.json", value)
+        return lead
+
+
+def _turns(name: str, conversation: Row, knowledge: _Knowledge) -> list[Row]:
+    place, fields = conversation
+    config = choice_field(fields, "config", place, ("A", "B", "C", "D"))
+    rows: list[Row] = []
+    history: list[str] = []
+    for number, turn in enumerate(list_field(fields, "content", place, of="turn")):
+        where = f"{place}.content[{number}]"
+        if not isinstance(turn, dict):
+            raise field_error(place, f"content[{number}]", "an object", turn)
+        example = {
+            "id": f"{name}-{number}",
+            "dialogue": name,
+            "turn": number,
+            "config": config,
+            "history": list(history),
+        }
+        rows.append(Row(where, turn | {"_example": example, "_knowledge": knowledge}))
+        history.append(text_field(turn, "message", where))
+    return rows
+
+
+def _turn(row: Mapping[str, Any], place: str) -> dict[str, Any]:
+    agent = choice_field(row, "agent", place, _AGENTS)
+    sources = texts_field(row, "knowledge_source", place)
+    for number, source in enumerate(sources):
+        field = f"knowledge_source[{number}]"
+        choice_field({field: source}, field, place, _SOURCES)
+    texts: list[str] = []
+    incomplete = []
+    for source in dict.fromkeys(sources):
+        if source == PERSONAL:
+            continue
+        found, whole = row["_knowledge"].section(agent, source)
+        texts += found
+        if not whole:
+            incomplete.append(source)
+    return row["_example"] | {
+        "agent": agent,
+        "knowledge": " ".join(
+            text if text.endswith(tuple(string.punctuation)) else f"{text}." for text in texts
+        ),
+        "knowledge_sources": sources,
+        "incomplete_sources": incomplete,
+        "sentiment": optional_text(row, "sentiment", place),
+        "turn_rating": optional_text(row, "turn_rating", place),
+        "response": text_field(row, "message", place),
+    }
+
+
+def _read(
+    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
+) -> Iterator[dict[str, Any]]:
+    conversations, reading_sets, *wiki = paths.values()
+    leads = read_leads(wiki[0]) if wiki else {}
+    return read_turns(conversations, reading_sets, leads, bad_rows)
+
+
+_PARTS = {
+    "train": "train.json",
+    "validation_freq": "valid_freq.json",
+    "validation_rare": "valid_rare.json",
+    "test_freq": "test_freq.json",
+    "test_rare": "test_rare.json",
+}
+_HOMEPAGE = "https://github.com/alexa/Topical-Chat"
+
+
+def _dataset(build: str, files: tuple[str, ...], by_hand: str) -> RawDataset:
+    splits = {
+        split: (f"conversations/{name}", f"reading_sets/{build}/{name}", *files)
+        for split, name in _PARTS.items()
+    }
+    names = dict.fromkeys(name for names in splits.values() for name in names)
+    return RawDataset(
+        name="topical_chat",
+        splits=splits,
+        files=files_by_name(
+            *(
+                RawFile(name, f"{_RAW}/{name}", _CHECKSUMS[name])
+                if name in _CHECKSUMS
+                else RawFile(name)
+                for name in names
+            )
+        ),
+        features={
+            "id": TEXT,
+            "dialogue": TEXT,
+            "turn": INTEGER,
+            "config": TEXT,
+            "agent": TEXT,
+            "history": TEXTS,
+            "knowledge": TEXT,
+            "knowledge_sources": TEXTS,
+            "incomplete_sources": TEXTS,
+            "sentiment": TEXT,
+            "turn_rating": TEXT,
+            "response": TEXT,
+        },
+        read=_read,
+        description=(
+            "Conversations of two people who have read about the same topics; one example a turn. "
+            "`knowledge` joins the texts of the sections that the speaker ticked; "
+            "`incomplete_sources` are those whose text is not, or not wholly, at hand."
+        ),
+        homepage=_HOMEPAGE,
+        licence="CDLA-Sharing-1.0",
+        citation="""
+@inproceedings{gopalakrishnan2019topical,
+  title = {{Topical-Chat}: Towards Knowledge-Grounded Open-Domain Conversations},
+  author = {Gopalakrishnan, Karthik and Hedayatnia, Behnam and Chen, Qinlang and Gottardi, Anna
+            and Kwatra, Sanjeev and Venkatesh, Anu and Gabriel, Raefer and Hakkani-T{\\"u}r,
+            Dilek},
+  booktitle = {Proceedings of Interspeech},
+  year = {2019},
+}
+""",
+        by_hand=by_hand,
+    )
+
+
+TOPICAL_CHAT = _dataset("pre-build", ("src/wiki/wiki.json",), f"Clone {_HOMEPAGE}.")
+TOPICAL_CHAT_POST_BUILD = _dataset(
+    "post-build", (), f"Clone {_HOMEPAGE} and run its build.py, which needs a Reddit account."
+)

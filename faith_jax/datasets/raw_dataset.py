@@ -1,0 +1,109 @@
+"""What a data set is before anything is built: its files, where they come from, how they are read.
+
+A `RawDataset` is pure Python. The TFDS builders in `faith_jax/datasets/builders` are made from it,
+and so is everything else that wants the rows without TensorFlow.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.rows import BadRows
+
+# The kinds of a feature: a text, a list of texts, a whole number.
+TEXT, TEXTS, INTEGER = "text", "texts", "integer"
+
+# (paths of a split's files by name, the split, what to do with bad rows) -> its examples
+Reader = Callable[[Mapping[str, pathlib.Path], str, BadRows], Iterator[dict[str, Any]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class RawFile:
+    """A file as its authors publish it.
+
+    Attributes:
+      name: its path in the raw folder; a folder of files where it ends in "/".
+      url: where it, or the archive that holds it, can be fetched; empty = by hand only.
+      checksum: of what `url` gives: "sha256:<hexadecimal>", or "git-blob:<hexadecimal>", the id
+        under which Git knows the content of a file.
+      member: its path in the archive; empty = `url` gives the file itself.
+    """
+
+    name: str
+    url: str = ""
+    checksum: str = ""
+    member: str = ""
+
+    def __post_init__(self):
+        if bool(self.url) != bool(self.checksum):
+            raise ValueError(f"{self.name}: a URL and a checksum go together.")
+
+
+@dataclasses.dataclass(frozen=True)
+class RawDataset:
+    """A data set, or one part of it that is built on its own.
+
+    Attributes:
+      name: of the builder, such as "begin".
+      splits: the names of the files that each split is read from.
+      files: all files by name.
+      features: the kind of each field of an example; "id" is among them.
+      read: reads one split's files.
+      description: what it holds, in a sentence or two.
+      homepage: where its authors describe it.
+      licence: of the data.
+      citation: BibTeX.
+      by_hand: how to get the files that have no URL.
+      folder: the name of the raw folder; empty = `name`.
+      instead: the name of a file that, where it is at hand, is read in place of all others.
+    """
+
+    name: str
+    splits: Mapping[str, tuple[str, ...]]
+    files: Mapping[str, RawFile]
+    features: Mapping[str, str]
+    read: Reader
+    description: str
+    homepage: str
+    licence: str
+    citation: str
+    by_hand: str = ""
+    folder: str = ""
+    instead: str = ""
+
+    def __post_init__(self):
+        object.__setattr__(self, "folder", self.folder or self.name)
+        for names in self.splits.values():
+            for name in names:
+                if name not in self.files:
+                    raise ValueError(f"{self.name}: the file {name} is not described.")
+
+    def examples(
+        self, paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yields the examples of a split, with exactly the fields of `features`.
+
+        Args:
+          paths: the files of the split by name, from `faith_jax.datasets.raw_files`.
+          split: its name.
+          bad_rows: what to do with a bad row; by default reading stops.
+
+        Raises:
+          ConfigError: there is no such split.
+          InputError: naming file, line, field and remedy of a bad row.
+        """
+        if split not in self.splits:
+            raise ConfigError(
+                f"{self.name} has no split {split!r}.{did_you_mean(split, self.splits)} "
+                f"Its splits: {', '.join(self.splits)}."
+            )
+        names = (self.instead,) if self.instead in paths else self.splits[split]
+        chosen = {name: paths[name] for name in names}
+        return self.read(chosen, split, bad_rows or BadRows())
+
+
+def files_by_name(*files: RawFile) -> dict[str, RawFile]:
+    """Returns files by their names."""
+    return {file.name: file for file in files}

@@ -1,0 +1,186 @@
+"""Finding a data set's raw files: in the package, in a folder of the user's, or at their source.
+
+A local copy always wins, so that a source that is gone or has changed stops nobody who has the
+files. What is fetched is checked against the checksum in our code before anything reads it.
+"""
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+from faith_jax.core.errors import InputError
+from faith_jax.datasets.raw_dataset import RawDataset, RawFile
+from faith_jax.datasets.samples import sample_folder
+
+_PIECE_BYTES = 2**20
+
+
+def sample_files(dataset: RawDataset) -> dict[str, pathlib.Path]:
+    """Returns those raw files that the embedded sample has, by name."""
+    folder = sample_folder(dataset.folder)
+    return {name: folder / name for name in dataset.files if (folder / name).exists()}
+
+
+def official_files(
+    dataset: RawDataset,
+    names: Iterable[str],
+    folders: Iterable[pathlib.Path],
+    download_folder: pathlib.Path,
+    fetch: bool = True,
+) -> dict[str, pathlib.Path]:
+    """Returns the paths of raw files by name, fetching those that have a URL and are not at hand.
+
+    Args:
+      dataset: the data set.
+      names: of the files that are wanted.
+      folders: where to look first.
+      download_folder: where fetched files are kept.
+      fetch: False = a file that is not at hand is an error, whether it has a URL or not.
+
+    Raises:
+      InputError: for a file that is nowhere and has no URL, and for one that cannot be fetched
+        or is not what it was; it names the home page and how to go on with a local copy.
+    """
+    found = {}
+    folders = list(folders)
+    for name in names:
+        file = dataset.files[name]
+        candidates = [folder / name for folder in (*folders, download_folder)]
+        path = next((p for p in candidates if p.exists()), None)
+        if path is None and not (file.url and fetch):
+            remedy = _by_hand(dataset, file, folders[0])
+            raise InputError(f"{folders[0] / name}: no such file. {remedy}")
+        found[name] = path or _fetched(dataset, file, download_folder, folders[0])
+    return found
+
+
+def fingerprint(paths: Iterable[pathlib.Path]) -> str:
+    """Returns a hash that changes where one of the files does, hexadecimal.
+
+    A small file counts by its content; a large one, since raw data may be gigabytes, by its
+    size and time of change.
+    """
+    digest = hashlib.sha256()
+    for path in paths:
+        members = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        for member in members:
+            name = member.relative_to(path.parent).as_posix()
+            status = member.stat()
+            small = status.st_size <= _PIECE_BYTES
+            mark = checksum(member, "sha256:") if small else status.st_mtime_ns
+            digest.update(f"{name} {status.st_size} {mark}\n".encode())
+    return digest.hexdigest()
+
+
+def _by_hand(dataset: RawDataset, file: RawFile, folder: pathlib.Path) -> str:
+    how = dataset.by_hand or "Download the file there."
+    member = f"{file.member} of the archive as " if file.member else ""
+    return (
+        f"{dataset.name}'s home page is {dataset.homepage}. {how} "
+        f"Put {member}{file.name} into {folder}."
+    )
+
+
+def _fetched(
+    dataset: RawDataset, file: RawFile, folder: pathlib.Path, own_folder: pathlib.Path
+) -> pathlib.Path:
+    """Fetches a file, checks it, and puts it where it belongs."""
+    target, by_hand = folder / file.name, _by_hand(dataset, file, own_folder)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        download = _download(file, folder, by_hand)
+        if not file.member:
+            return download
+        with _written_whole(target) as output, _opened_member(download, file.member) as source:
+            shutil.copyfileobj(source, output, _PIECE_BYTES)
+    except (KeyError, tarfile.TarError, zipfile.BadZipFile) as error:
+        raise InputError(f"{download}: holds no file {file.member} ({error}). {by_hand}") from None
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot be written ({error.strerror}), where {file.url} would be kept; "
+            f"choose another data folder, or get the file by hand. {by_hand}"
+        ) from None
+    return target
+
+
+def _download(file: RawFile, folder: pathlib.Path, by_hand: str) -> pathlib.Path:
+    """Fetches what a file's URL gives, and keeps it where its checksum is right."""
+    import pooch  # takes a moment to import, and most reads need none of it
+    import requests
+
+    # pooch advises to note the checksum of what it fetched, which is checked here already.
+    pooch.get_logger().setLevel("WARNING")
+    target = folder / (file.url.rpartition("/")[2] if file.member else file.name)
+    if target.exists() and checksum(target, file.checksum) == file.checksum:
+        return target
+    with tempfile.TemporaryDirectory(dir=folder) as beside:
+        try:
+            path = pooch.retrieve(file.url, None, fname=target.name, path=beside, progressbar=True)
+        except (requests.RequestException, OSError, ValueError) as error:
+            raise InputError(
+                f"{file.url}: cannot be fetched ({_reason(error)}). {by_hand}"
+            ) from None
+        if checksum(pathlib.Path(path), file.checksum) != file.checksum:
+            raise InputError(
+                f"{file.url}: is not the file that this version of faith_jax knows (its checksum "
+                f"is not {file.checksum}). {by_hand}"
+            )
+        os.replace(path, target)
+    return target
+
+
+def _reason(error: Exception) -> str:
+    """Returns why a file cannot be fetched, in a few words."""
+    response = getattr(error, "response", None)
+    if response is not None:
+        return f"{response.status_code} {response.reason}"
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
+def checksum(path: pathlib.Path, like: str) -> str:
+    """Returns the checksum of a file's content, of the kind that `like` has."""
+    kind = like.partition(":")[0]
+    if kind == "git-blob":
+        digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
+    else:
+        digest = hashlib.new(kind)
+    with open(path, "rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            digest.update(piece)
+    return f"{kind}:{digest.hexdigest()}"
+
+
+@contextlib.contextmanager
+def _opened_member(archive: pathlib.Path, member: str) -> Iterator[IO[bytes]]:
+    """Opens one file of a zip or tar archive; nothing is unpacked but what is asked for."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source:
+            yield source
+        return
+    with tarfile.open(archive) as tarred:
+        names = (name for name in tarred.getnames() if name.removeprefix("./") == member)
+        extracted = tarred.extractfile(next(names, member))
+        if extracted is None:
+            raise KeyError(f"{member} is no file")
+        with extracted:
+            yield extracted
+
+
+@contextlib.contextmanager
+def _written_whole(target: pathlib.Path) -> Iterator[IO[bytes]]:
+    """Opens a file beside `target`, which becomes `target` at the end and vanishes on an error."""
+    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as output:
+        try:
+            yield output
+            output.flush()
+            os.replace(output.name, target)
+        except BaseException:
+            pathlib.Path(output.name).unlink(missing_ok=True)
+            raise

@@ -1,0 +1,30 @@
+"""Models with their parameters: what a library user loads, scores and generates with.
+
+```python
+model = faith_jax.load_model("path/to/checkpoint")
+log_probs = model.target_log_probs(encoder_input_tokens, decoder_target_tokens)  # T5, BART
+log_probs = model.next_log_probs(input_tokens)                                   # GPT-2, Llama …
+logits = model.classify(input_tokens)                                            # RoBERTa …
+tokens = model.generate(input_tokens, max_length=64)
+```
+
+All tokens are integer arrays [batch, length], filled up on the right with the model's `pad_id`.
+Inputs are padded to a few lengths, so that batches of many lengths share few compilations;
+padding changes no result.
+"""
+
+from faith_jax.inference.base import bucket_length
+from faith_jax.inference.causal import CausalModel
+from faith_jax.inference.encoder import EncoderModel
+from faith_jax.inference.encoder_decoder import EncoderDecoderModel, shift_right
+from faith_jax.inference.loading import Model, load_model
+
+__all__ = [
+    "CausalModel",
+    "EncoderDecoderModel",
+    "EncoderModel",
+    "Model",
+    "bucket_length",
+    "load_model",
+    "shift_right",
+]

@@ -1,0 +1,112 @@
+"""What all loaded models share: config, parameters, and the checks of token arrays."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.types import PyTree
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.transformer import Transformer
+
+
+def bucket_length(length: int, smallest: int = 16) -> int:
+    """Returns the padded length: the smallest power of two, or 1.5 times one, that holds it."""
+    bucket = smallest
+    while bucket < length:
+        if length <= bucket * 3 // 2:
+            return bucket * 3 // 2
+        bucket *= 2
+    return bucket
+
+
+class BaseModel:
+    """A model with its parameters.
+
+    Attributes:
+      config: the model's dimensions and choices.
+      module: the Flax module.
+      params: its parameters, as JAX arrays.
+    """
+
+    def __init__(self, config: TransformerConfig, params: PyTree):
+        self.config = config
+        self.module = Transformer(config)
+        self.params = jax.tree.map(jnp.asarray, params)
+
+    @property
+    def pad_id(self) -> int:
+        """The token that fills rows up on the right; -1 for models without one (GPT-2)."""
+        return self.config.pad_id
+
+    def _layers(self) -> str:
+        c = self.config
+        counts = [str(n) for n in (c.num_encoder_layers, c.num_decoder_layers) if n]
+        return "+".join(counts)
+
+    def __repr__(self) -> str:
+        c, size = self.config, sum(leaf.size for leaf in jax.tree.leaves(self.params))
+        return (
+            f"{type(self).__name__}({size:,} parameters: {self._layers()} layers, "
+            f"emb_dim {c.emb_dim}, vocab_size {c.vocab_size:,})"
+        )
+
+    def _tokens(self, name: str, tokens: Any) -> np.ndarray:
+        """Returns int32 [batch, length].
+
+        Raises:
+          InputError: on arrays of other ranks or dtypes, and ids outside the vocabulary.
+        """
+        try:
+            tokens = np.asarray(tokens)
+        except ValueError:
+            raise InputError(
+                f"{name}: expected an integer array [batch, length], got rows of different "
+                f"lengths; pad them with {self.pad_id}."
+            ) from None
+        if tokens.ndim != 2 or tokens.dtype.kind not in "iu" or 0 in tokens.shape:
+            raise InputError(
+                f"{name}: expected an integer array [batch, length], got "
+                f"{tokens.dtype} {tokens.shape}."
+            )
+        outside = (tokens < min(0, self.pad_id)) | (tokens >= self.config.vocab_size)
+        if outside.any():
+            row, position = np.argwhere(outside)[0]
+            raise InputError(
+                f"{name}: token {tokens[row, position]} at row {row}, position {position} is not "
+                f"in the model's vocabulary of {self.config.vocab_size}."
+            )
+        return tokens.astype(np.int32)
+
+    def _check_positions(self, name: str, length: int, prompt_length: int = 0) -> None:
+        """Refuses what goes beyond a table of learned positions.
+
+        Raises:
+          InputError: naming the lengths.
+        """
+        config = self.config
+        if config.positions != "learned" or prompt_length + length <= config.max_positions:
+            return
+        prompt = f" behind a prompt of {prompt_length}" if prompt_length else ""
+        raise InputError(
+            f"{name}: {length} tokens{prompt} do not fit the model's {config.max_positions} "
+            "positions; shorten them."
+        )
+
+    def _padded(self, tokens: np.ndarray) -> np.ndarray:
+        padding = bucket_length(tokens.shape[1]) - tokens.shape[1]
+        return np.pad(tokens, ((0, 0), (0, padding)), constant_values=self.pad_id)
+
+
+def check_batch(first: tuple[str, np.ndarray], second: tuple[str, np.ndarray]) -> None:
+    """Checks that two named arrays have as many rows.
+
+    Raises:
+      InputError: naming both.
+    """
+    if first[1].shape[0] != second[1].shape[0]:
+        raise InputError(
+            f"The {first[0]} has {first[1].shape[0]} rows but the {second[0]} {second[1].shape[0]}."
+        )

@@ -1,0 +1,213 @@
+"""Decoder-only models with their parameters: GPT-2, DialoGPT, BLOOM, Gemma, Llama, Mistral."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.types import Array, PyTree
+from faith_jax.decoding import causal
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.steps import DecodingResult
+from faith_jax.inference.base import check_batch
+from faith_jax.inference.generation import GenerativeModel, sampling_keys
+from faith_jax.models.chunked_logits import target_statistics
+from faith_jax.models.transformer import Transformer, output_layer
+
+
+def _hidden(module: Transformer, params: PyTree, input_tokens: Array) -> Any:
+    # What is filled up on the right is seen by nothing to its left.
+    return module.apply(
+        {"params": params}, None, None, input_tokens, enable_dropout=False, method="decode_hidden"
+    )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _logits(module: Transformer, params: PyTree, input_tokens: Array) -> Array:
+    return output_layer(module, params).logits(_hidden(module, params, input_tokens))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _next_log_probs(module: Transformer, params: PyTree, input_tokens: Array) -> Array:
+    hidden = _hidden(module, params, input_tokens)[:, :-1]
+    targets = jnp.maximum(input_tokens[:, 1:], 0)
+    return target_statistics(hidden, output_layer(module, params), targets).log_prob
+
+
+_generate = jax.jit(causal.generate, static_argnums=(0, 5))
+_generate_pmi = jax.jit(causal.generate_pmi, static_argnums=(0, 7))
+
+
+class CausalModel(GenerativeModel):
+    """A decoder-only model with its parameters."""
+
+    def logits(self, input_tokens: Any) -> np.ndarray:
+        """Returns the logits of the token behind each position.
+
+        Args:
+          input_tokens: int [batch, length], filled up on the right.
+
+        Returns:
+          float32 [batch, length, vocab]; those of padding mean nothing.
+
+        Raises:
+          InputError: on arrays of other ranks or dtypes, ids outside the vocabulary, or rows
+            longer than the model's positions.
+        """
+        tokens = self._checked(input_tokens)
+        logits = _logits(self.module, self.params, self._padded(tokens))
+        return np.asarray(logits[:, : tokens.shape[1]])
+
+    def next_log_probs(self, input_tokens: Any) -> np.ndarray:
+        """Returns the log-probability of each token but the first, given those before it.
+
+        Args:
+          input_tokens: int [batch, length], filled up on the right.
+
+        Returns:
+          float32 [batch, length - 1], natural logarithms in (-inf, 0]: element t is that of token
+          t + 1. Those of padding mean nothing.
+
+        Raises:
+          InputError: as `logits`.
+        """
+        tokens = self._checked(input_tokens)
+        log_probs = _next_log_probs(self.module, self.params, self._padded(tokens))
+        return np.asarray(log_probs[:, : tokens.shape[1] - 1])
+
+    def generate(self, input_tokens: Any, **options: Any) -> np.ndarray:
+        """Returns the tokens that follow, int32 [batch, max_length]; options are `decode`'s."""
+        return np.asarray(self.decode(input_tokens, **options).tokens)
+
+    def decode(
+        self,
+        input_tokens: Any,
+        *,
+        input_lengths: Any = None,
+        seed: int = 0,
+        **options: Any,
+    ) -> DecodingResult:
+        """Decodes what follows each row of inputs.
+
+        Args:
+          input_tokens: int [batch, length], filled up on the right.
+          input_lengths: int [batch], how many of each row's tokens count; default: all but
+            the `pad_id`s at its end.
+          seed: of the sampling; row i of a batch has the same randomness in any batch.
+          **options: fields of `DecodingConfig`: max_length, temperature, num_beams …
+
+        Returns:
+          Tokens [batch, max_length] without the inputs, log-probabilities, lengths and scores.
+
+        Raises:
+          InputError: as `logits`, and on rows without tokens.
+          ConfigError: on an unknown option or seed, and on one out of its range.
+        """
+        config = self._decoding(options)
+        tokens, lengths = self._prompts("", input_tokens, input_lengths, config)
+        keys = sampling_keys(seed, tokens.shape[0])
+        return _generate(self.module, self.params, tokens, lengths, keys, config)
+
+    def decode_pmi(
+        self,
+        input_tokens: Any,
+        input_tokens_without_document: Any,
+        *,
+        input_lengths: Any = None,
+        input_lengths_without_document: Any = None,
+        seed: int = 0,
+        **options: Any,
+    ) -> DecodingResult:
+        """Decodes by PMI-Decode (Nandwani 2023, section 4.2).
+
+        Args:
+          input_tokens: int [batch, length], with the document, filled up on the right.
+          input_tokens_without_document: int [batch, any length], the same without it.
+          input_lengths: int [batch], as of `decode`.
+          input_lengths_without_document: int [batch], the same of the other inputs.
+          seed: of the sampling.
+          **options: fields of `DecodingConfig`; `pmi` is by default `PMIConfig()`.
+
+        Returns:
+          As `decode`.
+
+        Raises:
+          InputError: as `decode`, and on different numbers of rows.
+          ConfigError: as `decode`.
+        """
+        config = self._decoding(options, pmi=True)
+        tokens, lengths = self._prompts("", input_tokens, input_lengths, config)
+        others, other_lengths = self._prompts(
+            "_without_document",
+            input_tokens_without_document,
+            input_lengths_without_document,
+            config,
+        )
+        check_batch(("document's input", tokens), ("other one", others))
+        keys = sampling_keys(seed, tokens.shape[0])
+        return _generate_pmi(
+            self.module, self.params, tokens, lengths, others, other_lengths, keys, config
+        )
+
+    def _checked(self, input_tokens: Any) -> np.ndarray:
+        tokens = self._right_padded("input_tokens", input_tokens)
+        self._check_positions("input_tokens", tokens.shape[1], self.config.decoder_prompt_length)
+        return tokens
+
+    def _right_padded(self, name: str, input_tokens: Any) -> np.ndarray:
+        tokens = self._tokens(name, input_tokens)
+        # Padding that is a token of the vocabulary may be meant.
+        holes = (tokens[:, :-1] < 0) & (tokens[:, 1:] >= 0)
+        if holes.any():
+            row, position = np.argwhere(holes)[0]
+            raise InputError(
+                f"{name}: row {row} has a token behind the padding at position {position}; fill "
+                "rows up on the right."
+            )
+        return tokens
+
+    def _prompts(
+        self, suffix: str, input_tokens: Any, input_lengths: Any, config: DecodingConfig
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns padded inputs [batch, bucket] and their lengths [batch], checked.
+
+        Args:
+          suffix: of the arguments' names.
+          input_tokens: as of `decode`.
+          input_lengths: likewise.
+          config: how many tokens follow.
+        """
+        name = f"input_tokens{suffix}"
+        tokens = self._right_padded(name, input_tokens)
+        if input_lengths is None:
+            lengths = causal.input_lengths(tokens, self.pad_id)
+        else:
+            lengths = _checked_lengths(f"input_lengths{suffix}", input_lengths, tokens)
+        if (lengths < 1).any():
+            row = int(np.argmax(lengths < 1))
+            raise InputError(f"{name}: row {row} has no tokens; begin it with at least one.")
+        longest = int(lengths.max()) + config.max_length
+        self._check_positions(name, longest - 1, self.config.decoder_prompt_length)
+        return self._padded(tokens), lengths
+
+
+def _checked_lengths(name: str, input_lengths: Any, tokens: np.ndarray) -> np.ndarray:
+    """Returns int32 [batch]: how many of each row's tokens count.
+
+    Raises:
+      InputError: on other shapes and dtypes, and on more tokens than a row has.
+    """
+    try:
+        lengths = np.asarray(input_lengths)
+    except ValueError:  # rows of different lengths
+        lengths = np.asarray(None)
+    whole = lengths.dtype.kind in "iu"
+    if not whole or lengths.shape != tokens.shape[:1] or (lengths > tokens.shape[1]).any():
+        raise InputError(
+            f"{name}: expected [batch] = {tokens.shape[:1]} whole numbers of at most "
+            f"{tokens.shape[1]}, got {lengths.dtype} {lengths.shape}."
+        )
+    return lengths.astype(np.int32)

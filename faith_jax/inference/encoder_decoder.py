@@ -1,0 +1,185 @@
+"""Encoder-decoder models with their parameters: T5, BART, and DoHA, whose input is a pair."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.types import Array, PyTree
+from faith_jax.decoding import encoder_decoder
+from faith_jax.decoding.steps import DecodingResult
+from faith_jax.inference.base import check_batch
+from faith_jax.inference.generation import GenerativeModel, sampling_keys
+from faith_jax.models.chunked_logits import target_statistics
+from faith_jax.models.transformer import Inputs, Transformer, output_layer
+
+
+def shift_right(tokens: Array, start_id: int = 0) -> Array:
+    """Returns the decoder's inputs [batch, length] for target tokens [batch, length]."""
+    return jnp.pad(tokens[:, :-1], ((0, 0), (1, 0)), constant_values=start_id)
+
+
+def _hidden(module: Transformer, params: PyTree, inputs: Inputs, decoder_input: Array) -> Any:
+    variables = {"params": params}
+    encoded = module.apply(variables, inputs, None, False, method="encode")
+    # Without targets no decoder position is padding: the states of every prefix are right.
+    return module.apply(
+        variables, encoded, inputs, decoder_input, enable_dropout=False, method="decode_hidden"
+    )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _logits(module: Transformer, params: PyTree, inputs: Inputs, decoder_input: Array) -> Array:
+    return output_layer(module, params).logits(_hidden(module, params, inputs, decoder_input))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _target_log_probs(module: Transformer, params: PyTree, inputs: Inputs, targets: Array) -> Array:
+    config = module.config
+    hidden = _hidden(module, params, inputs, shift_right(targets, config.decoder_start_id))
+    log_prob = target_statistics(hidden, output_layer(module, params), targets).log_prob
+    return jnp.where(targets != config.pad_id, log_prob, 0.0)
+
+
+_generate = jax.jit(encoder_decoder.generate, static_argnums=(0, 4))
+_generate_pmi = jax.jit(encoder_decoder.generate_pmi, static_argnums=(0, 5))
+
+
+class EncoderDecoderModel(GenerativeModel):
+    """An encoder-decoder model with its parameters.
+
+    DoHA's encoder inputs are a pair: what the cross-attention and what the knowledge attention
+    sees, such as the context and the context with its knowledge. Where an input ends is told by its
+    padding, which these models mask out, so that no lengths are asked for.
+    """
+
+    def logits(self, encoder_input_tokens: Any, decoder_input_tokens: Any) -> np.ndarray:
+        """Returns the logits of each next token, teacher-forced.
+
+        Args:
+          encoder_input_tokens: int [batch, encoder_length], padded with `pad_id`.
+          decoder_input_tokens: int [batch, decoder_length], starting with the start token (0 in
+            T5).
+
+        Returns:
+          float32 [batch, decoder_length, vocab].
+
+        Raises:
+          InputError: on arrays of other ranks, dtypes, batch sizes, ids outside the vocabulary, or
+            rows longer than the model's positions.
+        """
+        inputs, first = self._encoder_inputs(encoder_input_tokens)
+        decoder_inputs = self._decoder_tokens("decoder_input_tokens", decoder_input_tokens)
+        check_batch(("encoder", first), ("decoder", decoder_inputs))
+        length = decoder_inputs.shape[1]
+        logits = _logits(self.module, self.params, inputs, self._padded(decoder_inputs))
+        return np.asarray(logits[:, :length])
+
+    def target_log_probs(self, encoder_input_tokens: Any, decoder_target_tokens: Any) -> np.ndarray:
+        """Returns the log-probability of each target token, given the inputs and those before it.
+
+        Args:
+          encoder_input_tokens: int [batch, encoder_length], padded with `pad_id`.
+          decoder_target_tokens: int [batch, decoder_length], padded, without a start token.
+
+        Returns:
+          float32 [batch, decoder_length], natural logarithms in (-inf, 0]; 0 at padding.
+
+        Raises:
+          InputError: as `logits`.
+        """
+        inputs, first = self._encoder_inputs(encoder_input_tokens)
+        targets = self._decoder_tokens("decoder_target_tokens", decoder_target_tokens)
+        check_batch(("encoder", first), ("decoder", targets))
+        length = targets.shape[1]
+        log_probs = _target_log_probs(self.module, self.params, inputs, self._padded(targets))
+        return np.asarray(log_probs[:, :length])
+
+    def generate(self, encoder_input_tokens: Any, **options: Any) -> np.ndarray:
+        """Returns generated tokens, int32 [batch, max_length]; options are `decode`'s.
+
+        Rows end with an end token where they end within `max_length`, and are padded with
+        `pad_id`. The start token is not among them.
+        """
+        return np.asarray(self.decode(encoder_input_tokens, **options).tokens)
+
+    def decode(self, encoder_input_tokens: Any, *, seed: int = 0, **options: Any) -> DecodingResult:
+        """Decodes a response to each row of inputs.
+
+        Args:
+          encoder_input_tokens: int [batch, encoder_length], padded with `pad_id`.
+          seed: of the sampling; row i of a batch has the same randomness in any batch.
+          **options: fields of `DecodingConfig`: max_length, temperature, top_k, top_p, num_beams …
+
+        Returns:
+          Tokens [batch, max_length], log-probabilities, lengths and scores [batch].
+
+        Raises:
+          InputError: as `logits`.
+          ConfigError: on an unknown option or seed, and on one out of its range.
+        """
+        config = self._decoding(options)
+        inputs, first = self._encoder_inputs(encoder_input_tokens)
+        self._check_decoder_length("max_length", config.max_length)
+        keys = sampling_keys(seed, first.shape[0])
+        return _generate(self.module, self.params, inputs, keys, config)
+
+    def decode_pmi(
+        self,
+        encoder_input_tokens: Any,
+        encoder_input_tokens_without_document: Any,
+        *,
+        seed: int = 0,
+        **options: Any,
+    ) -> DecodingResult:
+        """Decodes by PMI-Decode (Nandwani 2023, section 4.2).
+
+        Args:
+          encoder_input_tokens: int [batch, encoder_length], with the document, padded.
+          encoder_input_tokens_without_document: int [batch, any length], the same without it.
+          seed: of the sampling.
+          **options: fields of `DecodingConfig`; `pmi` is by default `PMIConfig()`.
+
+        Returns:
+          As `decode`; log-probabilities are those with the document.
+
+        Raises:
+          InputError: as `decode`, on different numbers of rows, and for DoHA, which PMI-Decode does
+            not know.
+          ConfigError: as `decode`.
+        """
+        if self.config.knowledge_attention:
+            raise InputError("PMI-Decode needs one encoder input; DoHA has two.")
+        config = self._decoding(options, pmi=True)
+        inputs, first = self._encoder_inputs(encoder_input_tokens)
+        others, other = self._encoder_inputs(encoder_input_tokens_without_document)
+        check_batch(("document's input", first), ("other one", other))
+        self._check_decoder_length("max_length", config.max_length)
+        keys = sampling_keys(seed, first.shape[0])
+        return _generate_pmi(self.module, self.params, inputs, others, keys, config)
+
+    def _encoder_inputs(self, tokens: Any) -> tuple[Inputs, np.ndarray]:
+        """Returns the encoder's checked and padded inputs, and the first of them."""
+        name = "encoder_input_tokens"
+        if not self.config.knowledge_attention:
+            checked = self._tokens(name, tokens)
+            self._check_positions(name, checked.shape[1], self.config.encoder_prompt_length)
+            return self._padded(checked), checked
+        if not isinstance(tokens, tuple) or len(tokens) != 2:
+            raise InputError(f"{name}: expected a pair (context, context with knowledge).")
+        pair = [self._tokens(name, part) for part in tokens]
+        check_batch(("context", pair[0]), ("knowledge", pair[1]))
+        for part in pair:
+            self._check_positions(name, part.shape[1], self.config.encoder_prompt_length)
+        return (self._padded(pair[0]), self._padded(pair[1])), pair[0]
+
+    def _decoder_tokens(self, name: str, tokens: Any) -> np.ndarray:
+        checked = self._tokens(name, tokens)
+        self._check_decoder_length(name, checked.shape[1])
+        return checked
+
+    def _check_decoder_length(self, name: str, length: int) -> None:
+        self._check_positions(name, length, self.config.decoder_prompt_length)

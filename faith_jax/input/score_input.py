@@ -1,0 +1,159 @@
+"""What `score` reads: rows of a file, of a SeqIO task or of a TFDS data set."""
+
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.rows import BadRows, Row
+from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, file_examples
+from faith_jax.input.numpy_examples import numpy_examples
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreInput:
+    """What is scored: exactly one of a file, a SeqIO task and a TFDS data set.
+
+    Attributes:
+      file: JSON lines, CSV, TSV or Parquet.
+      more_files: that follow it.
+      file_format: of the file; "" = as its ending says.
+      task: the name of a SeqIO task; its examples' fields are the columns.
+      tfds: NAME or NAME/CONFIG of a TFDS data set, ours or another's.
+      split: of the task or data set.
+      columns: which hold what.
+      corpus: of rows that name none; "" = the file's, task's or data set's name.
+    """
+
+    file: str = ""
+    more_files: tuple[str, ...] = ()
+    file_format: str = ""
+    task: str = ""
+    tfds: str = ""
+    split: str = ""
+    columns: Columns = dataclasses.field(default_factory=Columns)
+    corpus: str = ""
+
+    def __post_init__(self):
+        if sum(map(bool, (self.file, self.task, self.tfds))) != 1:
+            raise ConfigError("Give one of --input, --task and --tfds.")
+        if (self.task or self.tfds) and not self.split:
+            raise ConfigError("--split: say which split of the data set.")
+        if self.file and self.split:
+            raise ConfigError("--split: a file has no splits; it goes with --task or --tfds.")
+        if self.file_format and not self.file:
+            raise ConfigError("--input-format: goes with --input only.")
+
+    @property
+    def name(self) -> str:
+        """What is scored, for messages."""
+        return self.file or self.task or self.tfds
+
+    def rows(self, bad_rows: BadRows) -> Iterator[ExampleRow]:
+        """Yields the examples with what else their rows say.
+
+        Raises:
+          FaithJaxError: for a missing or bad file, an unknown task, data set or split.
+        """
+        if self.file:
+            return itertools.chain.from_iterable(
+                file_examples(
+                    pathlib.Path(file),
+                    self.file_format,
+                    self.columns,
+                    self.corpus or pathlib.Path(file).stem,
+                    bad_rows,
+                )
+                for file in (self.file, *self.more_files)
+            )
+        rows = dataset_rows(self.task, self.tfds, self.split)
+        return example_rows(rows, self.columns, self.corpus or self.name, bad_rows)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Returns what changes with the input.
+
+        Raises:
+          ConfigError: for a file that is not there.
+        """
+        told = dataclasses.asdict(self)
+        told["files"] = []
+        for file in (self.file, *self.more_files) if self.file else ():
+            path = pathlib.Path(file)
+            try:
+                status = path.stat()
+            except OSError as error:
+                raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from None
+            told["files"].append([str(path.resolve()), status.st_size, status.st_mtime_ns])
+        return told
+
+
+def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
+    """Yields the examples of a SeqIO task or of a TFDS data set as plain Python values.
+
+    Args:
+      task: the task's name, or "".
+      tfds_name: NAME or NAME/CONFIG, where there is no task.
+      split: of either; of a data set also a slice, such as "test[:10]".
+
+    Raises:
+      FaithJaxError: for an unknown name or split, and data that cannot be prepared.
+    """
+    import tensorflow_datasets as tfds
+
+    if task:
+        from faith_jax.tasks import lookup
+
+        found = lookup.get_task(task)
+        lookup.check_split(found, split)
+        examples = numpy_examples(found.get_dataset(None, split, shuffle=False))
+    else:
+        builder = _tfds_builder(tfds_name)
+        try:
+            _ = builder.info.splits[split]
+        except (KeyError, ValueError, AssertionError):
+            known = ", ".join(builder.info.splits)
+            raise ConfigError(
+                f"--split: {tfds_name} has the splits {known}, or a slice of one such as "
+                f"'{next(iter(builder.info.splits))}[:10]'."
+            ) from None
+        examples = tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False))
+    for number, example in enumerate(examples, start=1):
+        fields = {name: _plain(value) for name, value in example.items()}
+        yield Row(f"{task or tfds_name}, {split}: row {number}", fields)
+
+
+def _tfds_builder(name: str) -> Any:
+    import tensorflow_datasets as tfds
+
+    from faith_jax.datasets.builders.base import prepared
+    from faith_jax.datasets.builders.catalogue import BUILDERS
+    from faith_jax.tasks import sources
+
+    wanted, _, config = name.partition("/")
+    if wanted in BUILDERS:
+        config = config or next(iter(BUILDERS[wanted].builder_configs))
+        return prepared(BUILDERS[wanted], config, sources.data_dir())
+    try:
+        builder = tfds.builder(name, data_dir=sources.data_dir())
+    except (tfds.core.DatasetNotFoundError, ValueError) as error:
+        raise ConfigError(f"--tfds: {name}: {str(error).splitlines()[0]}") from None
+    if not builder.info.splits:
+        raise ConfigError(f"--tfds: {name} is not prepared; run: tfds build {name}")
+    return builder
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value of NumPy's as plain Python, texts decoded."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if hasattr(value, "to_list"):  # a ragged tensor, of a list of lists
+        value = value.to_list()
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if getattr(value, "ndim", 0):
+        return [_plain(item) for item in value.tolist()]
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,377 @@
+"""A split of a SeqIO task or mixture as batches of a model; any step's batch can be made alone.
+
+A run makes the rows of its split once, as the model reads them (`faith_jax.input.rows`), and keeps
+them in a file that any row can be read from. Which row stands where is a function of the seed
+(`faith_jax.input.order`). So a batch is made without those before it, global batches are the same
+for any number of processes, and each process reads only its own rows of them. What a task draws at
+random in its preprocessors is drawn once, when the rows are made.
+"""
+
+import concurrent.futures
+import dataclasses
+import hashlib
+import importlib
+import logging
+import pathlib
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from faith_jax.core.cutting import check_policy
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.input.layout import InputLayout, batch_features, packed_features
+from faith_jax.input.order import Order, Packing
+from faith_jax.input.row_cache import RowCache, read_cache, write_cache
+from faith_jax.input.rows import PairRows, Row, TextRows, pair_features
+from faith_jax.models.config import TransformerConfig
+from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.tokenizers.vocabularies import default_vocabulary, tokenizer_of
+
+logger = logging.getLogger("faith_jax")
+
+Batch = dict[str, np.ndarray]
+
+_T5 = TransformerConfig(vocab_size=1 << 20)  # of any vocabulary
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetConfig:
+    """A split of a task, as batches.
+
+    Attributes:
+      mixture_or_task_name: a registered SeqIO task or mixture.
+      task_feature_lengths: {"inputs": …, "targets": …}, in tokens, end token included; for
+        objectives that contrast also "negatives": (texts, tokens of each).
+      split: "train", "validation" …
+      batch_size: rows of a global batch.
+      shuffle: reshuffled each epoch, by `seed`; a task without a shuffle buffer keeps its order.
+      seed: of the order.
+      pack: several examples in a row, told apart by segment ids.
+      use_cached: read SeqIO's offline cache.
+      module: a module to import first, which registers the user's own tasks.
+      cut_policy: what of an input that is too long is cut, see `faith_jax.core.cutting`.
+    """
+
+    mixture_or_task_name: str
+    task_feature_lengths: Mapping[str, Any]
+    split: str = "train"
+    batch_size: int = 16
+    shuffle: bool = True
+    seed: int = 0
+    pack: bool = False
+    use_cached: bool = False
+    module: str | None = None
+    cut_policy: str = "knowledge"
+
+    def __post_init__(self):
+        for name in ("inputs", "targets"):
+            if not isinstance(self.task_feature_lengths.get(name), int):
+                raise ConfigError(
+                    "TASK_FEATURE_LENGTHS: expected {'inputs': N, 'targets': M}, got "
+                    f"{dict(self.task_feature_lengths)!r}."
+                )
+        _check_negatives(self)
+        check_policy(self.cut_policy)
+        if self.batch_size < 1:
+            raise ConfigError(f"BATCH_SIZE: expected a positive number, got {self.batch_size}.")
+
+    def task(self) -> Any:
+        """Returns the SeqIO task or mixture, its split checked.
+
+        Raises:
+          ConfigError: on an unknown module, task or split, with the nearest names, and on a task
+            without the cache, the negatives or the control tokens that are asked for.
+        """
+        from faith_jax.tasks import lookup
+
+        if self.module:
+            try:
+                importlib.import_module(self.module)
+            except ModuleNotFoundError as error:
+                raise ConfigError(
+                    f"MIXTURE_OR_TASK_MODULE = {self.module!r} cannot be imported ({error})."
+                ) from None
+        task = lookup.get_task(self.mixture_or_task_name)
+        if self.use_cached:
+            lookup.check_cached(task)
+        lookup.check_split(task, self.split)
+        lookup.check_steered(task)
+        if "negatives" in self.task_feature_lengths and "negatives" not in task.output_features:
+            raise ConfigError(
+                f"{self.mixture_or_task_name}: its examples have no feature 'negatives', which "
+                "TASK_FEATURE_LENGTHS asks for; choose such as faithdial_generate_infonce."
+            )
+        return task
+
+    @property
+    def further_features(self) -> frozenset[str]:
+        """What batches have besides a text's input and target tokens, where it is asked for."""
+        features = {"negatives"} & set(self.task_feature_lengths)
+        if self.pack:
+            features |= {"encoder_segment_ids", "decoder_segment_ids"}
+        return frozenset(features)
+
+
+class SplitRows:
+    """The rows of a split, as a model reads them, and the batches made of them.
+
+    Attributes:
+      config: of the split.
+      members: the rows of each task of a mixture, or of the one task.
+      order: in which training reads them.
+    """
+
+    def __init__(
+        self, config: DatasetConfig, model: TransformerConfig, folder: pathlib.Path | None = None
+    ):
+        """Makes the rows, or finds them where this run has made them before.
+
+        Args:
+          config: of the split.
+          model: whose rows they are.
+          folder: where they are kept, on storage that all processes share; None = in a temporary
+            folder of this process.
+
+        Raises:
+          InputError: for a split without examples, a target longer than its limit, an input that
+            the policy cannot cut, an example of an unknown class.
+          ConfigError: where task and model do not fit, for packed rows that are to be classified,
+            and where the rows cannot be written.
+        """
+        self.config, self._model = config, model
+        if config.pack and model.is_encoder_only:
+            raise ConfigError("PACK = True: rows to classify cannot be packed; set PACK = False.")
+        task = config.task()
+        # Removed when this object is.
+        self._temporary = None if folder else tempfile.TemporaryDirectory(prefix="faith_jax_rows_")
+        place = folder or pathlib.Path(self._temporary.name)  # type: ignore[union-attr]
+        tasks = list(getattr(task, "tasks", [task]))
+        self._layout = None if model.is_encoder_only else check_layout(config, model)
+        self.members = [self._member(member, place) for member in tasks]
+        rates = [float(task.get_rate(member)) for member in tasks] if len(tasks) > 1 else [1.0]
+        self.order = Order(
+            tuple(map(len, self.members)),
+            tuple(rates),
+            tuple(config.shuffle and not member.keeps_order for member in self.members),
+            config.seed,
+        )
+        self._packing = None
+        if config.pack:
+            names = ("inputs", "targets")
+            lengths = [np.stack([m.lengths(n) for n in names], 1) for m in self.members]
+            self._packing = Packing(
+                self.order, lengths, [config.task_feature_lengths[n] for n in names]
+            )
+
+    def _member(self, task: Any, folder: pathlib.Path) -> RowCache:
+        config = self.config
+        where = f"{task.name}, split {config.split!r}"
+        path = folder / f"{re.sub('[^A-Za-z0-9_-]', '_', f'{task.name}-{config.split}')}.arrow"
+        if self._layout is None:
+            length = config.task_feature_lengths["inputs"]
+            maker: TextRows | PairRows = PairRows.of(
+                where, self._model, default_vocabulary(), length, config.cut_policy
+            )
+        else:
+            lengths = config.task_feature_lengths
+            maker = TextRows(where, self._layout, lengths, config.cut_policy)
+        fingerprint = _fingerprint(config, self._model, task)
+        shared = self._temporary is None and jax.process_count() > 1
+        failed: Exception | None = None
+        if (not shared or jax.process_index() == 0) and not read_cache(path, fingerprint):
+            try:
+                made = _told(maker.rows(task, examples(config, task)), where)
+                write_cache(path, made, fingerprint, where)
+            except Exception as error:  # whatever it is, the other processes wait below
+                failed = error
+        is_made = failed is None
+        if shared:
+            from jax.experimental import multihost_utils
+
+            is_made = bool(multihost_utils.broadcast_one_to_all(np.bool_(is_made)))
+        if failed is not None:
+            raise failed
+        if not is_made:
+            raise ConfigError(
+                f"{path}: process 0 could not make the rows of {where}; see what it says."
+            )
+        if not read_cache(path, fingerprint):
+            raise ConfigError(
+                f"{path}: process {jax.process_index()} does not find the rows of process 0: "
+                "MODEL_DIR is not on storage that all processes share."
+            )
+        return RowCache(path, task.name, task.shuffle_buffer_size is None)
+
+    def places(self, step: int) -> list[Sequence[int]]:
+        """Returns the places in the order that each row of batch `step` is made of."""
+        first = step * self.config.batch_size
+        numbers = range(first, first + self.config.batch_size)
+        if self._packing is None:
+            return [range(number, number + 1) for number in numbers]
+        return [self._packing.places(number) for number in numbers]
+
+    def training_batches(self, start: int = 0, rows: slice = slice(None)) -> Iterator[Batch]:
+        """Yields batches without end, from the batch that step `start` takes.
+
+        Args:
+          start: how many steps are done.
+          rows: of a global batch, those of this process.
+        """
+        with concurrent.futures.ThreadPoolExecutor(1) as reader:
+            ahead = [reader.submit(self._training_batch, start + n, rows) for n in range(3)]
+            while True:
+                yield ahead.pop(0).result()
+                start += 1
+                ahead.append(reader.submit(self._training_batch, start + 2, rows))
+
+    def _training_batch(self, step: int, rows: slice) -> Batch:
+        groups = self.places(step)[rows]
+        places = np.array([place for group in groups for place in group])
+        members, numbers = self.order.rows(places)
+        found = [
+            self.members[m][n] for m, n in zip(members.tolist(), numbers.tolist(), strict=True)
+        ]
+        if self._packing is None:
+            return self._features(found)
+        remaining = iter(found)
+        packed = [[next(remaining) for _ in group] for group in groups]
+        return packed_features(packed, self.config.task_feature_lengths)
+
+    def evaluation_batches(self, rows: slice = slice(None)) -> Iterator[Batch]:
+        """Yields all rows once, in order; the last batch is filled up with rows of no weight."""
+        size = self.config.batch_size
+        found: list[Row] = []
+        for member in self.members:
+            for number in range(len(member)):
+                found.append(member[number])
+                if len(found) == size:
+                    yield self._features(found[rows])
+                    found = []
+        if found:
+            last = filled(self._features(found), size)
+            yield {name: array[rows] for name, array in last.items()}
+
+    def _features(self, rows: Sequence[Row]) -> Batch:
+        if self._layout is None:
+            length = self.config.task_feature_lengths["inputs"]
+            return pair_features(rows, length, self._model.pad_id)
+        return batch_features(rows, self._layout, self.config.task_feature_lengths)
+
+
+def _told(rows: Iterator[Row], where: str, every_seconds: float = 10.0) -> Iterator[Row]:
+    """Yields rows, and says how many there are so far, and in the end."""
+    start = last = time.monotonic()
+    logger.info("Reading %s", where)
+    count = 0
+    for count, row in enumerate(rows, 1):
+        yield row
+        if time.monotonic() - last > every_seconds:
+            last = time.monotonic()
+            logger.info("%s rows of %s, %.0f a second", f"{count:,}", where, count / (last - start))
+    logger.info("Read %s: %s in %.1f s", where, counted(count, "row"), time.monotonic() - start)
+
+
+def training_batches(
+    config: DatasetConfig, start_step: int = 0, model: TransformerConfig | None = None
+) -> Iterator[Batch]:
+    """Yields global batches without end; see `SplitRows`. A model of None is a T5."""
+    yield from SplitRows(config, model or _T5).training_batches(start_step)
+
+
+def evaluation_batches(
+    config: DatasetConfig, model: TransformerConfig | None = None
+) -> Iterator[Batch]:
+    """Yields a split's batches once, in order; see `SplitRows`. A model of None is a T5."""
+    config = dataclasses.replace(config, pack=False)
+    yield from SplitRows(config, model or _T5).evaluation_batches()
+
+
+def examples(config: DatasetConfig, task: Any) -> Any:
+    """Returns the examples of a task's split in their own order, once, with all of their fields."""
+    return task.get_dataset(
+        None,
+        split=config.split,
+        shuffle=False,
+        seed=config.seed,
+        use_cached=config.use_cached,
+        num_epochs=1,
+    )
+
+
+def filled(batch: Batch, rows: int) -> Batch:
+    """Returns a batch of so many rows: those that are missing have no weight."""
+    missing = rows - len(next(iter(batch.values())))
+    found = {
+        name: np.pad(array, ((0, missing),) + ((0, 0),) * (array.ndim - 1))
+        for name, array in batch.items()
+    }
+    if "labels" in batch and missing:  # an encoder must have something to attend to
+        found["encoder_input_tokens"][-missing:] = batch["encoder_input_tokens"][0]
+    return found
+
+
+def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout:
+    """Checks that a model can read what the config asks for.
+
+    Returns:
+      How the model's examples are laid out.
+
+    Raises:
+      ConfigError: on packed examples that are not T5's, lengths beyond the model's positions, and
+        lengths without room for a text.
+    """
+    features = config.task().output_features
+    vocabulary = tokenizer_of(features["targets"].vocabulary)
+    layout = InputLayout.of(model, vocabulary, bool(features["inputs"].add_eos))
+    limits = config.task_feature_lengths
+    if not layout.is_t5s:
+        if config.pack:
+            raise ConfigError("PACK = True: only T5's examples can be packed; set PACK = False.")
+        layout.check_positions(limits["inputs"], limits["targets"])
+    if layout.room(limits["inputs"]) < 1:
+        least = limits["inputs"] - layout.room(limits["inputs"]) + 1
+        raise ConfigError(
+            f"TASK_FEATURE_LENGTHS['inputs'] = {limits['inputs']}: expected at least {least} "
+            "tokens, special ones included."
+        )
+    return layout
+
+
+def _check_negatives(config: DatasetConfig) -> None:
+    """Checks the numbers of `task_feature_lengths["negatives"]`, where there are any."""
+    if "negatives" not in config.task_feature_lengths:
+        return
+    found = config.task_feature_lengths["negatives"]
+    if not (
+        isinstance(found, (tuple, list))
+        and len(found) == 2
+        and all(isinstance(n, int) and n > 0 for n in found)
+    ):
+        raise ConfigError(
+            "TASK_FEATURE_LENGTHS: expected 'negatives': (texts, tokens of each), such as (8, 64), "
+            f"got {found!r}."
+        )
+    if config.pack:
+        raise ConfigError(
+            "PACK = True: examples with negatives cannot be packed; set PACK = False."
+        )
+
+
+def _fingerprint(config: DatasetConfig, model: TransformerConfig, task: Any) -> str:
+    """Returns a hash of what decides a run's rows: of its settings, model and vocabulary.
+
+    All of gin's bindings are in it: tasks may read some. Other rows than are needed are then made
+    anew, which costs time only.
+    """
+    import gin
+
+    vocabulary = tokenizer_of(task.output_features["targets"].vocabulary)
+    known = vocabulary.fingerprint() if isinstance(vocabulary, Tokenizer) else str(vocabulary)
+    digest = hashlib.sha256(repr((config, task.name, model, known)).encode())
+    digest.update(gin.config_str().encode())
+    return digest.hexdigest()

@@ -1,0 +1,221 @@
+"""Where parameters and batches lie: a (data, model) mesh and logical axis rules.
+
+Models name their axes logically ("embed", "mlp" …); this file alone maps names to the mesh. The
+same code runs on one device, on eight forced host devices, on several processes and on TPU pods.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import flax
+import jax
+import numpy as np
+from flax.linen import partitioning as nn_partitioning
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import PyTree
+from faith_jax.models.config import TransformerConfig
+
+AxisRules = tuple[tuple[str, str | None], ...]
+
+
+def standard_logical_axis_rules() -> AxisRules:
+    """Returns T5X's rules: batch over "data"; heads, feed-forward and vocabulary over "model"."""
+    return (
+        ("batch", "data"),
+        ("vocab", "model"),
+        ("heads", "model"),
+        ("mlp", "model"),
+        ("joined_kv", "model"),
+        ("embed", None),
+        ("kv", None),
+        ("length", None),
+        ("layers", None),
+        ("prompt", None),
+        ("relpos_buckets", None),
+        ("position", None),
+        ("labels", None),
+    )
+
+
+def fitting_rules(rules: AxisRules, config: TransformerConfig, mesh: Mesh) -> AxisRules:
+    """Returns the rules with those dropped whose dimension the mesh axis does not divide.
+
+    Such a dimension is replicated: six heads cannot be split over eight devices, but the
+    384-wide kernels that hold them can.
+    """
+    sizes = {
+        "vocab": config.vocab_size,
+        "heads": config.num_heads,
+        "mlp": config.mlp_dim,
+        "joined_kv": config.num_heads * config.head_dim,
+        "embed": config.emb_dim,
+    }
+
+    def fits(name: str, axis: str | None) -> bool:
+        return axis is None or name not in sizes or sizes[name] % mesh.shape[axis] == 0
+
+    return tuple((name, axis if fits(name, axis) else None) for name, axis in rules)
+
+
+@dataclasses.dataclass(frozen=True)
+class Partitioner:
+    """Places arrays on the mesh and compiles functions for it.
+
+    Attributes:
+      mesh: devices on the axes "data" and "model".
+      rules: logical axis name to mesh axis.
+    """
+
+    mesh: Mesh
+    rules: AxisRules
+
+    @property
+    def data_parallelism(self) -> int:
+        """Number of pieces a batch is split into."""
+        return self.mesh.shape["data"]
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Within it, the model's sharding constraints refer to this mesh."""
+        with self.mesh, nn_partitioning.axis_rules(self.rules):
+            yield
+
+    def jit(self, function: Callable, **options: Any) -> "Compiled":
+        """`jax.jit`, traced and called with the mesh and rules active."""
+        return Compiled(self, jax.jit(function, **options))
+
+    @property
+    def replicated(self) -> NamedSharding:
+        """The sharding of arrays that every device holds whole."""
+        return NamedSharding(self.mesh, PartitionSpec())
+
+    @property
+    def rows(self) -> NamedSharding:
+        """The sharding of batches, over their first axis."""
+        return NamedSharding(self.mesh, PartitionSpec("data"))
+
+    def param_shardings(self, params_axes: PyTree) -> PyTree:
+        """Returns the shardings of parameters from the model's `params_axes` collection."""
+        rules = dict(self.rules)
+
+        def sharding(axes):
+            return NamedSharding(self.mesh, PartitionSpec(*(rules.get(name) for name in axes)))
+
+        names = flax.core.unfreeze(nn_partitioning.get_axis_names(params_axes))
+        return jax.tree.map(sharding, names, is_leaf=lambda x: isinstance(x, PartitionSpec))
+
+    def put(self, tree: PyTree, shardings: PyTree) -> PyTree:
+        """Makes global arrays of host arrays that every process holds whole."""
+
+        def place(array, sharding):
+            array = np.asarray(array)
+            return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+
+        if isinstance(shardings, NamedSharding):
+            return jax.tree.map(lambda x: place(x, shardings), tree)
+        return jax.tree.map(place, tree, shardings)
+
+    def local_rows(self, batch_size: int) -> slice:
+        """Returns the rows of a global batch that this process's devices hold.
+
+        Raises:
+          ConfigError: where the batch does not divide by the data axis.
+        """
+        if batch_size % self.data_parallelism:
+            raise ConfigError(
+                f"A batch of {batch_size} rows does not divide over {self.data_parallelism} "
+                "data-parallel devices; set BATCH_SIZE to a multiple."
+            )
+        held = self.rows.addressable_devices_indices_map((batch_size,)).values()
+        pieces = [index[0].indices(batch_size) for index in held if index is not None]
+        return slice(min(start for start, _, _ in pieces), max(stop for _, stop, _ in pieces))
+
+    def put_batch(self, batch: PyTree, batch_size: int | None = None) -> PyTree:
+        """Makes a global batch, split over "data".
+
+        Args:
+          batch: the rows of `local_rows`, or whole, where every process holds all rows.
+          batch_size: rows of the global batch; None = `batch` is whole.
+
+        Raises:
+          ConfigError: see `local_rows`.
+        """
+        whole = len(jax.tree.leaves(batch)[0]) if batch_size is None else batch_size
+        local = self.local_rows(whole)
+        first = 0 if batch_size is None else local.start
+
+        def place(array: Any) -> Any:
+            array = np.asarray(array)
+
+            def piece(index: Any) -> np.ndarray:
+                start, stop, _ = index[0].indices(whole)
+                return array[start - first : stop - first]
+
+            return jax.make_array_from_callback((whole, *array.shape[1:]), self.rows, piece)
+
+        return jax.tree.map(place, batch)
+
+
+class Compiled:
+    """A jitted function that runs on a partitioner's mesh."""
+
+    def __init__(self, partitioner: Partitioner, function: Any):
+        self._partitioner = partitioner
+        self._function = function
+
+    def __call__(self, *args: Any) -> Any:
+        """Calls the function with the mesh and rules active."""
+        with self._partitioner.active():
+            return self._function(*args)
+
+    def cost(self, *args: Any) -> dict[str, float]:
+        """Compiles the function for arguments, for which later calls need not compile it anew.
+
+        Returns:
+          `step_operations`: floating-point operations of a device; `step_bytes`: what arguments,
+          results and intermediate values take of its memory.
+        """
+        with self._partitioner.active():
+            compiled = self._function.lower(*args).compile()
+        memory, operations = compiled.memory_analysis(), compiled.cost_analysis() or {}
+        parts = ("argument", "output", "temp", "generated_code")
+        total = sum(getattr(memory, f"{part}_size_in_bytes", 0) for part in parts)
+        return {
+            "step_operations": float(operations.get("flops", 0.0)),
+            "step_bytes": float(total - getattr(memory, "alias_size_in_bytes", 0)),
+        }
+
+    @property
+    def num_compilations(self) -> int:
+        """How many programs were compiled: one for each shape and placement of arguments."""
+        return self._function._cache_size()
+
+
+def make_partitioner(
+    config: TransformerConfig,
+    num_partitions: int = 1,
+    logical_axis_rules: AxisRules | None = None,
+) -> Partitioner:
+    """Makes the mesh of all devices: (devices / num_partitions) x num_partitions.
+
+    Args:
+      config: the model, whose dimensions decide which rules fit.
+      num_partitions: devices over which a model is split.
+      logical_axis_rules: default: `standard_logical_axis_rules()`.
+
+    Raises:
+      ConfigError: where num_partitions does not divide the number of devices.
+    """
+    count = jax.device_count()
+    if num_partitions < 1 or count % num_partitions:
+        raise ConfigError(
+            f"NUM_PARTITIONS = {num_partitions} does not divide the {count} devices of this run."
+        )
+    devices = np.asarray(jax.devices()).reshape(count // num_partitions, num_partitions)
+    mesh = Mesh(devices, ("data", "model"))
+    rules = logical_axis_rules or standard_logical_axis_rules()
+    return Partitioner(mesh, fitting_rules(rules, config, mesh))

@@ -1,0 +1,197 @@
+"""Soft prompts: trained vectors in front of a model's input embeddings, and their starts.
+
+Reference: Lester 2021; Chang 2024, appendix B (5 vectors, started from a random sample of the
+5,000 most frequent vocabulary embeddings).
+"""
+
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.types import Array
+from faith_jax.models.layers import param_with_axes
+
+
+def _symmetric_uniform(key: Array, shape: Sequence[int], dtype: Any, scale: float = 0.5) -> Array:
+    return jax.random.uniform(key, shape, dtype, minval=-scale, maxval=scale)
+
+
+class SoftPrompt(nn.Module):
+    """A prompt of trained vectors, uniform in [-0.5, 0.5) until an initialiser sets them.
+
+    Attributes:
+      length: number of vectors.
+      features: width of each, the model's `emb_dim`.
+    """
+
+    length: int
+    features: int
+
+    @nn.compact
+    def __call__(self, embeddings: Array) -> Array:
+        """Puts the prompt in front: [batch, length, embed] -> [batch, prompt + length, embed]."""
+        vectors = param_with_axes(
+            "embedding",
+            _symmetric_uniform,
+            (self.length, self.features),
+            jnp.float32,
+            axes=("prompt", "embed"),
+        )
+        vectors = jnp.broadcast_to(
+            vectors.astype(embeddings.dtype), (embeddings.shape[0], *vectors.shape)
+        )
+        return jnp.concatenate([vectors, embeddings], axis=1)
+
+
+class PromptInitializer(Protocol):
+    """Makes the start of a prompt, of the base model's vocabulary embedding."""
+
+    def __call__(self, key: Array, length: int, embedding: Array) -> Array:
+        """Returns float32 [length, embed] for an embedding [vocab, embed]."""
+        ...
+
+
+def initializer_name(initializer: PromptInitializer | None) -> str:
+    """Returns the name of what makes a start: of the function here that returned it, or its own.
+
+    >>> initializer_name(uniform(0.1)), initializer_name(None)
+    ('uniform', 'sampled_vocabulary')
+    """
+    initializer = initializer or sampled_vocabulary()
+    name = getattr(initializer, "__qualname__", type(initializer).__qualname__)
+    return name.partition(".")[0]
+
+
+def uniform(scale: float = 0.5) -> PromptInitializer:
+    """Uniform in [-scale, scale), whatever the vocabulary."""
+
+    def initialize(key: Array, length: int, embedding: Array) -> Array:
+        return _symmetric_uniform(key, (length, embedding.shape[1]), jnp.float32, scale)
+
+    return initialize
+
+
+def sampled_vocabulary(most_frequent: int = 5000, first_token: int = 3) -> PromptInitializer:
+    """A random sample, without repetition, of the most frequent tokens' embeddings.
+
+    SentencePiece orders its pieces by frequency, so that the N most frequent tokens are the
+    first N ids after the special ones.
+
+    Args:
+      most_frequent: how many tokens to sample from; a smaller vocabulary is taken whole.
+      first_token: the first id that is not special (padding, end and unknown come first).
+    """
+
+    def initialize(key: Array, length: int, embedding: Array) -> Array:
+        count = min(most_frequent, embedding.shape[0] - first_token)
+        if length > count:
+            raise ConfigError(
+                f"sampled_vocabulary: a prompt of {length} vectors cannot be sampled from "
+                f"{count} tokens; raise most_frequent or shorten the prompt."
+            )
+        tokens = first_token + jax.random.choice(key, count, (length,), replace=False)
+        return jnp.take(embedding, tokens, axis=0).astype(jnp.float32)
+
+    return initialize
+
+
+def class_labels(
+    labels: Sequence[str],
+    encode: Callable[[str], Sequence[int]],
+    fill: PromptInitializer | None = None,
+) -> PromptInitializer:
+    """Each label's mean token embedding in turn; vectors left over come from `fill`.
+
+    Args:
+      labels: class labels such as "YES" and "NO"; at most as many as the prompt is long.
+      encode: the vocabulary's map from text to token ids.
+      fill: for the rest of the prompt; default `sampled_vocabulary()`.
+    """
+    fill = fill or sampled_vocabulary()
+
+    def initialize(key: Array, length: int, embedding: Array) -> Array:
+        if len(labels) > length:
+            raise ConfigError(
+                f"class_labels: {len(labels)} labels do not fit a prompt of {length} vectors."
+            )
+        rows = [_label_mean(label, encode(label), embedding) for label in labels]
+        if len(rows) < length:
+            rows += list(fill(key, length - len(rows), embedding))
+        return jnp.stack(rows).astype(jnp.float32)
+
+    return initialize
+
+
+def _label_mean(label: str, tokens: Sequence[int], embedding: Array) -> Array:
+    """Returns the mean embedding [embed] of a label's tokens."""
+    if not len(tokens):
+        raise ConfigError(f"class_labels: the label {label!r} has no tokens.")
+    if max(tokens) >= embedding.shape[0]:
+        raise ConfigError(
+            f"class_labels: the label {label!r} has token {max(tokens)}, but the model's "
+            f"vocabulary ends at {embedding.shape[0] - 1}; use the model's own vocabulary."
+        )
+    return jnp.mean(jnp.take(embedding, jnp.asarray(tokens), axis=0), axis=0)
+
+
+def from_npy(path: str) -> PromptInitializer:
+    """The vectors of a .npy file of floats [length, embed].
+
+    The returned initialiser raises an InputError on a file that is absent, no .npy file, of
+    another shape, or that holds NaN or infinity.
+    """
+
+    def initialize(key: Array, length: int, embedding: Array) -> Array:
+        del key
+        vectors = read_npy(path)
+        expected = (length, embedding.shape[1])
+        if vectors.shape != expected:
+            raise InputError(
+                f"{path}: expected a prompt of floats [length, embed] = {expected}, got "
+                f"{vectors.shape}; set PROMPT_LENGTH to the file's length and use the base model "
+                "it was made for."
+            )
+        return jnp.asarray(vectors)
+
+    return initialize
+
+
+def read_npy(path: str | pathlib.Path) -> np.ndarray:
+    """Reads a prompt, float32 [length, embed], from a .npy file of floats; never unpickles.
+
+    Raises:
+      InputError: on a file that is absent, no .npy file, of another dtype or rank, or that holds
+        NaN or infinity.
+    """
+    try:
+        with open(pathlib.Path(path).expanduser(), "rb") as file:
+            vectors = np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        near = _nearest(pathlib.Path(path)) if isinstance(error, FileNotFoundError) else ""
+        raise InputError(
+            f"{path}: not a readable .npy file of a prompt ({reason.rstrip('.')}).{near}"
+        ) from None
+    if vectors.dtype.kind != "f" or vectors.ndim != 2 or not vectors.size:
+        raise InputError(
+            f"{path}: expected a prompt of floats [length, embed], got {vectors.dtype} "
+            f"{vectors.shape}."
+        )
+    with np.errstate(over="ignore"):
+        vectors = vectors.astype(np.float32)
+    if not np.isfinite(vectors).all():
+        row = int(np.argwhere(~np.isfinite(vectors))[0][0])
+        raise InputError(f"{path}: expected finite numbers, but vector {row} has others.")
+    return vectors
+
+
+def _nearest(path: pathlib.Path) -> str:
+    folder = path.expanduser().parent
+    beside = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+    return did_you_mean(path.name, beside)

@@ -1,0 +1,1 @@
+"""Scorers by gradient salience: which input tokens each output token stands on."""

@@ -1,0 +1,176 @@
+"""Token-to-token salience maps of many rows of any length, in few compiled shapes.
+
+Rows are padded to a few lengths; a batch is spread over the devices by rows.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.progress import Progress
+from faith_jax.core.types import Array
+from faith_jax.inference import CausalModel, EncoderDecoderModel
+from faith_jax.inference.encoder_decoder import shift_right
+from faith_jax.inference.row_likelihoods import LikelihoodRow, rung
+from faith_jax.scoring.salience.maps import METHODS, rows_in_bound, salience_maps
+from faith_jax.statistics.salience_scores import check_choice, normalized_columns
+
+_LENGTHS = (64, 128, 192, 256, 384, 512)
+
+
+class SalienceShape(NamedTuple):
+    """Padded lengths of a batch: encoder (0 = none), decoder, and at most as many columns."""
+
+    encoder: int
+    decoder: int
+    columns: int
+
+
+class SalienceEngine:
+    """Computes the token-to-token maps of rows of any length, in few compiled shapes.
+
+    A batch is spread over all devices of the process, by rows.
+
+    Args:
+      model: an encoder-decoder or a decoder-only model.
+      method: see `salience_maps`.
+      tokens_per_batch: tokens of a batch, padding included; default: 512 on a CPU, else 16,384.
+      max_bytes: see `salience_maps`, for one device.
+
+    Raises:
+      ConfigError: for an unknown method, and for DoHA, whose input is a pair.
+    """
+
+    def __init__(
+        self,
+        model: EncoderDecoderModel | CausalModel,
+        method: str = "gradient_x_input",
+        tokens_per_batch: int | None = None,
+        max_bytes: int | None = None,
+    ):
+        check_choice("method", method, METHODS)
+        if model.config.knowledge_attention:
+            raise ConfigError("DoHA reads its knowledge apart; give a model with one input.")
+        self.model, self.method, self._max_bytes = model, method, max_bytes
+        if tokens_per_batch is None:
+            tokens_per_batch = 512 if jax.default_backend() == "cpu" else 16384
+        self._tokens_per_batch = tokens_per_batch
+        self._devices = jax.local_devices()
+        self._rows, self._params = None, model.params
+        if len(self._devices) > 1:
+            mesh = Mesh(np.array(self._devices), ("data",))
+            self._rows = NamedSharding(mesh, PartitionSpec("data"))
+            self._params = jax.device_put(model.params, NamedSharding(mesh, PartitionSpec()))
+        self._compiled: set[tuple[SalienceShape, int]] = set()
+
+    @property
+    def num_compilations(self) -> int:
+        """How many shapes were compiled for this engine."""
+        return len(self._compiled)
+
+    def maps(
+        self, rows: Sequence[LikelihoodRow], columns: Sequence[Sequence[int]] | None = None
+    ) -> list[np.ndarray]:
+        """Returns the map of each row, squared and with columns that sum to 1.
+
+        Args:
+          rows: in any order, each with a target.
+          columns: of each row, which of its targets get a column, in this order; each costs a
+            backward pass. None = all.
+
+        Returns:
+          For each row float64 [inputs + decoder inputs, columns] of an encoder-decoder, whose
+          decoder inputs are the start token and all targets but the last; of a decoder-only model
+          [inputs + targets - 1, columns].
+        """
+        if columns is None:
+            columns = [range(len(row.targets)) for row in rows]
+        found: list[np.ndarray] = [np.zeros((0, 0))] * len(rows)
+        by_shape: dict[SalienceShape, list[int]] = {}
+        for number, row in enumerate(rows):
+            by_shape.setdefault(self._shape(row), []).append(number)
+        progress = Progress("salience of row", len(rows))
+        for shape, numbers in sorted(by_shape.items()):
+            size = self._batch_size(shape)
+            for start in range(0, len(numbers), size):
+                batch = numbers[start : start + size]
+                maps = self._batch(
+                    [rows[n] for n in batch], [columns[n] for n in batch], shape, size
+                )
+                for number, token_map in zip(batch, maps, strict=True):
+                    found[number] = normalized_columns(token_map)
+                progress.add(len(batch))
+        return found
+
+    @property
+    def _is_causal(self) -> bool:
+        return bool(self.model.config.is_decoder_only)
+
+    def _shape(self, row: LikelihoodRow) -> SalienceShape:
+        columns = rung(len(row.targets), _LENGTHS)
+        if self._is_causal:
+            length = rung(len(row.inputs) + len(row.targets) - 1, _LENGTHS)
+            return SalienceShape(0, length, columns)
+        return SalienceShape(rung(len(row.inputs), _LENGTHS), columns, columns)
+
+    def _batch_size(self, shape: SalienceShape) -> int:
+        devices = len(self._devices)
+        rows = self._tokens_per_batch // (shape.encoder + shape.decoder) // devices
+        inputs = () if self._is_causal else (shape.encoder,)
+        bound = rows_in_bound(self.model.config, inputs, shape.decoder, self._max_bytes)
+        return max(1, min(rows, bound)) * devices
+
+    def _batch(
+        self,
+        rows: Sequence[LikelihoodRow],
+        columns: Sequence[Sequence[int]],
+        shape: SalienceShape,
+        size: int,
+    ) -> list[np.ndarray]:
+        config = self.model.config
+        encoder = np.full((size, shape.encoder), config.pad_id, np.int32)
+        decoder = np.full((size, shape.decoder), max(0, config.pad_id), np.int32)
+        targets = np.zeros((size, shape.decoder), np.int32)
+        positions = np.zeros((size, shape.columns), np.int32)
+        for i, row in enumerate(rows):
+            first = len(row.inputs) - 1 if self._is_causal else 0
+            end = first + len(row.targets)
+            targets[i, first:end] = row.targets
+            positions[i, : len(columns[i])] = first + np.asarray(columns[i], np.int32)
+            if self._is_causal:
+                decoder[i, :end] = [*row.inputs, *row.targets[:-1]]
+            else:
+                encoder[i, : len(row.inputs)] = row.inputs
+                decoder[i, : len(row.targets)] = row.targets
+        if not self._is_causal:
+            decoder = np.asarray(shift_right(decoder, config.decoder_start_id))
+        self._compiled.add((shape, size))
+        maps = salience_maps(
+            self.model.module,
+            self._params,
+            None if self._is_causal else self._spread(encoder),
+            self._spread(decoder),
+            self._spread(targets),
+            self.method,
+            self._max_bytes,
+            self._spread(positions),
+            max(len(wanted) for wanted in columns),
+        )
+        pairs = zip(rows, columns, strict=True)
+        return [self._cut(maps, i, row, len(wanted)) for i, (row, wanted) in enumerate(pairs)]
+
+    def _spread(self, rows: np.ndarray) -> Array:
+        return rows if self._rows is None else jax.device_put(rows, self._rows)
+
+    def _cut(self, maps: Any, number: int, row: LikelihoodRow, columns: int) -> np.ndarray:
+        """Returns a row's map without padding."""
+        length = len(row.targets)
+        decoder = np.asarray(maps.decoder[number])
+        if self._is_causal:
+            return decoder[: len(row.inputs) + length - 1, :columns]
+        encoder = np.asarray(maps.encoder[number])
+        return np.concatenate([encoder[: len(row.inputs), :columns], decoder[:length, :columns]])

@@ -1,0 +1,265 @@
+"""What a model reads of an example for salience, and which tokens its words are made of.
+
+An example with perspectives is shown in the format of the NPOV tasks (Chang 2024, appendix B), its
+response between braces as they train it; any other in that of the dialogue tasks.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from faith_jax.core import templates
+from faith_jax.core.cutting import CutTokens, Kind, Part, cut, in_tokens, parse
+from faith_jax.core.types import GroundedExample
+from faith_jax.inference.opening import check_ids
+from faith_jax.inference.row_likelihoods import LikelihoodRow
+from faith_jax.scoring.fitted_response import Limit, fit_response
+from faith_jax.statistics.salience_scores import PlacedWord
+from faith_jax.statistics.text_metrics import ContentWord, content_words
+from faith_jax.tokenizers.base import Tokenizer
+
+# Stands for a text of the grounding while the model's input is put together; a private character.
+_MARK = "\ue000"
+
+
+class Word(NamedTuple):
+    """A content word and its tokens.
+
+    Attributes:
+      word: where it stands in the example.
+      tokens: places in the row's inputs or targets, one or more.
+    """
+
+    word: PlacedWord
+    tokens: tuple[int, ...]
+
+
+class SalienceInput(NamedTuple):
+    """What is scored of an example.
+
+    Attributes:
+      row: the token ids. In a decoder-only model the inputs stand in front of the targets.
+      argument_words: the grounding's content words, in order.
+      response_words: the response's.
+      cut: tokens of inputs and response that did not fit, by kind.
+    """
+
+    row: LikelihoodRow
+    argument_words: tuple[Word, ...]
+    response_words: tuple[Word, ...]
+    cut: CutTokens
+
+
+class Shown(NamedTuple):
+    """The inputs that a model is shown.
+
+    Attributes:
+      inputs: the text.
+      parts: its parts, in characters.
+      texts: the grounding's texts as they stand in it.
+      starts: where.
+    """
+
+    inputs: str
+    parts: list[Part]
+    texts: list[str]
+    starts: list[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class SalienceEncoder:
+    """Makes the inputs of one model.
+
+    What does not fit is cut as `core.cutting` says: by default the grounding loses its end (of
+    several perspectives the longest first), and history and response stay. An encoder-decoder's
+    response has a limit of its own, as long. Words that are cut have no score.
+
+    Attributes:
+      tokenizer: the model's.
+      vocab_size: of the model.
+      max_length: tokens of the inputs, and in a decoder-only model of inputs and response.
+      causal: whether the model is decoder-only.
+      cut_policy: see `core.cutting`.
+    """
+
+    tokenizer: Tokenizer
+    vocab_size: int
+    max_length: int
+    causal: bool
+    cut_policy: str = "knowledge"
+
+    def __call__(self, example: GroundedExample) -> SalienceInput | None:
+        """Returns what is scored of an example; None where its response is empty.
+
+        Raises:
+          InputError: where it is too long, and cannot be cut by the policy.
+        """
+        if not example.response.strip():
+            return None
+        shown, (before, response, behind) = _shown_inputs(example), _target(example)
+        target, end = before + response + behind, len(before + response)
+        part = Part(Kind.RESPONSE, 0, len(before), end, end + len(behind))
+        ids, spans = self.tokenizer.encode_with_offsets(target)
+        input_ids, input_spans = self.tokenizer.encode_with_offsets(shown.inputs)
+        fitted = fit_response(
+            self.tokenizer,
+            (input_ids, in_tokens(shown.parts, shown.inputs, input_ids, self.tokenizer)),
+            (ids, in_tokens([part], target, ids, self.tokenizer)),
+            Limit(self.max_length, self.causal, self.cut_policy),
+            f"example {example.id!r}",
+        )
+        places = _places(fitted.keep_inputs, len(self.tokenizer.prefix_ids))
+        argument_words = self._argument_words(
+            example, shown.texts, shown.starts, input_spans, places
+        )
+        named = zip(content_words(example.response), content_words(response), strict=True)
+        response_words = _with_tokens(named, spans, len(before), _places(fitted.keep_response))
+        row = LikelihoodRow(
+            check_ids(fitted.inputs, self.vocab_size), check_ids(fitted.response, self.vocab_size)
+        )
+        return SalienceInput(row, argument_words, response_words, fitted.cut)
+
+    def input_ids(self, example: GroundedExample, targets: int = 0) -> list[int]:
+        """Returns what the model reads in front of the response, to generate one.
+
+        Args:
+          example: whose response does not matter.
+          targets: tokens of the response at most, which a decoder-only model needs room for.
+
+        Raises:
+          InputError: where the inputs are too long, and cannot be cut by the policy.
+        """
+        shown = _shown_inputs(example)
+        where = f"example {example.id!r}: max_length = {self.max_length}"
+        prefix = list(self.tokenizer.prefix_ids)
+        suffix = [] if self.causal else list(self.tokenizer.suffix_ids)
+        room = self.max_length - len(prefix) - len(suffix) - (targets if self.causal else 0)
+        ids = np.asarray(self.tokenizer.encode(shown.inputs), int)
+        parts = in_tokens(shown.parts, shown.inputs, ids, self.tokenizer)
+        keep = cut(len(ids), parts, room, self.cut_policy, where).keep
+        return check_ids([*prefix, *ids[keep].tolist(), *suffix], self.vocab_size)
+
+    @staticmethod
+    def _argument_words(
+        example: GroundedExample,
+        texts: Sequence[str],
+        starts: Sequence[int],
+        spans: Sequence[tuple[int, int]],
+        places: Sequence[int | None],
+    ) -> tuple[Word, ...]:
+        numbers = _order(example)
+        names = example.grounding.perspectives or ("",) * len(numbers)
+        words: dict[int, tuple[Word, ...]] = {}
+        for number, shown, start in zip(numbers, texts, starts, strict=True):
+            original = content_words(example.grounding.texts[number])
+            pairs = zip(original, content_words(shown), strict=True)
+            words[number] = tuple(
+                Word(found._replace(number=number, perspective=names[number]), tokens)
+                for found, tokens in _with_tokens(pairs, spans, start, places)
+            )
+        return tuple(word for number in sorted(words) for word in words[number])
+
+
+def generated_response(example: GroundedExample, text: str) -> str:
+    """Returns the response in a text that the model generated from the inputs of an example."""
+    return templates.npov_response(text) if example.grounding.perspectives else text.strip()
+
+
+def _places(keep: np.ndarray, first: int = 0) -> list[int | None]:
+    """Returns the place of each token among those that stay, from `first` on; None = it is cut."""
+    places = np.cumsum(keep) - 1 + first
+    return [int(p) if stays else None for p, stays in zip(places, keep, strict=True)]
+
+
+def _order(example: GroundedExample) -> list[int]:
+    """Returns the numbers of the grounding's texts in the order in which the model sees them."""
+    perspectives = example.grounding.perspectives
+    numbers = range(len(example.grounding.texts))
+    if not perspectives:
+        return list(numbers)
+    names = _perspective_names(perspectives)
+    return sorted(numbers, key=lambda number: names.index(perspectives[number]))
+
+
+def _perspective_names(perspectives: Sequence[str]) -> list[str]:
+    """Returns pro and con first, as the NPOV tasks have them, then others as they come."""
+    names = list(dict.fromkeys(perspectives))
+    return sorted(names, key=lambda name: ("pro", "con", name).index(name))
+
+
+def _shown_inputs(example: GroundedExample) -> Shown:
+    """Returns the model's input."""
+    grounding = example.grounding
+    turns = tuple(turn.replace(_MARK, " ") for turn in example.history)
+    texts = [grounding.texts[number].replace(_MARK, " ") for number in _order(example)]
+    if not grounding.perspectives:
+        shown = [templates.clean_tagged(text) for text in texts]
+        marks = " ".join(_MARK for _ in texts)
+        inputs, starts = _filled(templates.dialogue_inputs(marks, turns), shown)
+        return Shown(inputs, parse(inputs), shown, starts)
+    pairs = [(Kind.HISTORY, "query", turns[-1])] if turns else []
+    for name in _perspective_names(grounding.perspectives):
+        marks = " ".join(_MARK for p in grounding.perspectives if p == name)
+        pairs.append((Kind.KNOWLEDGE, name, marks))
+    shown = [templates.clean_value(text) for text in texts]
+    inputs, parts, starts = "", list[Part](), list[int]()
+    for kind, name, value in pairs:
+        start = len(inputs)
+        pair = (" " if inputs else "") + templates.curly_braces([(name, value)])
+        filled, places = _filled(pair, shown[len(starts) :][: value.count(_MARK)])
+        starts += [start + place for place in places]
+        inputs += filled
+        text_start = start + pair.index(": ") + 2
+        parts.append(Part(kind, start, text_start, len(inputs) - 1, len(inputs)))
+    return Shown(inputs, parts, shown, starts)
+
+
+def _filled(template: str, texts: Sequence[str]) -> tuple[str, list[int]]:
+    """Puts texts in place of the marks; returns the offset of each too."""
+    parts = template.split(_MARK)
+    inputs, starts = parts[0], []
+    for text, part in zip(texts, parts[1:], strict=True):
+        starts.append(len(inputs))
+        inputs += text + part
+    return inputs, starts
+
+
+def _target(example: GroundedExample) -> tuple[str, str, str]:
+    """Returns what stands in front of the response, the response as it is shown, what is behind."""
+    if not example.grounding.perspectives:
+        return "", templates.one_space(example.response), ""
+    whole = templates.npov_generate_targets(_MARK)
+    before, _, behind = whole.partition(_MARK)
+    return before, templates.clean_value(example.response), behind
+
+
+def _with_tokens(
+    pairs: Iterable[tuple[ContentWord, ContentWord]],
+    spans: Sequence[tuple[int, int]],
+    start: int,
+    places: Sequence[int | None],
+) -> tuple[Word, ...]:
+    """Returns words with the tokens that hold a character of them, but for words without any.
+
+    Args:
+      pairs: each word in the example's own text and as it is shown.
+      spans: of the tokens, in the text that the model sees.
+      start: where the shown text begins in it.
+      places: of the tokens in the row; None = the token is cut.
+    """
+    found, token = [], 0
+    for word, shown in pairs:
+        begin, end = start + shown.start, start + shown.end
+        while token < len(spans) and spans[token][1] <= begin:
+            token += 1
+        last = token
+        tokens = []
+        while last < len(spans) and spans[last][0] < end:
+            if (place := places[last]) is not None:
+                tokens.append(place)
+            last += 1
+        if tokens:
+            found.append(Word(PlacedWord(word.text, word.start, word.end), tuple(tokens)))
+    return tuple(found)

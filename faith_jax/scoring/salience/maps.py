@@ -1,0 +1,236 @@
+"""Token-to-token salience: how much each earlier token moves the logit of each response token.
+
+For a response token y_t with the logit l_t, and an earlier token i with the embedding e_i, the map
+has the dot product of the gradient of l_t with respect to e_i and e_i itself (gradient x input),
+or the gradient's L2 norm. Earlier tokens are the encoder's inputs and the response tokens before
+y_t, or, in a decoder-only model, all tokens before it. Soft prompts have no rows.
+
+One forward pass serves all response tokens; their backward passes, one for each token of the
+longest response, run several at a time, for all rows of a batch at once, on as many copies of the
+rows. Only the columns of the response tokens go through the output layer.
+
+Reference: Chang 2024, section 3.3 and appendix C.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import Array, PyTree
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.output_layer import OutputLayer
+from faith_jax.models.transformer import Inputs, Transformer, output_layer
+
+METHODS = ("gradient_x_input", "gradient_l2")
+# Backward passes that run together keep up to this many bytes of activations, by estimate.
+MAX_BYTES_ON_CPU, MAX_BYTES = 2**28, 2**32
+
+
+class SalienceMaps(NamedTuple):
+    """What each row's response tokens owe to earlier ones; signed for gradient x input.
+
+    Attributes:
+      encoder: float32 [batch, encoder_length, response_length]; a pair in DoHA; None in a
+        decoder-only model.
+      decoder: float32 [batch, decoder_length, response_length]: of the decoder's inputs. Column t
+        is of the token that the decoder predicts at t; inputs behind t have 0.
+    """
+
+    encoder: Inputs | None
+    decoder: Array
+
+
+def salience_maps(
+    module: Transformer,
+    params: PyTree,
+    encoder_input_tokens: Inputs | None,
+    decoder_input_tokens: Array,
+    decoder_target_tokens: Array,
+    method: str = "gradient_x_input",
+    max_bytes: int | None = None,
+    positions: Array | None = None,
+    num_columns: Array | int | None = None,
+) -> SalienceMaps:
+    """Computes the maps of a batch; compiled once for each shape.
+
+    Args:
+      module: a model that can generate.
+      params: its parameters.
+      encoder_input_tokens: int [batch, encoder_length], padded; of DoHA a pair; None in a
+        decoder-only model.
+      decoder_input_tokens: int [batch, length], the targets shifted right, or a decoder-only
+        model's tokens.
+      decoder_target_tokens: int [batch, length], the token that each position predicts; columns of
+        padding mean nothing.
+      method: one of METHODS.
+      max_bytes: bound of the memory for activations, by an estimate; where it holds fewer passes
+        than all, they run in turns, one at a time at the least. Default: 256 MiB on a CPU, else
+        4 GiB.
+      positions: int [batch, columns], the places in the decoder whose targets get a column; None =
+        all. A decoder-only model's response starts behind its inputs, at another place in each
+        row.
+      num_columns: how many of `columns` are wanted, the same for all rows; what is behind them
+        means nothing and costs little. Not a part of the shape: another number compiles nothing.
+        None = all.
+
+    Returns:
+      The maps, with `columns` in place of `response_length`.
+
+    Raises:
+      ConfigError: there is no such method.
+    """
+    if method not in METHODS:
+        raise ConfigError(f"method: expected one of {', '.join(METHODS)}, got {method!r}.")
+    targets = jnp.asarray(decoder_target_tokens)
+    if positions is None:
+        positions = jnp.broadcast_to(jnp.arange(targets.shape[1]), targets.shape)
+    inputs = tuple(tokens.shape[1] for tokens in jax.tree.leaves(encoder_input_tokens))
+    batch, length = targets.shape
+    together = max(1, rows_in_bound(module.config, inputs, length, max_bytes) // batch)
+    return _maps(
+        module,
+        method,
+        min(together, positions.shape[1]),
+        params,
+        encoder_input_tokens,
+        decoder_input_tokens,
+        targets,
+        positions,
+        jnp.asarray(positions.shape[1] if num_columns is None else num_columns),
+    )
+
+
+def rows_in_bound(
+    config: TransformerConfig, inputs: Sequence[int], length: int, max_bytes: int | None = None
+) -> int:
+    """Returns how many rows' activations fit the bound, by an estimate; 0 = not even one's.
+
+    Args:
+      config: the model's.
+      inputs: tokens of the encoder's input; two in DoHA, none in a decoder-only model.
+      length: tokens of the decoder's input.
+      max_bytes: see `salience_maps`.
+    """
+    if max_bytes is None:
+        max_bytes = MAX_BYTES_ON_CPU if jax.default_backend() == "cpu" else MAX_BYTES
+    one = config.num_decoder_layers * _layer_floats(config, length, (length, *inputs))
+    one += sum(config.num_encoder_layers * _layer_floats(config, n, (n,)) for n in inputs)
+    return max_bytes // (4 * one)
+
+
+def _layer_floats(config: TransformerConfig, length: int, keys: Sequence[int]) -> int:
+    """Returns how many numbers a layer keeps of one row for its backward pass.
+
+    Args:
+      config: the model's.
+      length: tokens of the row.
+      keys: how many tokens each of the layer's attentions looks at.
+    """
+    mlp = (2 * len(config.mlp_activations) + 1) * config.mlp_dim
+    inner = config.num_heads * config.head_dim
+    attention = sum(4 * inner + 3 * config.emb_dim + 3 * config.num_heads * n for n in keys)
+    return length * (mlp + 3 * config.emb_dim + attention)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _maps(
+    module: Transformer,
+    method: str,
+    together: int,
+    params: PyTree,
+    encoder_tokens: Inputs | None,
+    decoder_tokens: Array,
+    targets: Array,
+    positions: Array,
+    num_columns: Array,
+) -> SalienceMaps:
+    variables = {"params": params}
+
+    def embed(tokens: Array) -> Any:
+        return module.apply(variables, tokens, method=_embeddings)
+
+    def encode(embeddings: Array, tokens: Array) -> Any:
+        return module.apply(variables, embeddings, tokens, None, False, method="encode_embeddings")
+
+    def logits(embeddings: Any) -> Array:
+        encoder, decoder = embeddings
+        encoded = jax.tree.map(encode, encoder, encoder_tokens)
+        hidden: Any = module.apply(
+            variables,
+            decoder,
+            encoded,
+            encoder_tokens,
+            enable_dropout=False,
+            method="decode_embeddings",
+        )
+        hidden = jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
+        return target_logits(output_layer(module, params), hidden, wanted)
+
+    def repeated(x: Array) -> Array:
+        return jnp.repeat(x, together, axis=0)
+
+    # Each row stands there once for each pass that runs at the same time. (The backward pass under
+    # jax.vmap would do without the copies, but jaxlib 0.10.2 gets norms wrong there on CPUs.)
+    encoder_tokens, decoder_tokens, targets, positions = jax.tree.map(
+        repeated, (encoder_tokens, decoder_tokens, targets, positions)
+    )
+    wanted = jnp.take_along_axis(targets, positions, axis=1)
+    embeddings = jax.tree.map(embed, (encoder_tokens, decoder_tokens))
+    values, pull_back = jax.vjp(logits, embeddings)
+    rows, count = values.shape
+
+    def columns(first: Array) -> Any:
+        # Rows do not see each other: one pass serves another column of each copy.
+        chosen = jax.nn.one_hot(first + jnp.arange(rows) % together, count)
+        (gradients,) = pull_back(chosen)
+        return jax.tree.map(functools.partial(_salience, method), gradients, embeddings)
+
+    def add(turn: Array, found: Any) -> Any:
+        return jax.tree.map(
+            lambda all_, one: all_.at[turn].set(one), found, columns(turn * together)
+        )
+
+    turns = -(-count // together)
+    empty = jax.tree.map(lambda e: jnp.zeros((turns, *e.shape[:2]), jnp.float32), embeddings)
+    found = jax.lax.fori_loop(0, -(-num_columns // together), add, empty)
+    return SalienceMaps(*jax.tree.map(lambda x: _columns_last(x, together, count), found))
+
+
+def target_logits(layer: OutputLayer, hidden: Array, targets: Array) -> Array:
+    """Returns the logit of each position's target only.
+
+    Args:
+      layer: the output layer.
+      hidden: [batch, length, embed].
+      targets: int [batch, length].
+
+    Returns:
+      float32 [batch, length].
+    """
+    states = hidden.reshape(-1, 1, hidden.shape[-1])
+    one = jax.vmap(layer.logits_of)(states, targets.reshape(-1, 1))
+    return one.reshape(targets.shape)
+
+
+def _embeddings(module: Transformer, tokens: Array) -> Array:
+    return module.token_embedder(tokens)
+
+
+def _salience(method: str, gradient: Array, embedding: Array) -> Array:
+    """Returns float32 [batch, length] of gradients and embeddings [batch, length, embed]."""
+    gradient = gradient.astype(jnp.float32)
+    if method == "gradient_l2":
+        return jnp.linalg.norm(gradient, axis=-1)
+    return jnp.sum(gradient * embedding.astype(jnp.float32), axis=-1)
+
+
+def _columns_last(found: Array, together: int, count: int) -> Array:
+    """[turns, batch * together, inputs] -> [batch, inputs, columns]."""
+    turns, rows, inputs = found.shape
+    columns = found.reshape(turns, rows // together, together, inputs)
+    columns = jnp.moveaxis(columns, (0, 2), (-2, -1))
+    return columns.reshape(rows // together, inputs, -1)[..., :count]

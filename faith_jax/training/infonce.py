@@ -1,0 +1,266 @@
+"""InfoNCE beside cross-entropy: a context's response above unfaithful ones (Dziri 2022)."""
+
+import dataclasses
+import math
+from collections.abc import Collection
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import Array, PyTree
+from faith_jax.models.transformer import Inputs, Transformer, output_layer
+from faith_jax.training.objectives import (
+    Batch,
+    CrossEntropy,
+    Objective,
+    decoder_states,
+    encoder_states,
+)
+
+CONTEXTS = ("first", "mean", "decoder_first")
+
+
+@dataclasses.dataclass(frozen=True)
+class InfoNCE(Objective):
+    """Cross-entropy of the targets, and InfoNCE of the target among negatives.
+
+    infonce = -log( exp(s(c, x+)) / sum_x exp(s(c, x)) ), s(c, x) = c.x / (sqrt(embed) temperature),
+    over the target x+ and the row's negatives, each read by the decoder to its end token, whose
+    state before the output layer is x. Rows without a target or without negatives take no part, nor
+    do negatives that are the target itself. The loss is the cross-entropy's mean over target tokens
+    and `weight` times infonce's mean over rows.
+
+    The batch has `negatives`, int [batch, texts, length], each with its end token, texts of padding
+    where a row has fewer; targets have their end tokens too. Batches are not packed.
+
+    Attributes:
+      cross_entropy: of the target tokens.
+      weight: of infonce, not negative; the published code has 0.1.
+      temperature: positive; the published code has 1.
+      context: c is the state of the encoder's "first" token, the "mean" of its tokens' (both
+        without soft prompts), or the decoder's first, "decoder_first".
+      in_batch_negatives: other rows' targets and negatives are candidates too, on all devices.
+
+    Raises:
+      ConfigError: on a wrong setting; when called on a batch without negatives, or a model without
+        encoder or decoder.
+
+    Reference: Dziri 2022, section 4.1; the representations are those of its published code, where
+    the padding of rows with fewer negatives stays among the candidates.
+    """
+
+    cross_entropy: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
+    weight: float = 0.1
+    temperature: float = 1.0
+    context: str = "first"
+    in_batch_negatives: bool = False
+
+    def __post_init__(self):
+        if self.context not in CONTEXTS:
+            raise ConfigError(
+                f"InfoNCE.context: expected one of {', '.join(CONTEXTS)}, got {self.context!r}."
+            )
+        if not self.weight >= 0:
+            raise ConfigError(f"InfoNCE.weight: expected 0 or more, got {self.weight!r}.")
+        if not self.temperature > 0:
+            raise ConfigError(
+                f"InfoNCE.temperature: expected a positive number, got {self.temperature!r}."
+            )
+
+    @property
+    def couples_rows(self) -> bool:
+        """Whether a row's loss depends on others, so that a batch cannot be taken in pieces."""
+        return self.in_batch_negatives
+
+    def check(self, module: Transformer, features: Collection[str]) -> None:
+        """See `Objective`."""
+        if "negatives" not in features:
+            raise ConfigError(
+                "InfoNCE: the batches have no negatives. Choose a task that has them, such as "
+                "faithdial_generate_infonce, and set their number and length: "
+                "TASK_FEATURE_LENGTHS = {'inputs': 256, 'targets': 64, 'negatives': (8, 64)}."
+            )
+        if not (module.config.num_encoder_layers and module.config.num_decoder_layers):
+            raise ConfigError("InfoNCE: expected a model with an encoder and a decoder.")
+        if "decoder_segment_ids" in features:
+            raise ConfigError("InfoNCE: packed examples have no negatives; set PACK = False.")
+
+    def prepare(self, module: Transformer, batch: Batch, state: PyTree = ()) -> Batch:
+        """Adds `contrast_weights`, float [batch]: target tokens over rows with negatives, or 0.
+
+        The trainer divides by target tokens, so that rows so weighted give a mean over rows, also
+        where a batch is taken in pieces.
+        """
+        self.check(module, batch)
+        rows = jnp.any(_valid_negatives(batch, module.config.pad_id), axis=1)
+        tokens = jnp.sum(self.cross_entropy.weights(module, batch))
+        weights = jnp.where(rows, tokens / jnp.maximum(jnp.sum(rows), 1), 0.0)
+        return {**batch, "contrast_weights": weights}
+
+    def __call__(
+        self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
+    ) -> tuple[Array, dict[str, Array], dict[str, Array]]:
+        """See `Objective`; metrics have `infonce` and `hits_at_1` besides, means over rows."""
+        if "contrast_weights" not in batch:
+            batch = self.prepare(module, batch)
+        encoded = encoder_states(module, params, batch, dropout_key)
+        hidden, positives = _positive_states(module, params, batch, encoded, dropout_key)
+        metrics = self.cross_entropy.of_tokens(
+            hidden, output_layer(module, params), module, batch
+        ).sums()
+        negatives = _negative_states(module, params, batch, encoded, dropout_key)
+        scores, valid = self._scores(
+            self._context(module, batch, encoded, hidden), positives, negatives, batch, module
+        )
+        losses, hits = contrast(scores, valid)
+        weights = batch["contrast_weights"]
+        infonce = jnp.sum(losses * weights)
+        metrics |= {"infonce": infonce, "hits_at_1": jnp.sum(hits * weights)}
+        metrics["loss"] += self.weight * infonce
+        return metrics["loss"], metrics, {}
+
+    def _context(self, module: Transformer, batch: Batch, encoded: Inputs, hidden: Array) -> Array:
+        """Returns what candidates are compared with, [batch, embed]."""
+        if self.context == "decoder_first":
+            return hidden[:, 0]
+        states = encoded[0] if isinstance(encoded, tuple) else encoded
+        states = states[:, module.config.encoder_prompt_length :]
+        if self.context == "first":
+            return states[:, 0]
+        mask = (batch["encoder_input_tokens"] != module.config.pad_id).astype(jnp.float32)
+        total = jnp.einsum("ble,bl->be", states.astype(jnp.float32), mask)
+        return total / jnp.maximum(jnp.sum(mask, axis=1, keepdims=True), 1.0)
+
+    def _scores(
+        self,
+        context: Array,
+        positives: Array,
+        negatives: Array,
+        batch: Batch,
+        module: Transformer,
+    ) -> tuple[Array, Array]:
+        """Returns scores and which of them count, [batch, candidates]; the row's target is first.
+
+        Args:
+          context: [batch, embed].
+          positives: [batch, embed].
+          negatives: [batch, texts, embed].
+          batch: whose tokens they are of.
+          module: the model.
+        """
+        scale = 1.0 / (math.sqrt(context.shape[-1]) * self.temperature)
+        context = context.astype(jnp.float32) * scale
+        states = jnp.concatenate([positives[:, None], negatives], axis=1).astype(jnp.float32)
+        pad = module.config.pad_id
+        scores = jnp.einsum("be,bce->bc", context, states)
+        own = _valid_negatives(batch, pad)
+        valid = jnp.pad(own, ((0, 0), (1, 0)), constant_values=True)
+        if not self.in_batch_negatives:
+            return scores, valid
+        all_scores = jnp.einsum("be,xe->bx", context, states.reshape(-1, states.shape[-1]))
+        return (
+            jnp.concatenate([scores, all_scores], axis=1),
+            jnp.concatenate([valid, _valid_others(batch, pad)], axis=1),
+        )
+
+
+def contrast(scores: Array, valid: Array) -> tuple[Array, Array]:
+    """Returns the loss of each row, in nats, and whether its first candidate is the best.
+
+    Args:
+      scores: [batch, candidates].
+      valid: boolean, likewise: which count; the first always does.
+
+    Returns:
+      float32 [batch] both: -log softmax(scores)[0], which is 0 where the first stands alone, and
+      1 where it is above all others (a tie is a miss), else 0.
+    """
+    scores = jnp.where(valid, scores.astype(jnp.float32), -jnp.inf)
+    losses = jax.nn.logsumexp(scores, axis=1) - scores[:, 0]
+    hits = scores[:, 0] > jnp.max(scores[:, 1:], axis=1, initial=-jnp.inf)
+    return losses, hits.astype(jnp.float32)
+
+
+def _valid_negatives(batch: Batch, pad: int) -> Array:
+    """Returns which negatives contrast with a target: boolean [batch, texts].
+
+    Those that are neither padding nor the target itself, where there is a target.
+    """
+    targets, negatives = _same_lengths(batch, pad)
+    same = jnp.all(negatives == targets[:, None], axis=-1)
+    is_positive = jnp.any(targets != pad, axis=-1)
+    return jnp.any(negatives != pad, axis=-1) & ~same & is_positive[:, None]
+
+
+def _valid_others(batch: Batch, pad: int) -> Array:
+    """Returns which of all rows' targets and negatives contrast with a row's target.
+
+    Those of other rows, neither padding nor the target: boolean [batch, batch * (1 + texts)].
+    """
+    targets, negatives = _same_lengths(batch, pad)
+    texts = jnp.concatenate([targets[:, None], negatives], axis=1)
+    rows, count, length = texts.shape
+    texts = texts.reshape(rows * count, length)
+    same = jnp.all(texts[None] == targets[:, None], axis=-1)
+    own = jnp.repeat(jnp.eye(rows, dtype=bool), count, axis=1)
+    return jnp.any(texts != pad, axis=-1)[None] & ~same & ~own
+
+
+def _same_lengths(batch: Batch, pad: int) -> tuple[Array, Array]:
+    """Returns targets [batch, length] and negatives [batch, texts, length], padded alike."""
+    targets, negatives = batch["decoder_target_tokens"], batch["negatives"]
+    length = max(targets.shape[-1], negatives.shape[-1])
+    return _fitted(targets, length, pad), _fitted(negatives, length, pad)
+
+
+def _fitted(tokens: Array, length: int, pad: int) -> Array:
+    """Returns tokens [..., length], padded behind."""
+    widths = ((0, 0),) * (tokens.ndim - 1) + ((0, length - tokens.shape[-1]),)
+    return jnp.pad(tokens, widths, constant_values=pad)
+
+
+def _read_to_the_end(tokens: Array, start: int, pad: int) -> tuple[Array, Array, Array]:
+    """Returns what the decoder reads of texts [..., length]: [..., 1 + length], mask, last place.
+
+    The mask is an array that is not `pad` where the decoder reads something.
+    """
+    first = jnp.full((*tokens.shape[:-1], 1), start, tokens.dtype)
+    fed = jnp.concatenate([first, tokens], axis=-1)
+    mask = jnp.concatenate([jnp.full_like(first, pad + 1), tokens], axis=-1)
+    return fed, mask, jnp.sum(tokens != pad, axis=-1)
+
+
+def _positive_states(
+    module: Transformer, params: PyTree, batch: Batch, encoded: Inputs, key: Array | None
+) -> tuple[Array, Array]:
+    """Returns the states of the targets, [batch, length, embed], and of their end tokens."""
+    config = module.config
+    targets = batch["decoder_target_tokens"]
+    fed, mask, last = _read_to_the_end(targets, config.decoder_start_id, config.pad_id)
+    read = batch | {"decoder_input_tokens": fed, "decoder_target_tokens": mask}
+    hidden = decoder_states(module, params, read, encoded, key)
+    ends = jnp.take_along_axis(hidden, last[:, None, None], axis=1)[:, 0]
+    return hidden[:, :-1], ends
+
+
+def _negative_states(
+    module: Transformer, params: PyTree, batch: Batch, encoded: Inputs, key: Array | None
+) -> Array:
+    """Returns the states of the negatives' end tokens, [batch, texts, embed].
+
+    Each negative is a decoder row of its own; those of a row share the encoder's keys and values.
+    """
+    config, negatives = module.config, batch["negatives"]
+    rows, texts, length = negatives.shape
+    fed, mask, last = _read_to_the_end(negatives, config.decoder_start_id, config.pad_id)
+    read = {
+        **batch,
+        "decoder_input_tokens": fed.reshape(rows * texts, length + 1),
+        "decoder_target_tokens": mask.reshape(rows * texts, length + 1),
+    }
+    key = None if key is None else jax.random.fold_in(key, 1)
+    hidden: Any = decoder_states(module, params, read, encoded, key)
+    ends = jnp.take_along_axis(hidden, last.reshape(-1, 1, 1), axis=1)
+    return ends.reshape(rows, texts, -1)

@@ -1,0 +1,173 @@
+"""Loss truncation: no gradient from the examples that a model finds least likely (Kang 2020)."""
+
+import dataclasses
+from collections.abc import Collection
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import Array, PyTree
+from faith_jax.models.transformer import Transformer, output_layer
+from faith_jax.training.objectives import (
+    Batch,
+    CrossEntropy,
+    Objective,
+    decoder_states,
+    encoder_states,
+)
+
+
+class RecentLosses(NamedTuple):
+    """The losses of the last examples, and how many there have been.
+
+    Attributes:
+      losses: float32 [window], nats; a ring, of which `examples` modulo window is the next place.
+      examples: int32 scalar.
+      steps: int32 scalar.
+    """
+
+    losses: Array
+    examples: Array
+    steps: Array
+
+    def quantile(self, share: float) -> Array:
+        """Returns the loss below which a share of the examples lies, linear between two.
+
+        Returns:
+          float32 scalar; infinity before the first example.
+        """
+        window = self.losses.shape[0]
+        count = jnp.minimum(self.examples, window)
+        ordered = jnp.sort(jnp.where(jnp.arange(window) < count, self.losses, jnp.inf))
+        place = share * jnp.maximum(count - 1, 0).astype(jnp.float32)
+        low = jnp.floor(place).astype(jnp.int32)
+        high = jnp.minimum(low + 1, jnp.maximum(count - 1, 0))
+        return jnp.where(
+            high > low,
+            ordered[low] + (place - low) * (ordered[high] - ordered[low]),
+            ordered[low],
+        )
+
+    def followed_by(self, losses: Array, valid: Array) -> "RecentLosses":
+        """Returns them after one more step.
+
+        Args:
+          losses: float32 [batch], in the order of the batch.
+          valid: boolean [batch]: which are of an example, and not of padding.
+        """
+        window = self.losses.shape[0]
+        total = jnp.sum(valid, dtype=jnp.int32)
+        behind = total - jnp.cumsum(valid, dtype=jnp.int32)
+        # Of a batch larger than the window the last ones stay.
+        kept = valid & (behind < window)
+        place = (self.examples + total - 1 - behind) % window
+        ring = self.losses.at[jnp.where(kept, place, window)].set(losses, mode="drop")
+        return RecentLosses(ring, self.examples + total, self.steps + 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class LossTruncation(Objective):
+    """Cross-entropy of the examples whose loss is not among the highest.
+
+    An example is dropped from its batch where its negative log-likelihood is above the quantile
+    1 - `drop_fraction` of the last `window` examples before the batch, once `warmup_steps` are
+    done. As in the published code the loss stays a mean over the whole batch: what is dropped
+    counts as 0. Validation drops nothing.
+
+    The window is part of the training state, and saved with it. It is one for all devices, and the
+    quantile one for all pieces of a batch.
+
+    Attributes:
+      cross_entropy: of the target tokens.
+      drop_fraction: in [0, 1); the published default is 0.4.
+      window: examples, positive; the published code keeps 10,000.
+      warmup_steps: steps without dropping, 0 or more. The published code waits for 10,000
+        examples: 313 steps of 32.
+      length_normalized: an example's loss is the mean over its target tokens, else their sum.
+
+    Raises:
+      ConfigError: on a wrong setting; when called on packed examples.
+
+    Reference: Kang 2020, section 4.1; Dziri 2022, section 5.2. The published code takes the
+    quantile anew after each 10,000 examples, and the mean over padding too; here each step has its
+    own quantile, and padding does not count.
+    """
+
+    cross_entropy: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
+    drop_fraction: float = 0.4
+    window: int = 10_000
+    warmup_steps: int = 313
+    length_normalized: bool = True
+
+    def __post_init__(self):
+        name = "LossTruncation"
+        if not 0 <= self.drop_fraction < 1:
+            raise ConfigError(
+                f"{name}.drop_fraction: expected from 0 to less than 1, got {self.drop_fraction!r}."
+            )
+        if self.window < 1:
+            raise ConfigError(f"{name}.window: expected 1 or more examples, got {self.window!r}.")
+        if self.warmup_steps < 0:
+            raise ConfigError(f"{name}.warmup_steps: expected 0 or more, got {self.warmup_steps}.")
+
+    def init_state(self) -> RecentLosses:
+        """Returns an empty window."""
+        zero = jnp.zeros((), jnp.int32)
+        return RecentLosses(jnp.zeros(self.window, jnp.float32), zero, zero)
+
+    def check(self, module: Transformer, features: Collection[str]) -> None:
+        """See `Objective`."""
+        if "decoder_segment_ids" in features:
+            raise ConfigError(
+                "LossTruncation: packed examples have no losses of their own; set PACK = False."
+            )
+
+    def prepare(self, module: Transformer, batch: Batch, state: RecentLosses) -> Batch:
+        """Adds `highest_loss` and `row_weights`, float [batch], the same in each row.
+
+        The latter make sums over rows, which the trainer divides by target tokens, to means over
+        the examples of the batch.
+        """
+        self.check(module, batch)
+        weights = self.cross_entropy.weights(module, batch)
+        examples = jnp.sum(jnp.any(weights > 0, axis=1))
+        quantile = state.quantile(1.0 - self.drop_fraction)
+        highest = jnp.where(state.steps < self.warmup_steps, jnp.inf, quantile)
+        rows = weights.shape[0]
+        return {
+            **batch,
+            "highest_loss": jnp.full(rows, highest),
+            "row_weights": jnp.full(rows, jnp.sum(weights) / jnp.maximum(examples, 1)),
+        }
+
+    def update_state(self, state: RecentLosses, rows: dict[str, Array]) -> RecentLosses:
+        """Returns the window after a batch, whether its examples were dropped or not."""
+        return state.followed_by(rows["loss"], rows["valid"])
+
+    def __call__(
+        self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
+    ) -> tuple[Array, dict[str, Array], dict[str, Array]]:
+        """See `Objective`.
+
+        `loss` is what is minimised; `negative_log_likelihood` is that of all examples; after
+        `prepare` metrics have `examples_dropped` besides, a share of the batch, from 0 to 1.
+        """
+        self.check(module, batch)
+        encoded = encoder_states(module, params, batch, dropout_key)
+        hidden = decoder_states(module, params, batch, encoded, dropout_key)
+        tokens = self.cross_entropy.of_tokens(hidden, output_layer(module, params), module, batch)
+        row_losses = jnp.sum(tokens.negative_log_likelihood * tokens.weights, axis=1)
+        count = jnp.sum(tokens.weights, axis=1)
+        if self.length_normalized:
+            row_losses = row_losses / jnp.where(count > 0, count, 1.0)
+        rows = {"loss": jax.lax.stop_gradient(row_losses), "valid": count > 0}
+        metrics = tokens.sums()
+        if "highest_loss" not in batch:
+            return metrics["loss"], metrics, rows
+        dropped = rows["valid"] & (rows["loss"] > batch["highest_loss"])
+        kept = tokens._replace(weights=jnp.where(dropped[:, None], 0.0, tokens.weights)).sums()
+        metrics |= {"loss": kept["loss"], "z_loss": kept["z_loss"]}
+        metrics["examples_dropped"] = jnp.sum(dropped * batch["row_weights"])
+        return metrics["loss"], metrics, rows

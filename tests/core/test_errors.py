@@ -1,0 +1,25 @@
+import pytest
+
+from faith_jax.core import errors
+
+
+@pytest.mark.parametrize("kind", [errors.InputError, errors.CheckpointError, errors.ConfigError])
+def test_every_users_mistake_is_a_value_error_of_ours(kind):
+    assert issubclass(kind, errors.FaithJaxError)
+    assert issubclass(kind, ValueError)
+
+
+def test_nearest_names_come_best_first():
+    known = ["npov_generate", "npov_generate_sample", "nli_anli"]
+    assert errors.nearest_names("npov_generat", known)[0] == "npov_generate"
+    assert errors.did_you_mean("NPOV_GENERATE", known).startswith(" Did you mean 'npov_generate'")
+
+
+def test_nothing_is_suggested_for_what_is_like_nothing():
+    assert errors.did_you_mean("zzz", ["npov_generate"]) == ""
+
+
+@pytest.mark.parametrize(("status", "expected"), [(1, 1), (143, 143), (-9, 137)])
+def test_a_process_that_failed_has_the_status_of_a_shell(status, expected):
+    assert errors.ProcessError("training failed", status).status == expected
+    assert not issubclass(errors.ProcessError, errors.FaithJaxError)

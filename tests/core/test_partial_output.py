@@ -1,0 +1,188 @@
+import json
+import multiprocessing
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from faith_jax.cli import main
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.partial_output import ROWS, kept_rows, partial_folder, partial_output
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs import score as run
+
+RUN = {"scorers": {"bleu": {}}, "input": {"file": "rows.jsonl"}}
+
+
+def rows_file(path, count=6, words="Tea is hot."):
+    rows = [{"grounding": words, "generated_text": f"{words} {i}"} for i in range(count)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def score(capsys, *arguments):
+    status = main(["score", *map(str, arguments)])
+    output, errors = capsys.readouterr()
+    return status, output, (errors.strip().splitlines() or [""])[-1]
+
+
+def hold(target, taken, release):
+    with partial_output(pathlib.Path(target), RUN) as folder:
+        (folder / ROWS).write_text("{}\n")
+        taken.set()
+        release.wait(60)
+
+
+def test_a_second_run_with_the_same_output_is_refused(capsys, tmp_path):
+    target, context = tmp_path / "s.jsonl", multiprocessing.get_context("spawn")
+    taken, release = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(str(target), taken, release))
+    other.start()
+    try:
+        assert taken.wait(60)
+        source = rows_file(tmp_path / "rows.jsonl")
+        arguments = ("--scorers=bleu", f"--input={source}", f"--output={target}")
+        for restart in ((), ("--restart",)):
+            status, output, error = score(capsys, *arguments, *restart)
+            assert (status, output) == (2, "")
+            assert f"another run is writing {target}" in error
+        assert (partial_folder(target) / ROWS).read_text() == "{}\n"
+    finally:
+        release.set()
+        other.join()
+
+
+def test_the_lock_goes_with_a_killed_process(tmp_path):
+    target, context = tmp_path / "s.jsonl", multiprocessing.get_context("spawn")
+    taken, release = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(str(target), taken, release))
+    other.start()
+    assert taken.wait(60)
+    other.kill()
+    other.join()
+    with partial_output(target, RUN) as folder:
+        assert (folder / ROWS).read_text() == "{}\n"
+    assert not folder.exists()
+
+
+def stopped(tmp_path, monkeypatch, scorers, name="rows.jsonl"):
+    """Leaves the rows of a run that was stopped at its end; returns the arguments."""
+    source, target = rows_file(tmp_path / name), tmp_path / "s.jsonl"
+
+    def stop(*_):
+        raise RuntimeError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "_finish", stop)
+        with pytest.raises(RuntimeError):
+            run.score(ScoreInput(file=str(source)), scorers, str(target))
+    return f"--input={source}", f"--output={target}"
+
+
+def test_rows_of_another_run_are_not_discarded(capsys, tmp_path, monkeypatch):
+    arguments = stopped(tmp_path, monkeypatch, {"token_f1": {}, "bleu": {}})
+    before = (tmp_path / "s.jsonl.partial" / ROWS).read_bytes()
+    status, _, error = score(capsys, "--scorers=token_f1,blue", *arguments)
+    assert (status, "There is no scorer 'blue'" in error) == (2, True)
+    status, _, error = score(capsys, "--scorers=token_f1", *arguments)
+    assert status == 2
+    assert "keeps 6 rows of another run (--scorers=token_f1,bleu); finish it with" in error
+    option = "--scorer-option=token_f1.normalization=squad"
+    status, _, error = score(capsys, "--scorers=token_f1,bleu", option, *arguments)
+    assert (status, "(with other --scorer-option)" in error) == (2, True)
+    other = rows_file(tmp_path / "other.jsonl")
+    status, _, error = score(
+        capsys, "--scorers=token_f1,bleu", f"--input={other}", f"--output={tmp_path}/s.jsonl"
+    )
+    assert (status, "(of another input)" in error) == (2, True)
+    status, _, error = score(capsys, "--scorers=token_f1,bleu", "--corpus=x", *arguments)
+    assert (status, "other columns or settings" in error) == (2, True)
+    assert (tmp_path / "s.jsonl.partial" / ROWS).read_bytes() == before
+    assert score(capsys, "--scorers=rougeL_f1", "--restart", *arguments)[0] == 0
+    found = read_scored_rows(tmp_path / "s.jsonl")
+    assert [set(row["scores"]) for row in found] == [{"rougeL_f1"}] * 6
+    assert not (tmp_path / "s.jsonl.partial").exists()
+
+
+def test_a_run_that_scored_nothing_is_in_nobodys_way(tmp_path):
+    target = tmp_path / "s.jsonl"
+    partial_folder(target).mkdir()
+    (partial_folder(target) / "run.json").write_text("{}")
+    with partial_output(target, RUN):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_another_run_finished_meanwhile(tmp_path):
+    target = tmp_path / "s.jsonl"
+    target.write_text("")
+    with pytest.raises(ConfigError, match="exists already"), partial_output(target, RUN):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
+
+
+def test_the_rows_are_counted_before_they_are_the_output(tmp_path, monkeypatch):
+    source, target = rows_file(tmp_path / "rows.jsonl"), tmp_path / "s.jsonl"
+    append = run.append_rows
+    monkeypatch.setattr(
+        run, "append_rows", lambda path, rows: (append(path, rows), append(path, rows))
+    )
+    with pytest.raises(InputError, match="has 12 rows, the input 6: it changed while"):
+        run.score(ScoreInput(file=str(source)), {"bleu": {}}, str(target))
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "what"),
+    [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")],
+)
+def test_a_run_that_is_asked_to_end_says_what_is_kept(tmp_path, number, status, what):
+    source = rows_file(tmp_path / "rows.jsonl", 1500, " ".join(f"word{i}" for i in range(400)))
+    target = tmp_path / "s.jsonl"
+    command = [sys.executable, "-m", "faith_jax", "score", "--scorers=rouge2_f1", "--batch-size=5"]
+    command += [f"--input={source}", f"--output={target}"]
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Where tests run in the background, it would be ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    lines, deadline = partial_folder(target) / ROWS, time.monotonic() + 60
+    while not (lines.exists() and lines.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == status
+    kept = sum(1 for line in lines.open() if line.endswith("\n"))
+    assert errors.splitlines()[-1] == (
+        f"faith-jax: {what}; {kept:,} scored rows are kept; the same command goes on from there."
+    )
+
+
+def test_counting_what_is_kept_touches_nothing(tmp_path):
+    """Another run may be in the middle of a line."""
+    target = tmp_path / "s.jsonl"
+    assert kept_rows(target) == 0
+    rows = partial_folder(target) / ROWS
+    rows.parent.mkdir()
+    rows.write_text('{"a": 1}\n{"a"')
+    assert kept_rows(target) == 1
+    assert rows.read_text().endswith('{"a"')
+
+
+def test_a_run_that_is_stopped_before_it_scored(capsys, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "look_through", stop)
+    source = rows_file(tmp_path / "rows.jsonl")
+    arguments = ("--scorers=bleu", f"--input={source}", f"--output={tmp_path}/s.jsonl")
+    status, _, error = score(capsys, *arguments)
+    assert (status, error) == (130, "faith-jax: interrupted; nothing was scored yet.")
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]

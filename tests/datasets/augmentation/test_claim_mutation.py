@@ -1,0 +1,129 @@
+import collections
+
+import pytest
+
+from faith_jax.core.labels import DialFactLabel
+from faith_jax.datasets.augmentation.antonyms import load_antonyms
+from faith_jax.datasets.augmentation.claim_mutation import (
+    Mutation,
+    negate,
+    substitute_adjective,
+    substitute_entity,
+    swap_evidence,
+)
+from faith_jax.datasets.augmentation.negation_rules import RuleClass
+from faith_jax.datasets.augmentation.tagging import Entity, TaggedText, Token, load_tagger
+
+RULES = load_tagger("rules")
+LISTED = load_antonyms("list")
+EVIDENCE = ("The club met in Oslo in 1931.",)
+
+
+def tag(text):
+    return RULES.tag([text])[0]
+
+
+def with_entities(text, **types):
+    """A text whose words of the given names are entities of the given types."""
+    found = [
+        Entity(word, text.index(word), text.index(word) + len(word), kind)
+        for word, kind in types.items()
+    ]
+    return TaggedText(text, (), tuple(sorted(found, key=lambda entity: entity.start)))
+
+
+def test_negations_are_refuted():
+    found = list(negate("Oslo is a town.", EVIDENCE, frozenset({RuleClass.SIMPLE})))
+    assert found[0] == Mutation(
+        "negation", "Oslo is not a town.", EVIDENCE, DialFactLabel.REFUTES, "is_a_not"
+    )
+    assert len(found) == 4
+    assert list(negate("What a town!", EVIDENCE)) == []
+
+
+def test_an_entity_of_the_evidence_is_replaced_within_its_type():
+    claim = with_entities("It met in Oslo, said Ann.", Oslo="GPE", Ann="PERSON")
+    sources = [with_entities("Bob left Turku for Oslo.", Bob="PERSON", Turku="GPE", Oslo="GPE")]
+    for seed in range(10):  # Ann does not stand in the evidence, so Oslo it is
+        assert substitute_entity(claim, EVIDENCE, sources, "id", seed) == Mutation(
+            "entity", "It met in Turku, said Ann.", EVIDENCE, DialFactLabel.REFUTES, "Oslo → Turku"
+        )
+
+
+@pytest.mark.parametrize(
+    ("claim", "sources"),
+    [
+        (with_entities("It met in Turku.", Turku="GPE"), [with_entities("Bonn", Bonn="GPE")]),
+        (with_entities("It met in Oslo.", Oslo="GPE"), [with_entities("oslo", oslo="GPE")]),
+        (with_entities("It met in Oslo.", Oslo="GPE"), [with_entities("Ann", Ann="PERSON")]),
+        (with_entities("It met in Oslo.", Oslo="GPE"), []),
+        (with_entities("It met there."), [with_entities("Bonn", Bonn="GPE")]),
+        # Oslo stands in the evidence, "Osl" only inside it.
+        (with_entities("It met in Osl.", Osl="GPE"), [with_entities("Bonn", Bonn="GPE")]),
+    ],
+)
+def test_where_no_entity_can_be_replaced(claim, sources):
+    assert substitute_entity(claim, EVIDENCE, sources, "id") is None
+
+
+def test_a_part_of_an_entity_is_no_substitute_for_it():
+    evidence = ("It opened in May 1931.",)
+    claim = TaggedText("It opened in May 1931.", (), (Entity("May 1931", 13, 21, "DATE"),))
+    assert (
+        substitute_entity(claim, evidence, [with_entities("in 1931", **{"1931": "DATE"})], "i")
+        is None
+    )
+
+
+def test_entities_that_the_rules_find():
+    mutation = substitute_entity(
+        tag("They met in Oslo in 1931."), EVIDENCE, RULES.tag(["Then 1950 came."]), "id"
+    )
+    assert mutation.claim == "They met in Oslo in 1950."
+
+
+def test_adjectives_get_antonyms():
+    found = substitute_adjective(tag("The largest boat was late."), EVIDENCE, LISTED, "id", 0)
+    expected = {
+        "The smallest boat was late.": "largest → smallest",
+        "The largest boat was early.": "late → early",
+    }
+    assert expected[found.claim] == found.detail
+    assert (found.kind, found.label, found.evidence) == ("antonym", DialFactLabel.REFUTES, EVIDENCE)
+    claims = {
+        substitute_adjective(tag("The largest boat was late."), (), LISTED, "id", seed).claim
+        for seed in range(20)
+    }
+    assert claims == set(expected)
+
+
+def test_a_capital_stays_and_articles_agree():
+    assert substitute_adjective(tag("Old boats sink."), (), LISTED, "i").claim == "New boats sink."
+    changed = substitute_adjective(tag("It is a late boat."), (), LISTED, "i").claim
+    assert changed == "It is an early boat."
+
+
+@pytest.mark.parametrize("claim", ["The boat was blue.", "They sail.", ""])
+def test_claims_without_an_antonym(claim):
+    assert substitute_adjective(tag(claim), (), LISTED, "id") is None
+
+
+def test_feelings_are_left_alone():
+    token = Token("Happy", 0, 5, "ADJ", "JJ", "happy")
+    claim = TaggedText("Happy boats", (token,), ())
+    assert substitute_adjective(claim, (), lambda word: ("sad",), "id") is None
+    token = Token("Huge", 0, 4, "ADJ", "JJ", "huge")
+    claim = TaggedText("Huge boats", (token,), ())
+    assert substitute_adjective(claim, (), lambda word: ("tiny",), "id").claim == "Tiny boats"
+
+
+def test_evidence_is_swapped_for_what_shares_nothing():
+    pool = [["a", "x"], ["b"], [], ["c", "d"]]
+    counts = collections.Counter(
+        swap_evidence("claim", ["x", "y"], pool, "id", seed).evidence for seed in range(400)
+    )
+    assert set(counts) == {("b",), ("c", "d")}
+    assert abs(counts["b",] - 200) < 40  # four standard deviations
+    mutation = swap_evidence("claim", ["x"], [["z"]], "id")
+    assert mutation == Mutation("evidence", "claim", ("z",), DialFactLabel.NOT_ENOUGH_INFO, "x → z")
+    assert swap_evidence("claim", ["x"], [["x", "b"], []], "id") is None

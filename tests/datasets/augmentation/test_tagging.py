@@ -1,0 +1,109 @@
+import subprocess
+import sys
+
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.datasets.augmentation import spacy_tagger
+from faith_jax.datasets.augmentation.tagging import Entity, Replacement, load_tagger, replaced
+
+TEXT = "Ann Lee drew 20 bright maps of Oslo."
+ENTITIES = (
+    Entity("Ann Lee", 0, 7, "PERSON"),
+    Entity("20", 13, 15, "CARDINAL"),
+    Entity("Oslo", 31, 35, "GPE"),
+)
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory):
+    """A real spaCy pipeline that knows a few words by rules, saved to a folder."""
+    made = spacy.blank("en")
+    ruler = made.add_pipe("entity_ruler")
+    ruler.add_patterns([{"label": e.type, "pattern": e.text} for e in ENTITIES])
+    grammar = made.add_pipe("attribute_ruler")
+    grammar.add([[{"LOWER": "drew"}]], {"POS": "VERB", "TAG": "VBD", "LEMMA": "draw"})
+    grammar.add([[{"LOWER": "bright"}]], {"POS": "ADJ", "TAG": "JJ", "LEMMA": "bright"})
+    folder = tmp_path_factory.mktemp("spacy") / "pipeline"
+    made.to_disk(folder)
+    return folder
+
+
+def test_a_spacy_pipeline(pipeline):
+    tagger = load_tagger(f"spacy:{pipeline}")
+    tagged, empty, other = tagger.tag([TEXT, "", "Two  spaces\n"])
+    assert tagged.entities == ENTITIES
+    assert [token.text for token in tagged.tokens] == [*TEXT[:-1].split(), "."]
+    verb, adjective = tagged.tokens[2], tagged.tokens[4]
+    assert (verb.part, verb.tag, verb.lemma) == ("VERB", "VBD", "draw")
+    assert (adjective.part, adjective.tag) == ("ADJ", "JJ")
+    assert all(TEXT[token.start : token.end] == token.text for token in tagged.tokens)
+    assert tagged.tokens[0].lemma == "ann"  # the pipeline has no lemma of it
+    assert (empty.tokens, empty.entities) == ((), ())
+    assert [token.text for token in other.tokens] == ["Two", "spaces"]
+
+
+def test_noun_chunks_are_those_of_a_parse():
+    parsed = spacy.tokens.Doc(
+        spacy.blank("en").vocab,
+        words=["The", "old", "boat", "passed", "us"],
+        pos=["DET", "ADJ", "NOUN", "VERB", "PRON"],
+        heads=[2, 2, 3, 3, 3],
+        deps=["det", "amod", "nsubj", "ROOT", "dobj"],
+    )
+    chunks = spacy_tagger._tagged(parsed).noun_chunks
+    assert chunks == (("The old boat", 0, 12), ("us", 20, 22))
+
+
+def test_a_pipeline_that_is_not_installed():
+    message = (
+        r"The spaCy pipeline 'en_core_web_zz' cannot be loaded .* python -m spacy download "
+        r"en_core_web_zz; .* the tagger 'rules', which needs none"
+    )
+    with pytest.raises(ConfigError, match=message):
+        load_tagger("spacy:en_core_web_zz")
+
+
+def test_without_spacy():
+    code = (
+        "import sys; sys.modules['spacy'] = None\n"
+        "from faith_jax.datasets.augmentation.tagging import load_tagger\n"
+        "load_tagger('rules'); load_tagger()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'faith_jax[augmentation]'" in done.stderr.splitlines()[-1]
+
+
+def test_an_unknown_tagger():
+    with pytest.raises(ConfigError, match="There is no tagger 'nltk': expected spacy:PIPELINE"):
+        load_tagger("nltk")
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("an apple", "apple", "pear", "a pear"),
+        ("It was A pear.", "pear", "apple", "It was An apple."),
+        ("the pear", "pear", "apple", "the apple"),
+        ("banana pear", "pear", "apple", "banana apple"),
+        ("a\tpear", "pear", "apple", "an\tapple"),
+    ],
+)
+def test_articles_agree(text, old, new, expected):
+    start = text.index(old)
+    assert replaced(text, [Replacement(start, start + len(old), old, new)]) == expected
+
+
+@given(st.lists(st.text("xyz ", max_size=4), min_size=1, max_size=9))
+def test_only_what_is_replaced_changes(pieces):
+    """Every second piece of a text is replaced by itself in capitals."""
+    text, expected, places = "", "", []
+    for number, piece in enumerate(pieces):
+        if number % 2:
+            places.append(Replacement(len(text), len(text) + len(piece), piece, piece.upper()))
+        text += piece
+        expected += piece.upper() if number % 2 else piece
+    assert replaced(text, places) == expected

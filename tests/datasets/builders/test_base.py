@@ -1,0 +1,248 @@
+import pathlib
+import shutil
+
+import pytest
+import tensorflow_datasets as tfds
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.catalogue import BUILDERS
+from faith_jax.datasets.raw.true.corpora import CORPORA
+from faith_jax.datasets.raw_files import sample_files
+from tests.paths import REAL, needs_shared
+
+BEGIN = BUILDERS["begin"]
+DIALFACT = BUILDERS["dialfact"]
+FAITH_CRITIC = BUILDERS["faith_critic"]
+FAITHDIAL = BUILDERS["faithdial"]
+MULTIDOC2DIAL = BUILDERS["multidoc2dial"]
+TOPICAL_CHAT = BUILDERS["topical_chat"]
+TRUE_BENCHMARK = BUILDERS["true_benchmark"]
+
+HEADER = "model_name\tdata_source\tknowledge\tmessage\tresponse\tbegin_label\n"
+
+
+def line(number, label="Generic"):
+    return f"t5\twow\tKnowledge {number}.\tHello.\tResponse.\t{label}\n"
+
+
+def write(folder, *lines, part="dev"):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"begin_{part}_wow.tsv"
+    path.write_text(HEADER + "".join(lines), encoding="utf-8")
+
+
+def texts(builder, split, feature="knowledge"):
+    return [row[feature].decode() for row in tfds.as_numpy(builder.as_dataset(split=split))]
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    return tmp_path_factory.mktemp("tfds")
+
+
+@pytest.mark.parametrize(
+    ("builder", "config"),
+    [
+        (BEGIN, "sample"),
+        (BEGIN, "tc_sample"),
+        (BUILDERS["begin_2021"], "sample"),
+        (BUILDERS["cmu_dog"], "sample"),
+        (DIALFACT, "sample"),
+        (DIALFACT, "retrieved_sample"),
+        (BUILDERS["dialfact_evidence"], "sample"),
+        (FAITHDIAL, "sample"),
+        (FAITHDIAL, "control_tokens_sample"),
+        (BUILDERS["faithdial_audit"], "sample"),
+        (FAITH_CRITIC, "sample"),
+        (FAITH_CRITIC, "all_edits_sample"),
+        (MULTIDOC2DIAL, "sample"),
+        (MULTIDOC2DIAL, "spans_sample"),
+        (BUILDERS["nli"], "sample"),
+        (TOPICAL_CHAT, "sample"),
+        (TOPICAL_CHAT, "post_build_sample"),
+        (BUILDERS["wizard_of_wikipedia"], "sample"),
+        *((TRUE_BENCHMARK, f"{name}_sample") for name in CORPORA),
+    ],
+)
+def test_samples_are_what_their_parsers_read(data_dir, builder, config):
+    built = prepared(builder, config, data_dir)
+    dataset = built.builder_config.dataset
+    assert list(built.info.splits) == list(dataset.splits)
+    for split in dataset.splits:
+        expected = [row["id"] for row in dataset.examples(sample_files(dataset), split)]
+        assert texts(built, split, "id") == expected
+
+
+def test_tfds_load_needs_nothing_but_the_import(data_dir):
+    assert len(tfds.load("dialfact/sample", split="test", data_dir=data_dir)) == 8
+
+
+def test_what_is_prepared_is_not_made_again(tmp_path):
+    first = prepared(BEGIN, "wow_sample", tmp_path)
+    folder = pathlib.Path(first.data_dir)
+    files = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    prepared(BEGIN, "wow_sample", tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == files
+
+
+def test_files_of_ones_own_and_their_changes(tmp_path):
+    for part in ("dev", "test"):
+        write(tmp_path / "raw", line(1), part=part)
+    assert texts(prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw"), "test") == [
+        "Knowledge 1."
+    ]
+    write(tmp_path / "raw", line(1), line(2), part="test")
+    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    assert texts(built, "test") == ["Knowledge 1.", "Knowledge 2."]
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+
+
+def test_splits_that_are_not_at_hand_are_left_out(tmp_path, offline):
+    write(tmp_path / "raw" / "begin", line(1))
+    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    assert list(built.info.splits) == ["validation"]
+
+
+def test_prepared_data_needs_its_raw_files_no_more(tmp_path, offline):
+    write(tmp_path / "raw", line(1))
+    prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    assert texts(prepared(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 1."]
+    with pytest.raises(InputError, match=r"cannot be fetched|no such file"):
+        prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "elsewhere")
+
+
+def test_no_split_at_hand_is_an_error(tmp_path, offline):
+    with pytest.raises(InputError, match=r"cannot be fetched .*github\.com/google/BEGIN-dataset"):
+        prepared(BEGIN, "wow", tmp_path)
+
+
+def test_a_bad_row_leaves_what_was_prepared(tmp_path, offline):
+    write(tmp_path / "raw", line(1))
+    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    write(tmp_path / "raw", line(2), line(3, "Genric"))
+    with pytest.raises(InputError, match=r"begin_dev_wow\.tsv:3: .*Did you mean 'Generic'"):
+        prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    assert texts(built, "validation") == ["Knowledge 1."]
+    assert not list((tmp_path / "d").rglob("*incomplete*"))
+    bad_rows = BadRows(skip=True)
+    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
+    assert (texts(built, "validation"), bad_rows.count) == (["Knowledge 2."], 1)
+
+
+def test_files_without_examples(tmp_path, offline):
+    write(tmp_path / "raw")
+    with pytest.raises(InputError, match=r"begin: no split has an example in .*begin_dev_wow\.tsv"):
+        prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+
+
+def test_skipped_rows_are_told_again_where_nothing_is_made(tmp_path, offline):
+    write(tmp_path / "raw", line(1), "short\n", line(2, "Genric"), line(3))
+    for _ in range(2):
+        bad_rows = BadRows(skip=True)
+        built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
+        assert texts(built, "validation") == ["Knowledge 1.", "Knowledge 3."]
+        assert bad_rows.count == 2
+        assert [m.partition("wow.tsv:")[2][0] for m in bad_rows.messages] == ["3", "4"]
+    assert texts(prepared(BEGIN, "wow", tmp_path / "d"), "validation") == texts(built, "validation")
+
+
+def test_a_split_of_bad_rows_alone(tmp_path, offline):
+    write(tmp_path / "raw", line(1, "Genric"), line(2, ""))
+    bad_rows = BadRows(skip=True)
+    message = r"no split has an example in .* Of its bad rows: .*wow\.tsv:2: field 'begin_label'"
+    with pytest.raises(InputError, match=message):
+        prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
+    write(tmp_path / "raw", line(3), part="test")
+    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
+    assert (list(built.info.splits), bad_rows.count) == (["test"], 2)
+
+
+def test_the_folder_that_was_named_is_looked_into_again(tmp_path, offline):
+    write(tmp_path / "raw", line(1))
+    write(tmp_path / "d" / "downloads" / "begin", line(8))  # as if fetched at some time
+    write(tmp_path / "d" / "downloads" / "begin", line(9), part="test")
+    prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    assert texts(prepared(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 1."]
+    write(tmp_path / "raw", line(2))
+    assert texts(prepared(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 2."]
+    shutil.rmtree(tmp_path / "raw")
+    assert texts(prepared(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 2."]
+
+
+def test_a_split_that_comes_later_is_added(tmp_path, offline):
+    write(tmp_path / "raw", line(1))
+    prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    write(tmp_path / "raw", line(2), part="test")
+    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    assert list(built.info.splits) == ["validation", "test"]
+
+
+def test_files_fetched_earlier_are_not_the_users_own(tmp_path, offline):
+    write(tmp_path / "d" / "downloads" / "begin", line(1))
+    with pytest.raises(InputError, match=r"begin_test_wow\.tsv: cannot be fetched"):
+        prepared(BEGIN, "wow", tmp_path / "d")
+
+
+def test_a_part_of_a_split_is_an_error(tmp_path, offline):
+    write(tmp_path / "raw", line(1))
+    with pytest.raises(InputError, match=r"begin_dev_cmu\.tsv: cannot be fetched"):
+        prepared(BEGIN, "official", tmp_path / "d", tmp_path / "raw")
+    assert not (tmp_path / "d" / "begin").exists()
+
+
+def test_a_failure_leaves_nothing_that_is_taken_for_data(tmp_path, offline):
+    write(tmp_path / "d" / "downloads" / "manual" / "begin", line(1), line(2, "Genric"))
+    loads = [
+        lambda: prepared(BEGIN, "wow", tmp_path / "d"),
+        lambda: tfds.load("begin/wow", data_dir=tmp_path / "d"),
+    ]
+    for load in [*loads, *loads]:
+        with pytest.raises(InputError, match=r"begin_dev_wow\.tsv:3: field 'begin_label'"):
+            load()
+    write(tmp_path / "d" / "downloads" / "manual" / "begin", line(1), line(2))
+    assert len(loads[1]()["validation"]) == 2
+
+
+def test_what_a_killed_process_left_is_passed_over(tmp_path, offline):
+    write(tmp_path / "raw", line(1))
+    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    folder = pathlib.Path(built.data_dir)
+    shutil.copytree(folder, folder.parent / ".incomplete-x" / "begin" / "wow" / "1.0.0")
+    assert texts(prepared(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 1."]
+    (folder / "metadata.json").write_text("{")
+    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    assert texts(built, "validation") == ["Knowledge 1."]
+
+
+def test_folders_below_the_home_folder(tmp_path, offline, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "raw", line(1))
+    built = prepared(BEGIN, "wow", "~/d", "~/raw")
+    assert built.data_path.is_relative_to(tmp_path / "d")
+    assert texts(built, "validation") == ["Knowledge 1."]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "raw"]
+
+
+def test_an_unknown_config_names_the_nearest(tmp_path):
+    with pytest.raises(InputError, match=r"begin has no config 'wow_smaple'\. Did you mean 'wow_s"):
+        prepared(BEGIN, "wow_smaple", tmp_path)
+
+
+@needs_shared
+def test_the_real_development_parts(tmp_path, offline):
+    built = prepared(BEGIN, "tc", tmp_path, REAL / "begin")
+    assert built.info.splits["validation"].num_examples == 383
+
+
+@needs_shared
+def test_trues_own_form_of_a_corpus(tmp_path):
+    built = prepared(TRUE_BENCHMARK, "summeval", tmp_path, REAL / "summeval")
+    assert built.info.splits["test"].num_examples == 1600

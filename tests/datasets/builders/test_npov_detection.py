@@ -1,0 +1,87 @@
+"""The nested training sets of error classifiers."""
+
+import itertools
+import json
+
+import pytest
+import tensorflow_datasets as tfds
+
+from faith_jax.core.errors import InputError
+from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.catalogue import BUILDERS
+from faith_jax.datasets.raw.npov_detection import TRAINING_SETS
+from faith_jax.datasets.raw_files import sample_files
+
+NPOV_DETECTION = BUILDERS["npov_detection"]
+
+
+def sample_rows(part, split):
+    dataset = TRAINING_SETS[part]
+    found = sample_files(dataset)
+    return list(dataset.examples({name: found[name] for name in dataset.splits[split]}, split))
+
+
+def test_each_set_begins_with_the_one_before():
+    sets = [sample_rows(part, "train") for part in ("synth", "para", "dev", "org")]
+    assert list(map(len, sets)) == [8, 16, 32, 35]
+    for smaller, larger in itertools.pairwise(sets):
+        assert larger[: len(smaller)] == smaller
+    synth, para, dev, org = sets
+    assert not any(row["paraphrased"] for row in synth)
+    assert all(row["paraphrased"] for row in para[8:])
+    assert [row["response"] for row in para[8:]] == [row["response"] for row in synth]
+    topics = {row["topic"] for row in para}
+    assert not topics & {row["topic"] for row in dev[16:]}
+    assert [row["error"] for row in org[32:]] == ["organic"] * 3
+
+
+def test_labels_follow_from_the_error():
+    for row in sample_rows("dev", "train"):
+        assert row["has_hallucination"] == (row["error"] in ("hallucination", "both"))
+        assert row["has_coverage_error"] == (row["error"] in ("coverage", "both"))
+        assert bool(row["removed_argument"]) == row["has_hallucination"]
+        assert len(row["added_arguments"]) == row["has_coverage_error"]
+        given = [*row["pro_arguments"], *row["con_arguments"]]
+        assert row["removed_argument"] not in given
+        assert set(row["added_arguments"]) <= set(given)
+        assert bool(json.loads(row["hallucinated_spans"])) == row["has_hallucination"]
+
+
+def test_spans_of_the_sample_lie_within_its_responses():
+    for row in sample_rows("org", "train"):
+        for start, end in json.loads(row["hallucinated_spans"]):
+            assert 0 <= start < end <= len(row["response"])
+    several = sample_rows("org", "train")[-1]
+    assert several["added_arguments"] == [*several["pro_arguments"], *several["con_arguments"]]
+
+
+def test_tfds_reads_all_configs(tmp_path):
+    for part in TRAINING_SETS:
+        builder = prepared(NPOV_DETECTION, f"{part}_sample", tmp_path)
+        assert builder.info.splits["test"].num_examples == 16
+        first = next(iter(tfds.as_numpy(builder.as_dataset(split="train"))))
+        assert first["id"].decode() == sample_rows(part, "train")[0]["id"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"has_hallucination": 2}, "field 'has_hallucination': expected 0 or 1, got 2"),
+        ({"error": "halucination"}, "expected one of .* Did you mean 'hallucination'"),
+        ({"pro_arguments": "P."}, "field 'pro_arguments': expected a list"),
+        ({"response": ""}, "field 'response': expected a text that is not empty"),
+        ({"added_argument": [1]}, r"field 'added_argument\[0\]': expected a text"),
+    ],
+)
+def test_bad_rows(tmp_path, change, message):
+    row = json.loads(sample_files(TRAINING_SETS["synth"])["train_synth.jsonl"].open().readline())
+    path = tmp_path / "train_synth.jsonl"
+    path.write_text(json.dumps(row | change) + "\n")
+    with pytest.raises(InputError, match=message) as error:
+        list(TRAINING_SETS["synth"].examples({path.name: path}, "train"))
+    assert str(error.value).startswith(f"{path}:1: ")
+
+
+def test_missing_files_name_the_command(tmp_path):
+    with pytest.raises(InputError, match="faith-jax reproduce npov_detection --model=GENERATOR"):
+        prepared(NPOV_DETECTION, "dev", tmp_path, tmp_path)

@@ -1,0 +1,158 @@
+import json
+import shutil
+
+import pytest
+import tensorflow_datasets as tfds
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets import npov
+from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.catalogue import BUILDERS
+from faith_jax.datasets.samples import sample_folder
+
+PROCON_NPOV = BUILDERS["procon_npov"]
+
+TOPIC = {"title": "T", "split": "train", "pro": ["P."], "con": ["C one.", "C two."]}
+TOPICS = [
+    TOPIC | {"id": "a", "question": "A?"},
+    TOPIC | {"id": "b", "question": "B?", "split": "test"},
+    TOPIC | {"id": "c", "question": "C?", "split": "validation"},
+]
+RESPONSES = [
+    {"id": "b-1", "topic": "b", "pro": [0], "con": [1], "response": "Über b."},
+    {"id": "a-2", "topic": "a", "pro": [0], "con": [0], "response": "On a."},
+    {"id": "a-1", "topic": "a", "pro": [0], "con": [1], "response": "On a again."},
+]
+
+
+@pytest.fixture(scope="module")
+def sample_builder(tmp_path_factory):
+    return prepared(PROCON_NPOV, "sample", tmp_path_factory.mktemp("tfds"))
+
+
+def write_raw(folder, topics=TOPICS, responses=RESPONSES):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in ((npov.TOPICS_FILE, topics), (npov.RESPONSES_FILE, responses)):
+        (folder / name).write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+
+
+def rows_of(builder, split):
+    rows = []
+    for row in tfds.as_numpy(builder.as_dataset(split=split)):
+        texts = {key: row[key].decode() for key in ("id", "topic", "query", "response")}
+        lists = {
+            key: [text.decode() for text in row[key]] for key in ("pro_arguments", "con_arguments")
+        }
+        rows.append(texts | lists)
+    return rows
+
+
+@pytest.mark.parametrize("split", npov.SPLITS)
+def test_the_sample_is_what_the_raw_files_say(sample_builder, split):
+    topics = npov.load_topics(sample_folder("procon_npov"))
+    responses = npov.load_responses(sample_folder("procon_npov"), topics)
+    expected = list(npov.generation_examples(topics, responses, split))
+    assert rows_of(sample_builder, split) == expected
+    assert sample_builder.info.splits[split].num_examples == len(expected)
+
+
+def test_tfds_load_needs_nothing_but_the_import(tmp_path):
+    data = tfds.load("procon_npov/sample", split="validation", data_dir=tmp_path)
+    assert len(data) == 18
+
+
+def test_a_second_preparation_gives_the_same_bytes(sample_builder, tmp_path):
+    other = prepared(PROCON_NPOV, "sample", tmp_path)
+    files = sorted(path.name for path in sample_builder.data_path.iterdir())
+    assert any("train.tfrecord" in name for name in files)
+    for name in (name for name in files if "tfrecord" in name):
+        first, second = (b.data_path.joinpath(name).read_bytes() for b in (sample_builder, other))
+        assert first == second
+
+
+def test_full_reads_the_manual_folder_in_order_without_empty_splits(tmp_path):
+    write_raw(tmp_path / "manual" / "procon_npov")
+    builder = prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "manual")
+    assert [row["id"] for row in rows_of(builder, "train")] == ["a-2", "a-1"]
+    assert rows_of(builder, "test") == [
+        {
+            "id": "b-1",
+            "topic": "b",
+            "query": "B?",
+            "pro_arguments": ["P."],
+            "con_arguments": ["C two."],
+            "response": "Über b.",
+        }
+    ]
+    assert list(builder.info.splits) == ["train", "test"]
+
+
+def test_full_takes_the_manual_folder_itself_and_tfds_default_one(tmp_path):
+    write_raw(tmp_path / "raw")
+    builder = prepared(PROCON_NPOV, "full", tmp_path / "a", tmp_path / "raw")
+    assert len(rows_of(builder, "train")) == 2
+    write_raw(tmp_path / "b" / "downloads" / "manual" / "procon_npov")
+    assert len(rows_of(prepared(PROCON_NPOV, "full", tmp_path / "b"), "train")) == 2
+
+
+def test_changed_raw_files_are_prepared_again(tmp_path):
+    write_raw(tmp_path / "raw")
+    prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
+    write_raw(tmp_path / "raw", responses=RESPONSES[:2])
+    builder = prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
+    assert [row["id"] for row in rows_of(builder, "train")] == ["a-2"]
+
+
+def test_bad_raw_files_leave_what_was_prepared(tmp_path):
+    write_raw(tmp_path / "raw")
+    builder = prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
+    shutil.copy(tmp_path / "raw" / "topics.jsonl", tmp_path / "raw" / "responses.jsonl")
+    with pytest.raises(InputError, match=r"responses\.jsonl:1: field 'topic' is missing"):
+        prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
+    assert len(rows_of(builder, "train")) == 2
+
+
+def test_errors_name_the_remedy(tmp_path):
+    with pytest.raises(InputError, match=r"no config 'ful'\. Did you mean 'full'"):
+        prepared(PROCON_NPOV, "ful", tmp_path)
+    with pytest.raises(InputError, match=r"no such file.* python tools/prepare_procon\.py"):
+        prepared(PROCON_NPOV, "full", tmp_path, tmp_path)
+    write_raw(tmp_path / "raw", responses=[])
+    with pytest.raises(InputError, match=r"responses\.jsonl: holds no responses"):
+        prepared(PROCON_NPOV, "full", tmp_path, tmp_path / "raw")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        prepared(PROCON_NPOV, "sample", tmp_path / "file" / "data")
+
+
+def test_tfds_alone_tells_how_to_make_the_raw_files(tmp_path):
+    with pytest.raises(InputError, match=r"python tools/prepare_procon\.py PAGES_FOLDER"):
+        tfds.load("procon_npov/full", split="train", data_dir=tmp_path)
+
+
+def test_bad_rows_are_skipped_where_asked(tmp_path):
+    write_raw(tmp_path / "raw", responses=[*RESPONSES, {"id": "x", "topic": "nowhere"}])
+    bad_rows = BadRows(skip=True)
+    builder = prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw", bad_rows)
+    assert len(rows_of(builder, "train")) == 2
+    assert "responses.jsonl:4: field 'topic'" in bad_rows.messages[0]
+
+
+def test_errors_of_the_sample(tmp_path, sample_builder):
+    builder = prepared(BUILDERS["npov_errors"], "sample", tmp_path)
+    for split, info in sample_builder.info.splits.items():
+        rows = list(tfds.as_numpy(builder.as_dataset(split=split)))
+        # The sample's topics have more arguments than any response tells: each kind is possible.
+        assert len(rows) == 4 * info.num_examples
+        kinds = {row["error"].decode() for row in rows}
+        assert kinds == {"none", "hallucination", "coverage", "both"}
+        for row in rows:
+            removed, added = row["removed_argument"], row["added_argument"]
+            arguments = {*row["pro_arguments"], *row["con_arguments"]}
+            assert (row["has_hallucination"], row["has_coverage_error"]) == (
+                removed != b"",
+                added != b"",
+            )
+            assert removed not in arguments
+            assert (added in arguments) == (added != b"")

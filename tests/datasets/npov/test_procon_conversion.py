@@ -1,0 +1,196 @@
+import json
+
+import pytest
+
+from faith_jax.core.errors import InputError
+from faith_jax.datasets import npov
+from faith_jax.datasets.npov import procon_conversion
+from tests.paths import REAL, needs_shared
+
+NAMES = ("Obesity", "Golf", "Fracking")  # train, validation and test in Chang 2024
+
+
+def write_page(folder, name, title=None, pro=4, con=3):
+    items = [{"Title": f"{title or name} - ProCon.org"}]
+    items += [{"Pro argument": [f"{name} helps in way {i}. "]} for i in range(pro)]
+    items += [
+        {"Con argument": [f"{name} hurts in way {i}."], "Con argument text": ["It ", " does."]}
+        for i in range(con)
+    ]
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(items), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def pages(tmp_path):
+    for name in NAMES:
+        write_page(tmp_path / "pages", name)
+    return tmp_path / "pages"
+
+
+def convert(pages, output, **options):
+    sources = pages if isinstance(pages, list) else [pages]
+    return procon_conversion.convert(sources, output, procon_conversion.Options(**options))
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_pages_become_topics_and_template_responses(pages, tmp_path):
+    conversion = convert(pages, tmp_path / "out")
+    topics = npov.load_topics(tmp_path / "out")
+    assert conversion.topics == topics
+    assert [(t.id, t.title, t.split) for t in topics] == [
+        ("obesity", "Obesity", "train"),
+        ("golf", "Golf", "validation"),
+        ("fracking", "Fracking", "test"),
+    ]
+    assert topics[1].question == "Is golf a real sport?"
+    assert topics[0].pro[3] == npov.Argument("Obesity helps in way 3.")
+    assert topics[0].con[0] == npov.Argument("Obesity hurts in way 0.", (), "It [...] does.")
+    responses = npov.load_responses(tmp_path / "out", topics)
+    assert len(responses) == 36
+    assert {response.source for response in responses} == {"template"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "pages"]
+
+
+def test_the_same_pages_and_seed_give_the_same_bytes(pages, tmp_path):
+    convert(pages, tmp_path / "a")
+    convert([pages / f"{name}.json" for name in sorted(NAMES)], tmp_path / "b")
+    convert(pages, tmp_path / "c", seed=1)
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+    assert content(tmp_path / "a") != content(tmp_path / "c")
+
+
+def test_options_reach_their_place(pages, tmp_path):
+    conversion = convert(
+        pages,
+        tmp_path / "deep" / "out",
+        questions={"golf": "Golf?"},
+        split="proportional",
+        responses_per_topic=2,
+        seed=4,
+    )
+    assert {topic.question for topic in conversion.topics} >= {"Golf?"}
+    assert conversion.split_reason == "proportional (seed 4)"
+    assert len(conversion.responses) == 6
+
+
+def test_no_responses(pages, tmp_path):
+    conversion = convert(pages, tmp_path / "out", responses="none")
+    assert conversion.responses == ()
+    assert list(content(tmp_path / "out")) == ["topics.jsonl"]
+
+
+def test_written_responses(pages, tmp_path):
+    row = {"id": "w", "topic": "golf", "pro": [0], "con": [2], "response": "Both."}
+    given = tmp_path / "mine.jsonl"
+    given.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    (response,) = convert(pages, tmp_path / "out", responses=str(given)).responses
+    assert response == npov.WrittenResponse("w", "golf", (0,), (2,), "Both.")
+    given.write_text(json.dumps(row | {"con": [3]}) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"mine\.jsonl:1: field 'con\[0\]': .* 0 to 2, got 3"):
+        convert(pages, tmp_path / "other", responses=str(given))
+    assert not (tmp_path / "other").exists()
+    with pytest.raises(InputError, match="expected responses 'template', 'none' or a file"):
+        convert(pages, tmp_path / "other", responses="templates")
+
+
+def test_an_output_is_replaced_only_when_asked_to_and_only_a_conversion(pages, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    convert(pages, out)  # an empty folder may be filled
+    before = content(out)
+    with pytest.raises(InputError, match="holds data already: name a new folder or use --over"):
+        convert(pages, out, seed=1)
+    assert content(out) == before
+    convert(pages, out, seed=1, overwrite=True)
+    assert content(out) != before
+    (out / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds other files \(thesis\.txt\)"):
+        convert(pages, out, overwrite=True)
+    with pytest.raises(InputError, match="expected a folder to make, got a file"):
+        convert(pages, out / "thesis.txt", overwrite=True)
+    with pytest.raises(InputError, match="cannot be written"):
+        convert(pages, out / "thesis.txt" / "deeper")
+
+
+def test_a_bad_page_leaves_the_output_as_it_was(pages, tmp_path):
+    convert(pages, tmp_path / "out")
+    before = content(tmp_path / "out")
+    write_page(pages, "Zoos", con=0)
+    with pytest.raises(InputError, match=r"Zoos\.json: no usable con argument"):
+        convert(pages, tmp_path / "out", overwrite=True)
+    assert content(tmp_path / "out") == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "pages"]
+
+
+def test_repeated_pages(pages, tmp_path):
+    copy = pages / "Golf-copy.json"
+    copy.write_bytes((pages / "Golf.json").read_bytes())
+    conversion = convert([pages, pages / "Golf.json"], tmp_path / "out")
+    assert len(conversion.topics) == 3
+    (note,) = conversion.notes
+    assert "the same page as" in note
+    write_page(pages, "Golf-copy", title="Golf")
+    with pytest.raises(InputError, match=r"topic 'Golf' is also that of .* with other arguments"):
+        convert(pages, tmp_path / "other")
+
+
+def test_two_titles_of_one_topic_need_their_own_questions(pages, tmp_path):
+    write_page(pages, "Natural Gas")
+    with pytest.raises(InputError, match=r"Natural Gas\.json: asks the same question as .*Frack"):
+        convert(pages, tmp_path / "out")
+    convert(pages, tmp_path / "out", questions={"Natural Gas": "Is natural gas clean?"})
+
+
+def test_sources_that_hold_no_pages(tmp_path):
+    with pytest.raises(InputError, match=r"holds no \.json pages"):
+        convert(tmp_path, tmp_path / "out")
+    with pytest.raises(InputError, match="nowhere: cannot be read"):
+        convert(tmp_path / "nowhere", tmp_path / "out")
+    with pytest.raises(InputError, match="No pages given"):
+        convert([], tmp_path / "out")
+    path = write_page(tmp_path / "pages", "\u00e9\u00e8")
+    path = path.rename(path.with_name("\u65e5.json"))
+    path.write_text(path.read_text().replace("\\u00e9\\u00e8 - ", "\\u65e5 - "))
+    with pytest.raises(InputError, match="neither its title nor its name has a letter for an id"):
+        convert(path, tmp_path / "out")
+
+
+def test_tables_of_texts(tmp_path):
+    path = tmp_path / "questions.json"
+    path.write_text('\ufeff{"Golf": "Is it\\n a sport?"}', encoding="utf-8")
+    assert procon_conversion.read_texts_by_name(path) == {"Golf": "Is it a sport?"}
+    for content, message in (
+        ("[]", r"expected an object of texts, got \[\]"),
+        ('{"Golf": ""}', "field 'Golf': expected a text that is not empty"),
+        ("{", "not a JSON file in UTF-8"),
+    ):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(InputError, match=message):
+            procon_conversion.read_texts_by_name(path)
+    with pytest.raises(InputError, match=r"none\.json: cannot be read"):
+        procon_conversion.read_texts_by_name(tmp_path / "none.json")
+
+
+@needs_shared
+def test_the_real_pages_take_the_papers_split(tmp_path):
+    conversion = convert(REAL / "procon", tmp_path / "out")
+    assert conversion.split_reason == "chang2024 (table 4 of the paper)"
+    assert {t.id: t.split for t in conversion.topics} == {
+        "concealed-guns": "train",
+        "tablets-vs-textbooks": "validation",
+        "abortion": "test",
+        "drones": "test",
+        "gun-control": "test",
+        "right-to-health-care": "test",
+        "social-networking": "test",
+        "vegetarian": "test",
+    }
+    assert sum(len(t.pro) for t in conversion.topics) == 120
+    assert sum(len(t.con) for t in conversion.topics) == 120
+    assert len(conversion.responses) == 96

@@ -1,0 +1,104 @@
+import collections
+import json
+
+import pytest
+
+from faith_jax.core.errors import InputError
+from faith_jax.datasets.raw.decode import DECODE
+from faith_jax.datasets.raw_files import sample_files
+
+TEXTS = ("Do you bake?", "I bake every day.", "Nice.", "I have never baked.")
+
+
+def dialogue(**changes):
+    return {
+        "record_id": "r-1",
+        "turns": [
+            {"turn_id": n, "agent_id": n % 2, "text": text, "turn_context": ""}
+            for n, text in enumerate(TEXTS)
+        ],
+        "is_contradiction": True,
+        "aggregated_contradiction_indices": [1, 3],
+    } | changes
+
+
+def read(tmp_path, *dialogues):
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(d) + "\n" for d in dialogues), encoding="utf-8")
+    return list(DECODE.examples({path.name: path}, "train"))
+
+
+def test_fields(tmp_path):
+    right = dialogue(is_contradiction=False, aggregated_contradiction_indices=[])
+    assert read(tmp_path, dialogue(), right) == [
+        {
+            "id": "r-1",
+            "history": list(TEXTS[:3]),
+            "response": TEXTS[3],
+            "contradicted": ["I bake every day."],
+            "label": "contradiction",
+        },
+        {
+            "id": "r-1",
+            "history": list(TEXTS[:3]),
+            "response": TEXTS[3],
+            "contradicted": [],
+            "label": "not_contradiction",
+        },
+    ]
+
+
+def test_turns_are_found_by_their_ids(tmp_path):
+    turns = [turn | {"turn_id": turn["turn_id"] + 10} for turn in dialogue()["turns"]]
+    (row,) = read(tmp_path, dialogue(turns=turns, aggregated_contradiction_indices=[12, 10, 13]))
+    assert row["contradicted"] == ["Nice.", "Do you bake?"]
+
+
+def turns_with(**change):
+    first, *others = dialogue()["turns"]
+    return [first | change, *others]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"record_id": ""}, "field 'record_id': expected a text that is not empty"),
+        ({"turns": []}, "field 'turns': expected a list of at least one turn"),
+        ({"turns": dialogue()["turns"][:1]}, "field 'turns': expected a turn and one before it"),
+        ({"turns": turns_with(text=" ")}, r"turns\[0\]: field 'text': expected a text"),
+        ({"turns": turns_with(turn_id="0")}, r"turns\[0\]: field 'turn_id': expected a whole"),
+        ({"turns": ["Hi.", "Hi."]}, r"field 'turns\[0\]': expected an object"),
+        ({"is_contradiction": "yes"}, "field 'is_contradiction': expected true or false"),
+        ({"is_contradiction": None}, "field 'is_contradiction': expected true or false"),
+        (
+            {"aggregated_contradiction_indices": [1, 4]},
+            r"field 'aggregated_contradiction_indices\[1\]': expected the turn_id of a turn \(0, 1",
+        ),
+        ({"aggregated_contradiction_indices": []}, "expected a list of at least one turn_id"),
+    ],
+)
+def test_bad_dialogues(tmp_path, change, message):
+    with pytest.raises(InputError, match=rf"train\.jsonl:2: .*{message}"):
+        read(tmp_path, dialogue(), dialogue(**change))
+
+
+def test_missing_fields_and_what_is_no_json(tmp_path):
+    without = {name: value for name, value in dialogue().items() if name != "is_contradiction"}
+    with pytest.raises(InputError, match="field 'is_contradiction' is missing"):
+        read(tmp_path, without)
+    (tmp_path / "train.jsonl").write_text("[1]\n")
+    with pytest.raises(InputError, match=r"train\.jsonl:1: expected a JSON object"):
+        list(DECODE.examples({"train.jsonl": tmp_path / "train.jsonl"}, "train"))
+
+
+def test_the_sample():
+    files = sample_files(DECODE)
+    for split in DECODE.splits:
+        rows = list(DECODE.examples(files, split))
+        counts = collections.Counter(row["label"] for row in rows)
+        assert len(counts) == 2
+        for row in rows:
+            assert set(row["contradicted"]) <= set(row["history"])
+            assert bool(row["contradicted"]) == (row["label"] == "contradiction")
+        if split in ("train", "validation", "test"):
+            assert set(counts.values()) == {6}

@@ -1,0 +1,111 @@
+import csv
+
+import pytest
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets.raw.faithdial_audit import FAITHDIAL_AUDIT, read_audit
+from tests.paths import REAL, needs_shared
+
+COLUMNS = {
+    "gold_cmu": ("evidence", "history", "response", "BEGIN", "VRM"),
+    "gpt2_wow": ("knowledge", "history", "gpt2", "begin_label", "vrm_label"),
+}
+
+
+def read(tmp_path, name, *rows, bad_rows=None):
+    path = tmp_path / f"{name}.csv"
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([COLUMNS[name], *rows])
+    return list(read_audit(path, bad_rows or BadRows()))
+
+
+def test_fields_of_both_kinds_of_files(tmp_path):
+    cells = ("Tea is a leaf.", " Tea? ", "A leaf.", "Partial Hallucination", "Ack.,Edification")
+    (row,) = read(tmp_path, "gold_cmu", cells)
+    assert row == {
+        "id": "gold_cmu-2",
+        "speaker": "gold",
+        "source": "cmu",
+        "history": "Tea?",
+        "knowledge": "Tea is a leaf.",
+        "response": "A leaf.",
+        "begin_labels": ["Entailment", "Hallucination"],
+        "vrm_labels": ["Ack.", "Edification"],
+        "label": 0,
+    }
+    assert row.keys() == FAITHDIAL_AUDIT.features.keys()
+    (other,) = read(tmp_path, "gpt2_wow", (*cells[:3], "entailment,hallucination", cells[4]))
+    assert other == row | {"id": "gpt2_wow-2", "speaker": "gpt2", "source": "wow"}
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "label"),
+    [
+        ("Entailment", ["Entailment"], 1),
+        ("entailment,uncooperative", ["Entailment", "Uncooperative"], 1),
+        ("entailment. uncooperative", ["Entailment", "Uncooperative"], 1),
+        ("entailmentt,uncooperative", ["Entailment", "Uncooperative"], 1),
+        ("hallucinated", ["Hallucination"], 0),
+        ("generic", ["Generic"], 0),
+        ("Uncooperative", ["Uncooperative"], 0),
+    ],
+)
+def test_begin_labels(tmp_path, text, labels, label):
+    (row,) = read(tmp_path, "gpt2_wow", ("k", "h", "r", text, "question"))
+    assert (row["begin_labels"], row["label"]) == (labels, label)
+
+
+@pytest.mark.parametrize(
+    ("text", "modes"),
+    [
+        ("confirmation,\nacknowledgment,\ndisclosure", ["Confirmation", "Ack.", "Disclosure"]),
+        ("question disclosure", ["Question", "Disclosure"]),
+        ("edificaiton,advice", ["Edification", "Advisement"]),
+        ("e, d, i, f, i, c, a, t, i, o, n", ["Edification"]),
+        ("ack.,Ack.,entailment", ["Ack."]),
+        ("", []),
+    ],
+)
+def test_modes(tmp_path, text, modes):
+    (row,) = read(tmp_path, "gpt2_wow", ("k", "h", "r", "generic", text))
+    assert row["vrm_labels"] == modes
+
+
+def test_empty_cells_of_the_authors_files(tmp_path):
+    rows = read(tmp_path, "gpt2_wow", ("", "[]", "", "generic", ""), ("", "", "", "", ""))
+    assert [(row["knowledge"], row["history"], row["response"]) for row in rows] == [("", "", "")]
+
+
+@pytest.mark.parametrize(
+    ("begin", "vrm", "message"),
+    [
+        ("supported", "question", "field 'BEGIN': expected labels among Entailment, Hallu"),
+        ("generic", "answer", "field 'VRM': expected labels among Disclosure, Edification, Ack"),
+    ],
+)
+def test_unknown_labels(tmp_path, begin, vrm, message):
+    rows = [("k", "h", "r", "generic", "question"), ("k", "h", "r", begin, vrm)]
+    with pytest.raises(InputError, match=rf"gpt2_wow\.csv:3: {message}"):
+        read(tmp_path, "gpt2_wow", *rows)
+    bad_rows = BadRows(skip=True)
+    assert len(read(tmp_path, "gpt2_wow", *rows, bad_rows=bad_rows)) == 1
+    assert bad_rows.count == 1
+
+
+def test_the_columns_of_another_file(tmp_path):
+    path = tmp_path / "ctrl_wow.csv"
+    path.write_text("knowledge,history,gpt2,begin_label,vrm_label\n")
+    with pytest.raises(InputError, match="column 'ctrl' is missing"):
+        list(read_audit(path, BadRows()))
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("name", "faithful", "hallucinated"), [("gold_wow", 57, 122), ("gpt2_wow", 30, 163)]
+)
+def test_the_real_files(name, faithful, hallucinated):
+    rows = list(read_audit(REAL / "faithdial_audit" / f"{name}.csv", BadRows()))
+    assert len(rows) == 200
+    assert sum(row["label"] for row in rows) == faithful
+    assert sum("Hallucination" in row["begin_labels"] for row in rows) == hallucinated

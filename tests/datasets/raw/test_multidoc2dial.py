@@ -1,0 +1,285 @@
+import json
+
+import pytest
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets.raw.multidoc2dial import MULTIDOC2DIAL, MULTIDOC2DIAL_SPANS
+from faith_jax.datasets.raw_files import sample_files
+
+TEXT = "Cards\nA card is free. Bring a letter. It opens at nine.  "
+SECTION = "Cards\nA card is free. Bring a letter."
+
+
+def span(number, start, end, section=SECTION):
+    return {"id_sp": number, "start_sp": start, "end_sp": end, "text_sec": section}
+
+
+SPANS = {
+    "1": span("1", 6, 22),
+    "2": span("2", 22, 38),
+    "3": span("3", 38, len(TEXT), "It opens at nine."),
+}
+DOCUMENTS = {
+    "library": {
+        "Cards#1": {"title": "Cards", "doc_text": TEXT, "spans": SPANS},
+        "Pool#1": {"title": "Pool", "doc_text": "Swim here.", "spans": {"1": span("1", 0, 10, "")}},
+    }
+}
+
+
+def turn(number, role, text, *references, **fields):
+    found = [{"doc_id": doc, "id_sp": key, "label": "solution"} for doc, key in references]
+    return {
+        "turn_id": number,
+        "role": role,
+        "da": "respond_solution",
+        "references": found,
+        "utterance": text,
+    } | fields
+
+
+def read(tmp_path, *turns, documents=DOCUMENTS, bad_rows=None, dataset=MULTIDOC2DIAL_SPANS):
+    first = {"dial_id": "d1", "turns": list(turns)}
+    second = {"dial_id": "d2", "turns": [turn(1, "user", "u"), turn(2, "agent", "a")]}
+    values = [{"dial_data": {"library": [first], "pool": [second]}}, {"doc_data": documents}]
+    names = dataset.splits["train"]
+    for name, value in zip(names, values, strict=True):
+        (tmp_path / name).write_text(json.dumps(value), encoding="utf-8")
+    paths = {name: tmp_path / name for name in names}
+    return list(dataset.examples(paths, "train", bad_rows or BadRows()))
+
+
+def test_fields_of_a_turn(tmp_path):
+    user = turn(1, "user", "Free? ", ("Cards#1", "1"))
+    row, other = read(tmp_path, user, turn(2, "agent", "Yes.", ("Cards#1", "1")))
+    assert row == {
+        "id": "d1_1",
+        "dialogue": "d1",
+        "turn": 2,
+        "domain": "library",
+        "history": ["Free?"],
+        "dialogue_act": "respond_solution",
+        "knowledge": "A card is free.",
+        "sections": [SECTION],
+        "documents": ["Cards#1"],
+        "titles": ["Cards"],
+        "response": "Yes.",
+    }
+    assert row.keys() == MULTIDOC2DIAL_SPANS.features.keys()
+    assert (other["id"], other["domain"], other["knowledge"]) == ("d2_1", "pool", "")
+
+
+def test_only_turns_of_the_agent_behind_one_of_the_user_are_examples(tmp_path):
+    roles = ("agent", "user", "agent", "agent", "user", "user", "agent")
+    rows = read(tmp_path, *(turn(i, role, f"t{i}") for i, role in enumerate(roles, start=1)))
+    assert [row["id"] for row in rows] == ["d1_2", "d1_6", "d2_1"]
+    assert rows[1]["history"] == [f"t{i}" for i in range(1, 7)]
+
+
+def test_the_knowledge_reaches_from_the_first_to_the_last_span_of_each_document(tmp_path):
+    references = (("Cards#1", "3"), ("Pool#1", "1"), ("Cards#1", "1"))
+    row, _ = read(tmp_path, turn(1, "user", "?"), turn(2, "agent", "!", *references))
+    assert row["knowledge"] == "A card is free. Bring a letter. It opens at nine. Swim here."
+    assert row["documents"] == ["Cards#1", "Pool#1"]
+    assert row["sections"] == ["It opens at nine.", SECTION]
+
+
+def test_the_name_that_doc2dial_gives_a_span(tmp_path):
+    references = [{"doc_id": "Cards#1", "sp_id": "2"}]
+    row, _ = read(tmp_path, turn(1, "user", "?"), turn(2, "agent", "!", references=references))
+    assert row["knowledge"] == "Bring a letter."
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"references": [{"doc_id": "Card#1", "id_sp": "1"}]}, "'doc_id': expected the id of a"),
+        ({"references": [{"doc_id": "Cards#1", "id_sp": "9"}]}, "the id of a span of Cards#1"),
+        ({"references": ["x"]}, r"references\[0\]: field 'reference': expected an object"),
+        ({"role": "system"}, "'role': expected one of user, agent"),
+        ({"utterance": ""}, r"turns\[1\]: field 'utterance': expected a text"),
+        ({"turn_id": "2"}, "'turn_id': expected a whole number"),
+    ],
+)
+def test_bad_turns(tmp_path, change, message):
+    turns = turn(1, "user", "?"), turn(2, "agent", "!") | change
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, *turns)
+    bad_rows = BadRows(skip=True)
+    assert [row["id"] for row in read(tmp_path, *turns, bad_rows=bad_rows)] == ["d2_1"]
+    assert bad_rows.count == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"spans": {"1": span("1", 6, 99)}}, r"0 <= start_sp < end_sp <= 57, the document's"),
+        ({"spans": {"1": span("1", 6, 6)}}, "start_sp < end_sp"),
+        ({"spans": {"1": 3}}, r"spans\['1'\]: field '1': expected an object"),
+        ({"doc_text": " "}, "'doc_text': expected a text that is not empty"),
+        ({"title": None}, "field 'title' is missing|'title': expected a text"),
+    ],
+)
+def test_bad_documents(tmp_path, change, message):
+    documents = {"library": {"Cards#1": DOCUMENTS["library"]["Cards#1"] | change}}
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, turn(1, "user", "?"), turn(2, "agent", "!"), documents=documents)
+
+
+def test_knowledge_of_the_sample_stands_in_its_document():
+    files = sample_files(MULTIDOC2DIAL_SPANS)
+    documents = json.loads(files["multidoc2dial_doc.json"].read_text(encoding="utf-8"))
+    texts = {k: v["doc_text"] for d in documents["doc_data"].values() for k, v in d.items()}
+    for split, names in MULTIDOC2DIAL_SPANS.splits.items():
+        paths = {name: files[name] for name in names}
+        for row in MULTIDOC2DIAL_SPANS.examples(paths, split, BadRows()):
+            if len(row["documents"]) == 1:
+                assert row["knowledge"] in texts[row["documents"][0]]
+
+
+# Spans as the authors publish them: a heading is one, with its own title, and a number may come
+# after one that is larger as a text. Cards 1 to 3 are a passage, 4 and 10 one, 11 another one.
+PARTS = [
+    ("1", "Cards", "\n\nCards \n"),
+    ("2", "Cards", "A card is free. "),
+    ("3", "Cards", "Bring a letter. "),
+    ("4", "Loans", "\n\nLoans \n"),
+    ("10", "Loans", "A loan lasts four weeks. "),
+    ("11", "Cards", "A lost card costs five coins. "),
+]
+
+
+def published_document(title, parts):
+    """Returns a document in the authors' layout; its spans stand out of order."""
+    spans, start = {}, 0
+    for key, heading, text in parts:
+        spans[key] = {
+            "id_sp": key,
+            "start_sp": start,
+            "end_sp": start + len(text),
+            "text_sp": text,
+            "title": heading,
+            "text_sec": text,
+        }
+        start += len(text)
+    spans = dict(sorted(spans.items()))  # "1", "10", "11", "2" …
+    return {"title": title, "doc_text": "".join(text for *_, text in parts), "spans": spans}
+
+
+PUBLISHED = {
+    "library": {
+        "Library#1": published_document("Library", PARTS),
+        "Pool#1": published_document("Pool", [("1", "Pool", "Swim here. ")]),
+    }
+}
+CARDS = "Cards \nA card is free. Bring a letter."
+LOANS = "Loans \nA loan lasts four weeks."
+
+
+def read_passages(tmp_path, *turns, documents=PUBLISHED):
+    return read(tmp_path, *turns, documents=documents, dataset=MULTIDOC2DIAL)
+
+
+def test_every_turn_of_the_agent_is_an_example(tmp_path):
+    """As Nandwani 2023 counts them: also first, behind the agent's own, and without references."""
+    turns = [
+        turn(1, "agent", "Welcome."),
+        turn(2, "user", "Is a card free?", ("Library#1", "2")),
+        turn(3, "agent", "It is.", ("Library#1", "2")),
+        turn(4, "agent", "Do you live here?", ("Library#1", "3")),
+        turn(5, "user", "Yes."),
+        turn(6, "user", "And is there a café?"),
+        turn(7, "agent", "I do not know.", da="respond_no_solution"),
+    ]
+    rows = read_passages(tmp_path, *turns)
+    roles = [t["role"] for t in turns]
+    assert len(rows) == roles.count("agent") + 1  # and one of the other dialogue
+    assert [row["id"] for row in rows] == ["d1#1", "d1#3", "d1#4", "d1#7", "d2#2"]
+    assert [row["turn"] for row in rows] == [1, 3, 4, 7, 2]
+    assert [row["knowledge"] for row in rows] == ["", CARDS, CARDS, "", ""]
+    assert [row["response"] for row in rows[:2]] == ["Welcome.", "It is."]
+    spans = read(tmp_path, *turns, documents=PUBLISHED)
+    assert [row["id"] for row in spans] == ["d1_2", "d1_6", "d2_1"]
+    assert [row["knowledge"] for row in spans] == ["A card is free.", "", ""]
+
+
+def test_the_history_names_speakers_and_joins_their_neighbouring_turns(tmp_path):
+    turns = [
+        turn(1, "user", "Is a card free? "),
+        turn(2, "agent", "It is."),
+        turn(3, "agent", "Do you live here?"),
+        turn(4, "user", "Yes."),
+        turn(5, "user", "Why?"),
+        turn(6, "agent", "It matters."),
+    ]
+    rows = read_passages(tmp_path, *turns)
+    assert [row["history"] for row in rows[:3]] == [
+        ["user: Is a card free?"],
+        ["user: Is a card free?", "agent: It is."],
+        ["user: Is a card free?", "agent: It is.. Do you live here?", "user: Yes.. Why?"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("references", "knowledge"),
+    [
+        ([("Library#1", "2")], CARDS),
+        ([("Library#1", "1")], CARDS),  # the heading is of the passage
+        ([("Library#1", "10")], LOANS),  # numbers are counted, not spelt
+        ([("Library#1", "11")], "A lost card costs five coins."),  # the same title, elsewhere
+        ([("Library#1", "3"), ("Library#1", "2")], CARDS),  # once
+        ([("Library#1", "10"), ("Library#1", "2")], f"{LOANS} {CARDS}"),  # in their order
+        (
+            [("Library#1", "2"), ("Pool#1", "1"), ("Library#1", "4")],
+            f"{CARDS} Swim here. {LOANS}",
+        ),
+    ],
+)
+def test_the_knowledge_is_the_passage_of_each_reference(tmp_path, references, knowledge):
+    row, _ = read_passages(tmp_path, turn(1, "user", "?"), turn(2, "agent", "!", *references))
+    assert row["knowledge"] == knowledge
+    assert row["documents"] == list(dict.fromkeys(name for name, _ in references))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"title": 3}, r"spans\['1'\]: field 'title': expected a text"),
+        ({"text_sp": ["x"]}, "field 'text_sp': expected a text"),
+        ({"text_sp": None, "text_sq": ""}, None),
+    ],
+)
+def test_spans_of_passages(tmp_path, change, message):
+    document = PUBLISHED["library"]["Pool#1"]
+    spans = {"1": document["spans"]["1"] | change}
+    documents = {"library": {"Pool#1": document | {"spans": spans}}}
+    turns = turn(1, "user", "?"), turn(2, "agent", "!", ("Pool#1", "1"))
+    if message is None:
+        assert read_passages(tmp_path, *turns, documents=documents)[0]["knowledge"] == ""
+        return
+    with pytest.raises(InputError, match=message):
+        read_passages(tmp_path, *turns, documents=documents)
+
+
+def test_passages_need_titles_texts_and_numbers(tmp_path):
+    turns = turn(1, "user", "?"), turn(2, "agent", "!")
+    with pytest.raises(InputError, match=r"spans\['1'\]: field 'title' is missing"):
+        read_passages(tmp_path, *turns, documents=DOCUMENTS)
+    document = PUBLISHED["library"]["Pool#1"]
+    documents = {"library": {"Pool#1": document | {"spans": {"one": document["spans"]["1"]}}}}
+    with pytest.raises(InputError, match="expected a whole number as the span's id"):
+        read_passages(tmp_path, *turns, documents=documents)
+
+
+def test_the_sample_has_every_turn_of_the_agent():
+    files = sample_files(MULTIDOC2DIAL)
+    for split, names in MULTIDOC2DIAL.splits.items():
+        paths = {name: files[name] for name in names}
+        dialogues = json.loads(paths[names[0]].read_text(encoding="utf-8"))["dial_data"]
+        turns = [t for ds in dialogues.values() for d in ds for t in d["turns"]]
+        rows = list(MULTIDOC2DIAL.examples(paths, split, BadRows()))
+        assert len(rows) == sum(t["role"] == "agent" for t in turns)
+        assert all(row.keys() == MULTIDOC2DIAL.features.keys() for row in rows)
+        for row in rows:
+            assert bool(row["knowledge"]) == bool(row["documents"])

@@ -1,0 +1,144 @@
+"""Whatever happens to a raw file, its parser reads it or says where it is wrong."""
+
+import json
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets.raw import (
+    begin,
+    cmu_dog,
+    decode,
+    dialfact,
+    dialfact_evidence,
+    dialogue_nli,
+    faithdial,
+    faithdial_audit,
+    multidoc2dial,
+    nli,
+    text_to_text,
+    topical_chat,
+    wizard_of_wikipedia,
+)
+from faith_jax.datasets.raw.true.corpora import CORPORA
+from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS
+from faith_jax.datasets.raw_files import sample_files
+
+DATASETS = {
+    "begin": begin.BEGIN,
+    "begin_2021": begin.BEGIN_2021,
+    "cmu_dog": cmu_dog.CMU_DOG,
+    "decode": decode.DECODE,
+    "dialfact": dialfact.DIALFACT,
+    "dialfact retrieved": dialfact_evidence.DIALFACT_RETRIEVED,
+    "dialfact_evidence": dialfact_evidence.DIALFACT_EVIDENCE,
+    "dialogue_nli": dialogue_nli.DIALOGUE_NLI,
+    "faithdial": faithdial.FAITHDIAL,
+    "faithdial control tokens": faithdial.FAITHDIAL_CONTROL_TOKENS,
+    "faith_critic": faithdial.FAITH_CRITIC,
+    "faith_critic all_edits": faithdial.FAITH_CRITIC_ALL_EDITS,
+    "faithdial_audit": faithdial_audit.FAITHDIAL_AUDIT,
+    "multidoc2dial": multidoc2dial.MULTIDOC2DIAL,
+    "multidoc2dial spans": multidoc2dial.MULTIDOC2DIAL_SPANS,
+    "nli": nli.NLI,
+    "text_to_text": text_to_text.TEXT_TO_TEXT,
+    "topical_chat": topical_chat.TOPICAL_CHAT,
+    "topical_chat post-build": topical_chat.TOPICAL_CHAT_POST_BUILD,
+    "wizard_of_wikipedia": wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA,
+    "wizard_of_wikipedia control tokens": wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS,
+    **{f"true {name}": corpus for name, corpus in CORPORA.items()},
+}
+VALUES = st.sampled_from(
+    [None, True, 0, -3, 2**70, 1.5, "", " ", "x", "\ud800", [], [[]], ["x"], {}, {"x": {}}]
+)
+FIELD_TYPES = {TEXT: str, TEXTS: list, INTEGER: int}
+
+
+def paths_below(value, path=()):
+    """Yields the place of everything that a JSON value holds."""
+    if path:
+        yield path
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from paths_below(value[key], (*path, key))
+
+
+def with_one_change(draw, value):
+    """Returns a JSON value with something in it replaced or taken out."""
+    places = list(paths_below(value))
+    *above, last = draw(st.sampled_from(places))
+    holder = value
+    for key in above:
+        holder = holder[key]
+    if draw(st.booleans()):
+        del holder[last]
+    else:
+        holder[last] = draw(VALUES)
+    return value
+
+
+def mutated_json(draw, content):
+    return json.dumps(with_one_change(draw, json.loads(content))).encode()
+
+
+def mutated_jsonl(draw, content):
+    lines = content.strip().split(b"\n")
+    number = draw(st.integers(0, len(lines) - 1))
+    lines[number] = mutated_json(draw, lines[number])
+    return b"\r\n".join(lines)
+
+
+def mutated_bytes(draw, content):
+    start = draw(st.integers(0, len(content)))
+    end = min(len(content), start + draw(st.sampled_from([0, 1, 5, 400])))
+    middle = draw(st.sampled_from([b"", b'"', b"\xff", b"\n", b"\t", b"\x00", b",,", b"{"]))
+    return content[:start] + middle + content[end:]
+
+
+def assert_is_of_kind(value, kind):
+    """Asserts that TFDS can store a value as a feature of a kind."""
+    assert type(value) is FIELD_TYPES[kind]
+    for text in value if kind == TEXTS else [str(value)]:
+        text.encode()  # no half of a surrogate pair
+    if kind == INTEGER:
+        assert -(2**63) <= value < 2**63
+
+
+MUTATIONS = {".json": mutated_json, ".jsonl": mutated_jsonl}
+
+
+@pytest.mark.parametrize("name", DATASETS)
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_a_mutated_file_is_read_or_refused(tmp_path_factory, name, data):
+    dataset = DATASETS[name]
+    split = data.draw(st.sampled_from(list(dataset.splits)))
+    folder = tmp_path_factory.mktemp("raw")
+    paths = {}
+    for file in dataset.splits[split]:
+        source, paths[file] = sample_files(dataset)[file], folder / file
+        paths[file].parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if source.is_dir() else shutil.copyfile
+        copy(source, paths[file])
+    changed = data.draw(st.sampled_from(sorted(p for p in folder.rglob("*") if p.is_file())))
+    mutate = data.draw(
+        st.sampled_from([MUTATIONS.get(changed.suffix, mutated_bytes), mutated_bytes])
+    )
+    changed.write_bytes(mutate(data.draw, changed.read_bytes()))
+    skip = data.draw(st.booleans())
+    bad_rows = BadRows(skip=skip)
+    rows, refusal = [], "one line"
+    try:
+        rows = list(dataset.examples(paths, split, bad_rows))
+    except InputError as error:
+        refusal = str(error)
+    assert len(refusal.splitlines()) == 1
+    assert skip or not bad_rows.count
+    for row in rows:
+        assert row.keys() == dataset.features.keys()
+        for field, kind in dataset.features.items():
+            assert_is_of_kind(row[field], kind)

@@ -1,0 +1,213 @@
+import csv
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets.delimited import read_csv, read_tsv
+
+# Every character but half surrogates, and often those that mean something to csv.
+CHARACTER = st.sampled_from('"\r\n,\t\0\ufeff\u2028') | st.characters(exclude_categories=["Cs"])
+TEXT = st.text(CHARACTER, max_size=12)
+CELL = TEXT.filter(lambda text: text != "")
+TSV_CELL = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r\ufeff"), max_size=12
+)
+READERS = {"csv": read_csv, "tsv": read_tsv}
+
+
+def write(tmp_path, content, name="rows.csv"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(CELL, TEXT), max_size=5), st.sampled_from(["\n", "\r\n"]))
+def test_whatever_csv_writes_is_read_back(tmp_path_factory, rows, end):
+    buffer = io.StringIO(newline="")
+    # csv writes a lone carriage return, which it then cannot read, without quotes before "\n".
+    quoting = csv.QUOTE_ALL if end == "\n" else csv.QUOTE_MINIMAL
+    writer = csv.writer(buffer, lineterminator=end, quoting=quoting)
+    writer.writerows([("a", "b"), *rows])
+    path = write(tmp_path_factory.mktemp("csv"), buffer.getvalue())
+    assert [(r.fields["a"], r.fields["b"]) for r in read_csv(path, ("a", "b"))] == rows
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(TSV_CELL, TSV_CELL), max_size=5), st.sampled_from(["\n", "\r\n"]))
+def test_whatever_is_joined_by_tabs_is_read_back(tmp_path_factory, rows, end):
+    text = end.join("\t".join(row) for row in [("a", "b"), *rows]) + end
+    path = write(tmp_path_factory.mktemp("tsv"), text)
+    assert [(r.fields["a"], r.fields["b"]) for r in read_tsv(path, ("a", "b"))] == rows
+
+
+BAD_CSV = [
+    b"1\r\n",
+    b"1,2,3\r\n",
+    b'"1","\xe4"\r\n',
+    b'"1","a\n\xff\nb"\r\n',
+    b'"1"x,2\r\n',
+    b'"1","2" \r\n',
+    b"1\r2,3\r\n",
+]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.tuples(CELL, CELL), min_size=1, max_size=6),
+    st.data(),
+    st.sampled_from(BAD_CSV),
+)
+def test_one_bad_row_is_named_or_skipped(tmp_path_factory, rows, data, bad):
+    position = data.draw(st.integers(0, len(rows)))
+    pieces, line, bad_line = [b"a,b\r\n"], 2, None
+    for i in range(len(rows) + 1):
+        if i == position:
+            bad_line = line
+            pieces.append(bad)
+            line += bad.count(b"\n")
+        if i < len(rows):
+            buffer = io.StringIO(newline="")
+            csv.writer(buffer, quoting=csv.QUOTE_ALL).writerow(rows[i])
+            pieces.append(buffer.getvalue().encode())
+            line += pieces[-1].count(b"\n")
+    path = write(tmp_path_factory.mktemp("csv"), b"".join(pieces))
+    with pytest.raises(InputError, match=rf"rows\.csv:{bad_line}: "):
+        list(read_csv(path, ("a", "b")))
+    bad_rows = BadRows(skip=True)
+    found = [(r.fields["a"], r.fields["b"]) for r in read_csv(path, ("a", "b"), bad_rows)]
+    assert found == rows
+    assert bad_rows.count == 1
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.tuples(TSV_CELL, TSV_CELL), max_size=6),
+    st.data(),
+    st.sampled_from([b"1\n", b"1\t2\t3\n", b"1\t\xe4\r\n", b"\xed\xa0\x80\t2\n"]),
+)
+def test_one_bad_line_is_named_or_skipped(tmp_path_factory, rows, data, bad):
+    position = data.draw(st.integers(0, len(rows)))
+    lines = ["\t".join(row).encode() + b"\n" for row in rows]
+    content = b"a\tb\n" + b"".join([*lines[:position], bad, *lines[position:]])
+    path = write(tmp_path_factory.mktemp("tsv"), content, "rows.tsv")
+    with pytest.raises(InputError, match=rf"rows\.tsv:{position + 2}: "):
+        list(read_tsv(path, ("a", "b")))
+    bad_rows = BadRows(skip=True)
+    found = [(r.fields["a"], r.fields["b"]) for r in read_tsv(path, ("a", "b"), bad_rows)]
+    assert found == rows
+    assert bad_rows.count == 1
+
+
+def test_a_quote_mark_is_text_in_tsv(tmp_path):
+    path = write(tmp_path, 'a\tb\n"No", he said\t"\n')
+    (row,) = read_tsv(path, ("a", "b"))
+    assert row.fields == {"a": '"No", he said', "b": '"'}
+    assert row.place == f"{path}:2"
+
+
+def test_columns_that_nobody_asked_for_are_read_too(tmp_path):
+    path = write(tmp_path, b"\xef\xbb\xbfx,a\n1,2\n\n3,4\n")
+    assert [r.fields for r in read_csv(path, ("a",))] == [
+        {"x": "1", "a": "2"},
+        {"x": "3", "a": "4"},
+    ]
+    assert [r.place for r in read_csv(path, ("a",))] == [f"{path}:2", f"{path}:4"]
+
+
+def test_cells_longer_than_csvs_default_limit(tmp_path):
+    path = write(tmp_path, f'a\n"{"x" * 300_000}"\n')
+    assert len(next(read_csv(path, ("a",))).fields["a"]) == 300_000
+
+
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "rows.csv: empty; its first line should name the columns"),
+        (b"a b\n", "rows.csv:1: column 'a' is missing"),
+        (b"grounding\n", "column 'a' is missing"),
+        (b"\xe4\n", "rows.csv:1: .*expected UTF-8, got byte 0xe4"),
+    ],
+)
+def test_bad_headers(tmp_path, reader, content, message):
+    with pytest.raises(InputError, match=message):
+        list(reader(write(tmp_path, content), ("a",)))
+
+
+@pytest.mark.parametrize(
+    ("reader", "content", "message"),
+    [
+        (read_csv, b"a,b\n1,2,3\n", "expected 2 columns .a, b., got 3; quote cells that hold a"),
+        (read_tsv, b"a\tb\n1\n", "expected 2 columns .a, b., got 1; a cell holds no tab and no"),
+        (read_csv, b"a,b\n1\r2,3\n", "a carriage return outside quotes; quote cells"),
+        (read_csv, b'a,b\n1,"2\n3,4\n5,"6"\n', "CSV in the lines up to 4, read as one record: "),
+        (read_csv, b'a,b\n1,"2\n\xff"\n', "column 2: expected UTF-8, got byte 0xff; save the"),
+        (read_tsv, b"a\tb\n1\t\xff\n", "expected UTF-8, got byte 0xff at byte 3 of the line"),
+    ],
+)
+def test_errors_name_the_line_and_the_remedy(tmp_path, reader, content, message):
+    with pytest.raises(InputError, match=rf"rows\.csv:2: .*{message}") as caught:
+        list(reader(write(tmp_path, content), ("a",)))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r\r\n"])
+def test_line_ends(tmp_path, end):
+    path = write(tmp_path, end.join([b"", b"a,b", b"1,2", b"", b"3,4"]))
+    for reader, names in ((read_csv, ["a", "b"]), (read_tsv, ["a,b"])):
+        rows = list(reader(path, names[:1]))
+        assert [row.place for row in rows] == [f"{path}:3", f"{path}:5"]
+        assert list(rows[0].fields) == names
+
+
+def test_a_bad_header_is_named_by_its_own_line(tmp_path):
+    with pytest.raises(InputError, match=r"rows\.csv:3: column 'a' is missing"):
+        list(read_csv(write(tmp_path, "\n\nb\n"), ("a",)))
+
+
+def test_columns_are_there_once(tmp_path):
+    with pytest.raises(InputError, match="column 'a' is there twice"):
+        list(read_tsv(write(tmp_path, "a\tb\ta\n"), ("a",)))
+    with pytest.raises(InputError, match=r"column 'label' is missing\. Did you mean 'lable'"):
+        list(read_tsv(write(tmp_path, "lable\tx\n"), ("label",)))
+
+
+def test_a_header_alone_has_no_rows(tmp_path):
+    assert list(read_csv(write(tmp_path, "a,b\n"), ("a",))) == []
+
+
+def test_a_quote_that_is_never_closed(tmp_path):
+    path = write(tmp_path, 'a,b\n1,2\n3,"4\n5,6\n')
+    with pytest.raises(InputError, match=r"rows\.csv:3: a quote that is opened here is never"):
+        list(read_csv(path, ("a",), BadRows(skip=True)))
+
+
+def test_text_behind_a_closing_quote(tmp_path):
+    path = write(tmp_path, 'a,b\n"1"x,2\n3,4\n')
+    with pytest.raises(InputError, match=r"rows\.csv:2: not valid CSV"):
+        list(read_csv(path, ("a",)))
+    bad_rows = BadRows(skip=True)
+    assert [row.fields["a"] for row in read_csv(path, ("a",), bad_rows)] == ["3"]
+
+
+def test_odd_column_names_stay_in_one_line(tmp_path):
+    path = write(tmp_path, 'a,"b\rc"\n1\n')
+    with pytest.raises(InputError, match=r"The columns are: a, 'b\\rc'\.") as caught:
+        list(read_csv(path, ("x",)))
+    assert len(str(caught.value).splitlines()) == 1
+    with pytest.raises(InputError, match=r"expected 2 columns \(a, 'b\\rc'\), got 1"):
+        list(read_csv(path, ("a",)))
+
+
+@pytest.mark.parametrize(("delimiter", "name"), [(";", "semicolon"), ("\t", "tab")])
+def test_other_delimiters_than_commas(tmp_path, delimiter, name):
+    path = write(tmp_path, f'a{delimiter}b\n"1{delimiter}"{delimiter}2,3\n1\n'.encode())
+    rows = read_csv(path, ("a", "b"), delimiter=delimiter)
+    assert next(rows).fields == {"a": f"1{delimiter}", "b": "2,3"}
+    with pytest.raises(InputError, match=f"got 1; quote cells that hold a {name} or a line break"):
+        next(rows)

@@ -1,0 +1,235 @@
+import datetime
+import decimal
+import json
+import math
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.rows import BadRows, Row
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.datasets.grounded_rows import Columns, example_rows, file_examples, read_rows
+
+TRUE_ROW = {"grounding": "Tea is hot.", "generated_text": "Hot tea.", "label": 1}
+
+
+def examples(*rows, bad_rows=None, **columns):
+    placed = [Row(f"rows.jsonl:{number}", row) for number, row in enumerate(rows, start=1)]
+    return list(example_rows(placed, Columns(**columns), "here", bad_rows))
+
+
+def test_trues_columns_are_the_usual_ones():
+    (row,) = examples(TRUE_ROW)
+    assert row.example == GroundedExample(
+        "1", Grounding(("Tea is hot.",)), response="Hot tea.", label=1
+    )
+    assert (row.corpus, row.fields) == ("here", {})
+
+
+@pytest.mark.parametrize(
+    ("fields", "texts", "perspectives", "history"),
+    [
+        ({"knowledge": "K.", "response": "r", "message": "m"}, ("K.",), (), ("m",)),
+        (
+            {"evidence": ["A", " ", "B"], "response": "r", "context": ["c", "d"]},
+            ("A", "B"),
+            (),
+            ("c", "d"),
+        ),
+        (
+            {"pro_arguments": ["p"], "con_arguments": ["c", "d"], "response": "r", "query": "q"},
+            ("p", "c", "d"),
+            ("pro", "con", "con"),
+            ("q",),
+        ),
+        (
+            {"grounding": "G", "evidence": "E", "generated_text": "r", "response": "x"},
+            ("G",),
+            (),
+            (),
+        ),
+    ],
+)
+def test_the_names_of_our_data_sets_are_known(fields, texts, perspectives, history):
+    (row,) = examples(fields)
+    assert row.example.grounding == Grounding(texts, perspectives)
+    assert (row.example.response, row.example.history) == ("r", history)
+
+
+def test_columns_of_ones_own():
+    fields = {"doc": "D", "answer": "a", "faithful": "1.0", "key": 7, "set": "mine", "x": True}
+    fields |= {"grounding": "g", "skipped": ["list"], "": "index", "none": None}
+    fields |= {"spans": [[0, 3], [5, 9]], "nested": {"a": [1.5, None]}, "photo": b"\xff"}
+    fields |= {"day": datetime.date(2024, 5, 1), "price": decimal.Decimal("1.20"), "nan": math.nan}
+    named = {"grounding": "doc", "response": "answer", "label": "faithful", "id": "key"}
+    (row,) = examples(fields, corpus="set", **named)
+    assert row.example == GroundedExample("7", Grounding(("D",)), response="a", label=1)
+    assert row.corpus == "mine"
+    assert row.fields == {
+        "faithful": "1.0",
+        "x": True,
+        "grounding": "g",
+        "skipped": ["list"],
+        "spans": [[0, 3], [5, 9]],
+        "nested": {"a": [1.5, None]},
+        "day": "2024-05-01",
+        "price": "1.20",
+    }
+    assert row.left_out == {"photo": "bytes"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"label": "lable"}, "column 'lable' is missing. Did you mean 'label'"),
+        ({"id": "key"}, "column 'key' is missing"),
+        ({"corpus": "set"}, "column 'set' is missing"),
+        ({"id": "empty"}, "field 'empty': expected an id, got null; --id-column= takes"),
+    ],
+)
+def test_a_column_that_was_named_is_there(columns, message):
+    with pytest.raises(InputError, match=rf"rows\.jsonl:1: {message}"):
+        examples(TRUE_ROW | {"empty": None}, **columns)
+    (row,) = examples({"grounding": "g", "response": "r"})
+    assert (row.example.id, row.example.label, row.corpus) == ("1", None, "here")
+
+
+def test_columns_may_be_turned_off():
+    (row,) = examples(TRUE_ROW | {"id": "a", "corpus": "c"}, id="", label="", corpus="")
+    assert (row.example.id, row.example.label, row.corpus) == ("1", None, "here")
+    assert row.fields == {"label": 1, "id": "a", "corpus": "c"}
+
+
+def test_a_null_corpus_is_the_one_given():
+    assert examples(TRUE_ROW | {"c": None}, corpus="c")[0].corpus == "here"
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [(1, 1), (0, 0), ("1", 1), ("0.0", 0), (True, 1), (None, None), ("", None), (" ", None)],
+)
+def test_labels(value, label):
+    (row,) = examples(TRUE_ROW | {"label": value})
+    assert row.example.label == label
+    (row,) = examples(TRUE_ROW | {"label": value}, label_is_error=True)
+    assert row.example.label == (None if label is None else 1 - label)
+
+
+def test_an_empty_response_is_one():
+    for value in ("", " "):
+        assert examples(TRUE_ROW | {"generated_text": value})[0].example.response == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "columns", "message"),
+    [
+        ({"label": "yes"}, {}, r"field 'label': expected 1 \(faithful\), 0, or nothing"),
+        ({"label": 2}, {}, "field 'label'"),
+        ({"grounding": ""}, {}, "field 'grounding': expected a text that is not empty, or several"),
+        ({"grounding": []}, {}, "field 'grounding': expected a text"),
+        ({"grounding": [3]}, {}, "field 'grounding': expected a text"),
+        ({"generated_text": 3}, {}, "field 'generated_text': expected a text, got 3"),
+        (
+            {"generated_text": None},
+            {},
+            "field 'generated_text': expected a text, got null; an answer of nothing is the empty",
+        ),
+        ({"generated_text": b"x"}, {}, "field 'generated_text': expected a text, got \"b'x'\""),
+        ({"grounding": b"x"}, {}, "field 'grounding': expected a text"),
+        ({"label": datetime.date(2024, 5, 1)}, {}, "field 'label': .* got .datetime.date"),
+        ({}, {"response": "text"}, "column 'text' is missing. Did you mean 'generated_text'"),
+        ({"id": "a"}, {}, "field 'id': 'a' occurs twice; choose another --id-column, or --id-c"),
+    ],
+)
+def test_bad_rows(change, columns, message):
+    rows = TRUE_ROW | {"id": "a", **change}, TRUE_ROW | {"id": "a", **change}
+    with pytest.raises(InputError, match=rf"rows\.jsonl:[12]: .*{message}"):
+        examples(*rows, **columns)
+
+
+def test_columns_that_nobody_knows():
+    message = "none of the columns source, target is known to hold the grounding; name it with --g"
+    with pytest.raises(InputError, match=message):
+        examples({"source": "a", "target": "b"})
+
+
+def test_ids_do_not_move_when_a_bad_row_is_skipped():
+    bad_rows = BadRows(skip=True)
+    rows = examples(TRUE_ROW, TRUE_ROW | {"label": "?"}, TRUE_ROW, bad_rows=bad_rows)
+    assert [row.example.id for row in rows] == ["1", "3"]
+    assert bad_rows.count == 1
+    ids = [row.example.id for row in examples(*[TRUE_ROW | {"id": "same"}] * 2, id="")]
+    assert ids == ["1", "2"]
+
+
+NAMES = ["grounding", "knowledge", "evidence", "pro_arguments", "con_arguments"]
+NAMES += ["generated_text", "response", "history", "label", "id", "corpus", "other"]
+VALUES = st.sampled_from(
+    [None, True, 0, 1, 2, 1.5, "", " ", "x", "0", "{}", [], ["x"], ["x", ""], [None], [["x"]], {}]
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(NAMES), VALUES), max_size=3), st.booleans())
+def test_whatever_a_row_holds_it_is_read_or_refused(rows, skip):
+    bad_rows, found, refusal = BadRows(skip=skip), [], "one line"
+    try:
+        found = examples(*rows, bad_rows=bad_rows)
+    except InputError as error:
+        refusal = str(error)
+    assert len(refusal.splitlines()) == 1
+    assert len({row.example.id for row in found}) == len(found)
+    for row in found:
+        example = row.example
+        assert example.grounding.texts
+        assert all(text.strip() for text in example.grounding.texts)
+        assert example.label in (None, 0, 1)
+        assert isinstance(example.response, str)
+        json.dumps([example.grounding.texts, example.history, dict(row.fields)])
+
+
+ROWS = [{"a": 'one, "1"', "b": "x\ty"}, {"a": "two", "b": ""}]
+
+
+def test_all_formats_hold_the_same(tmp_path):
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (tmp_path / "r.csv").write_text('a,b\n"one, ""1""",x\ty\ntwo,\n')
+    (tmp_path / "r.tsv").write_text('a\tb\none, "1"\tx y\ntwo\t\n')
+    parquet.write_table(pa.Table.from_pylist(ROWS), tmp_path / "r.parquet")
+    for name in ("r.jsonl", "r.csv", "r.parquet"):
+        assert [row.fields for row in read_rows(tmp_path / name)] == ROWS
+    assert next(read_rows(tmp_path / "r.tsv")).fields == {"a": 'one, "1"', "b": "x y"}
+    assert [row.place for row in read_rows(tmp_path / "r.parquet")] == [
+        f"{tmp_path / 'r.parquet'}:1",
+        f"{tmp_path / 'r.parquet'}:2",
+    ]
+    (tmp_path / "r.jsonl").rename(tmp_path / "r.txt")
+    assert len(list(read_rows(tmp_path / "r.txt", "jsonl"))) == 2
+    with pytest.raises(InputError, match=r"the ending says no format .* --input-format"):
+        read_rows(tmp_path / "r.txt")
+
+
+def test_rows_without_ids_have_their_number_in_every_format(tmp_path):
+    """Blank lines, line breaks in cells and rows that cannot be read move no number."""
+    good, bad = json.dumps(TRUE_ROW), "{"
+    (tmp_path / "r.jsonl").write_text(f"{good}\n\n{bad}\n{good}\n")
+    (tmp_path / "r.csv").write_text('grounding,response\n"a\nb",c\nd\ne,f\n')
+    (tmp_path / "r.tsv").write_text("grounding\tresponse\n\na\tb\nc\nd\te\n")
+    for name in ("r.jsonl", "r.csv", "r.tsv"):
+        bad_rows = BadRows(skip=True)
+        for _ in range(2):  # as `score` reads a file twice
+            rows = file_examples(tmp_path / name, "", Columns(), "c", bad_rows)
+            assert [row.example.id for row in rows] == ["1", "3"], name
+        assert bad_rows.count == 1
+
+
+def test_files_that_are_no_parquet(tmp_path):
+    path = tmp_path / "r.parquet"
+    with pytest.raises(InputError, match=r"r\.parquet: no such file"):
+        list(read_rows(path))
+    path.write_bytes(b"PAR1 and then nothing")
+    with pytest.raises(InputError, match=r"r\.parquet: not a whole Parquet file"):
+        list(read_rows(path))

@@ -1,0 +1,69 @@
+import re
+from collections import Counter
+
+import pytest
+
+from faith_jax.core.errors import InputError
+from faith_jax.datasets import npov, samples
+
+SENTENCE = re.compile(r"[A-Z][ !#-z~]*[.?]")  # printable ASCII without braces and double quotes
+
+
+@pytest.fixture(scope="module")
+def sample():
+    folder = samples.sample_folder("procon_npov")
+    topics = npov.load_topics(folder)
+    return topics, npov.load_responses(folder, topics)
+
+
+def test_an_unknown_sample_names_the_known():
+    with pytest.raises(InputError, match=r"No embedded sample is named 'procon'\. Did you mean"):
+        samples.sample_folder("procon")
+    assert "procon_npov" in samples.sample_names()
+
+
+def test_the_sample_meets_its_plan(sample):
+    topics, responses = sample
+    assert Counter(topic.split for topic in topics) == {"train": 18, "validation": 6, "test": 12}
+    by_topic = {topic.id: [] for topic in topics}
+    for response in responses:
+        by_topic[response.topic].append(len(response.pro))
+    for topic in topics:
+        assert len(topic.pro) == len(topic.con) == 5
+        expected = [1, 1, 2, 2, 3, 3] if topic.split == "train" else [1, 2, 3]
+        assert sorted(by_topic[topic.id]) == expected
+
+
+def test_every_argument_is_told_by_some_response(sample):
+    topics, responses = sample
+    for topic in topics:
+        told = [response for response in responses if response.topic == topic.id]
+        assert {i for response in told for i in response.pro} == set(range(5))
+        assert {i for response in told for i in response.con} == set(range(5))
+
+
+def test_texts_are_clean_and_no_argument_occurs_twice(sample):
+    topics, responses = sample
+    arguments = [a for topic in topics for a in topic.pro + topic.con]
+    texts = [text for a in arguments for text in (a.text, *a.paraphrases)]
+    assert [len(a.paraphrases) for a in arguments] == [1] * 360
+    assert len({text.casefold() for text in texts}) == 720
+    texts += [response.response for response in responses]
+    assert [text for text in texts if not SENTENCE.fullmatch(text)] == []
+    assert [text for text in texts if "  " in text] == []
+
+
+def test_responses_keep_to_their_arguments_words(sample):
+    """Most content words of a response come from its arguments, not from the others."""
+    topics, responses = sample
+    by_id = {topic.id: topic for topic in topics}
+
+    def content(text):
+        return {word[:5] for word in re.findall(r"[a-z]+", text.lower()) if len(word) > 4}
+
+    for response in responses:
+        topic = by_id[response.topic]
+        sides = [(topic.pro, response.pro), (topic.con, response.con)]
+        told = [side[i].text for side, chosen in sides for i in chosen]
+        overlap = [len(content(text) & content(response.response)) for text in told]
+        assert min(overlap) >= 1, response.id

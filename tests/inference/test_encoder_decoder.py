@@ -1,0 +1,225 @@
+import pathlib
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.inference import EncoderDecoderModel, bucket_length, encoder_decoder, shift_right
+from tests.models import tiny
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+CONFIG = tiny.TINY.replace(
+    num_encoder_layers=1, num_decoder_layers=1, encoder_prompt_length=2, decoder_prompt_length=1
+)
+# Widths of two buckets: up to 16, and up to 24.
+INPUTS = tiny.rows(24, 3, 17, 1, seed=1)
+TARGETS = tiny.rows(19, 5, 2, 24, seed=2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation():
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return EncoderDecoderModel(CONFIG, tiny.model_and_params(CONFIG)[1])
+
+
+def test_a_model_shows_its_size(model):
+    size = sum(leaf.size for leaf in jax.tree.leaves(model.params))
+    assert repr(model).startswith(f"EncoderDecoderModel({size:,} parameters: 1+1 layers, emb_dim ")
+
+
+def test_logits_are_the_modules(model):
+    expected = tiny.logits(model.module, model.params, INPUTS, np.ones_like(TARGETS), TARGETS)
+    found = model.logits(INPUTS, TARGETS)
+    assert found.shape == (4, 24, tiny.VOCAB_SIZE)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_target_log_probs_are_the_log_softmax_of_the_logits(model):
+    logits = model.logits(INPUTS, shift_right(TARGETS))
+    log_softmax = np.asarray(jax.nn.log_softmax(logits))
+    expected = np.take_along_axis(log_softmax, TARGETS[..., None], -1)[..., 0]
+    found = model.target_log_probs(INPUTS, TARGETS)
+    np.testing.assert_allclose(found, np.where(TARGETS > 0, expected, 0), atol=2e-5)
+    assert np.all(found[TARGETS > 0] < 0)
+
+
+# Few examples: each is a forward pass; their shapes share four compilations.
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 24), st.integers(1, 24), st.integers(0, 5), st.integers(0, 5))
+def test_padding_and_buckets_change_nothing(length, target_length, more, more_targets):
+    model = EncoderDecoderModel(CONFIG, tiny.model_and_params(CONFIG)[1])
+    inputs = np.where(np.arange(24) < length, INPUTS, 0)
+    targets = np.where(np.arange(24) < target_length, TARGETS, 0)
+
+    def cut(tokens, length):
+        return tokens[:, : min(24, length)]
+
+    short = cut(inputs, length + more), cut(targets, target_length + more_targets)
+    width = short[1].shape[1]
+    np.testing.assert_allclose(
+        model.target_log_probs(*short),
+        model.target_log_probs(inputs, targets)[:, :width],
+        atol=2e-5,
+    )
+    np.testing.assert_allclose(
+        model.logits(*short), model.logits(inputs, targets)[:, :width], atol=2e-5
+    )
+    found, expected = (model.decode(x, max_length=6) for x in (short[0], inputs))
+    np.testing.assert_array_equal(found.tokens, expected.tokens)
+    np.testing.assert_allclose(found.log_prob, expected.log_prob, rtol=1e-4)
+
+
+def test_a_likelihood_is_that_of_the_generation(model):
+    result = model.decode(INPUTS, max_length=8, temperature=1.0, seed=3)
+    tokens = np.asarray(result.tokens)
+    inside = np.arange(8) < np.asarray(result.length)[:, None]
+    rows = np.all((tokens > 0) | ~inside, axis=1)  # an untrained model may generate padding
+    assert rows.sum() >= 2
+    log_probs = model.target_log_probs(INPUTS, tokens).sum(axis=1)
+    np.testing.assert_allclose(log_probs[rows], np.asarray(result.log_prob)[rows], rtol=1e-4)
+
+
+def test_generate_is_decode_without_the_numbers(model):
+    options = {"max_length": 8, "temperature": 1.0, "seed": 3}
+    found = model.generate(INPUTS, **options)
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, model.decode(INPUTS, **options).tokens)
+
+
+def test_seeds_and_rows(model):
+    options = {"max_length": 8, "temperature": 1.0, "eos_id": -1}
+    first = model.generate(INPUTS, seed=1, **options)
+    np.testing.assert_array_equal(model.generate(INPUTS, seed=1, **options), first)
+    assert not np.array_equal(model.generate(INPUTS, seed=2, **options), first)
+    np.testing.assert_array_equal(model.generate(INPUTS[:2], seed=1, **options), first[:2])
+
+
+def test_one_compilation_a_bucket():
+    # No other test compiled for it.
+    config = CONFIG.replace(encoder_prompt_length=0, decoder_prompt_length=0)
+    model = EncoderDecoderModel(config, tiny.model_and_params(config)[1])
+    functions = (encoder_decoder._target_log_probs, encoder_decoder._generate)
+    before = [f._cache_size() for f in functions]
+    for length in range(1, 25):
+        model.target_log_probs(INPUTS[:, :length], TARGETS[:, :1])
+        model.generate(INPUTS[:, :length], max_length=2)
+    assert [f._cache_size() - n for f, n in zip(functions, before, strict=True)] == [2, 2]
+
+
+def test_integers_of_any_width_and_lists(model):
+    expected = model.target_log_probs(INPUTS, TARGETS)
+    for same in (INPUTS.astype(np.uint8), INPUTS.astype(np.int64), jnp.asarray(INPUTS)):
+        np.testing.assert_array_equal(model.target_log_probs(same, TARGETS), expected)
+    np.testing.assert_array_equal(
+        model.target_log_probs(INPUTS.tolist(), TARGETS.tolist()), expected
+    )
+
+
+def test_an_empty_input_is_finite(model):
+    empty = np.zeros((4, 3), np.int32)
+    assert np.isfinite(model.target_log_probs(empty, TARGETS)).all()
+    assert model.generate(empty, max_length=3).shape == (4, 3)
+
+
+def calls(model, inputs, targets):
+    return [
+        lambda: model.logits(inputs, targets),
+        lambda: model.target_log_probs(inputs, targets),
+        lambda: model.generate(inputs),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (np.ones(5, np.int32), r"expected an integer array \[batch, length\], got int32 \(5,\)"),
+        (np.ones((2, 2, 2), np.int32), r"got int32 \(2, 2, 2\)"),
+        (np.ones((4, 3), np.float32), r"got float32 \(4, 3\)"),
+        (np.ones((4, 3), bool), r"got bool \(4, 3\)"),
+        (np.ones((0, 3), np.int32), r"got int32 \(0, 3\)"),
+        (np.ones((4, 0), np.int32), r"got int32 \(4, 0\)"),
+        ([[1, 2], [3]], r"rows of different lengths.*pad them with 0"),
+        ([["a"]], r"got <U1 \(1, 1\)"),
+        (None, r"got object \(\)"),
+        ([[1], [50], [2], [3]], r"token 50 at row 1, position 0 .* vocabulary of 50"),
+        ([[1, 1], [5, -3], [2, 2], [3, 3]], r"token -3 at row 1, position 1"),
+        (np.full((4, 1), 2**40), rf"token {2**40} at row 0"),
+    ],
+)
+def test_inputs_that_are_none_are_errors(model, inputs, message):
+    for call in calls(model, inputs, TARGETS):
+        with pytest.raises(InputError, match=f"encoder_input_tokens: .*{message}"):
+            call()
+
+
+def test_targets_are_checked_too(model):
+    for call, name in zip(calls(model, INPUTS, TARGETS + 40), ("input", "target"), strict=False):
+        with pytest.raises(InputError, match=f"decoder_{name}_tokens: token .* not in the model"):
+            call()
+    for call in calls(model, INPUTS[:3], TARGETS)[:2]:
+        with pytest.raises(InputError, match="encoder has 3 rows but the decoder 4"):
+            call()
+
+
+def test_options_out_of_range_are_errors(model):
+    with pytest.raises(ConfigError, match=r"top_p = 2\.0"):
+        model.generate(INPUTS, top_p=2.0)
+
+
+@given(st.integers(1, 10**6))
+def test_buckets_hold_their_length_and_are_few(length):
+    bucket = bucket_length(length)
+    assert bucket >= max(16, length)
+    assert bucket == 16 or bucket < 1.5 * length
+    assert bucket_length(bucket) == bucket
+    assert bucket & (bucket - 1) == 0 or bucket % 3 == 0
+
+
+def test_the_buckets():
+    assert sorted({bucket_length(n) for n in range(1, 130)}) == [16, 24, 32, 48, 64, 96, 128, 192]
+
+
+WITHOUT_TENSORFLOW = """
+import importlib.abc, sys
+
+class Block(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("tensorflow", "tensorflow_datasets", "seqio", "gin", "t5x"):
+            raise ImportError(f"{name} is blocked")
+
+sys.meta_path.insert(0, Block())
+import jax
+import numpy as np
+from faith_jax.inference import EncoderDecoderModel
+from tests.models import tiny
+jax.config.update("jax_disable_most_optimizations", True)
+config = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
+model = EncoderDecoderModel(config, tiny.model_and_params(config)[1])
+tokens = model.generate(tiny.rows(3, 2), max_length=3)
+print(tokens.shape, np.isfinite(model.target_log_probs(tiny.rows(3, 2), tokens)).all())
+"""
+
+
+def test_works_without_tensorflow():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TENSORFLOW],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "(2, 3) True", done.stderr[-2000:]

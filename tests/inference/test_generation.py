@@ -1,0 +1,102 @@
+"""Options of decoding, as both kinds of models that generate take them."""
+
+import jax
+import numpy as np
+import pytest
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.decoding.encoder_decoder import row_keys
+from faith_jax.inference import CausalModel, EncoderDecoderModel
+from faith_jax.inference.generation import sampling_keys
+from tests.models import families, tiny
+
+TOKENS = np.array([[5, 6]])
+
+
+@pytest.fixture(scope="module", params=["causal", "encoder_decoder"])
+def model(request):
+    """A model that is only asked for what it refuses: it needs no parameters."""
+    if request.param == "causal":
+        return CausalModel(families.GPT2, {})
+    return EncoderDecoderModel(tiny.TINY, {})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"max_lenght": 3},
+            r"^decoding: there is no option 'max_lenght'\. Did you mean 'max_length'.*\? The "
+            "options: seed, max_length, temperature, .*, num_return, pmi.$",
+        ),
+        ({"zzz": 1}, r"^decoding: there is no option 'zzz'\. The options: seed, max_length"),
+        (
+            {"alpha": 0.5},
+            r"^decoding: there is no option 'alpha'\. It is one of PMI-Decode: decode_pmi\(…, "
+            r"pmi=PMIConfig\(alpha=…\)\)\.$",
+        ),
+        ({"pmi": {"alpha": 1}}, r"pmi = {'alpha': 1}; expected a PMIConfig or None"),
+        ({"max_length": "3"}, r"max_length = '3'; expected a positive number of tokens"),
+        ({"seed": "x"}, r"^decoding: seed = 'x'; expected a whole number from 0 to 2\*\*32 - 1"),
+        ({"seed": 1.5}, r"seed = 1\.5; expected"),
+        ({"seed": None}, r"seed = None; expected"),
+        ({"seed": True}, r"seed = True; expected"),
+        ({"seed": -1}, r"seed = -1; expected"),
+        ({"seed": 2**32}, rf"seed = {2**32}; expected"),
+        (
+            {"eos_id": 50},
+            r"eos_id = 50; expected token ids below the model's vocabulary size of 50",
+        ),
+        ({"eos_id": [3, 99]}, r"eos_id = \(3, 99\); expected token ids below the model's"),
+        ({"pad_id": 50}, r"pad_id = 50; expected a token id below the model's vocabulary size"),
+    ],
+)
+def test_wrong_options_are_named(model, options, message):
+    assert model.config.vocab_size == 50
+    options = {"max_length": 2} | options
+    for call in (
+        lambda: model.generate(TOKENS, **options),
+        lambda: model.decode(TOKENS, **options),
+        lambda: model.decode_pmi(TOKENS, TOKENS, **options),
+    ):
+        with pytest.raises(ConfigError, match=message) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+def test_an_encoder_decoder_has_no_lengths():
+    model = EncoderDecoderModel(tiny.TINY, {})
+    with pytest.raises(
+        ConfigError, match=r"'input_lengths'\. An encoder-decoder's inputs end where"
+    ):
+        model.decode(TOKENS, input_lengths=[2])
+
+
+def test_pmi_belongs_to_decode_pmi_alone(model):
+    with pytest.raises(ConfigError, match=r"pmi = PMIConfig\(.*\); expected None: .* decode_pmi"):
+        model.decode(TOKENS, pmi=PMIConfig())
+    with pytest.raises(ConfigError, match=r"pmi = None; expected a PMIConfig, or call decode\."):
+        model.decode_pmi(TOKENS, TOKENS, pmi=None)
+
+
+def test_the_last_token_of_the_vocabulary_may_end_rows():
+    module, params = tiny.model_and_params()
+    options = {"max_length": 2, "eos_id": (49, -1), "pad_id": 48}
+    first = EncoderDecoderModel(module.config, params).generate(TOKENS, **options)[0, 0]
+    assert first != 49
+    kernel = params["decoder"]["logits_dense"]["kernel"].copy()
+    kernel[:, [first, 49]] = kernel[:, [49, first]]  # the first token is now the last one's number
+    renamed = params | {"decoder": params["decoder"] | {"logits_dense": {"kernel": kernel}}}
+    found = EncoderDecoderModel(module.config, renamed).decode(TOKENS, **options)
+    assert np.asarray(found.tokens).tolist() == [[49, 48]]
+    assert found.length.tolist() == [1]
+    with pytest.raises(ConfigError, match="vocabulary size of 49"):
+        DecodingConfig(eos_id=(49, -1)).check_vocabulary(49)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, np.int64(7)])
+def test_keys_are_those_of_the_rows(seed):
+    found = jax.random.key_data(sampling_keys(seed, 3))
+    np.testing.assert_array_equal(found, jax.random.key_data(row_keys(int(seed), np.arange(3))))
+    assert len(np.unique(found, axis=0)) == 3

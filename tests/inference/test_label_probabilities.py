@@ -1,0 +1,156 @@
+import numpy as np
+import pytest
+
+from faith_jax.core import templates
+from faith_jax.core.cutting import Kind
+from faith_jax.core.errors import ConfigError, FaithJaxError
+from faith_jax.inference import load_model
+from faith_jax.inference.label_probabilities import CRITIC_FORM, NLI_FORM, label_tokens
+from faith_jax.scoring.pair_classifier import pair_classifier
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.scoring import tiny_models
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+DOCUMENTS = ["Tea is made of leaves.", "The bridge was closed in May. A ferry ran for a year."]
+RESPONSES = ["Leaves make tea.", "The bridge is open."]
+PAIRS = list(zip(DOCUMENTS, RESPONSES, strict=True))
+NLI = ["entailment", "neutral", "contradiction"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bart") / "m"
+    return tiny_models.write_model(folder, "bart", max_positions=512)
+
+
+def likelihoods(folder, text, words):
+    """The log-likelihood of each word, the end token left out, one pass a word."""
+    opened, tokens = load_model(folder), load_vocabulary(folder)
+    inputs = np.array([[*tokens.prefix_ids, *tokens.encode(text), *tokens.suffix_ids]])
+    return [
+        float(opened.target_log_probs(inputs, np.array([tokens.encode(word)])).sum())
+        for word in words
+    ]
+
+
+def softmax(values):
+    exponents = np.exp(np.array(values) - max(values))
+    return exponents / exponents.sum()
+
+
+@pytest.mark.parametrize("words", [NLI, ["1", "0"], ["a", "b", "c"]])
+def test_the_softmax_of_the_words_likelihoods(model, words):
+    found, cut = pair_classifier(model, label_words=words)(PAIRS)
+    expected = [softmax(likelihoods(model, templates.nli_inputs(*p), words)) for p in PAIRS]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert cut == [{}, {}]
+
+
+def test_nli_scores_are_of_the_first_word_and_less_the_third(model):
+    probabilities, _ = pair_classifier(model)(PAIRS)
+    entailment = load_scorer("nli_entailment", model=model).score(DOCUMENTS, RESPONSES)
+    np.testing.assert_allclose([s.value for s in entailment], probabilities[:, 0], atol=1e-6)
+    both = load_scorer("nli_e_minus_c", model=model).score(DOCUMENTS, RESPONSES)
+    expected = probabilities[:, 0] - probabilities[:, 2]
+    np.testing.assert_allclose([s.value for s in both], expected, atol=1e-6)
+
+
+def test_two_words_are_entailment_and_all_else(model):
+    scores = load_scorer("nli_entailment", model=model, label_words="1,0")
+    expected, _ = pair_classifier(model, label_words=["1", "0"])(PAIRS)
+    found = [score.value for score in scores.score(DOCUMENTS, RESPONSES)]
+    np.testing.assert_allclose(found, expected[:, 0], atol=1e-6)
+    with pytest.raises(ConfigError, match=r"2 classes \(entailment, not_entailment\); expected"):
+        load_scorer("nli_e_minus_c", model=model, label_words="1,0")
+
+
+def test_the_critic_reads_what_its_task_has(model):
+    words = ["faithful", "unfaithful"]
+    found = load_scorer("faith_critic", model=model).score(DOCUMENTS, RESPONSES)
+    for score, pair in zip(found, PAIRS, strict=True):
+        text = templates.knowledge_response_inputs(*pair)
+        assert score.value == pytest.approx(softmax(likelihoods(model, text, words))[0], abs=1e-5)
+    yes = load_scorer("faith_critic", model=model, label_words="YES,NO").score(DOCUMENTS, RESPONSES)
+    text = templates.knowledge_response_inputs(*PAIRS[0])
+    expected = softmax(likelihoods(model, text, ["YES", "NO"]))[0]
+    assert yes[0].value == pytest.approx(expected, abs=1e-5)
+
+
+def test_order_and_batches_change_nothing(model):
+    for passes in (0, 3):
+        options = {"dropout_passes": passes, "seed": 1 if passes else None}
+        together, _ = pair_classifier(model, **options)(PAIRS * 3)
+        alone = [pair_classifier(model, tokens_per_batch=8, **options)([p])[0][0] for p in PAIRS]
+        np.testing.assert_allclose(together, alone * 3, atol=1e-5)
+        np.testing.assert_allclose(together.sum(axis=1), 1.0, atol=1e-5)
+
+
+def test_dropout_is_the_mean_of_its_passes(model):
+    plain, _ = pair_classifier(model)(PAIRS)
+    none, _ = pair_classifier(model, dropout_passes=2, dropout_rate=1e-9)(PAIRS)
+    np.testing.assert_allclose(none, plain, atol=1e-5)
+    options = {"dropout_rate": 0.3, "seed": 5}
+    first, two = (pair_classifier(model, dropout_passes=k, **options)(PAIRS)[0] for k in (1, 2))
+    assert np.abs(first - plain).max() > 1e-4
+    assert np.abs(first - two).max() > 1e-5
+    again, _ = pair_classifier(model, dropout_passes=2, dropout_rate=0.3, seed=6)(PAIRS)
+    assert np.abs(again - two).max() > 1e-5
+
+
+def test_a_premise_that_is_too_long_loses_its_end(model):
+    classify = pair_classifier(model, max_length=80)
+    (whole, short), cut = classify([(DOCUMENTS[0] * 30, RESPONSES[0]), PAIRS[0]])
+    row = classify.encode(DOCUMENTS[0] * 30, RESPONSES[0])
+    tokens = load_vocabulary(model)
+    text = tokens.decode(row.ids)
+    assert len(row.ids) == 80
+    length = len(tokens.encode(templates.nli_inputs(DOCUMENTS[0] * 30, RESPONSES[0])))
+    assert cut == [row.cut, {}]
+    assert row.cut == {Kind.KNOWLEDGE: length - 80 + len(tokens.add_special_tokens([]))}
+    assert RESPONSES[0] in text
+    assert DOCUMENTS[0] in text
+    assert not np.allclose(whole, short)
+    long, _ = classify([(DOCUMENTS[0], RESPONSES[0] * 30)])
+    assert np.isfinite(long).all()
+
+
+def test_words_end_where_one_begins_with_another():
+    tokens = load_vocabulary("english_4096")
+    own = [list(tokens.encode(word)) for word in ("tea", "tea time")]
+    assert label_tokens(tokens, ["tea", "tea time"]) == [[*ids, *tokens.suffix_ids] for ids in own]
+    assert label_tokens(tokens, ["tea", "milk"]) == [own[0], list(tokens.encode("milk"))]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label_words": "yes,no,maybe,so"}, "label_words: expected 3 different texts"),
+        ({"label_words": "yes,yes,no"}, "label_words: expected 3 different texts"),
+        ({"label_words": "yes,,no"}, "label_words: expected 3 different texts"),
+        ({"label_words": 3}, "label_words: expected texts"),
+        (
+            {"max_length": 12},
+            "example '0': max_length = 12: without its knowledge .* no room for what",
+        ),
+        ({"max_length": 4}, "max_length: expected"),
+    ],
+)
+def test_wrong_options(model, options, message):
+    with pytest.raises(FaithJaxError, match=message):
+        load_scorer("nli_e_minus_c", model=model, **options).score(DOCUMENTS, RESPONSES)
+
+
+def test_encoders_have_no_words_and_causal_models_no_classes(tmp_path):
+    encoder = tiny_models.write_model(tmp_path / "nli", "deberta_nli")
+    with pytest.raises(ConfigError, match="label_words: are of encoder-decoders"):
+        load_scorer("nli_entailment", model=encoder, label_words="a,b,c")
+    causal = tiny_models.write_model(tmp_path / "gpt2", "gpt2")
+    with pytest.raises(ConfigError, match="got CausalModel"):
+        load_scorer("nli_entailment", model=causal)
+
+
+def test_the_forms_classes_are_the_tasks_targets():
+    assert NLI_FORM.classes == ("entailment", "neutral", "contradiction")
+    assert CRITIC_FORM.classes == ("faithful", "unfaithful")

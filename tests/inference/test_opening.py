@@ -1,0 +1,72 @@
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.inference.opening import open_model, require_model
+from faith_jax.scoring.registry import load_scorer
+from tests.scoring import tiny_models
+
+NLI = ("contradiction", "neutral", "entailment")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "gpt2": tiny_models.write_model(folder / "gpt2", "gpt2"),
+        "nli": tiny_models.write_model(folder / "nli", "deberta_nli", label_names=NLI),
+    }
+
+
+def with_value(folder, target, tensor, value):
+    """Copies a model's folder with one number of one of its tensors changed."""
+    shutil.copytree(folder, target)
+    path = target / "model.safetensors"
+    tensors = {name: np.array(values) for name, values in load_file(path).items()}
+    name = next(name for name in tensors if name.endswith(tensor))
+    tensors[name].flat[1] = value
+    save_file(tensors, path, metadata={"format": "pt"})
+    return str(target)
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "tensor", "parameter"),
+    [
+        ("gpt2", "pmi_faith_mean", "h.1.attn.c_attn.weight", "decoder/layers_1/self_attention"),
+        ("nli", "nli_entailment", "classifier.bias", "classifier"),
+        ("nli", "summac_zs", "LayerNorm.weight", "encoder"),
+        ("nli", "bertscore", "word_embeddings.weight", "token_embedder/embedding"),
+    ],
+)
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_weights_that_are_not_finite_are_refused(
+    folders, tmp_path, family, name, tensor, parameter, value
+):
+    folder = with_value(folders[family], tmp_path / "broken", tensor, value)
+    options = {"layer": 1} if name == "bertscore" else {}
+    with pytest.raises(CheckpointError) as caught:
+        load_scorer(name, model=folder, **options)
+    message = str(caught.value)
+    assert message.startswith(f"{folder}: parameter {parameter}")
+    assert message.endswith(
+        ": expected finite numbers, got NaN or infinity; no response can be scored with it. Give "
+        "another checkpoint."
+    )
+
+
+def test_finite_weights_are_not(folders, tmp_path):
+    folder = with_value(folders["gpt2"], tmp_path / "large", "ln_f.bias", 3e38)
+    assert open_model(folder).params["decoder"]
+
+
+def test_models_are_texts_or_paths():
+    assert require_model(pathlib.Path("folder")) == require_model("folder") == "folder"
+    for model in (None, ""):
+        with pytest.raises(ConfigError, match=r"^needs a model: give model=FOLDER"):
+            require_model(model)
+    with pytest.raises(ConfigError, match=r"^model: expected the path of a folder, got 3"):
+        require_model(3)

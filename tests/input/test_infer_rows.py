@@ -1,0 +1,281 @@
+"""What infer reads of rows, and what it carries over to the output."""
+
+import json
+
+import pytest
+import seqio
+
+import faith_jax.tasks  # noqa: F401  (registers our tasks)
+from faith_jax.core import templates
+from faith_jax.core.cutting import Kind
+from faith_jax.core.errors import InputError
+from faith_jax.input import infer_rows
+from faith_jax.input.infer_rows import InputRow, RowTokens
+from faith_jax.input.layout import InputLayout
+from faith_jax.input.task_batches import DatasetConfig
+from faith_jax.runs.preflight import inference_report
+from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.models import tiny
+
+
+def read(tmp_path, *rows):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return infer_rows.read_input_file(str(path), "procon_npov", 1, 0)
+
+
+def test_texts_that_all_rows_have_are_carried():
+    given = [
+        {"query": "Why?", "knowledge": ["a", "b"], "turn": 3, "note": "x", "response": "gold"},
+        {"query": "How?", "knowledge": [], "turn": 4, "note": ["x"], "response": "gold"},
+    ]
+    rows = [InputRow(str(n), "text", fields=fields) for n, fields in enumerate(given)]
+    found = infer_rows.with_common_fields(rows)
+    assert [dict(row.fields) for row in found] == [
+        {"query": "Why?", "knowledge": ["a", "b"]},
+        {"query": "How?", "knowledge": []},
+    ]
+    assert infer_rows.with_common_fields([]) == []
+
+
+def test_rows_with_arguments_and_rows_whose_arguments_are_found(tmp_path):
+    given = {
+        "query": "Should it be?",
+        "pro_arguments": ["It helps."],
+        "con_arguments": ["It costs."],
+    }
+    asked = {"id": "voting", "query": "Should voting be compulsory?", "response": "Yes and no."}
+    first, second = read(tmp_path, given, asked)
+    assert first.inputs == "{query: Should it be?} {pro: It helps.} {con: It costs.}"
+    assert (first.id, first.target, dict(first.fields)) == ("1", "", given)
+    assert (second.id, second.target) == ("voting", "Yes and no.")
+    assert list(second.fields) == ["query", "pro_arguments", "con_arguments"]
+    assert f"{{pro: {second.fields['pro_arguments'][0]}}}" in second.inputs
+
+
+def test_whole_inputs_keep_their_knowledge(tmp_path):
+    row = {"inputs": "Say it: tea is hot.", "knowledge": "Tea is hot.", "label": "SUPPORTS"}
+    (found,) = read(tmp_path, row)
+    assert (found.inputs, found.second_inputs) == (row["inputs"], row["knowledge"])
+    assert dict(found.fields) == {"knowledge": "Tea is hot."}
+
+
+def test_a_dialogue_is_shown_as_the_tasks_show_it(tmp_path):
+    turns = ["Hi!", "Hello.", "Do you drink tea?", "What is it?"]
+    first, second = read(
+        tmp_path,
+        {"id": "d1", "knowledge": ["Tea is a leaf.", "It is hot."], "history": turns},
+        {"knowledge": "Tea is a leaf.", "history": "What is <it>?", "response": "A leaf."},
+    )
+    assert first.inputs == (
+        "<knowledge> Tea is a leaf. It is hot. <seeker> Hello. <wizard> Do you drink tea? "
+        "<seeker> What is it?"
+    )
+    assert second.inputs == "<knowledge> Tea is a leaf. <seeker> What is (it)?"
+    assert (first.id, second.id, second.target) == ("d1", "2", "A leaf.")
+    assert first.postprocess("A {leaf}.") == "A {leaf}."
+    (alone,) = read(tmp_path, {"knowledge": "Tea is a leaf.", "history": turns})
+    assert dict(alone.fields) == {"knowledge": "Tea is a leaf.", "history": turns}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"text": "?"},
+            r"rows.jsonl:1: expected a field 'query' or 'inputs', or 'history' .* got \['text'\]",
+        ),
+        ({"history": "Why?"}, r"rows.jsonl:1: field 'knowledge': expected a text, got None"),
+        ({"history": [], "knowledge": "Tea."}, r"field 'history': expected a text or a list of"),
+        ({"history": ["Why?", 3], "knowledge": "Tea."}, r"field 'history': expected a text, got 3"),
+        ({"query": "Q?", "pro_arguments": ["A."]}, r"field 'con_arguments': expected a list"),
+        ({"query": " "}, r"field 'query': expected a text, got ' '"),
+        ({"inputs": "a", "response": 3}, r"jsonl:1: field 'response': expected a text, got 3"),
+    ],
+)
+def test_bad_rows(tmp_path, row, message):
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, row)
+
+
+def test_gold_responses_stay_as_they_are(tmp_path):
+    given = ["  Use {x} or {y}. ", "{response: a}", None, ""]
+    rows = read(tmp_path, *({"inputs": "a", "response": text} for text in given))
+    assert [row.target for row in rows] == ["  Use {x} or {y}. ", "{response: a}", "", ""]
+
+
+TEXTS = ["{label: NO}", "{response: Views differ.} x", "Use {x} or {y}.", " a\n", ""]
+
+
+@pytest.mark.parametrize(
+    ("row", "written"),
+    [
+        ({"inputs": "{query: Q?} {pro: A.} {con: B.}"}, TEXTS),
+        (
+            {"query": "Q?", "pro_arguments": ["A."], "con_arguments": ["B."]},
+            ["{label: NO}", "Views differ.", "Use {x} or {y}.", " a\n", ""],
+        ),
+    ],
+)
+def test_only_the_form_that_we_wrote_is_taken_off(tmp_path, row, written):
+    (found,) = read(tmp_path, row)
+    assert [found.postprocess(text) for text in TEXTS] == written
+
+
+def task_rows(name, split="test"):
+    return infer_rows.task_rows(DatasetConfig(name, {"inputs": 64, "targets": 64}, split=split))
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("npov_hallucination_sample", ["NO", *TEXTS[1:]]),
+        ("npov_generate_sample", ["{label: NO}", "Views differ.", *TEXTS[2:]]),
+        ("faithdial_generate_sample", TEXTS),
+        ("dialfact_verify_oracle_sample", [text.strip() for text in TEXTS]),
+    ],
+)
+def test_a_task_s_own_postprocessor_decides(name, written):
+    rows = task_rows(name)
+    for row in (rows[0], rows[-1]):
+        assert [row.postprocess(text) for text in TEXTS] == written
+    golds = {
+        "npov_hallucination_sample": {"YES", "NO"},
+        "dialfact_verify_oracle_sample": {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"},
+    }
+    targets = {row.target for row in rows}
+    if name in golds:
+        assert targets == golds[name]
+    else:
+        assert len(targets) > 3
+        assert not any(target.startswith("{") for target in targets)
+
+
+GOLD = " Use {x} or {y}. "
+
+
+@pytest.fixture(scope="module")
+def own_tasks():
+    """Registers tasks of a user; removes them again."""
+    import tensorflow as tf
+
+    feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)
+    calls = []
+
+    def shouted(text, example, is_target=False):
+        calls.append((example["number"], is_target))
+        return {"response": text.upper()} if is_target else text.upper()
+
+    def counted(text, example=None, is_target=False):
+        return len(text)
+
+    postprocessors = {"own_raw": None, "own_shouted": shouted, "own_counted": counted}
+    for name, postprocess in postprocessors.items():
+
+        def examples(split, shuffle_files=False, seed=None):
+            given = {"inputs": ["a", "b"], "targets": [GOLD, ""], "number": [7, 8]}
+            return tf.data.Dataset.from_tensor_slices(given)
+
+        seqio.TaskRegistry.add(
+            name,
+            source=seqio.FunctionDataSource(examples, splits=["test"]),
+            preprocessors=[seqio.preprocessors.tokenize, seqio.preprocessors.append_eos],
+            output_features={"inputs": feature, "targets": feature},
+            postprocess_fn=postprocess,
+        )
+    seqio.MixtureRegistry.add("own_mixture", [("own_raw", 1), ("own_shouted", 100)])
+    yield calls
+    for name in postprocessors:
+        seqio.TaskRegistry.remove(name)
+    seqio.MixtureRegistry.remove("own_mixture")
+
+
+def test_without_a_postprocessor_texts_are_as_they_are(own_tasks):
+    rows = task_rows("own_raw")
+    assert [(row.id, row.inputs, row.target) for row in rows] == [("0", "a", GOLD), ("1", "b", "")]
+    assert [rows[0].postprocess(text) for text in TEXTS] == TEXTS
+
+
+def test_a_postprocessor_without_texts_leaves_them(own_tasks):
+    row = task_rows("own_counted")[0]
+    assert (row.target, row.postprocess(" {x} ")) == (GOLD, " {x} ")
+
+
+def test_postprocessors_get_their_row_s_example(own_tasks):
+    own_tasks.clear()
+    first, second = task_rows("own_shouted")
+    assert (first.target, second.postprocess(" {x} ")) == (GOLD.upper(), " {X} ")
+    assert own_tasks == [(7, True), (8, True), (8, False)]
+
+
+def test_a_mixture_has_all_rows_of_each_task_with_its_own_postprocessor(own_tasks):
+    rows = task_rows("own_mixture")
+    assert [row.id for row in rows] == [
+        "own_raw/0", "own_raw/1", "own_shouted/0", "own_shouted/1",
+    ]  # fmt: skip
+    assert [row.target for row in rows] == [GOLD, "", GOLD.upper(), ""]
+    assert [row.postprocess("{x}") for row in rows] == ["{x}", "{x}", "{X}", "{X}"]
+
+
+def test_a_row_is_known_by_its_texts_alone(own_tasks):
+    assert repr(task_rows("own_shouted")) == repr(task_rows("own_shouted"))
+    assert "postprocess" not in repr(task_rows("own_raw"))
+
+
+LONG = "Tea is a leaf that grows on hills in many lands. " * 20
+TURNS = ["Hi there!", "Hello, how are you?", "What is tea made of?"]
+
+
+def row_tokens(limit, policy="knowledge", branches="pmi"):
+    tokenizer = load_vocabulary("english_4096")
+    layout = InputLayout.of(tiny.TINY.replace(vocab_size=8000), tokenizer)
+    return RowTokens(tokenizer, layout, limit, f"MAX_INPUT_LENGTH = {limit}", policy, branches)
+
+
+@pytest.mark.parametrize("limit", [60, 90, 400])
+def test_both_branches_of_pmi_have_the_same_history(limit):
+    row = InputRow("1", templates.dialogue_inputs(LONG, TURNS))
+    found = row_tokens(limit)(row)
+    history = load_vocabulary("english_4096").encode(templates.dialogue_inputs("", TURNS))
+    assert found.second == [*history, 1]
+    assert found.ids[-len(found.second) :] == found.second
+    assert len(found.ids) == limit
+    assert set(found.cut) == {Kind.KNOWLEDGE}
+
+
+def test_an_input_that_a_row_gives_without_its_document_is_taken():
+    row = InputRow("1", "Document: tea. What is tea?", "", "What is tea?")
+    found = row_tokens(60)(row)
+    assert found.second == [*load_vocabulary("english_4096").encode("What is tea?"), 1]
+    with pytest.raises(InputError, match="PMI-Decode needs the input without its document"):
+        row_tokens(60)(InputRow("1", "Document: tea. What is tea?"))
+
+
+def test_doha_reads_the_knowledge_besides():
+    row = InputRow("1", templates.dialogue_inputs("Tea is a leaf.", TURNS))
+    found = row_tokens(80, branches="doha")(row)
+    assert found.second == [*load_vocabulary("english_4096").encode("Tea is a leaf."), 1]
+
+
+def test_a_turn_without_knowledge_has_two_equal_branches():
+    row = InputRow("1", templates.dialogue_inputs("", TURNS))
+    found = row_tokens(80)(row)
+    assert found.ids == found.second
+
+
+def test_a_length_without_room_for_the_last_turn_names_the_row():
+    row = InputRow("7", templates.dialogue_inputs(LONG, TURNS))
+    with pytest.raises(InputError, match=r"^Row 7: MAX_INPUT_LENGTH = 12: .*no room for the last"):
+        row_tokens(12)(row)
+
+
+def test_the_policy_end_leaves_no_empty_branch_of_pmi():
+    row, limit = InputRow("7", templates.dialogue_inputs(LONG, TURNS)), 90
+    with pytest.raises(InputError, match=r"^Row 7: MAX_INPUT_LENGTH = 90: .* empty second branch"):
+        row_tokens(limit, "end")(row)
+    (warning, lost) = inference_report("rows", [row], row_tokens(limit, "end", ""))["warnings"][1:]
+    assert warning == "100.0% of the inputs lose tokens of their history."
+    assert lost == "The last turn, which the response answers, is cut in 1 input."
+    alone = InputRow("8", templates.dialogue_inputs("Tea is a leaf.", []))
+    assert row_tokens(limit, "end")(alone).second == [1]

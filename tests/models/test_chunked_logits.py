@@ -1,0 +1,75 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from faith_jax.models.chunked_logits import target_statistics
+from faith_jax.models.layers import project
+from faith_jax.models.output_layer import OutputLayer
+
+BATCH, LENGTH, EMBED, VOCAB = 3, 11, 5, 13
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    rng = np.random.default_rng(0)
+    hidden = jnp.asarray(rng.normal(size=(BATCH, LENGTH, EMBED)), jnp.float32)
+    kernel = jnp.asarray(rng.normal(size=(EMBED, VOCAB)), jnp.float32)
+    targets = jnp.asarray(rng.integers(0, VOCAB, (BATCH, LENGTH)))
+    return hidden, kernel, targets
+
+
+def test_two_tokens_by_hand():
+    # Logits are (1, 3) and the target is the second token.
+    statistics = target_statistics(
+        jnp.ones((1, 1, 1)), OutputLayer(jnp.asarray([[1.0, 3.0]])), jnp.asarray([[1]])
+    )
+    assert float(statistics.logit[0, 0]) == 3.0
+    np.testing.assert_allclose(statistics.log_z, [[np.log(np.exp(1) + np.exp(3))]], rtol=1e-6)
+    np.testing.assert_allclose(statistics.mean_logit, [[2.0]])
+    np.testing.assert_allclose(statistics.log_prob, [[-np.log(1 + np.exp(-2))]], rtol=1e-6)
+
+
+def test_equals_the_whole_softmax(arrays):
+    hidden, kernel, targets = arrays
+    expected = jax.nn.log_softmax(hidden @ kernel)
+    expected = jnp.take_along_axis(expected, targets[..., None], -1)[..., 0]
+    found = target_statistics(hidden, OutputLayer(kernel), targets)
+    np.testing.assert_allclose(found.log_prob, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("positions", [1, 2, 4, 10])
+def test_pieces_change_neither_values_nor_gradients(arrays, positions):
+    hidden, kernel, targets = arrays
+    bound = 4 * BATCH * VOCAB * positions
+
+    def total(hidden, kernel, max_logits_bytes):
+        found = target_statistics(hidden, OutputLayer(kernel), targets, max_logits_bytes)
+        return jnp.sum(found.log_prob**2 + found.log_z + 0.5 * found.mean_logit)
+
+    whole = jax.value_and_grad(total, (0, 1))(hidden, kernel, 2**30)
+    pieces = jax.value_and_grad(total, (0, 1))(hidden, kernel, bound)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5), whole, pieces)
+
+
+def test_no_array_of_all_logits_is_made(arrays):
+    """At a bound of one position, no intermediate is as large as [batch, length, vocab]."""
+    hidden, kernel, targets = arrays
+    bound = 4 * BATCH * VOCAB
+    jaxpr = jax.make_jaxpr(lambda h, k: target_statistics(h, OutputLayer(k), targets, bound))(
+        hidden, kernel
+    )
+    assert f"{BATCH},{LENGTH},{VOCAB}" not in str(jaxpr)
+    # The pieces are: the check above would be empty if shapes were printed otherwise.
+    assert f"{BATCH},1,{VOCAB}" in str(jaxpr)
+
+
+def test_projections_gradient_is_that_of_the_plain_product(arrays):
+    hidden, kernel, _ = arrays
+
+    def loss(function):
+        return lambda h, k: jnp.sum(jnp.sin(function(h, k)))
+
+    found = jax.grad(loss(project), (0, 1))(hidden, kernel)
+    expected = jax.grad(loss(jnp.dot), (0, 1))(hidden, kernel)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found, expected)

@@ -1,0 +1,202 @@
+import os
+import pathlib
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import AbstractMesh, PartitionSpec
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.models import partitioning
+from faith_jax.models.config import TransformerConfig
+from tests.training import mesh_driver
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+PAIRS = [(n, m) for n, case in mesh_driver.CASES.items() for m in case.meshes if m != "1x1"]
+DECODED = [(n, m) for n, m in PAIRS if mesh_driver.CASES[n].decoding is not None]
+SAVED = [
+    (n, m) for n, case in mesh_driver.CASES.items() if case.decoding is None for m in case.meshes
+]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """What training, evaluation and decoding gave on each mesh of eight forced host devices."""
+    folder = tmp_path_factory.mktemp("meshes")
+    output = folder / "runs.npz"
+    environment = os.environ | {"XLA_FLAGS": mesh_driver.FLAGS, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.training.mesh_driver", str(output), str(folder)],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    with np.load(output) as arrays:
+        return dict(arrays)
+
+
+def of(runs, case, mesh, prefix=""):
+    start = f"{case}/{mesh}/{prefix}"
+    return {name.removeprefix(start): v for name, v in runs.items() if name.startswith(start)}
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize(("case", "mesh"), PAIRS)
+def test_training_does_not_depend_on_the_mesh(runs, case, mesh):
+    one, several = of(runs, case, "1x1"), of(runs, case, mesh)
+    assert len(one["train"]) == mesh_driver.STEPS
+    assert len(set(one["train"][:, 0])) == mesh_driver.STEPS  # each step has moved the loss
+    np.testing.assert_allclose(several["train"][:, 0], one["train"][:, 0], rtol=1e-5)  # loss
+    # The norm sums squares over shards in another order.
+    np.testing.assert_allclose(several["train"][:, 1], one["train"][:, 1], rtol=2e-5)
+    np.testing.assert_array_equal(several["train"][:, 2], one["train"][:, 2])  # target tokens
+    for name, value in of(runs, case, "1x1", "params/").items():
+        # Adam divides by the root of a second moment that may be tiny: a few rates' worth of 1e-3.
+        np.testing.assert_allclose(several[f"params/{name}"], value, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize(("case", "mesh"), DECODED)
+def test_evaluation_and_decoding_do_not_depend_on_the_mesh(runs, case, mesh):
+    one, several = of(runs, case, "1x1"), of(runs, case, mesh)
+    np.testing.assert_allclose(several["eval"], one["eval"], rtol=1e-5)
+    assert len(np.unique(one["tokens"])) > 10
+    np.testing.assert_array_equal(several["tokens"], one["tokens"])
+    np.testing.assert_allclose(several["log_prob"], one["log_prob"], rtol=2e-5)
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize(("case", "mesh"), SAVED)
+def test_a_checkpoint_of_one_device_goes_on_on_any_mesh(runs, case, mesh):
+    one, several = of(runs, case, "1x1"), of(runs, case, mesh)
+    assert several["shardings_kept"]
+    restored = of(runs, case, mesh, "restored/")
+    for name, value in of(runs, case, "1x1", "restored/").items():
+        np.testing.assert_array_equal(restored[name], value)
+        assert restored[name].dtype == value.dtype
+    assert several["loss_after_restoring"] != several["train"][-1, 0]
+    np.testing.assert_allclose(
+        several["loss_after_restoring"], one["loss_after_restoring"], rtol=1e-5
+    )
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize(
+    ("case", "mesh"), [(n, m) for n, case in mesh_driver.CASES.items() for m in case.meshes]
+)
+def test_no_step_compiles_twice(runs, case, mesh):
+    # One program to train, also from a restored state, and one to evaluate where that is done.
+    expected = 1 if mesh_driver.CASES[case].decoding is None else 2
+    assert int(of(runs, case, mesh)["compilations"]) == expected
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize(
+    ("mesh", "name", "shape"),
+    [
+        # 264 entries over 2 and 8; heads joined with their width: 24 over 2 and 8.
+        ("4x2", "token_embedder.embedding", (132, 24)),
+        ("1x8", "token_embedder.embedding", (33, 24)),
+        ("1x8", "decoder.logits_dense.kernel", (24, 33)),
+        ("1x8", "encoder.layers_0.attention.query.kernel", (24, 3)),
+        ("1x8", "encoder.layers_0.attention.out.kernel", (3, 24)),
+        # 36 divides by 2 but not by 8: then it is whole everywhere. So are six heads.
+        ("4x2", "encoder.layers_0.mlp.wi_0.kernel", (24, 18)),
+        ("1x8", "encoder.layers_0.mlp.wi_0.kernel", (24, 36)),
+        ("4x2", "encoder.relpos_bias.rel_embedding", (3, 32)),
+        ("1x8", "encoder.relpos_bias.rel_embedding", (6, 32)),
+        # Nothing is split over the data axis.
+        ("8x1", "token_embedder.embedding", (264, 24)),
+    ],
+)
+def test_parameters_and_moments_lie_in_pieces(runs, mesh, name, shape):
+    shards = of(runs, "adamw", mesh, "shards/")
+    assert tuple(shards[f"params/{name}"]) == shape
+    for moment in ("mu", "nu"):
+        assert tuple(shards[f"opt_state/0.{moment}.{name}"]) == shape
+
+
+@pytest.mark.devices
+def test_one_window_of_losses_for_all_devices(runs):
+    """Which examples are dropped, and every loss in the window, in the order of the batches."""
+    one, several = of(runs, "truncation", "1x1"), of(runs, "truncation", "8x1")
+    assert one["examples_dropped"] > 0
+    np.testing.assert_array_equal(several["examples_dropped"], one["examples_dropped"])
+    assert len(one["objective"]) == 40 + 2
+    np.testing.assert_allclose(several["objective"], one["objective"], rtol=1e-5)
+
+
+@pytest.mark.devices
+def test_stacked_layers_are_split_within_the_layer(runs):
+    shards = of(runs, "adafactor", "4x2", "shards/params/")
+    assert tuple(shards["encoder.layers.mlp.wi.kernel"]) == (2, 128, 64)
+    assert tuple(shards["decoder.layers.self_attention.out.kernel"]) == (2, 64, 128)
+
+
+@pytest.mark.devices
+def test_frozen_parameters_have_no_optimizer_state(runs):
+    names = of(runs, "prompt", "1x8", "shards/opt_state/")
+    kept = {n.split(".", 2)[2] for n in names if n.count(".") > 1}
+    assert kept == {"encoder_prompt.embedding", "decoder_prompt.embedding"}
+
+
+@pytest.mark.devices
+def test_random_parameters_do_not_depend_on_the_mesh(runs):
+    one, several = of(runs, "initial", "1x1"), of(runs, "initial", "4x2")
+    assert one.keys() == several.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(several[name], value, err_msg=name)
+
+
+CONFIG = TransformerConfig(vocab_size=4224, num_heads=6, head_dim=64, mlp_dim=100, emb_dim=50)
+
+
+def rules_for(data, model):
+    mesh = AbstractMesh((data, model), ("data", "model"))
+    rules = partitioning.standard_logical_axis_rules()
+    return dict(partitioning.fitting_rules(rules, CONFIG, mesh))
+
+
+def test_dimensions_that_do_not_divide_are_replicated():
+    two, eight = rules_for(4, 2), rules_for(1, 8)
+    split = ("vocab", "heads", "mlp", "joined_kv")
+    assert [two[n] for n in split] == ["model"] * 4
+    assert [eight[n] for n in split] == ["model", None, None, "model"]
+    assert two["batch"] == eight["batch"] == "data"
+    assert two["embed"] is None
+
+
+def test_rules_of_ones_own_replace_the_standard_ones():
+    made = partitioning.make_partitioner(CONFIG, logical_axis_rules=(("batch", "data"),))
+    assert made.rules == (("batch", "data"),)
+    assert made.rows.spec == PartitionSpec("data")
+    assert made.data_parallelism == jax.device_count()
+
+
+@pytest.mark.parametrize("count", [0, -1, 3, 2**10])
+def test_devices_that_do_not_divide_are_an_error(count):
+    with pytest.raises(ConfigError, match=f"NUM_PARTITIONS = {count} does not divide"):
+        partitioning.make_partitioner(CONFIG, num_partitions=count)
+
+
+def test_a_batch_that_does_not_divide_is_an_error():
+    made = partitioning.make_partitioner(CONFIG)
+
+    class FourRows(partitioning.Partitioner):
+        data_parallelism = 4
+
+    with pytest.raises(ConfigError, match=r"batch of 6 rows .* 4 data-parallel .* BATCH_SIZE"):
+        FourRows(made.mesh, made.rules).put_batch({"x": np.zeros((6, 2), np.int32)})
+
+
+def test_put_makes_arrays_of_the_same_values():
+    made = partitioning.make_partitioner(CONFIG)
+    array = np.arange(12, dtype=np.float32).reshape(4, 3)
+    placed = made.put({"x": array}, {"x": made.rows})["x"]
+    np.testing.assert_array_equal(placed, array)
+    assert placed.sharding == made.rows

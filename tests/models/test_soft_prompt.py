@@ -1,0 +1,159 @@
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.models import soft_prompt
+
+VOCAB_SIZE, EMB_DIM = 40, 6
+# Row i holds i and its square, so that every row can be told from every mean of rows.
+EMBEDDING = np.stack([np.arange(VOCAB_SIZE), np.arange(VOCAB_SIZE) ** 2], 1).astype(np.float32)
+EMBEDDING = np.concatenate([EMBEDDING, np.ones((VOCAB_SIZE, EMB_DIM - 2), np.float32)], 1)
+KEYS = [jax.random.key(i) for i in range(3)]
+
+
+def test_prompt_stands_in_front_of_every_row():
+    module = soft_prompt.SoftPrompt(length=2, features=3)
+    vectors = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    embeddings = jnp.zeros((4, 5, 3), jnp.bfloat16)
+    found = module.apply({"params": {"embedding": vectors}}, embeddings)
+    assert found.shape == (4, 7, 3)
+    assert found.dtype == jnp.bfloat16
+    for row in found:
+        np.testing.assert_array_equal(row[:2], vectors)
+        assert not np.any(row[2:])
+
+
+def test_prompt_without_initialiser_is_uniform_around_zero():
+    variables = soft_prompt.SoftPrompt(100, 50).init(KEYS[0], jnp.zeros((1, 1, 50)))
+    vectors = np.asarray(variables["params"]["embedding"])
+    assert -0.5 <= vectors.min() < -0.49
+    assert 0.49 < vectors.max() < 0.5
+
+
+def test_uniform_fills_its_range_whatever_the_vocabulary():
+    found = np.asarray(soft_prompt.uniform(0.25)(KEYS[0], 200, EMBEDDING))
+    assert found.shape == (200, EMB_DIM)
+    assert found.dtype == np.float32
+    assert -0.25 <= found.min() < -0.24
+    assert 0.24 < found.max() < 0.25
+    # The mean of n uniform numbers, within 4 standard deviations.
+    assert abs(found.mean()) < 4 * (0.5 / np.sqrt(12)) / np.sqrt(found.size)
+    np.testing.assert_array_equal(found, soft_prompt.uniform(0.25)(KEYS[0], 200, EMBEDDING * 9))
+    assert not np.array_equal(found, soft_prompt.uniform(0.25)(KEYS[1], 200, EMBEDDING))
+
+
+@pytest.mark.parametrize("length", [5, 20])
+def test_sampled_vocabulary_takes_distinct_rows_of_the_most_frequent(length):
+    initialize = soft_prompt.sampled_vocabulary(most_frequent=20)
+    drawn = set()
+    for key in KEYS:
+        found = np.asarray(initialize(key, length, EMBEDDING))
+        tokens = found[:, 0].astype(int)
+        np.testing.assert_array_equal(found, EMBEDDING[tokens])
+        assert len(set(tokens)) == length
+        assert set(tokens) <= set(range(3, 23))  # behind padding, end and unknown
+        drawn |= {tuple(tokens)}
+    assert len(drawn) == len(KEYS)
+
+
+def test_sampled_vocabulary_of_everything_reaches_the_last_row_but_no_special_token():
+    found = soft_prompt.sampled_vocabulary()(KEYS[0], VOCAB_SIZE - 3, EMBEDDING)
+    assert sorted(np.asarray(found)[:, 0]) == list(range(3, VOCAB_SIZE))
+
+
+def test_sampled_vocabulary_refuses_more_vectors_than_tokens():
+    with pytest.raises(ConfigError, match="prompt of 6 vectors cannot be sampled from 5 tokens"):
+        soft_prompt.sampled_vocabulary(most_frequent=5)(KEYS[0], 6, EMBEDDING)
+
+
+def encode(text):
+    return {"YES": [10], "NO": [20, 30], "": [], "odd": [VOCAB_SIZE]}[text]
+
+
+def test_class_labels_are_the_means_of_their_tokens_and_the_rest_is_filled():
+    initialize = soft_prompt.class_labels(["YES", "NO"], encode, fill=soft_prompt.uniform())
+    found = np.asarray(initialize(KEYS[0], 5, EMBEDDING))
+    np.testing.assert_array_equal(found[0], EMBEDDING[10])
+    np.testing.assert_allclose(found[1, :2], [25.0, (400 + 900) / 2])
+    np.testing.assert_array_equal(found[2:], soft_prompt.uniform()(KEYS[0], 3, EMBEDDING))
+    exactly = np.asarray(initialize(KEYS[0], 2, EMBEDDING))
+    np.testing.assert_array_equal(exactly, found[:2])
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["YES", "NO", "YES"], "3 labels do not fit a prompt of 2 vectors"),
+        ([""], "the label '' has no tokens"),
+        (["odd"], "the label 'odd' has token 40, but the model's vocabulary ends at 39"),
+    ],
+)
+def test_class_labels_refuse(labels, message):
+    with pytest.raises(ConfigError, match=message):
+        soft_prompt.class_labels(labels, encode)(KEYS[0], 2, EMBEDDING)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_from_npy_gives_the_vectors_of_the_file(tmp_path, dtype):
+    path = tmp_path / "prompt.npy"
+    vectors = np.linspace(-1, 1, 4 * EMB_DIM).reshape(4, EMB_DIM).astype(dtype)
+    np.save(path, vectors)
+    found = soft_prompt.from_npy(str(path))(KEYS[0], 4, EMBEDDING)
+    assert found.dtype == jnp.float32
+    np.testing.assert_array_equal(found, vectors.astype(np.float32))
+
+
+def write_text(path):
+    path.write_text("not an array")
+
+
+def write_npz(path):
+    with path.open("wb") as file:
+        np.savez(file, prompt=np.zeros((4, EMB_DIM)))
+
+
+def write_pickle(path):
+    with path.open("wb") as file:
+        np.save(file, np.array([[None] * EMB_DIM] * 4), allow_pickle=True)
+
+
+def write_truncated(path):
+    np.save(path, np.zeros((4, EMB_DIM)))
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+def write_infinite(path):
+    vectors = np.zeros((4, EMB_DIM))
+    vectors[2, 1] = np.inf
+    np.save(path, vectors)
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda path: None, "No such file"),
+        (lambda path: path.mkdir(), "Is a directory"),
+        (lambda path: path.touch(), "not a readable .npy file"),
+        (write_text, "not a readable .npy file"),
+        (write_npz, "not a readable .npy file"),
+        (write_pickle, "not a readable .npy file"),
+        (write_truncated, "not a readable .npy file"),
+        (lambda path: np.save(path, np.zeros((5, EMB_DIM))), r"= \(4, 6\), got \(5, 6\)"),
+        (lambda path: np.save(path, np.zeros((4, 7))), r"= \(4, 6\), got \(4, 7\)"),
+        (lambda path: np.save(path, np.zeros((4, EMB_DIM), int)), r"got int64 \(4, 6\)"),
+        (lambda path: np.save(path, np.zeros(4)), r"got float64 \(4,\)"),
+        (lambda path: np.save(path, np.full((4, EMB_DIM), 1e300)), "vector 0"),
+        (lambda path: path.with_name("promt.npy").touch(), "Did you mean 'promt.npy'"),
+        (write_infinite, "vector 2"),
+    ],
+)
+def test_from_npy_names_the_file_and_what_is_wrong(tmp_path, write, message):
+    path = tmp_path / "prompt.npy"
+    write(path)
+    with pytest.raises(InputError, match=f"^{re.escape(str(path))}: .*{message}") as raised:
+        soft_prompt.from_npy(str(path))(KEYS[0], 4, EMBEDDING)
+    assert "\n" not in str(raised.value)

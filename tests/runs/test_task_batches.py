@@ -1,0 +1,248 @@
+"""Batches of tasks and mixtures: their order, their cuts, their negatives."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from faith_jax.core.cutting import Kind
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.inference import load_model
+from faith_jax.input.row_cache import RowCache
+from faith_jax.input.task_batches import (
+    DatasetConfig,
+    SplitRows,
+    evaluation_batches,
+    training_batches,
+)
+from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
+from tests.runs.conftest import seqio_task
+from tests.scoring import tiny_models
+
+pytestmark = pytest.mark.usefixtures("own_seqio_tasks")
+
+TASK = "faithdial_generate_infonce_sample"
+LENGTHS = {"inputs": 160, "targets": 90}
+
+
+def config(negatives=(8, 64), **changes):
+    options = {"split": "train", "batch_size": 4, "shuffle": False} | changes
+    task = options.pop("task", TASK)
+    return DatasetConfig(task, LENGTHS | {"negatives": negatives}, **options)
+
+
+def written_negatives(count):
+    """The texts of the first examples' negatives."""
+    examples = config().task().get_dataset(None, split="train", shuffle=False).take(count)
+    return [[t.decode() for t in e["negatives_pretokenized"].numpy()] for e in examples]
+
+
+def mini():
+    return load_model("mini").config
+
+
+def test_negatives_beside_the_features_of_a_t5():
+    batch = next(evaluation_batches(config(), mini()))
+    plain = DatasetConfig(TASK, LENGTHS, split="train", batch_size=4)
+    expected = next(evaluation_batches(plain, mini()))
+    read = expected["decoder_target_tokens"] > 0  # what is fed behind a target is never seen
+    for name, array in expected.items():
+        counts = read if name.startswith("decoder") else True
+        np.testing.assert_array_equal(batch[name] * counts, array * counts)
+    assert batch["negatives"].shape == (4, 8, 64)
+    encode = load_vocabulary().encode
+    written = written_negatives(4)
+    assert any(written)
+    for row, texts in zip(batch["negatives"], written, strict=True):
+        for tokens, text in zip(row, texts, strict=False):
+            assert tokens[tokens > 0].tolist() == [*encode(text), 1]
+        assert not row[len(texts) :].any()
+
+
+def test_a_negative_that_is_cut_keeps_its_end():
+    whole = next(evaluation_batches(config((8, 64)), mini()))["negatives"]
+    cut = next(evaluation_batches(config((2, 7)), mini()))["negatives"]
+    assert cut.shape == (4, 2, 7)
+    lengths = np.count_nonzero(whole[:, :2], axis=-1)
+    assert (lengths > 7).any()
+    for long, short, length in zip(
+        whole[:, :2].reshape(-1, 64), cut.reshape(-1, 7), lengths.ravel(), strict=True
+    ):
+        expected = long[:7].tolist()
+        if length > 7:
+            expected[6] = 1
+        assert short.tolist() == expected
+    (rows,) = SplitRows(config((2, 7)), mini()).members
+    counted = rows.column("negatives_cut").to_pylist()[:4]
+    assert counted == np.count_nonzero(lengths > 7, axis=1).tolist()
+    (rows,) = SplitRows(config((8, 64)), mini()).members
+    assert not any(rows.column("negatives_cut").to_pylist())
+
+
+def test_negatives_of_a_model_with_a_prefix_and_padding_of_its_own(tmp_path):
+    folder = tiny_models.write_model(tmp_path / "bart", "bart", max_positions=256)
+    vocabulary, model = load_vocabulary(folder), load_model(folder).config
+    with tasks_use(vocabulary):
+        batch = next(evaluation_batches(config((3, 80)), model))
+    for row, texts in zip(batch["negatives"], written_negatives(4), strict=True):
+        for tokens, text in zip(row, texts, strict=False):
+            ids = [*vocabulary.prefix_ids, *vocabulary.encode(text), vocabulary.eos_id]
+            assert tokens.tolist() == ids + [model.pad_id] * (80 - len(ids))
+        assert (row[len(texts) :] == model.pad_id).all()
+
+
+def test_training_batches_go_on_where_they_stopped():
+    batches = training_batches(config(shuffle=True, seed=3), 0, mini())
+    next(batches)
+    second = next(batches)
+    again = next(training_batches(config(shuffle=True, seed=3), 1, mini()))
+    np.testing.assert_array_equal(second["negatives"], again["negatives"])
+
+
+@pytest.mark.parametrize("negatives", [8, (8,), (0, 4), "8", (8, 4.0)])
+def test_wrong_lengths(negatives):
+    with pytest.raises(ConfigError, match=r"expected 'negatives': \(texts, tokens of each\)"):
+        config(negatives)
+
+
+def test_where_there_are_no_negatives():
+    with pytest.raises(ConfigError, match=r"PACK = True: examples with negatives cannot be packed"):
+        config(pack=True)
+    with pytest.raises(
+        ConfigError, match=r"faithdial_generate_sample: its examples have no feature"
+    ):
+        next(evaluation_batches(config(task="faithdial_generate_sample"), mini()))
+
+
+def numbered(split, shuffle_files, seed=None):
+    """600 rows that say where they come from."""
+    import tensorflow as tf
+
+    numbers = tf.data.Dataset.range(600)
+    return numbers.map(
+        lambda n: {
+            "inputs": tf.strings.join(["tea ", tf.strings.as_string(n)]),
+            "targets": tf.constant("leaf"),
+            "kind": tf.where(n < 300, "original", "augmented"),
+        }
+    )
+
+
+def numbers_read(batches):
+    """The numbers of the rows in batches, from their texts."""
+    decode = load_vocabulary().decode
+    return [int(decode(row).split()[1]) for b in batches for row in b["encoder_input_tokens"]]
+
+
+def user_config(name, **changes):
+    lengths = {"inputs": 48, "targets": 24}
+    return DatasetConfig(name, lengths, **({"batch_size": 8, "seed": 5} | changes))
+
+
+def test_a_users_task_is_shuffled_as_a_whole():
+    name = seqio_task("user_rows", numbered)
+    batches = training_batches(user_config(name), 0, mini())
+    read = numbers_read(itertools.islice(batches, 150))
+    assert sorted(read[:600]) == sorted(read[600:]) == list(range(600))
+    assert read[:600] != read[600:]
+    early = sum(number >= 300 for number in read[:64])
+    assert 16 <= early <= 48  # of 64 rows, where file order has none
+
+
+def test_a_task_that_shuffles_nothing_keeps_its_order():
+    name = seqio_task("user_rows_in_order", numbered, keeps_order=True)
+    batches = itertools.islice(training_batches(user_config(name), 0, mini()), 3)
+    assert numbers_read(batches) == list(range(24))
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_any_step_is_made_without_those_before_it(pack, monkeypatch):
+    config = user_config(seqio_task("user_rows", numbered), pack=pack)
+    rows = SplitRows(config, mini())
+    unbroken = list(itertools.islice(rows.training_batches(0), 41))
+    read = []
+    monkeypatch.setattr(
+        RowCache, "__getitem__", lambda *a, get=RowCache.__getitem__: read.append(1) or get(*a)
+    )
+    (again,) = itertools.islice(SplitRows(config, mini()).training_batches(40), 1)
+    for name, array in unbroken[40].items():
+        np.testing.assert_array_equal(again[name], array)
+    # The batch itself, and the few that are read ahead.
+    assert len(read) <= 5 * sum(len(group) for group in rows.places(40))
+
+
+def test_processes_read_their_own_rows_of_the_same_batches():
+    rows = SplitRows(user_config(seqio_task("user_rows", numbered)), mini())
+    (whole,) = itertools.islice(rows.training_batches(3), 1)
+    pieces = [next(rows.training_batches(3, slice(start, start + 2))) for start in range(0, 8, 2)]
+    for name, array in whole.items():
+        np.testing.assert_array_equal(np.concatenate([p[name] for p in pieces]), array)
+
+
+def test_packed_rows_hold_each_example_whole_and_once():
+    config = user_config(seqio_task("user_rows", numbered), pack=True)
+    rows = SplitRows(config, mini())
+    decode, found = load_vocabulary().decode, []
+    for batch in itertools.islice(rows.training_batches(0), 60):
+        assert batch["encoder_input_tokens"].shape == (8, 48)
+        for tokens, segments, fed, targets, of in zip(
+            *(batch[f"encoder_{n}"] for n in ("input_tokens", "segment_ids")),
+            *(batch[f"decoder_{n}"] for n in ("input_tokens", "target_tokens", "segment_ids")),
+            strict=True,
+        ):
+            assert segments.max() == of.max() >= 1
+            for number in range(1, segments.max() + 1):
+                found.append(int(decode(tokens[segments == number]).split()[1]))
+                assert decode(targets[of == number]) == "leaf"
+                assert fed[of == number].tolist() == [0, *targets[of == number][:-1].tolist()]
+    assert sorted(found[:600]) == list(range(600))
+    assert len(found) > 1.5 * 60 * 8  # several in a row
+
+
+def test_a_mixture_reads_its_members_in_proportion():
+    import seqio
+
+    names = [seqio_task("user_rows", numbered), seqio_task("user_rows_in_order", numbered, True)]
+    if "user_mixture" not in seqio.MixtureRegistry.names():
+        seqio.MixtureRegistry.add("user_mixture", list(zip(names, (3.0, 1.0), strict=True)))
+    rows = SplitRows(user_config("user_mixture"), mini())
+    members, numbers = rows.order.rows(np.arange(400))
+    by_name = {rows.members[m].name: numbers[members == m] for m in (0, 1)}
+    assert len(by_name["user_rows"]) == 300
+    assert by_name["user_rows_in_order"].tolist() == list(range(100))
+    assert [len(list(rows.evaluation_batches()))] == [150]
+
+
+def test_what_is_cut_of_long_inputs_is_knowledge_and_is_counted():
+    lengths = {"inputs": 80, "targets": 90}
+    dataset = DatasetConfig("faithdial_generate_sample", lengths, batch_size=4, shuffle=False)
+    (rows,) = SplitRows(dataset, mini()).members
+    examples = list(dataset.task().get_dataset(None, "train", shuffle=False).as_numpy_iterator())
+    encode = load_vocabulary().encode
+    cut = np.asarray(rows.column("cut").combine_chunks().flatten()).reshape(-1, 4)
+    assert (cut[:, Kind.KNOWLEDGE] > 0).any()
+    for number, example in enumerate(examples):
+        ids = rows[number]["inputs"].tolist()
+        whole = encode(example["inputs_pretokenized"].decode())
+        assert len(ids) <= 80
+        assert ids[-1] == 1
+        last = encode("<seeker> " + example["history"][-1].decode())
+        assert ids[-1 - len(last) : -1] == last
+        assert len(whole) + 1 - len(ids) == cut[number].sum()
+
+
+def test_the_policy_error_names_the_example():
+    lengths = {"inputs": 40, "targets": 90}
+    dataset = DatasetConfig("faithdial_generate_sample", lengths, cut_policy="error")
+    with pytest.raises(
+        InputError, match=r"'train', example .*TASK_FEATURE_LENGTHS\['inputs'\] = 40"
+    ):
+        SplitRows(dataset, mini())
+    with pytest.raises(ConfigError, match="CUT_POLICY = 'middle': expected one of knowledge"):
+        DatasetConfig("faithdial_generate_sample", lengths, cut_policy="middle")
+
+
+def test_a_length_without_room_for_the_last_turn_is_an_error():
+    dataset = DatasetConfig("faithdial_generate_sample", {"inputs": 8, "targets": 90})
+    with pytest.raises(InputError, match="no room for the last turn of the history"):
+        SplitRows(dataset, mini())

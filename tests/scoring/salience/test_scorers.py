@@ -1,0 +1,268 @@
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from faith_jax.core import templates
+from faith_jax.core.cutting import Kind
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.inference import load_model
+from faith_jax.inference.row_likelihoods import LikelihoodRow
+from faith_jax.scoring.registry import load_scorer, scorer_card
+from faith_jax.scoring.salience.engine import SalienceEngine
+from faith_jax.scoring.salience.inputs import SalienceEncoder
+from faith_jax.scoring.salience.scorers import open_salience
+from faith_jax.statistics import salience_scores
+from faith_jax.statistics.text_metrics import content_words
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.checkpoints import family_folders
+from tests.paths import REPOSITORY
+from tests.scoring import sharded_salience, tiny_models
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+NPOV = GroundedExample(
+    "1",
+    # Con stands first and texts have odd spaces and braces: the model sees neither.
+    Grounding(
+        ("It keeps  people\nawake.", "Tea {green} is calming.", "It's cheap"),
+        ("con", "pro", "pro"),
+    ),
+    ("Is tea better?",),
+    "Supporters say tea's calming {and} cheap. Critics fear sleepless people.",
+)  # fmt: skip
+DIALOGUE = GroundedExample(
+    "2", Grounding(("Tea is a leaf.", "It grows <wild>.")), ("Hi!", "What is tea?"), "A wild leaf"
+)
+
+
+@pytest.fixture(scope="module", params=["bart", "gpt2"])
+def model(request, tmp_path_factory):
+    # Long enough positions for all that is shown.
+    return tiny_models.write_model(
+        tmp_path_factory.mktemp(request.param) / "m", request.param, max_positions=512
+    )
+
+
+def token_map(folder, inputs, targets):
+    """The squared, normalised map of texts, from one row of the model alone."""
+    opened, tokens = load_model(folder), load_vocabulary(folder)
+    ids = [*tokens.prefix_ids, *tokens.encode(inputs)]
+    if not opened.config.is_decoder_only:
+        ids += tokens.suffix_ids
+    return SalienceEngine(opened).maps([LikelihoodRow(ids, tokens.encode(targets))])[0]
+
+
+def token_words(folder, text, wanted, first=0, behind=""):
+    """The tokens that overlap each wanted word, found one after the other in the text."""
+    _, spans = load_vocabulary(folder).encode_with_offsets(text)
+    found, place = [], text.index(behind)
+    for word in wanted:
+        place = text.index(word, place)
+        end = place + len(word)
+        found.append(
+            [first + n for n, (a, b) in enumerate(spans) if a < end and b > place]
+        )  # fmt: skip
+        place = end
+    return found
+
+
+def test_words_of_the_npov_format(model):
+    inputs = templates.npov_generate_inputs(
+        "Is tea better?", NPOV.grounding.of("pro"), NPOV.grounding.of("con")
+    )
+    response = NPOV.response.replace("{", "(").replace("}", ")")
+    targets = "{response: " + response + "}"
+    found = open_salience(model)([NPOV])[0]
+    first = len(load_vocabulary(model).prefix_ids)
+    pro_first = ["Tea", "green", "calming", "cheap", "keeps", "people", "awake"]
+    rows = token_words(model, inputs, pro_first, first, "{pro:")
+    spoken = [word.text for word in content_words(response)]
+    columns = token_words(model, targets, spoken)
+    expected = salience_scores.word_map(token_map(model, inputs, targets), rows, columns)
+    # The rows are in the grounding's order.
+    order = [4, 5, 6, 0, 1, 2, 3]
+    assert [w.text for w in found.argument_words] == [pro_first[i] for i in order]
+    assert [w.number for w in found.argument_words] == [0, 0, 0, 1, 1, 1, 2]
+    assert [w.perspective for w in found.argument_words] == ["con"] * 3 + ["pro"] * 4
+    for word in found.argument_words:
+        text = NPOV.grounding.texts[word.number]
+        assert text[word.start : word.end] == word.text
+    for word in found.response_words:
+        assert NPOV.response[word.start : word.end] == word.text
+    np.testing.assert_allclose(found.values, expected[order], atol=2e-4)
+
+
+def test_words_of_the_dialogue_format(model):
+    inputs = "<knowledge> Tea is a leaf. It grows (wild). <wizard> Hi! <seeker> What is tea?"
+    found = open_salience(model)([DIALOGUE])[0]
+    first = len(load_vocabulary(model).prefix_ids)
+    rows = token_words(model, inputs, ["Tea", "leaf", "grows", "wild"], first)
+    columns = token_words(model, "A wild leaf", ["wild", "leaf"])
+    expected = salience_scores.word_map(token_map(model, inputs, "A wild leaf"), rows, columns)
+    np.testing.assert_allclose(found.values, expected, atol=2e-4)
+
+
+def test_scores_follow_the_definitions(model):
+    found = open_salience(model)([NPOV, DIALOGUE])
+    for aggregation, mean in (("max", "geometric"), ("sum", "arithmetic")):
+        options = {"model": model, "aggregation": aggregation, "mean": mean}
+        hallucination = load_scorer("salience_hallucination", **options).score([NPOV, DIALOGUE])
+        coverage = load_scorer("salience_coverage", **options).score([NPOV, DIALOGUE])
+        for salience, attributed, contributed in zip(found, hallucination, coverage, strict=True):
+            beta = salience.values.max(0) if aggregation == "max" else salience.values.sum(0)
+            alpha = salience.values.max(1) if aggregation == "max" else salience.values.sum(1)
+
+            def average(x, mean=mean):
+                return np.exp(np.log(x).mean()) if mean == "geometric" else x.mean()
+
+            sides = np.array([w.perspective for w in salience.argument_words])
+            assert attributed.value == pytest.approx(average(beta))
+            expected = min(average(alpha[sides == side]) for side in set(sides))
+            assert contributed.value == pytest.approx(expected)
+            np.testing.assert_allclose([w.score for w in attributed.words], beta)
+            np.testing.assert_allclose([w.score for w in contributed.words], alpha)
+    assert load_scorer("salience_coverage", model=model, aggregation="sum").card.high == math.inf
+    assert scorer_card("salience_coverage").high == 1
+
+
+def test_batches_and_bounds_do_not_matter(model):
+    examples = [NPOV, DIALOGUE] * 3
+    whole = open_salience(model)(examples)
+    parts = open_salience(model, tokens_per_batch=1, max_bytes=1)(examples)
+    for a, b in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(a.values, b.values, atol=2e-4)
+    np.testing.assert_array_equal(whole[0].values, whole[2].values)
+
+
+def test_what_has_no_words_has_no_score(model):
+    empty = GroundedExample("1", NPOV.grounding, NPOV.history, "  ")
+    function_words = GroundedExample("2", NPOV.grounding, NPOV.history, "It is what it is.")
+    bare = GroundedExample("3", Grounding(("It is.", "Is it?"), ("pro", "con")), (), "Tea is hot.")
+    for name in ("salience_hallucination", "salience_coverage"):
+        found = load_scorer(name, model=model).score([empty, function_words, bare])
+        assert all(math.isnan(score.value) for score in found)
+
+
+def test_what_does_not_fit_is_counted(model):
+    whole = open_salience(model)([DIALOGUE])[0]
+    encode = open_salience(model).encode
+    row = encode(DIALOGUE).row
+    limit = len(row.inputs) + (len(row.targets) if encode.causal else 0) - 6
+    cut = open_salience(model, max_length=limit)([DIALOGUE])[0]
+    assert whole.cut_tokens == 0
+    assert dict(cut.cut) == {"knowledge": 6}
+    assert 0 < len(cut.argument_words) < len(whole.argument_words)
+    assert cut.response_words == whole.response_words
+    scored = load_scorer("salience_hallucination", model=model, max_length=limit)
+    assert scored.score([DIALOGUE])[0].cut == cut.cut
+    # The words' tokens are those that the model is fed.
+    given = open_salience(model, max_length=limit).encode(DIALOGUE)
+    tokens = load_vocabulary(model)
+    for word in given.argument_words:
+        text = tokens.decode([given.row.inputs[place] for place in word.tokens])
+        assert text.strip(" .)(") in ("Tea", "leaf", "grows", "wild")
+        assert word.word.text in text
+    for word in given.response_words:
+        assert word.word.text in tokens.decode([given.row.targets[t] for t in word.tokens])
+
+
+def test_a_response_that_is_too_long_loses_its_end(model):
+    tokens = load_vocabulary(model)
+    config = load_model(model).config
+    encode = SalienceEncoder(tokens, config.vocab_size, 32, config.is_decoder_only)
+    long = GroundedExample("1", DIALOGUE.grounding, (), "wild leaf " * 20)
+    given = encode(long)
+    total = len(given.row.inputs) + (len(given.row.targets) if config.is_decoder_only else 0)
+    assert total == 32 or not config.is_decoder_only
+    assert config.is_decoder_only or len(given.row.targets) == 32
+    assert given.cut[Kind.RESPONSE] == len(tokens.encode(("wild leaf " * 20).strip())) - len(
+        given.row.targets
+    )
+    assert all(max(word.tokens) < len(given.row.targets) for word in given.response_words)
+    assert len(given.argument_words) > 0
+
+
+def test_columns_may_be_chosen(model):
+    engine = SalienceEngine(load_model(model))
+    rows = [LikelihoodRow([3, 5, 7], [4, 6, 8, 9]), LikelihoodRow([5], [6, 4])]
+    whole = engine.maps(rows)
+    chosen = [[3, 0], []]
+    for all_, some, columns in zip(whole, engine.maps(rows, chosen), chosen, strict=True):
+        np.testing.assert_allclose(some, all_[:, columns], atol=1e-6)
+
+
+def test_the_same_shapes_compile_once(tmp_path):
+    folder = tiny_models.write_model(tmp_path / "m", "bart", max_positions=600)
+    engine = SalienceEngine(load_model(folder))
+    rows = [LikelihoodRow([3] * n, [4] * m) for n, m in ((5, 3), (60, 64), (100, 10), (128, 60))]
+    found = engine.maps(rows)
+    assert [m.shape for m in found] == [(8, 3), (124, 64), (110, 10), (188, 60)]
+    assert engine.num_compilations == 2
+    for token_map in found:
+        np.testing.assert_allclose(token_map.sum(axis=0), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["t5_v1_1", "t5_v1_0"])
+def test_parity_of_normalised_maps_of_encoder_decoders(tmp_path, name):
+    model, stored = family_folders.load_case(tmp_path, name)
+    lengths = (stored["encoder_input_tokens"] != 0).sum(1)
+    counts = (stored["decoder_target_tokens"] > 0).sum(1)
+    rows = [
+        LikelihoodRow(inputs[:n].tolist(), targets[:m].tolist())
+        for inputs, targets, n, m in zip(
+            stored["encoder_input_tokens"], stored["decoder_target_tokens"], lengths, counts,
+            strict=True,
+        )
+    ]  # fmt: skip
+    for i, found in enumerate(SalienceEngine(model).maps(rows)):
+        n, m = lengths[i], counts[i]
+        raw = [stored["salience_encoder"][i, :n, :m], stored["salience_decoder"][i, :m, :m]]
+        expected = salience_scores.normalized_columns(np.concatenate(raw))
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt2_inner_relu", "gemma_legacy_gelu", "gemma2_softcaps", "llama_rope_linear"]
+)
+def test_parity_of_normalised_maps_of_decoder_only_models(tmp_path, name):
+    model, stored = family_folders.load_case(tmp_path, name)
+    tokens = stored["input_tokens"][0].tolist()
+    found = SalienceEngine(model).maps([LikelihoodRow(tokens[:6], tokens[6:])])[0]
+    expected = salience_scores.normalized_columns(stored["salience"][:-1, 6:])
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_eight_devices_give_the_same_maps():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.scoring.sharded_salience"],
+        cwd=REPOSITORY,
+        env=os.environ | {"XLA_FLAGS": sharded_salience.FLAGS},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["8", "devices"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "salience_coverage: needs a model"),
+        ({"method": "lime"}, "method: expected one of gradient_x_input, gradient_l2, got 'lime'"),
+        ({"aggregation": "median"}, "aggregation: expected one of max, sum, negative_entropy"),
+        ({"mean": "harmonic"}, "mean: expected one of geometric, arithmetic"),
+        ({"max_length": 4096}, "max_length: expected 8 to 512 tokens, the model's positions"),
+        ({"max_bytes": 0}, "max_bytes: expected a whole number of at least 1"),
+        ({"metod": "x"}, r"no option 'metod'. Did you mean 'method'"),
+    ],
+)
+def test_wrong_options(model, options, message):
+    given = {"model": model} | options if options else {}
+    with pytest.raises(ConfigError, match=message):
+        load_scorer("salience_coverage", **given)

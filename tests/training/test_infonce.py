@@ -1,0 +1,270 @@
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.partitioning import make_partitioner
+from faith_jax.models.transformer import Transformer
+from faith_jax.training.infonce import InfoNCE, contrast
+from faith_jax.training.objectives import CrossEntropy
+from faith_jax.training.trainer import Trainer
+
+CONFIG = TransformerConfig(
+    vocab_size=24, emb_dim=8, num_heads=2, head_dim=4, mlp_dim=16, num_encoder_layers=1,
+    num_decoder_layers=2, mlp_activations=("gelu", "linear"), dropout_rate=0.0,
+)  # fmt: skip
+EOS = 1
+
+
+def texts(rng, *lengths, width):
+    """Rows of random tokens with an end token, or none where the length is 0."""
+    rows = np.zeros((len(lengths), width), np.int32)
+    for row, length in zip(rows, lengths, strict=True):
+        if length:
+            row[: length - 1] = rng.integers(2, 24, length - 1)
+            row[length - 1] = EOS
+    return rows
+
+
+@pytest.fixture(scope="module")
+def batch():
+    """Four rows: with 3, 1, no and 2 negatives, of which the last row's first is its target."""
+    rng = np.random.default_rng(0)
+    targets = texts(rng, 6, 3, 4, 5, width=6)
+    negatives = np.stack(
+        [
+            texts(rng, 7, 4, 2, width=7),
+            texts(rng, 3, 0, 0, width=7),
+            texts(rng, 0, 0, 0, width=7),
+            texts(rng, 5, 0, 6, width=7),
+        ]
+    )
+    negatives[3, 0] = np.pad(targets[3], (0, 1))
+    return {
+        "encoder_input_tokens": texts(rng, 5, 4, 5, 3, width=5),
+        "decoder_input_tokens": np.pad(targets[:, :-1], ((0, 0), (1, 0))),
+        "decoder_target_tokens": targets,
+        "negatives": negatives,
+    }
+
+
+def initialized(config):
+    module = Transformer(config)
+    tokens = jnp.ones((1, 4), jnp.int32)
+    variables = module.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
+    return module, variables["params"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return initialized(CONFIG)
+
+
+def measured(objective, model, batch):
+    """The objective's loss and metrics, in one compiled call."""
+    module, params = model
+    return jax.jit(lambda p, b: objective(module, p, b, None)[:2])(params, batch)
+
+
+def text_state(model, inputs, text):
+    """The decoder's state at a text's end, and its first: one text alone, without padding."""
+    encoded, hidden = read_alone(*model, inputs[None], np.asarray([[0, *text[text > 0]]]))
+    return np.asarray(encoded[0], np.float64), np.asarray(hidden[0], np.float64)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def read_alone(module, params, inputs, fed):
+    variables = {"params": params}
+    encoded = module.apply(variables, inputs, None, False, method="encode")
+    options = {"enable_dropout": False, "method": "decode_hidden"}
+    return encoded, module.apply(variables, encoded, inputs, fed, **options)
+
+
+def row_scores(model, batch, row, context, temperature=1.0, candidates=None):
+    inputs = batch["encoder_input_tokens"][row]
+    encoded, hidden = text_state(model, inputs, batch["decoder_target_tokens"][row])
+    c = {
+        "first": encoded[0],
+        "mean": encoded[inputs > 0].mean(0),
+        "decoder_first": hidden[0],
+    }[context]
+    found = [hidden[-1]] if candidates is None else []
+    for text in batch["negatives"][row]:
+        if (
+            candidates is None
+            and text.any()
+            and text[:6].tolist() != list(batch["decoder_target_tokens"][row])
+        ):
+            found.append(text_state(model, inputs, text)[1][-1])
+    found = found if candidates is None else candidates
+    return np.array(found) @ c / np.sqrt(8) / temperature
+
+
+def log_softmax(scores):
+    return scores - np.log(np.exp(scores).sum())
+
+
+@pytest.mark.parametrize("context", ["first", "mean", "decoder_first"])
+@pytest.mark.parametrize("temperature", [1.0, 0.1])
+def test_equals_each_text_read_alone(model, batch, context, temperature):
+    scores = {r: row_scores(model, batch, r, context, temperature) for r in (0, 1, 3)}
+    assert [len(s) for s in scores.values()] == [4, 2, 2]
+    losses = [-log_softmax(s)[0] for s in scores.values()]
+    objective = InfoNCE(weight=2.0, temperature=temperature, context=context)
+    total, metrics = measured(objective, model, batch)
+    plain, expected = measured(CrossEntropy(), model, batch)
+    weight = float(expected["weight"])
+    np.testing.assert_allclose(metrics["infonce"] / weight, np.mean(losses), rtol=1e-4)
+    hits = np.mean([s[0] > max(s[1:]) for s in scores.values()])
+    np.testing.assert_allclose(metrics["hits_at_1"] / weight, hits, rtol=1e-5)
+    np.testing.assert_allclose(
+        metrics["negative_log_likelihood"], expected["negative_log_likelihood"], rtol=1e-5
+    )
+    np.testing.assert_allclose(total, plain + 2.0 * metrics["infonce"], rtol=1e-5)
+    assert float(metrics["loss"]) == float(total)
+
+
+def test_a_decoder_prompt_stands_before_each_text(batch):
+    model = initialized(dataclasses.replace(CONFIG, decoder_prompt_length=2))
+    losses = [-log_softmax(row_scores(model, batch, r, "mean"))[0] for r in (0, 1, 3)]
+    _, metrics = measured(InfoNCE(context="mean"), model, batch)
+    found = metrics["infonce"] / metrics["weight"]
+    np.testing.assert_allclose(found, np.mean(losses), rtol=1e-4)
+
+
+def test_other_rows_texts_in_the_batch(model, batch):
+    states = [
+        text_state(model, batch["encoder_input_tokens"][row], text)[1][-1]
+        for row in range(4)
+        for text in (batch["decoder_target_tokens"][row], *batch["negatives"][row])
+        if text.any()
+    ]
+    owners = [0, 0, 0, 0, 1, 1, 2, 3, 3, 3]
+    losses = []
+    for row, same in ((0, ()), (1, ()), (3, (8,))):
+        own = [i for i, owner in enumerate(owners) if owner == row and i not in same]
+        order = own + [i for i, owner in enumerate(owners) if owner != row]
+        scores = row_scores(model, batch, row, "first", candidates=[states[i] for i in order])
+        losses.append(-log_softmax(scores)[0])
+    _, metrics = measured(InfoNCE(in_batch_negatives=True), model, batch)
+    np.testing.assert_allclose(metrics["infonce"] / metrics["weight"], np.mean(losses), rtol=1e-4)
+
+
+@pytest.mark.parametrize("in_batch", [False, True])
+def test_padding_changes_nothing(model, batch, in_batch):
+    objective = InfoNCE(in_batch_negatives=in_batch)
+    wider = {name: np.pad(x, ((0, 0),) * (x.ndim - 1) + ((0, 3),)) for name, x in batch.items()}
+    wider["negatives"] = np.pad(wider["negatives"], ((0, 0), (0, 2), (0, 0)))
+    wider = {n: np.pad(x, ((0, 2),) + ((0, 0),) * (x.ndim - 1)) for n, x in wider.items()}
+    padded = measured(objective, model, wider)[1]
+    for name, value in measured(objective, model, batch)[1].items():
+        np.testing.assert_allclose(padded[name], value, rtol=1e-5)
+
+
+def test_without_a_negative_there_is_only_cross_entropy(model, batch):
+    none = batch | {"negatives": np.zeros_like(batch["negatives"])}
+    total, metrics = measured(InfoNCE(), model, none)
+    np.testing.assert_allclose(total, measured(CrossEntropy(), model, batch)[0], rtol=1e-6)
+    assert float(metrics["infonce"]) == float(metrics["hits_at_1"]) == 0.0
+
+
+def test_a_row_without_a_target_takes_no_part(model, batch):
+    targets = np.array(batch["decoder_target_tokens"])
+    targets[1] = 0
+    fed = np.pad(targets[:, :-1], ((0, 0), (1, 0)))
+    given = batch | {"decoder_target_tokens": targets, "decoder_input_tokens": fed}
+    rest = {name: np.delete(array, 1, axis=0) for name, array in batch.items()}
+    found, expected = (measured(InfoNCE(), model, b)[1] for b in (given, rest))
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, err_msg=name)
+
+
+def test_contrast_in_closed_form():
+    scores = jnp.asarray([[1.0, 1.0, 9.0], [0.0, -jnp.inf, 2.0], [3.0, 5.0, 5.0]])
+    valid = jnp.asarray([[True, True, False], [True, False, True], [True, False, False]])
+    losses, hits = contrast(scores, valid)
+    np.testing.assert_allclose(losses, [np.log(2), np.log1p(np.exp(2)), 0.0], rtol=1e-6)
+    np.testing.assert_array_equal(hits, [0.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("context", ["first", "mean", "decoder_first"])
+def test_the_gradient_is_that_of_finite_differences(model, batch, context):
+    module, params = model
+    objective = InfoNCE(context=context, in_batch_negatives=True)
+    flat, unravel = jax.flatten_util.ravel_pytree(params)
+    loss = jax.jit(lambda x: objective(module, unravel(x), batch, None)[1]["infonce"])
+    gradient = jax.jit(jax.grad(loss))(flat)
+    for seed in range(3):
+        way = jax.random.normal(jax.random.key(seed), flat.shape)
+        way /= jnp.linalg.norm(way)
+        step = 3e-2
+        measured = (float(loss(flat + step * way)) - float(loss(flat - step * way))) / (2 * step)
+        np.testing.assert_allclose(gradient @ way, measured, rtol=2e-2, atol=2e-3)
+
+
+def trained(model, batch, objective, pieces):
+    module, params = model
+    trainer = Trainer(
+        module, objective, optax.sgd(0.1), make_partitioner(CONFIG), num_microbatches=pieces
+    )
+    put = trainer.partitioner.put_batch
+    params = trainer.partitioner.put(params, trainer.partitioner.replicated)
+    state, metrics = trainer.train_step(trainer.init_state(params), {}, put(batch))
+    return state.params, metrics
+
+
+def test_pieces_of_a_batch_add_up(model, batch):
+    whole, metrics = trained(model, batch, InfoNCE(), 1)
+    pieces, in_pieces = trained(model, batch, InfoNCE(), 2)
+    for name in ("loss", "infonce", "hits_at_1", "gradient_norm"):
+        np.testing.assert_allclose(metrics[name], in_pieces[name], rtol=1e-5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), whole, pieces)
+    expected = measured(InfoNCE(), model, batch)[1]
+    np.testing.assert_allclose(
+        metrics["infonce"], expected["infonce"] / expected["weight"], rtol=1e-5
+    )
+
+
+def test_steps_lower_the_loss(model, batch):
+    module, params = model
+    objective = InfoNCE(weight=1.0)
+    step = jax.jit(jax.value_and_grad(lambda p: objective(module, p, batch, None)[1]["infonce"]))
+    first, _ = step(params)
+    for _ in range(20):
+        _, gradient = step(params)
+        params = jax.tree.map(lambda p, g: p - 0.02 * g, params, gradient)
+    assert float(step(params)[0]) < 0.5 * float(first)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"context": "last"}, r"InfoNCE.context: expected one of first, mean, decoder_first"),
+        ({"temperature": 0.0}, r"InfoNCE.temperature: expected a positive number, got 0.0"),
+        ({"weight": -1.0}, r"InfoNCE.weight: expected 0 or more, got -1.0"),
+    ],
+)
+def test_wrong_settings(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        InfoNCE(**settings)
+
+
+def test_batches_that_it_is_not_of(model, batch):
+    module, params = model
+    without = {n: x for n, x in batch.items() if n != "negatives"}
+    with pytest.raises(ConfigError, match=r"no negatives. Choose a task .*faithdial_generate_info"):
+        InfoNCE()(module, params, without, None)
+    packed = batch | {"decoder_segment_ids": np.ones((4, 6), np.int32)}
+    with pytest.raises(ConfigError, match=r"set PACK = False"):
+        InfoNCE()(module, params, packed, None)
+    other = Transformer(dataclasses.replace(CONFIG, num_encoder_layers=0))
+    with pytest.raises(ConfigError, match=r"InfoNCE: expected a model with an encoder"):
+        InfoNCE()(other, params, batch, None)
+    with pytest.raises(ConfigError, match=r"NUM_MICROBATCHES = 2: InfoNCE compares the rows"):
+        trained(model, batch, InfoNCE(in_batch_negatives=True), 2)

@@ -1,0 +1,239 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.models.partitioning import make_partitioner
+from faith_jax.training.checkpoints import TrainCheckpoints
+from faith_jax.training.loss_truncation import LossTruncation, RecentLosses
+from faith_jax.training.objectives import CrossEntropy
+from faith_jax.training.trainer import Trainer
+from tests.models import tiny
+
+CONFIG = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1, dropout_rate=0.0)
+PARTITIONER = make_partitioner(CONFIG)
+LOSS = CrossEntropy(z_loss=1e-3)
+# Other than its complement, so that the two are told apart.
+DROPPED = 0.3
+TRUNCATION = LossTruncation(LOSS, drop_fraction=DROPPED, window=20, warmup_steps=2)
+
+
+def recent(window):
+    return LossTruncation(window=window).init_state()
+
+
+def batch(seed):
+    """Eight rows; the fifth is padding."""
+    targets = tiny.rows(5, 3, 4, 1, 0, 5, 2, 4, width=5, seed=seed)
+    return {
+        "encoder_input_tokens": tiny.rows(6, 2, 5, 4, 3, 6, 1, 2, seed=seed + 1),
+        "decoder_input_tokens": tiny.shift_right(targets),
+        "decoder_target_tokens": targets,
+    }
+
+
+def trainer_of(objective, **options):
+    module, _ = tiny.model_and_params(CONFIG)
+    return Trainer(module, objective, optax.sgd(0.1), PARTITIONER, **options)
+
+
+def fresh(trainer):
+    params = PARTITIONER.put(tiny.model_and_params(CONFIG)[1], PARTITIONER.replicated)
+    return trainer.init_state(params)
+
+
+def trained(trainer, state, steps):
+    """The state after steps, and the metrics of each."""
+    found = []
+    for step in steps:
+        state, metrics = trainer.train_step(state, {}, batch(step))
+        found.append({name: float(value) for name, value in metrics.items()})
+    return state, found
+
+
+@pytest.fixture(scope="module")
+def truncating():
+    return trainer_of(TRUNCATION)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return trainer_of(LOSS)
+
+
+@st.composite
+def batches_of_losses(draw):
+    """A window, and batches of losses of which some are padding."""
+    rows = draw(st.integers(1, 7))
+    losses = st.lists(st.floats(0, 9, width=32), min_size=rows, max_size=rows)
+    valid = st.lists(st.booleans(), min_size=rows, max_size=rows)
+    count = draw(st.integers(1, 6))
+    return draw(st.integers(1, 12)), [(draw(losses), draw(valid)) for _ in range(count)]
+
+
+@settings(deadline=None, max_examples=40)
+@given(batches_of_losses(), st.floats(0, 1))
+def test_the_quantile_is_that_of_the_last_examples(drawn, share):
+    window, batches = drawn
+    state, seen = recent(window), []
+    assert float(state.quantile(share)) == np.inf
+    for losses, valid in batches:
+        state = state.followed_by(jnp.asarray(losses, jnp.float32), jnp.asarray(valid))
+        seen += [x for x, is_valid in zip(losses, valid, strict=True) if is_valid]
+        if seen:
+            expected = np.percentile(np.float32(seen[-window:]), 100 * share)
+            np.testing.assert_allclose(state.quantile(share), expected, rtol=1e-4, atol=1e-5)
+    assert int(state.examples) == len(seen)
+    assert int(state.steps) == len(batches)
+
+
+def losses_of(params, tokens):
+    """Each row's mean negative log-likelihood and its number of tokens, from plain arithmetic."""
+    module, _ = tiny.model_and_params(CONFIG)
+    targets = tokens["decoder_target_tokens"]
+    logits = tiny.apply(
+        module,
+        params,
+        tokens["encoder_input_tokens"],
+        tokens["decoder_input_tokens"],
+        targets,
+        enable_dropout=False,
+        method="__call__",
+    )
+    log_prob = np.asarray(jax.nn.log_softmax(logits), np.float64)
+    chosen = np.take_along_axis(log_prob, targets[..., None], -1)[..., 0] * (targets > 0)
+    count = (targets > 0).sum(1)
+    return -chosen.sum(1) / np.maximum(count, 1), count
+
+
+def test_drops_what_is_above_the_quantile_of_what_was_seen(truncating):
+    """Three steps, against losses and quantiles computed beside them."""
+    state, seen = fresh(truncating), []
+    for step in range(3):
+        losses, count = losses_of(state.params, batch(step))
+        highest = np.percentile(seen, 100 * (1 - DROPPED)) if step == 2 else np.inf
+        dropped = (losses > highest) & (count > 0)
+        state, metrics = truncating.train_step(state, {}, batch(step))
+        np.testing.assert_allclose(metrics["examples_dropped"], dropped.sum() / 7, rtol=1e-5)
+        likelihood = (losses * count).sum() / 24
+        np.testing.assert_allclose(metrics["negative_log_likelihood"], likelihood, rtol=1e-4)
+        kept = (losses * count * ~dropped).sum() / 24
+        np.testing.assert_allclose(metrics["loss"] - metrics["z_loss"], kept, rtol=1e-4)
+        seen = [*seen, *losses[count > 0]][-20:]
+    assert 0 < dropped.sum() < 7
+    found = np.sort(np.asarray(state.objective.losses))
+    np.testing.assert_allclose(found, np.sort(seen), rtol=1e-4)
+
+
+def test_dropped_rows_have_no_gradient(truncating, plain):
+    """A step is that of plain cross-entropy on the rows which stay."""
+    state, _ = trained(truncating, fresh(truncating), range(2))
+    losses, _ = losses_of(state.params, batch(2))
+    stays = losses <= float(state.objective.quantile(1 - DROPPED))
+    params = jax.tree.map(np.asarray, state.params)
+    found, _ = trained(truncating, state, [2])
+    weights = (batch(2)["decoder_target_tokens"] > 0) * stays[:, None]
+    only = batch(2) | {"decoder_loss_weights": np.float32(weights)}
+    on_kept, _ = plain.train_step(
+        plain.init_state(PARTITIONER.put(params, PARTITIONER.replicated)), {}, only
+    )
+    # The mean is over the kept tokens there, over all 24 here.
+    share = weights.sum() / 24
+    assert 0 < share < 1
+    for moved, expected, before in zip(
+        *map(jax.tree.leaves, (found.params, on_kept.params, params)), strict=True
+    ):
+        np.testing.assert_allclose(moved - before, share * (expected - before), atol=1e-6)
+
+
+def test_without_dropping_it_is_cross_entropy(plain):
+    warming = trainer_of(LossTruncation(LOSS, drop_fraction=DROPPED, window=20, warmup_steps=9))
+    state, found = trained(warming, fresh(warming), range(3))
+    expected_state, expected = trained(plain, fresh(plain), range(3))
+    for metrics, others in zip(found, expected, strict=True):
+        assert metrics.pop("examples_dropped") == 0
+        assert metrics == pytest.approx(others, rel=1e-5)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6),
+        state.params,
+        expected_state.params,
+    )
+
+
+def test_pieces_of_a_batch_have_one_quantile(truncating):
+    in_pieces = trainer_of(TRUNCATION, num_microbatches=4)
+    whole_state, whole = trained(truncating, fresh(truncating), range(4))
+    state, found = trained(in_pieces, fresh(in_pieces), range(4))
+    assert whole[3]["examples_dropped"] > 0
+    for metrics, expected in zip(found, whole, strict=True):
+        assert metrics == pytest.approx(expected, rel=1e-4)
+    # In the order of the batch, not of its pieces.
+    np.testing.assert_allclose(state.objective.losses, whole_state.objective.losses, rtol=1e-4)
+
+
+def test_goes_on_from_a_checkpoint(truncating, plain, tmp_path):
+    state, _ = trained(truncating, fresh(truncating), range(3))
+    checkpoints = TrainCheckpoints(tmp_path / "run")
+    checkpoints.save(state)
+    checkpoints.wait()
+    restored = checkpoints.restore(fresh(truncating))
+    checkpoints.close()
+    assert isinstance(restored.objective, RecentLosses)
+    straight, expected = trained(truncating, state, range(3, 5))
+    resumed, found = trained(truncating, restored, range(3, 5))
+    assert found == expected
+    jax.tree.map(np.testing.assert_array_equal, resumed, straight)
+    with pytest.raises(CheckpointError, match=r"with an objective with a state, .* has none"):
+        TrainCheckpoints(tmp_path / "run").restore(fresh(plain))
+
+
+def test_a_checkpoint_without_the_state_is_refused(truncating, plain, tmp_path):
+    checkpoints = TrainCheckpoints(tmp_path / "run")
+    checkpoints.save(trained(plain, fresh(plain), range(1))[0])
+    checkpoints.wait()
+    with pytest.raises(CheckpointError, match=r"an objective without a state, this run's has one"):
+        checkpoints.restore(fresh(truncating))
+    checkpoints.close()
+
+
+def test_validation_drops_nothing(truncating, plain):
+    params = fresh(plain).params
+    found = truncating.eval_step(params, {}, batch(0))
+    expected = plain.eval_step(params, {}, batch(0))
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-6)
+
+
+def test_sums_in_place_of_means():
+    objective = LossTruncation(LOSS, window=20, length_normalized=False)
+    trainer = trainer_of(objective)
+    state = fresh(trainer)
+    losses, count = losses_of(state.params, batch(0))
+    state, _ = trained(trainer, state, [0])
+    expected = (losses * count)[count > 0]
+    np.testing.assert_allclose(state.objective.losses[:7], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"drop_fraction": 1.0}, r"drop_fraction: expected from 0 to less than 1, got 1.0"),
+        ({"drop_fraction": float("nan")}, r"drop_fraction: expected from 0"),
+        ({"window": 0}, r"window: expected 1 or more examples, got 0"),
+        ({"warmup_steps": -1}, r"warmup_steps: expected 0 or more, got -1"),
+    ],
+)
+def test_wrong_settings(wrong, message):
+    with pytest.raises(ConfigError, match=message):
+        LossTruncation(**wrong)
+
+
+def test_packed_examples_are_refused(truncating):
+    packed = batch(0) | {"decoder_segment_ids": np.ones((8, 5), np.int32)}
+    with pytest.raises(ConfigError, match=r"set PACK = False"):
+        truncating.objective(truncating.module, {}, packed, None)
