@@ -67,7 +67,7 @@ def test_every_module_is_in_the_wheel(names):
 
 
 def test_every_sample_is_in_the_wheel(names):
-    samples = REPOSITORY / "faith_jax" / "data" / "sample"
+    samples = REPOSITORY / "faith_jax" / "datasets" / "sample"
     for file in filter(pathlib.Path.is_file, samples.rglob("*")):
         assert f"faith_jax/datasets/sample/{file.relative_to(samples).as_posix()}" in names
 
