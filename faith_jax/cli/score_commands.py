@@ -26,6 +26,8 @@ _EXAMPLES = """examples:
   %(prog)s --scorers=pmi_faith_mean --scorer-option=pmi_faith_mean.model=checkpoints/gpt2 \\
       --scorer-option='pmi_faith_mean.document_prompt=Text: {document}\\n' \\
       --input=rows.jsonl --output=pmi.jsonl
+  %(prog)s --scorers=small=pmi_faith,large=pmi_faith --scorer-option=small.model=checkpoints/gpt2 \\
+      --scorer-option=large.model=checkpoints/gpt2-xl --input=rows.jsonl --output=both.jsonl
 """
 
 
@@ -40,7 +42,11 @@ def add_score_commands(commands: argparse._SubParsersAction) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument(
-        "--scorers", required=True, metavar="NAMES", help="separated by commas; see the scorers"
+        "--scorers",
+        required=True,
+        metavar="NAMES",
+        help="separated by commas; see the scorers. NAME=SCORER gives one a name of its own, so "
+        "that it may score several times with different options",
     )
     command.add_argument(
         "--scorer-option",
@@ -217,7 +223,7 @@ def scorer_options(
     r"""Returns the options of each scorer.
 
     Args:
-      names: of the scorers.
+      names: of the scorers, or "NAME=SCORER".
       given: as "scorer.name=value". In the text of a prompt (`…_prompt`), the two characters
         `\n` are a line break, `\t` a tab and `\\` a backslash.
       among: what the names are, for messages.
@@ -226,18 +232,19 @@ def scorer_options(
       ConfigError: for another form, and for an option of a scorer that is not among the names.
     """
     options: dict[str, dict[str, Any]] = {name: {} for name in names}
+    by_name = {told.partition("=")[0]: found for told, found in options.items()}
     for text in given:
         left, equals, value = text.partition("=")
         scorer, dot, name = left.partition(".")
         if not (equals and dot and name):
             raise ConfigError(f"--scorer-option: expected SCORER.NAME=VALUE, got {text!r}.")
-        if scorer not in options:
+        if scorer not in by_name:
             raise ConfigError(f"--scorer-option: {scorer!r} is not among {among}.")
         try:
-            options[scorer][name] = ast.literal_eval(value)
+            by_name[scorer][name] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
             is_prompt = name.endswith("_prompt")
-            options[scorer][name] = _unescaped(value) if is_prompt else value
+            by_name[scorer][name] = _unescaped(value) if is_prompt else value
     return options
 
 

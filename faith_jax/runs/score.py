@@ -75,7 +75,7 @@ def score(
 
     Args:
       given: what is scored.
-      scorers: options of each scorer by its name.
+      scorers: options of each scorer by its name, or by "NAME=SCORER", whose scores are NAME's.
       output: the file, or for TFDS the folder, which must not exist.
       output_format: "jsonl", "parquet" or "tfds"; "" = as the ending says, TFDS without one.
       batch_size: rows scored and written at once.
@@ -158,7 +158,12 @@ def _loaded(
 ) -> dict[str, BaseScorer]:
     if not scorers:
         raise ConfigError("--scorers: name at least one scorer.")
-    loaded = {name: load(name, **options) for name, options in scorers.items()}
+    loaded = {}
+    for told, options in scorers.items():
+        name, _, scorer = told.partition("=")
+        if name in loaded:
+            raise ConfigError(f"--scorers: {name!r} is there twice; name one otherwise.")
+        loaded[name] = load(scorer or name, **options)
     if target.exists():
         raise ConfigError(f"{target} exists already; remove it or name another output.")
     return loaded

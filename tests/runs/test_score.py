@@ -65,6 +65,23 @@ def test_scores_of_a_file(capsys, tmp_path, rows_file):
     assert {path.name for path in tmp_path.iterdir()} == {"rows.jsonl", "scores.jsonl"}
 
 
+def test_a_scorer_under_names_of_its_own(capsys, tmp_path, rows_file):
+    output = tmp_path / "scores.jsonl"
+    given = (f"--input={rows_file}", f"--output={output}")
+    forms = ("true", "squad")
+    options = [f"--scorer-option={form}.normalization={form}" for form in forms]
+    names = "--scorers=true=token_f1,squad=token_f1,bleu"
+    assert score(capsys, names, *options, *given)[0] == 0
+    found = [row["scores"] for row in read_scored_rows(output)]
+    assert all(list(scores) == [*forms, "bleu"] for scores in found)
+    texts = [[row[name] for row in ROWS] for name in ("grounding", "generated_text")]
+    for form in forms:
+        expected = load_scorer("token_f1", normalization=form).score(*texts)
+        assert [scores[form] for scores in found] == [value.value for value in expected]
+    status, _, error = score(capsys, "--scorers=a=bleu,a=token_f1", *given)
+    assert (status, "--scorers: 'a' is there twice" in error) == (2, True)
+
+
 def test_a_dry_run_of_scorers_that_cut_nothing(capsys, tmp_path, rows_file):
     output = tmp_path / "scores.jsonl"
     arguments = ("--scorers=token_f1,bleu", f"--input={rows_file}", f"--output={output}")
