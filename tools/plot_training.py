@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 
 from faith_jax.core.errors import FaithJaxError, InputError
-from faith_jax.report.curve_panels import CurvePanel, curve_panel
-from faith_jax.report.prompt_figures import save_curves
+from faith_jax.report.figures import save_curves
+from faith_jax.report.panels import CurvePanel, curve_panel
 from faith_jax.runs.run_log import METRICS, RunLog
 
 

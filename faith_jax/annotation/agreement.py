@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from faith_jax.annotation.marks import Annotations, Span
 from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, argument_labels
 from faith_jax.core.errors import counted
+from faith_jax.core.table import Table
 from faith_jax.statistics.bootstrap import percentile_interval, resampled_counts
-from faith_jax.statistics.dataset_statistics import Table
 from faith_jax.statistics.text_metrics import content_words
 
 Interval = tuple[float | None, float | None]

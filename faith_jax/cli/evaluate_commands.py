@@ -306,7 +306,7 @@ def _run_report(options: argparse.Namespace) -> int:
         raise ConfigError(f"--{next(iter(maps)).replace('_', '-')}: goes with --salience-model.")
     if any(map(os.path.isdir, options.files)):
         quiet_tensorflow()
-    from faith_jax.report.report_salience import ReportSalience
+    from faith_jax.report.salience import ReportSalience
     from faith_jax.runs import report
 
     if maps:

@@ -97,8 +97,7 @@ def _add_map_options(command: argparse.ArgumentParser) -> None:
 
 def _run_explain(options: argparse.Namespace) -> int:
     from faith_jax.datasets.grounded_rows import Columns
-    from faith_jax.report.salience_picture import THRESHOLD
-    from faith_jax.report.salience_text import salience_text
+    from faith_jax.report.salience import THRESHOLD, salience_text
     from faith_jax.runs.explain import Explained, explain
 
     query = [options.query] if options.query else []

@@ -1,11 +1,11 @@
-"""Pictures of scores: histograms and ROC curves, as PNG files."""
+"""Pictures as PNG files: histograms, ROC curves, curves over steps, heat maps of salience."""
 
 import contextlib
 import itertools
 import logging
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.report.panels import (
     CLASS_COLOURS,
     CLASSES,
+    CurvePanel,
     HistogramPanel,
     Line,
     RocPanel,
@@ -23,22 +24,21 @@ from faith_jax.report.panels import (
     roc_panel,
     scorers_of,
 )
+from faith_jax.report.salience import SaliencePicture
 from faith_jax.statistics.scored_corpora import Corpus
 
 logger = logging.getLogger("faith_jax")
+
+_CURVE_COLUMNS = 3
+# Inches of a cell of a heat map, and of a map at most; a larger map has smaller cells.
+_CELL, _LARGEST = 0.24, 40.0
+_MARKED = "#d55e00"
 
 
 def save_histograms(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[pathlib.Path]:
     """Draws how the scores of faithful and of other responses are distributed.
 
-    A panel for each corpus and scorer, at most 16 in a file; those that follow are written as
-    NAME-2.png and so on.
-
-    Returns:
-      The files.
-
-    Raises:
-      ConfigError: where a file cannot be written.
+    A panel for each corpus and scorer, at most 16 in a file; see `save_pages`.
     """
     panels = [
         histogram_panel(corpus, scorer)
@@ -47,43 +47,6 @@ def save_histograms(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[p
         if scorer in corpus.scores
     ]
     return save_pages(panels, _draw_histogram, path, columns=4, lines=4, size=(4.2, 3.6))
-
-
-def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[pathlib.Path]:
-    """Draws the ROC curves of the ten best scorers, a panel for each corpus.
-
-    At most six panels are in a file; those that follow are written as NAME-2.png and so on.
-
-    Returns:
-      The files.
-
-    Raises:
-      ConfigError: where a file cannot be written.
-    """
-    lines = lines_of(scorers_of(corpora))
-    panels = [roc_panel(corpus) for corpus in corpora.values()]
-
-    def draw(axes: Any, panel: RocPanel) -> None:
-        _draw_curves(axes, panel, lines)
-
-    return save_pages(panels, draw, path, columns=2, lines=3, size=(8.2, 4.4))
-
-
-def _draw_curves(axes: Any, panel: RocPanel, lines: Mapping[str, Line]) -> None:
-    axes.plot([0, 1], [0, 1], linewidth=1, color="grey", label="chance (50.0)")
-    for scorer, curve in panel.curves.items():
-        colour, dashes = lines[scorer]
-        style: Any = (0, dashes) if dashes else "-"
-        name = f"{scorer} ({100 * panel.areas[scorer]:.1f})"
-        axes.plot(curve.x, curve.y, color=colour, linestyle=style, label=name)
-    title = f"{panel.corpus} ({panel.rows:,} rows)"
-    axes.set(title=title, xlabel="unfaithful taken for faithful", ylabel="faithful found")
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    shown = len(panel.curves)
-    head = f"best {shown} of {shown + panel.left_out}, by AUC" if panel.left_out else "AUC"
-    if not shown:
-        head = "one class: no curves"
-    axes.legend(title=head, loc="center left", bbox_to_anchor=(1.02, 0.5), handlelength=3.5)
 
 
 def _draw_histogram(axes: Any, panel: HistogramPanel) -> None:
@@ -108,6 +71,124 @@ def _draw_histogram(axes: Any, panel: HistogramPanel) -> None:
     axes.legend(loc="upper center", ncols=2, fontsize="small", columnspacing=1)
 
 
+def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[pathlib.Path]:
+    """Draws the ROC curves of the ten best scorers.
+
+    A panel for each corpus, at most six in a file; see `save_pages`.
+    """
+    lines = lines_of(scorers_of(corpora))
+    panels = [roc_panel(corpus) for corpus in corpora.values()]
+
+    def draw(axes: Any, panel: RocPanel) -> None:
+        axes.plot([0, 1], [0, 1], linewidth=1, color="grey", label="chance (50.0)")
+        for scorer, curve in panel.curves.items():
+            label = f"{scorer} ({100 * panel.areas[scorer]:.1f})"
+            axes.plot(curve.x, curve.y, label=label, **_style(lines[scorer]))
+        title = f"{panel.corpus} ({panel.rows:,} rows)"
+        axes.set(title=title, xlabel="unfaithful taken for faithful", ylabel="faithful found")
+        axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        shown = len(panel.curves)
+        head = f"best {shown} of {shown + panel.left_out}, by AUC" if panel.left_out else "AUC"
+        if not shown:
+            head = "one class: no curves"
+        axes.legend(title=head, loc="center left", bbox_to_anchor=(1.02, 0.5), handlelength=3.5)
+
+    return save_pages(panels, draw, path, columns=2, lines=3, size=(8.2, 4.4))
+
+
+def _style(line: Line) -> dict[str, Any]:
+    return {"color": line.colour, "linestyle": (0, line.dashes) if line.dashes else "-"}
+
+
+def save_curves(panels: Sequence[CurvePanel], path: pathlib.Path) -> list[pathlib.Path]:
+    """Draws curves over steps, four lines of three panels in a file; each run begins a line.
+
+    See `save_pages`.
+    """
+    places: list[CurvePanel | None] = []
+    for _, own in itertools.groupby(panels, key=lambda panel: panel.run):
+        places += [None] * (-len(places) % _CURVE_COLUMNS)
+        places += own
+    size = (6.4, 3.4)
+    return save_pages(places, _draw_steps, path, columns=_CURVE_COLUMNS, lines=4, size=size)
+
+
+def _draw_steps(axes: Any, panel: CurvePanel) -> None:
+    for name, curve in panel.curves.items():
+        marker = "." if len(curve.steps) < 30 else ""
+        # Matplotlib leaves out names that begin with "_".
+        label = _literal(f"./{name}" if name.startswith("_") else name)
+        style = _style(panel.lines[name])
+        axes.plot(curve.steps, curve.values, marker=marker, label=label, **style)
+    if panel.logarithmic:
+        axes.set_yscale("log")
+    axes.locator_params(axis="x", integer=True)
+    axes.set(xlabel="step", ylabel=panel.quantity)
+    axes.set_title(_literal(panel.title), fontsize="medium", wrap=True)
+    # Beside the curves, whose ends it would cover.
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+def _literal(text: str) -> str:
+    """Returns a text that Matplotlib does not take for mathematics."""
+    return text.replace("$", r"\$")
+
+
+def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
+    """Draws a salience map, contributions at the side and attributions on top.
+
+    Words below the threshold have a red name.
+
+    Args:
+      picture: with content words in response and grounding.
+      path: of the PNG.
+
+    Raises:
+      ConfigError: where the file cannot be written.
+    """
+    values = picture.salience.values
+    rows, columns = values.shape
+    cell = min(_CELL, _LARGEST / max(rows, columns, 1))
+    size = (max(6.0, columns * cell + 3.5), max(3.5, rows * cell + 3.0))
+    figure, grid = _pyplot().subplots(
+        2, 3, figsize=size, squeeze=False,
+        width_ratios=(1, max(columns, 4), 0.7), height_ratios=(1, max(rows, 4)),
+    )  # fmt: skip
+    for empty in (grid[0, 0], grid[0, 2]):
+        empty.remove()
+    style: dict[str, Any] = {"cmap": "Blues", "vmin": 0.0, "vmax": 1.0, "aspect": "auto"}
+    grid[0, 1].imshow(picture.attributions[None, :], **style)
+    grid[1, 0].imshow(picture.contributions[:, None], **style)
+    image = grid[1, 1].imshow(values, **style)
+    _name_words(grid, picture)
+    figure.colorbar(image, cax=grid[1, 2], label="share of the gradients")
+    figure.suptitle(_cut(picture.heading), fontsize="medium")
+    save_figure(figure, path)
+
+
+def _name_words(grid: Any, picture: SaliencePicture) -> None:
+    top, side, middle = grid[0, 1], grid[1, 0], grid[1, 1]
+    words = picture.salience.argument_words
+    rows = [_cut(f"{word.perspective} {word.text}".strip()) for word in words]
+    columns = [_cut(word.text) for word in picture.salience.response_words]
+    top.set_xticks([])
+    top.yaxis.tick_right()
+    top.set_yticks([0], ["attribution"])
+    side.set_xticks([0], ["contribution"], rotation=90)
+    side.set_yticks(np.arange(len(rows)), rows)
+    middle.set_yticks([])
+    middle.set_xticks(np.arange(len(columns)), columns, rotation=90)
+    labels = [*side.get_yticklabels(), *middle.get_xticklabels()]
+    for label, value in zip(labels, [*picture.contributions, *picture.attributions], strict=True):
+        if value < picture.threshold:
+            label.set_color(_MARKED)
+
+
+def _cut(text: str, most: int = 80) -> str:
+    text = _literal(text)
+    return text if len(text) <= most else text[: most - 1] + "\u2026"
+
+
 def save_pages(
     panels: Sequence[Any],
     draw: Callable[[Any, Any], None],
@@ -116,12 +197,12 @@ def save_pages(
     lines: int,
     size: tuple[float, float],
 ) -> list[pathlib.Path]:
-    """Draws panels of a size in inches on a grid, as many files as they need.
+    """Draws panels of a size in inches on a grid, in as many files as they need.
 
     Args:
       panels: what is drawn; None = an empty place.
       draw: draws a panel on axes of Matplotlib's.
-      path: of the first file.
+      path: of the first file; the next are NAME-2.png and so on.
       columns: of panels in a file, at most.
       lines: of panels in a file, at most.
       size: of a panel, inches.
@@ -133,10 +214,14 @@ def save_pages(
       ConfigError: where a file cannot be written.
     """
     written = []
-    for number, page in enumerate(_batches(panels, columns * lines), 1):
+    most = columns * lines
+    for number, start in enumerate(range(0, len(panels), most), 1):
+        page = panels[start : start + most]
         target = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
         wide = min(columns, len(page))
-        figure, grid = _grid(-(-len(page) // wide), wide, size)
+        high = -(-len(page) // wide)
+        whole = (size[0] * wide, size[1] * high)
+        figure, grid = _pyplot().subplots(high, wide, figsize=whole, squeeze=False)
         for axes, panel in itertools.zip_longest(grid.flat, page):
             if panel is None:
                 axes.remove()
@@ -149,20 +234,14 @@ def save_pages(
     return written
 
 
-def _batches(values: Iterable[Any], size: int) -> Iterable[list[Any]]:
-    rest = iter(values)
-    while batch := list(itertools.islice(rest, size)):
-        yield batch
-
-
-def _grid(lines: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+def _pyplot() -> Any:
+    """Returns Matplotlib's drawing functions, which need no screen."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    whole = (size[0] * columns, size[1] * lines)
-    return pyplot.subplots(lines, columns, figsize=whole, squeeze=False)
+    return pyplot
 
 
 def save_figure(figure: Any, path: pathlib.Path) -> None:
@@ -171,8 +250,6 @@ def save_figure(figure: Any, path: pathlib.Path) -> None:
     Raises:
       ConfigError: where the file cannot be written.
     """
-    from matplotlib import pyplot
-
     figure.tight_layout()
     beside = path.with_name(f".{path.name}.partial")
     try:
@@ -183,4 +260,4 @@ def save_figure(figure: Any, path: pathlib.Path) -> None:
             beside.unlink()
         raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None
     finally:
-        pyplot.close(figure)
+        _pyplot().close(figure)

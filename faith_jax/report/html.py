@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from faith_jax.core.table import Table
 from faith_jax.report.panels import (
     CLASS_COLOURS,
     CLASSES,
@@ -21,8 +22,7 @@ from faith_jax.report.panels import (
     roc_panel,
     scorers_of,
 )
-from faith_jax.report.tables import cell_text
-from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.report.tables import cell_text, page_template
 from faith_jax.statistics.scored_corpora import Corpus
 
 # A curve of more points is thinned: no screen shows them.
@@ -69,20 +69,6 @@ def report_page(
         salience_note=salience_note,
         salience=salience,
     )
-
-
-def page_template(name: str) -> Any:
-    """Returns one of the templates, which escapes all text that it is given."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("faith_jax.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    return environment.get_template(name)
 
 
 def embedded_json(values: Iterable[Any]) -> str:

@@ -1,7 +1,7 @@
-"""What pictures of scores show, whatever draws them: as PNG files or inside a page.
+"""What pictures show, whether they are PNG files or parts of a page.
 
-Curves and bars are of the rows that the table of AUCs uses, those with a label and a defined score
-of every scorer, so that a figure beside a curve is the one in the table.
+ROC curves and histograms are of the rows that the table of AUCs uses, those with a label and a
+defined score of every scorer, so that a figure beside a curve is the one in the table.
 """
 
 import math
@@ -11,11 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from faith_jax.statistics.prompt_health import Curve
 from faith_jax.statistics.roc import roc_auc
 from faith_jax.statistics.scored_corpora import Corpus
 
 # More curves in one panel cannot be told apart.
 MOST_CURVES = 10
+# No screen shows more points of a curve over steps.
+_POINTS = 400
 BINS = 20
 # Colours that people with any colour vision tell apart (Okabe 2008), on light and dark grounds.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999")
@@ -166,3 +169,44 @@ def axis_top(shares: Mapping[str, NDArray[np.float64]]) -> float:
     power = 10.0 ** math.floor(math.log10(largest))
     steps = (1, 2, 4, 5, 6, 8, 10)
     return round(next(s * power for s in steps if s * power >= largest - 1e-12), 12)
+
+
+class CurvePanel(NamedTuple):
+    """Curves over steps with common axes.
+
+    Attributes:
+      title: of the panel.
+      quantity: what is drawn, in words, with its unit.
+      curves: by name; points that are not finite are left out.
+      lines: how each is drawn.
+      logarithmic: the scale of the values.
+      run: whose curves they are; "" = of several.
+    """
+
+    title: str
+    quantity: str
+    curves: Mapping[str, Curve]
+    lines: Mapping[str, Line]
+    logarithmic: bool
+    run: str = ""
+
+
+def curve_panel(
+    title: str, quantity: str, curves: Mapping[str, Curve], logarithmic: bool = False
+) -> CurvePanel:
+    """Returns a panel of the curves that have points; long ones are thinned.
+
+    Args:
+      title: of the panel.
+      quantity: what is drawn.
+      curves: by name.
+      logarithmic: draw logarithms; values that are not positive are left out.
+    """
+    kept = {}
+    for name, (steps, values) in curves.items():
+        drawn = np.isfinite(values) & ((values > 0) | (not logarithmic))
+        if drawn.any():
+            steps, values = steps[drawn], values[drawn]
+            thinned = np.unique(np.linspace(0, len(steps) - 1, _POINTS).astype(int))
+            kept[name] = Curve(steps[thinned], values[thinned])
+    return CurvePanel(title, quantity, kept, lines_of(list(kept)), logarithmic)

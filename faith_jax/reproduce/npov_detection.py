@@ -16,8 +16,7 @@ from faith_jax.core.errors import counted
 from faith_jax.core.kept_settings import made_folder, write_settings
 from faith_jax.core.outputs import write_text
 from faith_jax.datasets.npov.choices import draw_combinations, temperatures_note
-from faith_jax.report.table_page import table_page
-from faith_jax.report.tables import rendered
+from faith_jax.report.tables import rendered, table_page
 from faith_jax.reproduce.npov_detection_data import (
     NOT_ANNOTATED,
     ORGANIC,

@@ -4,16 +4,17 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-import tabulate
 import tensorflow_datasets as tfds
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.table import Table
 from faith_jax.datasets.builders.base import prepared
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw.true.corpora import CORPORA
 from faith_jax.report.figures import save_figure
+from faith_jax.report.tables import rendered
 from faith_jax.statistics import dataset_statistics as tables
-from faith_jax.statistics.dataset_statistics import Splits, Table
+from faith_jax.statistics.dataset_statistics import Splits
 from faith_jax.tasks import sources
 
 # Data sets whose examples are turns of dialogues.
@@ -70,13 +71,13 @@ def describe(
     builder, data_dir = known[wanted], data_dir or sources.data_dir()
     if wanted == "true_benchmark" and config in ("", "sample"):
         corpora = _true_corpora(builder, config, data_dir, raw_folder)
-        yield _printed(tables.true_table(corpora))
+        yield rendered(tables.true_table(corpora)).rstrip("\n")
         return
     config = config or next(iter(builder.builder_configs))
     made = prepared(builder, config, data_dir, raw_folder)
     splits = {split: _examples(made, split) for split in made.info.splits}
     for table in _tables(wanted, splits):
-        yield _printed(table)
+        yield rendered(table).rstrip("\n")
         yield ""
     if plot:
         yield _plot(wanted, splits, pathlib.Path(plot))
@@ -144,19 +145,6 @@ def _plain(value: Any) -> Any:
     if getattr(value, "ndim", 0):
         return [_plain(item) for item in value]
     return value.item() if hasattr(value, "item") else value
-
-
-def _printed(table: Table) -> str:
-    rows = [[_cell(value) for value in row] for row in table.rows]
-    align = ["left" if isinstance(value, str) else "right" for value in table.rows[0]]
-    printed = tabulate.tabulate(rows, table.columns, disable_numparse=True, colalign=align)
-    return f"{table.title}\n{printed}"
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
 
 
 def _plot(name: str, splits: Splits, path: pathlib.Path) -> str:

@@ -11,13 +11,13 @@ from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
 from faith_jax.core.fields import optional_text, text_field
 from faith_jax.core.jsonl import read_jsonl
 from faith_jax.core.outputs import check_endings, check_outputs, write_text
+from faith_jax.core.table import Table
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
-from faith_jax.report.tables import auc_figures, auc_rows, npov_figures, npov_rows, rendered
+from faith_jax.report.tables import rendered
 from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics import protocols
-from faith_jax.statistics.auc_table import auc_table
-from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.statistics.auc_table import auc_figures, auc_rows, auc_table, npov_figures, npov_rows
 from faith_jax.statistics.npov_detection import npov_cells, without_spans
 from faith_jax.statistics.scored_corpora import (
     Corpus,
@@ -230,7 +230,7 @@ def _table(
 ) -> tuple[Table, dict[str, Any]]:
     if options.protocol == "dialfact":
         table = protocols.verification_table(_claims(options), _predictions(files))
-        return table, _figures(table)
+        return table, {"rows": table.records()}
     if options.protocol == "systems":
         return _systems(files, options)
     if options.protocol in ("npov", "npov_words"):
@@ -244,10 +244,10 @@ def _table(
             _only(corpora, "the test files"),
             options.group_field,
         )
-        return table, _figures(table)
+        return table, {"rows": table.records()}
     if options.protocol == "pronouns":
         table = protocols.pronoun_table(corpora)
-        return table, _figures(table)
+        return table, {"rows": table.records()}
     check_usable(corpora)
     found = auc_table(
         corpora,
@@ -305,7 +305,7 @@ def _systems(files: Sequence[str], options: EvaluateOptions) -> tuple[Table, dic
     table = systems_table(
         grouped, layout, baselines, options.resamples, options.confidence, options.seed
     )
-    return table, _figures(table.tidy or table)
+    return table, {"rows": (table.tidy or table).records()}
 
 
 def read_layout(path: str) -> Layout:
@@ -355,14 +355,3 @@ def _only(corpora: Mapping[str, Corpus], what: str) -> Corpus:
     if len(corpora) > 1:
         raise InputError(f"{what}: expected one corpus, got {', '.join(corpora)}.")
     return next(iter(corpora.values()))
-
-
-def _figures(table: Table) -> dict[str, Any]:
-    rows = [
-        {
-            column: None if isinstance(value, float) and value != value else value
-            for column, value in zip(table.columns, row, strict=True)
-        }
-        for row in table.rows
-    ]
-    return {"rows": rows}

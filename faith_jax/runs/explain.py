@@ -13,8 +13,12 @@ from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov, samples
 from faith_jax.datasets.grounded_rows import Columns, file_examples
-from faith_jax.report.salience_page import salience_page
-from faith_jax.report.salience_picture import THRESHOLD, SaliencePicture, salience_picture
+from faith_jax.report.salience import (
+    THRESHOLD,
+    SaliencePicture,
+    salience_page,
+    salience_picture,
+)
 from faith_jax.scoring.salience.inputs import generated_response
 from faith_jax.scoring.salience.scorers import Salience, SalienceOptions, open_salience
 
@@ -198,7 +202,7 @@ def _write(pictures: Sequence[SaliencePicture], html: str, png: str, json_file: 
         title = "Salience" if len(pictures) > 1 else f"Salience: {pictures[0].query}".rstrip(": ")
         write_text(html, salience_page(title, pictures))
     if png:
-        from faith_jax.report.salience_figure import save_heat_map
+        from faith_jax.report.figures import save_heat_map
 
         for number, picture in enumerate(pictures, 1):
             path = pathlib.Path(png)

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.outputs import check_endings, check_outputs, write_text
-from faith_jax.report.curve_panels import prompt_panels
-from faith_jax.report.prompt_figures import save_curves
-from faith_jax.report.prompt_page import prompt_page
-from faith_jax.report.prompt_tables import PromptReport, all_tables, all_warnings, report_figures
+from faith_jax.report.figures import save_curves
+from faith_jax.report.prompts import (
+    PromptReport,
+    all_tables,
+    prompt_page,
+    prompt_panels,
+    report_figures,
+    report_of,
+)
 from faith_jax.report.tables import rendered
 from faith_jax.runs.prompt_runs import RunReader
-from faith_jax.statistics.prompt_health import by_initializer, pairs, run_warnings, spread_warnings
 
 
 def prompt_report(
@@ -50,7 +54,7 @@ def prompt_report(
         raise ConfigError(f"--png: {', '.join(sources)}: there are no metrics to draw.")
     if html:
         names = ", ".join(pathlib.Path(source).name for source in sources)
-        write_text(html, prompt_page(f"Prompts of {names}", report, panels))
+        write_text(html, prompt_page(f"Prompts of {names}", report))
     if png:
         save_curves(panels, pathlib.Path(png))
     if json_path:
@@ -60,20 +64,12 @@ def prompt_report(
 
 
 def make_report(sources: Sequence[str], nearest: int = 3) -> PromptReport:
-    """Reads runs and says what is to be said of them; arguments are those of `prompt_report`."""
+    """Reads runs and compares them; arguments are those of `prompt_report`."""
     reader = RunReader(nearest)
-    runs = [reader.read(source) for source in sources]
-    compared = pairs(runs)
-    return PromptReport(
-        runs=runs,
-        warnings={run.name: run_warnings(run) for run in runs},
-        groups=by_initializer(runs),
-        pairs=compared,
-        spread_warnings=spread_warnings(runs, compared),
-    )
+    return report_of([reader.read(source) for source in sources])
 
 
 def _text(report: PromptReport) -> str:
     parts = [rendered(table) for table in all_tables(report)]
-    warnings = "".join(f"! {line}\n" for line in all_warnings(report))
+    warnings = "".join(f"! {line}\n" for line in report.all_warnings())
     return "\n".join([*parts, f"Warnings\n{warnings or 'None.'}\n"]).rstrip("\n")

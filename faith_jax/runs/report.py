@@ -9,10 +9,8 @@ from faith_jax.core.outputs import check_outputs, write_text
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.html import report_page
 from faith_jax.report.panels import scorers_of
-from faith_jax.report.report_salience import ReportSalience, report_pictures
-from faith_jax.report.salience_page import salience_section
-from faith_jax.report.tables import auc_rows
-from faith_jax.statistics.auc_table import auc_table
+from faith_jax.report.salience import ReportSalience, report_pictures, salience_section
+from faith_jax.statistics.auc_table import auc_rows, auc_table
 from faith_jax.statistics.scored_corpora import (
     check_usable,
     chosen_scorers,

@@ -1,21 +1,23 @@
 """ROC AUCs of scorers on several corpora, compared with baselines (Steen 2023, tables 1 and 2).
 
-All scorers of a corpus are compared on the rows that every one of them has a score for, and in the
-same resamples. The average over corpora is resampled too.
+All scorers of a corpus are compared on the rows for which every one of them has a score, and in
+the same resamples. The average over corpora is resampled too.
 """
 
 import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.table import Table, figure_text, plain
 from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
 from faith_jax.statistics.roc import roc_auc
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.significance import (
+    MARK,
     SIGNIFICANT,
     Comparison,
     Exchanges,
@@ -71,19 +73,35 @@ class AucCell:
     interval: Interval
     compared: Mapping[str, Compared] = dataclasses.field(default_factory=dict)
 
+    def text(self, baseline: str = "") -> str:
+        """Returns the AUC in per cent, marked where it is significantly above the baseline's."""
+        if math.isnan(self.auc):
+            return "one class"
+        better = baseline in self.compared and self.compared[baseline].better
+        low, high = (100 * end for end in self.interval)
+        return figure_text(100 * self.auc, (low, high), 1, MARK if better else "")
+
+    def figures(self, baseline: str = "") -> dict[str, Any]:
+        """Returns the figures as JSON has them."""
+        compared = self.compared.get(baseline)
+        found = {"auc": self.auc, "low": self.interval.low, "high": self.interval.high}
+        p_value = compared.corrected if compared else None
+        better = compared is not None and compared.better
+        return plain(found | {"p_value": p_value, "better": better})
+
 
 @dataclasses.dataclass(frozen=True)
 class AucTable:
     """The cells of all scorers and corpora.
 
     Attributes:
-      rows: for each corpus how many rows were used.
-      left_out: for each corpus how many had no label or an undefined score.
+      rows: by corpus how many rows were used.
+      left_out: by corpus how many had no label or an undefined score.
       cells: by scorer, then corpus.
       averaged: the corpora of the average, which have both classes.
       average: by scorer; empty with fewer than two such corpora.
       tested: by baseline the scorers that are compared with it.
-      test: of `TESTS`, in the columns of corpora; the average's is approximate randomisation.
+      test: of `TESTS`, for each corpus; averages are compared by approximate randomisation.
       resamples: of the bootstrap, and rounds of the randomisation.
       confidence: of the intervals.
       seed: of both.
@@ -102,6 +120,11 @@ class AucTable:
     seed: int = 0
     cluster_field: str = ""
 
+    @property
+    def baseline(self) -> str:
+        """The first baseline; "" = none."""
+        return next(iter(self.tested), "")
+
 
 def auc_table(
     corpora: Mapping[str, Corpus],
@@ -113,20 +136,18 @@ def auc_table(
     cluster_field: str = "",
     averaged: Collection[str] | None = None,
 ) -> AucTable:
-    """Returns the table.
+    """Returns the table; see `AucTable` for arguments of the same name.
 
     Args:
       corpora: with scores of the same scorers.
       baselines: the scorer that all others are compared with, "" = none; or for each baseline the
-        scorers that are compared with it, of which those without scores are left out.
-      resamples: of the bootstrap, and rounds of the randomisation test.
-      confidence: of the intervals.
-      seed: of the resamples and rounds.
-      test: of `TESTS`, for each corpus; averages are compared by approximate randomisation, with
-        exchanges within each corpus.
-      cluster_field: rows with the same value of this field are resampled and exchanged together;
-        "" = each row on its own.
-      averaged: corpora that count in the average, where both classes are there; None = all.
+        scorers that are compared with it; those without scores are left out.
+      resamples: see above.
+      confidence: see above.
+      seed: see above.
+      test: see above.
+      cluster_field: see above.
+      averaged: corpora that count in the average if they have both classes; None = all.
 
     Raises:
       ValueError: for corpora with different scorers, an unknown baseline or test.
@@ -275,3 +296,131 @@ def _cells(scorers: Sequence[str], column: _Column, confidence: float) -> dict[s
         )
         for scorer, area in zip(scorers, column.areas, strict=True)
     }
+
+
+def auc_rows(table: AucTable) -> Table:
+    """Returns AUCs in per cent, a row for each scorer; the tidy form has shares.
+
+    Args:
+      table: with one baseline at most.
+    """
+    corpora, baseline = list(table.rows), table.baseline
+    rows: list[tuple[Any, ...]] = []
+    for scorer, found in table.cells.items():
+        cells = [found[c].text(baseline) if table.rows[c] else "no labels" for c in corpora]
+        cells += [table.average[scorer].text(baseline)] if table.average else []
+        rows.append((scorer, *cells))
+    counts = {"rows": table.rows}
+    if any(table.left_out.values()):
+        counts["rows left out"] = table.left_out
+    last = ("average",) if table.average else ()
+    for name, sizes in counts.items():
+        rows.append((name, *(f"{sizes[corpus]:,}" for corpus in corpora), *("" for _ in last)))
+    title = f"ROC AUC in per cent, with {100 * table.confidence:g}% bootstrap intervals"
+    columns = ("scorer", *corpora, *last)
+    return Table(title, columns, tuple(rows), _notes(table), _tidy(table))
+
+
+def _notes(table: AucTable) -> tuple[str, ...]:
+    """Returns what the figures and marks mean."""
+    notes = [f"Intervals: percentile bootstrap of {counted(table.resamples, 'resample')}."]
+    if table.cluster_field:
+        notes.append(f"Rows with the same {table.cluster_field} are taken as dependent in all.")
+    if any(table.left_out.values()):
+        notes.append("Left out: rows without a label, or without a defined score of every scorer.")
+    count = len(table.tested.get(table.baseline, ()))
+    if not count:
+        return tuple(notes)
+    rounds = f"approximate randomisation of {counted(table.resamples, 'round')}"
+    test = {"delong": "DeLong's test", "hanley_mcneil": "Hanley and McNeil's test"}.get(table.test)
+    columns = "corpus, and of the average," if table.average else "corpus"
+    notes.append(
+        f"{MARK} significantly better than {table.baseline} on the same rows: two-sided p \u2264 "
+        f"{SIGNIFICANT:g} by {test or rounds}, with Holm's correction for the "
+        f"{counted(count, 'comparison')} of each {columns} on its own."
+    )
+    if table.average and test:
+        notes.append(f"Averages are compared by {rounds}.")
+    least = round(count / SIGNIFICANT) - 1  # else no corrected p-value is so small
+    if table.resamples < least and (table.average or not test):
+        notes.append(
+            f"So few rounds allow no mark, whatever the scores; at least {least:,} are needed."
+        )
+    return tuple(notes)
+
+
+_CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")
+
+
+def _tidy(table: AucTable) -> Table:
+    """Returns a row for each scorer and corpus; the average's corpus is "average"."""
+    rows: list[tuple[Any, ...]] = []
+    for scorer, cells in table.cells.items():
+        if table.average:
+            cells = {**cells, "average": table.average[scorer]}
+        for corpus, cell in cells.items():
+            sizes = table.rows.get(corpus), table.left_out.get(corpus)
+            *figures, better = cell.figures(table.baseline).values()
+            compared = None if figures[-1] is None else int(better)
+            rows.append((scorer, corpus, *sizes, *figures, compared))
+    return Table("", ("scorer", "corpus", "rows", "left_out", *_CELL_COLUMNS), tuple(rows))
+
+
+def auc_figures(table: AucTable) -> dict[str, Any]:
+    """Returns all figures of the table as JSON has them.
+
+    Args:
+      table: with one baseline at most.
+    """
+    settings = ("test", "resamples", "confidence", "seed", "cluster_field")
+    baseline = table.baseline
+    return {
+        "baseline": baseline,
+        **{name: getattr(table, name) for name in settings},
+        "rows": dict(table.rows),
+        "left_out": dict(table.left_out),
+        "corpora": {
+            scorer: {corpus: cell.figures(baseline) for corpus, cell in cells.items()}
+            for scorer, cells in table.cells.items()
+        },
+        "average": {scorer: cell.figures(baseline) for scorer, cell in table.average.items()},
+    }
+
+
+def npov_rows(
+    cells: Mapping[tuple[str, str], Mapping[str, AucCell]],
+    confidence: float = 0.95,
+    words: bool = False,
+) -> Table:
+    """Returns Chang 2024's table 1, or table 3, in per cent: a row for each error and scorer.
+
+    Args:
+      cells: from `faith_jax.statistics.npov_detection.npov_cells`.
+      confidence: of the intervals, for the title.
+      words: the cells are of words.
+    """
+    slices = list(dict.fromkeys(name for row in cells.values() for name in row))
+    rows = tuple(
+        (*key, *(row[name].text() if name in row else None for name in slices))
+        for key, row in cells.items()
+    )
+    what, number = ("erroneous words", 3) if words else ("errors", 1)
+    title = (
+        f"Detection of {what}, ROC AUC in per cent with {100 * confidence:g}% bootstrap intervals "
+        f"(Chang 2024, table {number})"
+    )
+    tidy = tuple(
+        (*key, name, cell.auc, *cell.interval)
+        for key, row in cells.items()
+        for name, cell in row.items()
+    )
+    by_slice = Table("", ("error", "scorer", "slice", *_CELL_COLUMNS[:3]), tidy)
+    return Table(title, ("error", "scorer", *slices), rows, tidy=by_slice)
+
+
+def npov_figures(cells: Mapping[tuple[str, str], Mapping[str, AucCell]]) -> dict[str, Any]:
+    """Returns the figures of `npov_rows` as JSON has them, by error, scorer and slice."""
+    found: dict[str, Any] = {}
+    for (error, scorer), row in cells.items():
+        found.setdefault(error, {})[scorer] = {name: it.figures() for name, it in row.items()}
+    return found

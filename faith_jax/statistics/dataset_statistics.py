@@ -11,29 +11,12 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from faith_jax.core.table import Table
 from faith_jax.core.words import lower_words
 from faith_jax.statistics.text_metrics import extractiveness
 
 Example = Mapping[str, Any]
 Splits = Mapping[str, Sequence[Example]]
-
-
-class Table(NamedTuple):
-    """A table to be printed.
-
-    Attributes:
-      title: what it shows, and which table of a paper it is.
-      columns: their names.
-      rows: as many cells each; a number, a text, or None where there is nothing.
-      notes: what a reader needs to know beside the title, a sentence each.
-      tidy: the same figures with one in each cell, for machines; None = the table is so itself.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    notes: tuple[str, ...] = ()
-    tidy: "Table | None" = None
 
 
 def faithdial_table(splits: Splits) -> Table:

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faith_jax.core.errors import InputError
+from faith_jax.core.table import Table
 from faith_jax.statistics.auc_table import AucCell
 from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
-from faith_jax.statistics.dataset_statistics import Table
 from faith_jax.statistics.published import PUBLISHED
 from faith_jax.statistics.roc import roc_auc
 from faith_jax.statistics.salience_scores import AGGREGATIONS

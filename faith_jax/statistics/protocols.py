@@ -10,6 +10,7 @@ from scipy import stats
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
+from faith_jax.core.table import Table
 from faith_jax.core.words import STEEN_PRONOUNS, first_person_count
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
@@ -17,7 +18,6 @@ from faith_jax.statistics.bootstrap import (
     percentile_interval,
     resampled_counts,
 )
-from faith_jax.statistics.dataset_statistics import Table
 from faith_jax.statistics.scored_corpora import Corpus
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.core.table import Table
 
 
 class Published(NamedTuple):

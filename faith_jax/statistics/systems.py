@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.core.table import Table
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
     percentile_interval,
     resampled_counts,
 )
-from faith_jax.statistics.dataset_statistics import Table
 from faith_jax.statistics.scored_corpora import Corpus, few_rows
 from faith_jax.statistics.significance import MARK, SIGNIFICANT, holm_by_baseline
 

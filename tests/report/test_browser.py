@@ -8,10 +8,9 @@ import time
 import pytest
 
 from faith_jax.cli import main
+from faith_jax.core.table import Table
 from faith_jax.report.html import report_page
-from faith_jax.report.salience_page import salience_section
-from faith_jax.report.salience_picture import salience_picture
-from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.report.salience import salience_picture, salience_section
 from tests.report.salience_example import EXAMPLE, word_salience
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")

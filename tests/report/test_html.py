@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
+from faith_jax.core.table import Table
 from faith_jax.report.html import curves, embedded_json, histogram, outline, report_page
 from faith_jax.report.panels import Line
-from faith_jax.statistics.dataset_statistics import Table
 from faith_jax.statistics.scored_corpora import Corpus
 
 EVIL = "</script><script>alert(1)</script>&amp;\u2028<img src=x onerror=alert(2)>"

@@ -1,6 +1,6 @@
 import pytest
 
-from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.core.table import Table
 from faith_jax.statistics.published import PUBLISHED, Published, with_published
 
 PAPER = Published("From a paper.", {("a", "s"): {"old": 12.0, "new": 34.5}})

@@ -1,13 +1,126 @@
+import dataclasses
 import json
+import math
+import re
 
+import numpy as np
 import pytest
 
 from faith_jax.cli import main
 from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.report.salience import printable, salience_page, salience_picture, salience_text
 from faith_jax.scoring.salience.scorers import open_salience
+from faith_jax.statistics.salience_scores import WordSalience
+from tests.report.salience_example import EXAMPLE, VALUES, word_salience
 from tests.scoring import tiny_models
 
+SCRIPT = "<script>alert(1)</script>"
 EVIL = "<script>alert(1)</script><b>Tea</b> burns"
+
+
+def test_words_below_the_threshold_are_marked():
+    picture = salience_picture(EXAMPLE, word_salience(), 0.1)
+    assert picture.unsupported_words == ("saves",)
+    assert picture.uncovered_words == ("awake",)
+    assert salience_picture(EXAMPLE, word_salience(), 0.25).uncovered_words == ("keeps", "awake")
+    assert salience_picture(EXAMPLE, word_salience(), 0.0).unsupported_words == ()
+    assert picture.query == "Is tea better?"
+
+
+def test_the_heading_says_what_is_the_query():
+    def heading(identifier, history):
+        example = dataclasses.replace(EXAMPLE, id=identifier, history=history)
+        return salience_picture(example, word_salience()).heading
+
+    # A response that was given by itself has no name of its own.
+    assert heading("response", ("Is tea better?",)) == "query: Is tea better?"
+    assert heading("r2", ("Is tea better?",)) == "r2, query: Is tea better?"
+    assert heading("r2", ()) == "r2"
+    assert heading("response", ()) == "response"
+
+
+def test_pieces_are_the_texts():
+    picture = salience_picture(EXAMPLE, word_salience())
+    assert "".join(piece.text for piece in picture.response.pieces) == EXAMPLE.response
+    for shown, text in zip(picture.arguments, EXAMPLE.grounding.texts, strict=True):
+        assert "".join(piece.text for piece in shown.pieces) == text
+    valued = {piece.text: piece.value for piece in picture.response.pieces if piece.value}
+    assert valued == {"Tea": 0.8, "calms": 0.7, "saves": 0.06, "money": 0.3}
+    assert [shown.title for shown in picture.arguments] == ["pro 1", "con 1"]
+
+
+def test_scores_are_the_papers():
+    picture = salience_picture(EXAMPLE, word_salience())
+    attributions = math.prod([0.8, 0.7, 0.06, 0.3]) ** (1 / 4)
+    assert picture.hallucination_score == pytest.approx(1 - attributions)
+    # Con has the smaller mean: 0.2, 0.3 and 0.04.
+    contributions = math.prod([0.2, 0.3, 0.04]) ** (1 / 3)
+    assert picture.coverage_error_score == pytest.approx(1 - contributions)
+
+
+def test_titles_without_sides():
+    example = GroundedExample("1", Grounding(("A.", "B.")), (), "C.")
+    empty = WordSalience((), (), np.zeros((0, 0)))
+    shown = salience_picture(example, empty).arguments
+    assert [text.title for text in shown] == ["grounding 1", "grounding 2"]
+
+
+def test_without_colours_marked_words_stand_in_brackets():
+    text = salience_text(
+        salience_picture(EXAMPLE, word_salience(cut={"knowledge": 2, "history": 1})), False
+    )
+    assert "response: Tea calms, and [saves] money." in text
+    assert "con 1: It keeps people [awake]." in text
+    assert "\x1b" not in text
+    assert "unsupported words: saves" in text
+    assert "words not covered: awake" in text
+    assert "3 tokens (2 of knowledge, 1 of history) did not fit" in text
+
+
+def test_colours_change_nothing_but_colours():
+    text = salience_text(salience_picture(EXAMPLE, word_salience()), True)
+    bare = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert "response: Tea calms, and saves money." in bare
+    assert "\x1b[4;31msaves\x1b[0m" in text
+    # A larger value has a darker ground.
+    assert "\x1b[48;5;69" in text.partition("response")[2] or "\x1b[48;5;27" in text
+
+
+def test_texts_cannot_steer_the_terminal():
+    example = dataclasses.replace(EXAMPLE, history=("Is \x1b[2J tea\nbetter?",))
+    text = salience_text(salience_picture(example, word_salience()), False)
+    assert "query: Is  [2J tea better?" in text
+    assert printable("a\x07\x9b\u2028b") == "a   b"
+
+
+def test_cells_are_the_map():
+    page = salience_page("Title", [salience_picture(EXAMPLE, word_salience())])
+    body = page.partition("<tbody>")[2]
+    cells = re.findall(r"--share: ([0-9.]+)", body)
+    found = np.array(cells, float).reshape(5, 5)
+    np.testing.assert_allclose(found[:, 1:], VALUES, atol=5e-4)
+    np.testing.assert_allclose(found[:, 0], VALUES.max(1), atol=5e-4)
+    top = re.findall(r"--share: ([0-9.]+)", page.partition("attribution</th>")[2])[1:5]
+    np.testing.assert_allclose(np.array(top, float), VALUES.max(0), atol=5e-4)
+    assert '<span class="marked">awake</span>' in body
+    assert "Unsupported words: saves." in page
+
+
+def test_texts_cannot_leave_their_place_in_the_page():
+    grounding = Grounding((f"Tea {SCRIPT} calms.", "It keeps people awake."), (SCRIPT, "con"))
+    example = dataclasses.replace(EXAMPLE, id=SCRIPT, grounding=grounding, history=(SCRIPT,))
+    salience = word_salience(example, np.full((9, 4), 0.5))
+    page = salience_page(SCRIPT, [salience_picture(example, salience)])
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 5
+
+
+def test_no_words_no_map():
+    empty = dataclasses.replace(EXAMPLE, response="It is.")
+    salience = word_salience(empty, np.zeros((5, 0)))
+    page = salience_page("Title", [salience_picture(empty, salience)])
+    assert "No content words, no map." in page
+    assert "Hallucination score undefined" in page
 
 
 @pytest.fixture(scope="module")

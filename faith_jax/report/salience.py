@@ -1,0 +1,330 @@
+"""Salience maps of examples, as text for a terminal and as a page; `figures` draws them as PNG.
+
+Contributions of the grounding's words stand at the side and attributions of the response's words on
+top, as in Chang 2024, figure 2. Words of the response with a small attribution are marked as
+unsupported, words of the grounding with a small contribution as not covered.
+"""
+
+import dataclasses
+import heapq
+import math
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.report.tables import page_template
+from faith_jax.statistics.salience_scores import Floats, PlacedWord, WordSalience
+
+# Below this share of its gradients from one given word, a word is marked.
+THRESHOLD = 0.1
+ROWS = 5
+
+
+class Piece(NamedTuple):
+    """A stretch of a text.
+
+    Attributes:
+      text: as it stands there.
+      value: of the word, in [0, 1]; None = it is no content word.
+      marked: whether the value is below the threshold.
+    """
+
+    text: str
+    value: float | None
+    marked: bool
+
+
+class ShownText(NamedTuple):
+    """A text with its words' values.
+
+    Attributes:
+      title: what it is: "response", "pro 2", "grounding 1".
+      pieces: whose texts, joined, are the text.
+    """
+
+    title: str
+    pieces: tuple[Piece, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class SaliencePicture:
+    """An example's salience, ready to be drawn.
+
+    Attributes:
+      title: of the picture.
+      query: the last utterance in front of the response; "" = none.
+      salience: the map and its words.
+      contributions: of the argument words, in [0, 1]: [argument words].
+      attributions: of the response words, in [0, 1]: [response words].
+      response: the response's text.
+      arguments: the grounding's texts.
+      threshold: below which a word is marked.
+    """
+
+    title: str
+    query: str
+    salience: WordSalience
+    contributions: Floats
+    attributions: Floats
+    response: ShownText
+    arguments: tuple[ShownText, ...]
+    threshold: float
+
+    @property
+    def heading(self) -> str:
+        """What stands above the picture: the example's name, where it has one, and its query."""
+        query = f"query: {self.query}" if self.query else ""
+        named = self.title if self.title != self.response.title or not query else ""
+        return ", ".join(filter(None, (named, query)))
+
+    @property
+    def hallucination_score(self) -> float:
+        """Chang 2024's: higher = less faithful; NaN without content words."""
+        return 1 - self.salience.attribution_score()
+
+    @property
+    def coverage_error_score(self) -> float:
+        """Chang 2024's: higher = less is covered; NaN without content words."""
+        return 1 - self.salience.contribution_score()
+
+    @property
+    def unsupported_words(self) -> tuple[str, ...]:
+        """The response's words with a small attribution, in order."""
+        return self._small(self.salience.response_words, self.attributions)
+
+    @property
+    def uncovered_words(self) -> tuple[str, ...]:
+        """The grounding's words with a small contribution, in order."""
+        return self._small(self.salience.argument_words, self.contributions)
+
+    def _small(self, words: Sequence[PlacedWord], values: Floats) -> tuple[str, ...]:
+        pairs = zip(words, values, strict=True)
+        return tuple(word.text for word, value in pairs if value < self.threshold)
+
+
+def salience_picture(
+    example: GroundedExample, salience: WordSalience, threshold: float = THRESHOLD
+) -> SaliencePicture:
+    """Returns the picture of an example.
+
+    Args:
+      example: with the texts.
+      salience: of the same example.
+      threshold: in [0, 1]; words with a smaller value are marked.
+    """
+    contributions, attributions = salience.contributions(), salience.attributions()
+    names = example.grounding.perspectives or ("grounding",) * len(example.grounding.texts)
+    arguments = []
+    for number, text in enumerate(example.grounding.texts):
+        chosen = [i for i, w in enumerate(salience.argument_words) if w.number == number]
+        words = [salience.argument_words[i] for i in chosen]
+        title = f"{names[number]} {names[: number + 1].count(names[number])}"
+        pieces = tuple(_pieces(text, words, contributions[chosen], threshold))
+        arguments.append(ShownText(title, pieces))
+    response = _pieces(example.response, salience.response_words, attributions, threshold)
+    return SaliencePicture(
+        title=example.id,
+        query=example.history[-1] if example.history else "",
+        salience=salience,
+        contributions=contributions,
+        attributions=attributions,
+        response=ShownText("response", tuple(response)),
+        arguments=tuple(arguments),
+        threshold=threshold,
+    )
+
+
+def _pieces(
+    text: str, words: Sequence[PlacedWord], values: Floats, threshold: float
+) -> Iterator[Piece]:
+    """Cuts a text into its words and what stands between them."""
+    place = 0
+    for word, value in zip(words, values, strict=True):
+        if word.start > place:
+            yield Piece(text[place : word.start], None, False)
+        yield Piece(text[word.start : word.end], float(value), bool(value < threshold))
+        place = word.end
+    if place < len(text):
+        yield Piece(text[place:], None, False)
+
+
+# As text: coloured in a terminal, with brackets around marked words elsewhere.
+
+_LEGEND = "a darker ground = a larger share of the gradients; "
+# Grounds and inks of the 256-colour cube: light to full blue, with text that can be read on it.
+_STEPS = ((195, 16), (153, 16), (111, 16), (69, 231), (27, 231), (19, 231))
+
+
+def salience_text(picture: SaliencePicture, colour: bool) -> str:
+    """Returns the texts with their words' values shown, and the scores.
+
+    Args:
+      picture: what is shown.
+      colour: with ANSI colours; without, words below the threshold stand in [brackets].
+    """
+    return "\n".join(_lines(picture, colour)) + "\n"
+
+
+def _lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
+    if picture.query:
+        yield f"query: {printable(picture.query)}"
+    for shown in (*picture.arguments, picture.response):
+        text = "".join(_painted(piece, colour) for piece in shown.pieces)
+        yield f"{printable(shown.title)}: {text}"
+    yield ""
+    mark = _painted(Piece("red", 0.0, True), True) if colour else "[brackets]"
+    yield f"{_LEGEND if colour else ''}{mark} = below {picture.threshold:g}"
+    for kind, what, words, score in (
+        ("hallucination", "unsupported words", picture.unsupported_words,
+         picture.hallucination_score),
+        ("coverage error", "words not covered", picture.uncovered_words,
+         picture.coverage_error_score),
+    ):  # fmt: skip
+        listed = ", ".join(map(printable, words)) or "none"
+        yield f"{kind} score {score:.3f} (0 to 1, higher = less faithful); {what}: {listed}"
+    if picture.salience.cut_tokens:
+        parts = ", ".join(f"{count} of {part}" for part, count in picture.salience.cut.items())
+        yield (
+            f"{picture.salience.cut_tokens} tokens ({parts}) did not fit and are not shown with a "
+            "value"
+        )
+
+
+def _painted(piece: Piece, colour: bool) -> str:
+    """Returns a word on a blue ground as dark as its value, or in red and underlined."""
+    text = printable(piece.text)
+    if piece.value is None:
+        return text
+    if not colour:
+        return f"[{text}]" if piece.marked else text
+    style = "4;31"
+    if not piece.marked:
+        ground, ink = _STEPS[min(len(_STEPS) - 1, int(piece.value * len(_STEPS)))]
+        style = f"48;5;{ground};38;5;{ink}"
+    return f"\x1b[{style}m{text}\x1b[0m"
+
+
+def printable(text: str) -> str:
+    """Returns a text in one line without control characters, which could steer a terminal."""
+    return "".join(" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text)
+
+
+def salience_page(title: str, pictures: Sequence[SaliencePicture]) -> str:
+    """Returns one self-contained HTML page of some examples' maps."""
+    shown = [salience_section(picture) for picture in pictures]
+    return page_template("salience.html").render(title=title, pictures=shown)
+
+
+def salience_section(picture: SaliencePicture) -> dict[str, Any]:
+    """Returns what the template `salience_section.html` shows of a picture."""
+
+    def shown(word: PlacedWord, value: float) -> dict[str, Any]:
+        marked = value < picture.threshold
+        return {"text": word.text, "share": _figure(value), "marked": marked}
+
+    salience = picture.salience
+    columns = zip(salience.response_words, picture.attributions, strict=True)
+    rows = zip(salience.argument_words, picture.contributions, salience.values, strict=True)
+    return {
+        "title": picture.title,
+        "query": picture.query,
+        "texts": [*picture.arguments, picture.response],
+        "hallucination": _figure(picture.hallucination_score),
+        "coverage": _figure(picture.coverage_error_score),
+        "unsupported": ", ".join(picture.unsupported_words),
+        "uncovered": ", ".join(picture.uncovered_words),
+        "threshold": f"{picture.threshold:g}",
+        "cut_tokens": salience.cut_tokens,
+        "columns": [shown(word, value) for word, value in columns],
+        "rows": [
+            shown(word, value)
+            | {"perspective": word.perspective, "cells": [_figure(cell) for cell in cells]}
+            for word, value, cells in rows
+        ],
+    }
+
+
+def _figure(value: float) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.3f}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportSalience:
+    """Which maps a report of scored rows shows.
+
+    Attributes:
+      model: the language model whose gradients they are.
+      rows: how many rows at most.
+      threshold: in [0, 1], below which words are marked.
+      method: see `faith_jax.scoring.salience.maps`.
+
+    Raises:
+      ConfigError: for numbers out of range.
+    """
+
+    model: str
+    rows: int = ROWS
+    threshold: float = THRESHOLD
+    method: str = "gradient_x_input"
+
+    def __post_init__(self):
+        if self.rows < 1:
+            raise ConfigError(f"--salience-rows: expected 1 or more, got {self.rows}.")
+        if not 0 <= self.threshold <= 1:
+            raise ConfigError(
+                f"--salience-threshold: expected a share from 0 to 1, got {self.threshold!r}."
+            )
+
+
+def report_pictures(
+    rows: Sequence[Mapping[str, Any]], scorer: str, wanted: ReportSalience
+) -> tuple[str, list[SaliencePicture]]:
+    """Returns which rows were chosen, in words, and their pictures.
+
+    The rows with the lowest score of `scorer` are chosen, the lowest first; where none has one, the
+    first rows. Rows without a response or a grounding are passed over.
+
+    Args:
+      rows: in the form of `faith_jax.export.scored_rows`.
+      scorer: by which they are chosen.
+      wanted: which maps.
+
+    Raises:
+      FaithJaxError: for rows whose perspectives do not match their texts, where no row can be
+        explained, and for a model that cannot be read.
+    """
+    usable = [row for row in rows if (row["generated_text"] or "").strip() and row["grounding"]]
+    if not usable:
+        raise InputError(
+            "--salience-model: no row has generated_text and grounding, which the maps are of."
+        )
+    scored = [row for row in usable if row["scores"].get(scorer) is not None]
+    chosen = heapq.nsmallest(wanted.rows, scored, key=lambda row: row["scores"][scorer])
+    rule = f"The {len(chosen)} rows with the lowest {scorer}, the lowest first."
+    if not scored:
+        chosen = usable[: wanted.rows]
+        rule = f"The first {len(chosen)} rows; none has a score of {scorer}."
+    examples = [_example(row) for row in chosen]
+    # JAX, which other reports do without.
+    from faith_jax.scoring.salience.scorers import open_salience
+
+    maps = open_salience(wanted.model, method=wanted.method)(examples)
+    pictures = [
+        salience_picture(example, found, wanted.threshold)
+        for example, found in zip(examples, maps, strict=True)
+        if found is not None  # it is None for empty responses only
+    ]
+    return f"{rule} Gradients ({wanted.method}) of {wanted.model}.", pictures
+
+
+def _example(row: Mapping[str, Any]) -> GroundedExample:
+    texts, sides = tuple(row["grounding"]), tuple(row["perspectives"])
+    if sides and len(sides) != len(texts):
+        raise InputError(
+            f"{row['corpus']}, row {row['id']!r}: expected one of perspectives for each text of "
+            f"grounding, got {len(sides)} for {len(texts)}."
+        )
+    name, history = f"{row['corpus']}: {row['id']}", tuple(row["history"])
+    return GroundedExample(name, Grounding(texts, sides), history, row["generated_text"])

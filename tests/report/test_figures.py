@@ -1,0 +1,84 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.report import figures
+from faith_jax.report.figures import save_curves, save_heat_map
+from faith_jax.report.prompts import prompt_panels
+from faith_jax.report.salience import salience_picture
+from tests.report.salience_example import EXAMPLE, word_salience
+from tests.statistics.prompt_examples import healthy_run
+
+
+def test_each_run_begins_a_line(tmp_path, monkeypatch):
+    places = []
+    monkeypatch.setattr(figures, "save_pages", lambda given, *_, **__: places.append(given))
+    panels = prompt_panels([healthy_run("a"), healthy_run("b")])
+    assert [panel.run for panel in panels] == ["", "a", "a", "a", "b", "b", "b"]
+    together, *own = panels
+    for given in (panels, own, own[:2] + own[3:]):
+        save_curves(given, tmp_path / "p.png")
+    assert places == [[together, None, None, *own], own, [*own[:2], None, *own[3:]]]
+
+
+def test_no_legend_covers_a_curve(tmp_path, monkeypatch):
+    drawn = []
+
+    def look(figure, path):
+        figure.tight_layout()
+        figure.canvas.draw()
+        drawn.extend(
+            (axes.get_legend().get_window_extent(), axes.get_window_extent(), figure.bbox)
+            for axes in figure.axes
+        )
+
+    monkeypatch.setattr(figures, "save_figure", look)
+    panels = prompt_panels([healthy_run("a"), healthy_run("b")])
+    assert save_curves(panels, tmp_path / "p.png") == [tmp_path / "p.png"]
+    assert len(drawn) == 7  # empty places have no axes
+    for legend, axes, figure in drawn:
+        assert axes.x1 < legend.x0
+        assert legend.x1 <= figure.x1
+
+
+def test_a_picture_is_written_whole(tmp_path):
+    runs = [healthy_run(f"_run${i}$") for i in range(5)]
+    files = save_curves(prompt_panels(runs), tmp_path / "curves.png")
+    assert [file.name for file in files] == ["curves.png", "curves-2.png"]
+    assert {path.name for path in tmp_path.iterdir()} == {"curves.png", "curves-2.png"}
+    assert all(file.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" for file in files)
+    with pytest.raises(ConfigError, match="cannot be written"):
+        save_curves(prompt_panels(runs), tmp_path / "nowhere" / "curves.png")
+
+
+def pixels(path):
+    from matplotlib import pyplot
+
+    return pyplot.imread(path)
+
+
+def test_a_picture_of_the_map(tmp_path):
+    path = tmp_path / "map.png"
+    save_heat_map(salience_picture(EXAMPLE, word_salience()), path)
+    image = pixels(path)
+    dark_blue = (image[..., 2] > 0.3) & (image[..., 0] < 0.2) & (image[..., 1] < 0.45)
+    assert dark_blue.sum() > 500  # the two copied words
+    blank = tmp_path / "blank.png"
+    save_heat_map(salience_picture(EXAMPLE, word_salience(values=np.zeros((5, 4)))), blank)
+    image = pixels(blank)
+    half = image[:, : image.shape[1] * 3 // 4]  # without the colour bar
+    assert not ((half[..., 2] > 0.3) & (half[..., 0] < 0.2) & (half[..., 1] < 0.45)).any()
+    assert [p.name for p in sorted(tmp_path.iterdir())] == ["blank.png", "map.png"]
+
+
+def test_signs_of_formulas_are_plain_text(tmp_path):
+    example = dataclasses.replace(EXAMPLE, id="$\\frac{1}$", history=("Is $x^2 tea?",))
+    save_heat_map(salience_picture(example, word_salience()), tmp_path / "map.png")
+    assert (tmp_path / "map.png").exists()
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be written"):
+        save_heat_map(salience_picture(EXAMPLE, word_salience()), tmp_path / "no" / "map.png")
