@@ -6,7 +6,7 @@ averages; each has a `_sample` of the same form. All have one split, `test`.
 
 import seqio
 
-from faith_jax.datasets.raw.true.corpora import AVERAGED, CORPORA
+from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.tasks import metrics, preprocessors
 from faith_jax.tasks.registering import Example, add_text_task, raw_source
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from faith_jax.core.errors import FaithJaxError, InputError
 from faith_jax.core.fields import text_field
-from faith_jax.core.jsonl import read_jsonl
+from faith_jax.core.rows import read_jsonl
 from faith_jax.datasets.delimited import read_csv
 
 _ANNOTATIONS = {

@@ -825,16 +825,16 @@ DATA = _of(
     ),
     (
         "vitaminc-pair-swapped",
-        "datasets/raw/true/verification.py",
-        'row("vitaminc", identifier, source, evidence, claim, verdict == _SUPPORTS)',
-        'row("vitaminc", identifier, source, claim, evidence, verdict == _SUPPORTS)',
-        "tests/datasets/raw/true/test_corpora.py::test_what_is_grounding_and_what_is_judged",
+        "datasets/raw/true_benchmark.py",
+        'row("vitaminc", found.unique_id, source, found.evidence, found.claim, label)',
+        'row("vitaminc", found.unique_id, source, found.claim, found.evidence, label)',
+        "tests/datasets/raw/test_true_benchmark.py::test_what_is_grounding_and_what_is_judged",
     ),
     (
         "dialfact-label",
         "datasets/raw/dialfact.py",
-        '"label": int(label.faithfulness),',
-        '"label": int(not label.faithfulness),',
+        '"label": int(row.response_label.faithfulness),',
+        '"label": int(not row.response_label.faithfulness),',
         "tests/datasets/raw/test_dialfact.py",
     ),
     (

@@ -19,7 +19,7 @@ from faith_jax.annotation.sheets import (
     arguments_by_label,
     query_of,
 )
-from faith_jax.core.fields import field_error
+from faith_jax.core.errors import field_error
 from faith_jax.core.types import GroundedExample
 
 

@@ -28,9 +28,9 @@ from faith_jax.annotation.sheets import (
     query_of,
     read_sheet,
 )
-from faith_jax.core.errors import InputError, counted, did_you_mean
-from faith_jax.core.fields import field_error, is_blank, optional_text, shown, text_field
-from faith_jax.core.jsonl import read_jsonl
+from faith_jax.core.errors import InputError, counted, did_you_mean, field_error, shown
+from faith_jax.core.fields import is_blank, optional_text, text_field
+from faith_jax.core.rows import read_jsonl
 from faith_jax.core.types import GroundedExample
 
 # What is named of an error, in rows of marks and labels: spans of the response, or arguments.

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.annotation.sheets import one_line_end
-from faith_jax.core.errors import InputError
-from faith_jax.core.fields import field_error, is_blank
+from faith_jax.core.errors import InputError, field_error
+from faith_jax.core.fields import is_blank
 from faith_jax.core.rows import Row
 from faith_jax.core.sentences import split_sentences
 from faith_jax.core.templates import clean_value, npov_response

@@ -23,10 +23,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.fields import field_error, optional_text
-from faith_jax.core.jsonl import read_jsonl
-from faith_jax.core.rows import Row, decoded, read_lines
+from faith_jax.core.errors import ConfigError, InputError, field_error
+from faith_jax.core.fields import optional_text
+from faith_jax.core.rows import Row, decoded, read_jsonl, read_lines
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.delimited import read_csv
 

@@ -6,7 +6,11 @@ library caller catches it as a `ValueError`.
 """
 
 import difflib
+import json
 from collections.abc import Iterable
+from typing import Any
+
+_SHOWN_CHARACTERS = 60
 
 
 class FaithJaxError(ValueError):
@@ -59,3 +63,26 @@ def counted(number: int, noun: str) -> str:
     ('1 row', '1,200 rows')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def shown(value: Any) -> str:
+    """Returns a value as JSON for an error message, on one line and not too long.
+
+    What JSON has not, such as bytes and dates, is shown as Python writes it.
+    """
+    text = json.dumps(value, default=repr)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
+
+
+def field_error(place: str, field: str, expected: str, got: Any, remedy: str = "") -> InputError:
+    """Returns the error for a field with a wrong value.
+
+    Args:
+      place: where the row stands, as `path:line`.
+      field: the field's name; may go deeper, as in `pro[2].text`.
+      expected: what should stand there.
+      got: the value that stands there.
+      remedy: what to do about it, as a phrase without a full stop.
+    """
+    end = f"; {remedy}." if remedy else "."
+    return InputError(f"{place}: field '{field}': expected {expected}, got {shown(got)}{end}")

@@ -11,8 +11,7 @@ from typing import IO, Any
 
 import ijson
 
-from faith_jax.core.errors import InputError
-from faith_jax.core.fields import shown
+from faith_jax.core.errors import InputError, shown
 from faith_jax.core.rows import BYTE_ORDER_MARK, UTF_16_MARKS, BadRows, Row
 
 _KINDS = {"start_array": "an array", "start_map": "an object", "string": "a text"}
@@ -153,3 +152,12 @@ def _problem(error: Exception) -> str:
     text = error.args[0] if error.args else ""
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     return " ".join(text.partition("(right here)")[0].split())
+
+
+def item_number(place: str) -> int:
+    """Returns the number of an array's item from its place.
+
+    >>> item_number("train.json: [12]")
+    12
+    """
+    return int(place.rpartition("[")[2].rstrip("]"))

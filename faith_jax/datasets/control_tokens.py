@@ -7,11 +7,13 @@ entailed.
 """
 
 import enum
-from collections.abc import Sequence
-from typing import NamedTuple
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.labels import NliLabel
+from faith_jax.core.rows import BadRows
 from faith_jax.core.words import first_person_count, lower_words
 
 
@@ -37,9 +39,17 @@ class EntailmentToken(enum.StrEnum):
     NOT_ENTAILED = "<non-entailed>"
 
 
+# One token of each kind, as the turns of raw files have them.
+ControlTokens = tuple[VoiceToken, PrecisionToken, EntailmentToken]
 CONTROL_TOKENS = (VoiceToken, PrecisionToken, EntailmentToken)
+SUFFIX = "_control-tokens"  # as FaithDial's authors' script names files with control tokens
+ADD_TOKENS = "faith-jax control-tokens adds them"
 # What a generator is asked for at inference.
-FAITHFUL_TOKENS = (VoiceToken.OBJECTIVE, PrecisionToken.HIGH, EntailmentToken.ENTAILED)
+FAITHFUL_TOKENS: ControlTokens = (
+    VoiceToken.OBJECTIVE,
+    PrecisionToken.HIGH,
+    EntailmentToken.ENTAILED,
+)
 
 
 def extra_id_texts(extra_ids: int) -> dict[str, str]:
@@ -114,7 +124,7 @@ def terciles(precisions: Sequence[float]) -> Terciles:
 
 def control_tokens(
     response: str, knowledge: str, bounds: Terciles, nli: NliLabel | str
-) -> tuple[VoiceToken, PrecisionToken, EntailmentToken]:
+) -> ControlTokens:
     """Returns the three tokens that say what a response is like.
 
     Args:
@@ -137,3 +147,34 @@ def control_tokens(
         third,
         EntailmentToken.ENTAILED if entailed else EntailmentToken.NOT_ENTAILED,
     )
+
+
+def name_with_tokens(name: str) -> str:
+    """Returns what a file of dialogues is called once its turns have control tokens.
+
+    >>> name_with_tokens("train.json")
+    'train_control-tokens.json'
+    """
+    path = pathlib.PurePath(name)
+    return f"{path.stem}{SUFFIX}{path.suffix}"
+
+
+def with_control_tokens(
+    turns: Iterable[dict[str, Any]], path: pathlib.Path, split: str, bad_rows: BadRows
+) -> Iterator[dict[str, Any]]:
+    """Yields turns that have control tokens; those of a test split ask for faithful responses.
+
+    Args:
+      turns: with `id` and `control_tokens`.
+      path: of their file, for errors.
+      split: its name.
+      bad_rows: what to do with a turn without them.
+    """
+    for turn in turns:
+        if split.startswith("test"):
+            turn["control_tokens"] = [token.value for token in FAITHFUL_TOKENS]
+        if turn["control_tokens"]:
+            yield turn
+        else:
+            problem = f"{path}: the turn {turn['id']} has no control_tokens; {ADD_TOKENS}."
+            bad_rows.add(InputError(problem))

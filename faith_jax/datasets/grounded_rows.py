@@ -9,10 +9,9 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import InputError, did_you_mean
-from faith_jax.core.fields import checked_text, field_error, is_blank
-from faith_jax.core.jsonl import read_jsonl
-from faith_jax.core.rows import BadRows, Row, parsed
+from faith_jax.core.errors import InputError, did_you_mean, field_error
+from faith_jax.core.fields import checked_text, is_blank
+from faith_jax.core.rows import BadRows, Row, parsed, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.delimited import read_csv, read_tsv
 

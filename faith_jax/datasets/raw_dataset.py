@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.core.rows import BadRows
+from faith_jax.core.rows import BadRows, Row
+from faith_jax.core.schema import Schema, as_example, read_as
 
 # The kinds of a feature: a text, a list of texts, a whole number.
 TEXT, TEXTS, INTEGER = "text", "texts", "integer"
@@ -48,13 +49,13 @@ class RawDataset:
     Attributes:
       name: of the builder, such as "begin".
       splits: the names of the files that each split is read from.
-      files: all files by name.
       features: the kind of each field of an example; "id" is among them.
       read: reads one split's files.
       description: what it holds, in a sentence or two.
       homepage: where its authors describe it.
       licence: of the data.
       citation: BibTeX.
+      files: those that are not just a name, by name; all files once it is made.
       by_hand: how to get the files that have no URL.
       folder: the name of the raw folder; empty = `name`.
       instead: the name of a file that, where it is at hand, is read in place of all others.
@@ -62,23 +63,23 @@ class RawDataset:
 
     name: str
     splits: Mapping[str, tuple[str, ...]]
-    files: Mapping[str, RawFile]
     features: Mapping[str, str]
     read: Reader
     description: str
     homepage: str
     licence: str
     citation: str
+    files: Mapping[str, RawFile] = dataclasses.field(default_factory=dict)
     by_hand: str = ""
     folder: str = ""
     instead: str = ""
 
     def __post_init__(self):
         object.__setattr__(self, "folder", self.folder or self.name)
-        for names in self.splits.values():
-            for name in names:
-                if name not in self.files:
-                    raise ValueError(f"{self.name}: the file {name} is not described.")
+        names = [name for names in self.splits.values() for name in names]
+        names += [self.instead] if self.instead else []
+        files = {name: self.files.get(name, RawFile(name)) for name in names}
+        object.__setattr__(self, "files", files)
 
     def examples(
         self, paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows | None = None
@@ -107,3 +108,40 @@ class RawDataset:
 def files_by_name(*files: RawFile) -> dict[str, RawFile]:
     """Returns files by their names."""
     return {file.name: file for file in files}
+
+
+def texts(*names: str) -> dict[str, str]:
+    """Returns features that are texts."""
+    return dict.fromkeys(names, TEXT)
+
+
+def text_lists(*names: str) -> dict[str, str]:
+    """Returns features that are lists of texts."""
+    return dict.fromkeys(names, TEXTS)
+
+
+def integers(*names: str) -> dict[str, str]:
+    """Returns features that are whole numbers."""
+    return dict.fromkeys(names, INTEGER)
+
+
+def each_row(
+    read: Callable[..., Iterator[Row]],
+    schema: type[Schema],
+    make: Callable[[Schema, str], Iterator[dict[str, Any]]] = as_example,
+) -> Reader:
+    """Returns a reader that makes examples of each row of a split's files.
+
+    Args:
+      read: yields the rows of a file, given its path and `bad_rows`.
+      schema: of a row.
+      make: yields the examples of a row, given the row and its place.
+    """
+
+    def read_split(
+        paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
+    ) -> Iterator[dict[str, Any]]:
+        for path in paths.values():
+            yield from read_as(schema, read(path, bad_rows=bad_rows), make, bad_rows)
+
+    return read_split

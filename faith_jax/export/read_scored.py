@@ -8,8 +8,8 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import InputError
-from faith_jax.core.fields import field_error, required
+from faith_jax.core.errors import InputError, field_error
+from faith_jax.core.fields import required
 from faith_jax.core.rows import Row
 from faith_jax.datasets.grounded_rows import read_rows
 from faith_jax.export.scored_rows import ScoredRow, field_texts

@@ -139,11 +139,11 @@ def read_input_file(
     Raises:
       InputError: naming file, line and field.
     """
-    from faith_jax.core import jsonl
+    from faith_jax.core.rows import read_jsonl
 
     arguments = _Arguments(knowledge, arguments_per_side, seed)
     rows, seen = [], set()
-    for where, row in jsonl.read_jsonl(path):
+    for where, row in read_jsonl(path):
         identifier = str(row.get("id", where.rpartition(":")[2]))
         if identifier in seen:
             raise InputError(f"{where}: field 'id': {identifier!r} occurs twice.")

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.jsonl import read_jsonl
 from faith_jax.core.kept_settings import (
     SETTINGS,
     check_same,
@@ -25,6 +24,7 @@ from faith_jax.core.kept_settings import (
 from faith_jax.core.labels import Begin2021Label, NliLabel
 from faith_jax.core.outputs import write_text
 from faith_jax.core.progress import Progress
+from faith_jax.core.rows import read_jsonl
 from faith_jax.input.rows import PAIRS
 from faith_jax.input.score_input import dataset_rows
 from faith_jax.report.tables import rendered

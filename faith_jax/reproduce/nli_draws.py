@@ -20,7 +20,7 @@ from faith_jax.core.kept_settings import (
 )
 from faith_jax.core.outputs import write_text
 from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, phrase_draw
-from faith_jax.datasets.raw.true.corpora import AVERAGED, CORPORA
+from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.reproduce.nli_methods import BASE, NLI_PHRASES, ModelOptions, check_base, check_names
 
 logger = logging.getLogger("faith_jax")

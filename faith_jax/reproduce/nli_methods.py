@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.datasets.raw.true.corpora import AVERAGED, CORPORA
+from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.scoring.registry import scorer_card, scorer_options
 from faith_jax.statistics.scored_corpora import Range
 

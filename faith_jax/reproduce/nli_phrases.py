@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from faith_jax.core.errors import counted
 from faith_jax.core.kept_settings import made_folder
-from faith_jax.datasets.raw.true.corpora import AVERAGED
+from faith_jax.datasets.raw.true_benchmark import AVERAGED
 from faith_jax.reproduce.nli_draws import (
     PhraseOptions,
     check_settings,

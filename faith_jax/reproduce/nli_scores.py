@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
-from faith_jax.core.jsonl import read_jsonl
 from faith_jax.core.kept_settings import (
     SETTINGS,
     as_json,
@@ -23,7 +22,7 @@ from faith_jax.core.kept_settings import (
     write_settings,
 )
 from faith_jax.core.outputs import write_text
-from faith_jax.core.rows import BadRows
+from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.reproduce.nli_methods import MODELS, Method, ModelOptions

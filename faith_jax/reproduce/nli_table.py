@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from faith_jax.core.errors import counted
-from faith_jax.datasets.raw.true.corpora import AVERAGED
+from faith_jax.datasets.raw.true_benchmark import AVERAGED
 from faith_jax.reproduce import nli_tables
 from faith_jax.reproduce.nli_costs import COSTED, MethodCost, method_cost
 from faith_jax.reproduce.nli_methods import (

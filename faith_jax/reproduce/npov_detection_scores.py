@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.jsonl import read_jsonl
 from faith_jax.core.kept_settings import checkpoint_state
 from faith_jax.core.outputs import write_text
+from faith_jax.core.rows import read_jsonl
 from faith_jax.datasets.grounded_rows import Columns
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput

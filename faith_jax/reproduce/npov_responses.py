@@ -14,9 +14,9 @@ from typing import Any
 
 from faith_jax.annotation.word_rule import ErrorFreeRule
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
-from faith_jax.core.jsonl import read_jsonl
 from faith_jax.core.kept_settings import SETTINGS, check_same, checkpoint_state, read_settings_file
 from faith_jax.core.outputs import write_text
+from faith_jax.core.rows import read_jsonl
 from faith_jax.datasets import npov
 from faith_jax.datasets.augmentation.npov_errors import ErrorKind
 from faith_jax.datasets.npov.choices import MOST_COMBINATIONS, TEMPERATURES, response_rows

@@ -12,16 +12,22 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Unpack
 
+import msgspec
+
 from faith_jax.core.errors import InputError
-from faith_jax.core.fields import choice_field, integer_field, text_field
 from faith_jax.core.json_items import read_array
-from faith_jax.core.jsonl import read_jsonl
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.progress import Progress
-from faith_jax.core.rows import BadRows
-from faith_jax.datasets.control_tokens import Terciles, control_tokens, lexical_precision, terciles
+from faith_jax.core.rows import BadRows, read_jsonl
+from faith_jax.core.schema import Text, converted
+from faith_jax.datasets.control_tokens import (
+    Terciles,
+    control_tokens,
+    lexical_precision,
+    name_with_tokens,
+    terciles,
+)
 from faith_jax.datasets.raw import faithdial, wizard_of_wikipedia
-from faith_jax.datasets.raw.control_tokens import name_with_tokens
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
 
@@ -100,16 +106,21 @@ def write_pairs(folder: str, target: str) -> pathlib.Path:
     return path
 
 
+class LabelRow(msgspec.Struct):
+    """The label of a pair."""
+
+    id: Text
+    label: NliLabel
+
+
 def read_labels(path: str) -> dict[str, str]:
     """Returns the labels of JSON lines of `id` and `label`, by id.
 
     Raises:
       InputError: for a missing or bad file.
     """
-    return {
-        text_field(fields, "id", place): choice_field(fields, "label", place, NliLabel)
-        for place, fields in read_jsonl(pathlib.Path(path))
-    }
+    rows = (converted(fields, place, LabelRow) for place, fields in read_jsonl(pathlib.Path(path)))
+    return {row.id: row.label.value for row in rows}
 
 
 def classified(
@@ -210,7 +221,8 @@ def _marked(path: pathlib.Path, utterances: str, tokens: Mapping[str, list[str]]
     """Yields a file's text with the tokens of its turns, dialogue by dialogue."""
     for position, row in enumerate(read_array(path)):
         # The ids of both data sets: a dialogue's own number, or else its place in the file.
-        start = f"{path.stem}-{integer_field(row.fields, 'dialog_idx', row.place, position)}"
+        number = row.fields.get("dialog_idx")
+        start = f"{path.stem}-{position if number is None else number}"
         marked = []
         for turn, utterance in enumerate(row.fields[utterances]):
             own = tokens.get(f"{start}-{turn}")

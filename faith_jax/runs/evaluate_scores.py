@@ -9,8 +9,8 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
 from faith_jax.core.fields import optional_text, text_field
-from faith_jax.core.jsonl import read_jsonl
 from faith_jax.core.outputs import check_endings, check_outputs, write_text
+from faith_jax.core.rows import read_jsonl
 from faith_jax.core.table import Table
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures

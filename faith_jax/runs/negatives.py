@@ -17,7 +17,6 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.json_items import read_array
-from faith_jax.core.jsonl import read_jsonl
 from faith_jax.core.kept_settings import (
     SETTINGS,
     as_json,
@@ -28,7 +27,7 @@ from faith_jax.core.kept_settings import (
 )
 from faith_jax.core.outputs import write_text
 from faith_jax.core.progress import Progress
-from faith_jax.core.rows import BadRows
+from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.templates import dialogue_inputs, one_space
 from faith_jax.datasets.augmentation import knowledge_perturbation as perturbation
 from faith_jax.datasets.augmentation.tagging import DEFAULT_TAGGER, TaggedText, load_tagger

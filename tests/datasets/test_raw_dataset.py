@@ -39,10 +39,9 @@ def test_examples_get_the_files_of_their_split(tmp_path):
         data.examples(paths, "tset")
 
 
-def test_a_file_that_is_not_described():
-    data = dataset(RawFile("a"))
-    with pytest.raises(ValueError, match="demo: the file b is not described"):
-        dataclasses.replace(data, splits={"test": ("b",)})
+def test_a_file_that_is_not_described_is_had_by_hand():
+    data = dataclasses.replace(dataset(RawFile("a")), splits={"test": ("b",)}, instead="c")
+    assert data.files == files_by_name(RawFile("b"), RawFile("c"))
 
 
 def test_the_raw_folder_has_the_data_sets_name_unless_said_otherwise():

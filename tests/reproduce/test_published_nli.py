@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from faith_jax.datasets.raw.true.corpora import AVERAGED
+from faith_jax.datasets.raw.true_benchmark import AVERAGED
 from faith_jax.reproduce import nli_methods, published_nli
 from faith_jax.reproduce.published_nli import AVERAGE
 

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.datasets.raw.true.corpora import CORPORA
+from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.scoring.registry import load_scorer, scorer_card
 from faith_jax.statistics import text_metrics
 from faith_jax.statistics.roc import roc_auc

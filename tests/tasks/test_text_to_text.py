@@ -1,4 +1,4 @@
-from faith_jax.core.jsonl import read_jsonl
+from faith_jax.core.rows import read_jsonl
 from faith_jax.datasets import samples
 from faith_jax.tasks import lookup
 

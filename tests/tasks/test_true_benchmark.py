@@ -1,7 +1,7 @@
 import pytest
 
 from faith_jax.core import templates
-from faith_jax.datasets.raw.true.corpora import AVERAGED, CORPORA
+from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.tasks import lookup
 
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from faith_jax.datasets.raw.true.corpora import CORPORA
+from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.datasets.samples import sample_folder
 from tests.paths import REPOSITORY
 

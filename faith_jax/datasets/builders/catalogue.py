@@ -15,19 +15,16 @@ from faith_jax.datasets.raw import (
     cmu_dog,
     decode,
     dialfact,
-    dialfact_evidence,
     dialogue_nli,
     faithdial,
     faithdial_audit,
     multidoc2dial,
-    nli,
     npov,
-    npov_detection,
-    text_to_text,
+    own_files,
     topical_chat,
+    true_benchmark,
     wizard_of_wikipedia,
 )
-from faith_jax.datasets.raw.true.corpora import CORPORA
 from faith_jax.datasets.raw_dataset import RawDataset
 
 
@@ -57,11 +54,11 @@ _DATASETS = {
     "decode": _Described("DECODE's dialogues.", {"official": decode.DECODE}),
     "dialfact": _Described(
         "DialFact's claims, with the annotators' evidence or with a retriever's.",
-        {"official": dialfact.DIALFACT, "retrieved": dialfact_evidence.DIALFACT_RETRIEVED},
+        {"official": dialfact.DIALFACT, "retrieved": dialfact.DIALFACT_RETRIEVED},
     ),
     "dialfact_evidence": _Described(
         "Pairs of a response and a sentence, relevant or not.",
-        {"official": dialfact_evidence.DIALFACT_EVIDENCE},
+        {"official": dialfact.DIALFACT_EVIDENCE},
     ),
     "dialogue_nli": _Described(
         "Dialogue NLI's pairs of sentences.", {"official": dialogue_nli.DIALOGUE_NLI}
@@ -94,11 +91,11 @@ _DATASETS = {
             "1.0.0": "First release.",
         },
     ),
-    "nli": _Described("Premises and hypotheses of the user's own.", {"full": nli.NLI}),
+    "nli": _Described("Premises and hypotheses of the user's own.", {"full": own_files.NLI}),
     # The files that `faith-jax reproduce npov_detection` writes into its folder `data`.
     "npov_detection": _Described(
         "Responses with arguments that they may not match; the nested sets of Chang 2024.",
-        npov_detection.TRAINING_SETS,
+        npov.TRAINING_SETS,
     ),
     "npov_errors": _Described("`procon_npov` with synthetic errors.", {"full": npov.NPOV_ERRORS}),
     # Reads topics.jsonl and responses.jsonl (docs/data_formats.md) from the folder procon_npov in
@@ -107,7 +104,7 @@ _DATASETS = {
         "Responses with their query and arguments.", {"full": npov.PROCON_NPOV}
     ),
     "text_to_text": _Described(
-        "Inputs and targets of the user's own.", {"full": text_to_text.TEXT_TO_TEXT}
+        "Inputs and targets of the user's own.", {"full": own_files.TEXT_TO_TEXT}
     ),
     "topical_chat": _Described(
         "The turns of Topical-Chat, over the reading sets before the authors' build or after it.",
@@ -120,7 +117,9 @@ _DATASETS = {
             "1.0.0": "First release.",
         },
     ),
-    "true_benchmark": _Described("The eleven corpora of TRUE in one schema.", CORPORA),
+    "true_benchmark": _Described(
+        "The eleven corpora of TRUE in one schema.", true_benchmark.CORPORA
+    ),
     "wizard_of_wikipedia": _Described(
         "The Wizard's turns of Wizard of Wikipedia; those with knowledge also with control tokens.",
         {

@@ -10,10 +10,10 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from faith_jax.core import fields
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import InputError, shown
+from faith_jax.core.fields import checked_text
 from faith_jax.datasets.npov import procon_topics
 from faith_jax.datasets.npov.procon_pages import Page, read_page
 from faith_jax.datasets.npov.procon_text import Repairs
@@ -23,6 +23,7 @@ from faith_jax.datasets.npov.topics import (
     SPLITS,
     TOPICS_FILE,
     Argument,
+    Split,
     Topic,
     WrittenResponse,
     load_responses,
@@ -101,7 +102,8 @@ def convert(
     topics = []
     for name, page in pages.items():
         question = procon_topics.leading_question(page.title, options.questions, page.question)
-        topics.append(Topic(name, page.title, question, splits[name], page.pro, page.con))
+        split = cast(Split, splits[name])
+        topics.append(Topic(name, page.title, question, split, page.pro, page.con))
     topics.sort(key=lambda topic: SPLITS.index(topic.split))
     _check_questions(topics, pages)
     try:
@@ -231,8 +233,7 @@ def read_texts_by_name(path: str | pathlib.Path) -> dict[str, str]:
     except ValueError as error:
         raise InputError(f"{path}: not a JSON file in UTF-8 ({error}).") from None
     if not isinstance(table, dict):
-        raise InputError(f"{path}: expected an object of texts, got {fields.shown(table)}.")
+        raise InputError(f"{path}: expected an object of texts, got {shown(table)}.")
     return {
-        name: " ".join(fields.checked_text(text, name, str(path)).split())
-        for name, text in table.items()
+        name: " ".join(checked_text(text, name, str(path)).split()) for name, text in table.items()
     }

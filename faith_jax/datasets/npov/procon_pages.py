@@ -18,8 +18,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import InputError
-from faith_jax.core.fields import is_blank, shown
+from faith_jax.core.errors import InputError, shown
+from faith_jax.core.fields import is_blank
 from faith_jax.core.rows import UTF_16_MARKS
 from faith_jax.datasets.npov import procon_text
 from faith_jax.datasets.npov.topics import Argument

@@ -12,14 +12,16 @@ import pathlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from faith_jax.core import fields
-from faith_jax.core.errors import InputError, did_you_mean, nearest_names
-from faith_jax.core.jsonl import read_jsonl
-from faith_jax.core.rows import BadRows, parsed
+import msgspec
+
+from faith_jax.core.errors import InputError, did_you_mean, field_error, nearest_names
+from faith_jax.core.rows import BadRows, Row, read_jsonl
+from faith_jax.core.schema import Text, read_as
 
 SPLITS = ("train", "validation", "test")
+Split = Literal["train", "validation", "test"]
 TOPICS_FILE = "topics.jsonl"
 RESPONSES_FILE = "responses.jsonl"
 
@@ -40,9 +42,12 @@ class Argument:
       explanation: a longer text that supports it; may be empty.
     """
 
-    text: str
-    paraphrases: tuple[str, ...] = ()
+    text: Text
+    paraphrases: tuple[Text, ...] = ()
     explanation: str = ""
+
+
+Arguments = Annotated[tuple[Argument, ...], msgspec.Meta(min_length=1)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,12 +63,16 @@ class Topic:
       con: the arguments against; at least one.
     """
 
-    id: str
-    title: str
-    question: str
-    split: str
-    pro: tuple[Argument, ...]
-    con: tuple[Argument, ...]
+    id: Text
+    title: Text
+    question: Text
+    split: Split
+    pro: Arguments
+    con: Arguments
+
+
+Index = Annotated[int, msgspec.Meta(ge=0)]
+Indices = Annotated[tuple[Index, ...], msgspec.Meta(min_length=1)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,11 +88,11 @@ class WrittenResponse:
       source: where the text comes from: "written" by a person, or "template".
     """
 
-    id: str
-    topic: str
-    pro: tuple[int, ...]
-    con: tuple[int, ...]
-    response: str
+    id: Text
+    topic: Text
+    pro: Indices
+    con: Indices
+    response: Text
     source: str = "written"
 
 
@@ -105,21 +114,14 @@ def load_topics(folder: str | pathlib.Path, bad_rows: BadRows | None = None) -> 
     path = _file_in(folder, TOPICS_FILE)
     seen: dict[tuple[str, str], str] = {}
 
-    def parse(row: Mapping[str, Any], place: str) -> Topic:
-        topic = Topic(
-            id=fields.text_field(row, "id", place),
-            title=fields.text_field(row, "title", place),
-            question=fields.text_field(row, "question", place),
-            split=fields.choice_field(row, "split", place, SPLITS),
-            pro=_arguments(row, "pro", place),
-            con=_arguments(row, "con", place),
-        )
+    def check(topic: Topic, place: str) -> Iterator[Topic]:
         _check_new(seen, topic.id, place, "id", topic.id)
         _check_new(seen, normalised(topic.question), place, "question", topic.question)
-        return topic
+        yield topic
 
     bad_rows = bad_rows or BadRows()
-    topics = tuple(parsed(read_jsonl(path, bad_rows), parse, bad_rows))
+    rows = (Row(place, _with_objects(row)) for place, row in read_jsonl(path, bad_rows))
+    topics = tuple(read_as(Topic, rows, check, bad_rows))
     if not topics:
         raise InputError(f"{path}: holds no topics; each line must be one topic.")
     return topics
@@ -154,13 +156,13 @@ def read_responses(
     by_id = {topic.id: topic for topic in topics}
     seen: dict[tuple[str, str], str] = {}
 
-    def parse(row: Mapping[str, Any], place: str) -> WrittenResponse:
-        response = _response(row, place, by_id)
+    def check(response: WrittenResponse, place: str) -> Iterator[WrittenResponse]:
+        _check_response(response, place, by_id)
         _check_new(seen, response.id, place, "id", response.id)
-        return response
+        yield response
 
     bad_rows = bad_rows or BadRows()
-    return tuple(parsed(read_jsonl(path, bad_rows), parse, bad_rows))
+    return tuple(read_as(WrittenResponse, read_jsonl(path, bad_rows), check, bad_rows))
 
 
 def _file_in(folder: str | pathlib.Path, name: str) -> pathlib.Path:
@@ -177,50 +179,37 @@ def _check_new(
     first = seen.setdefault((field, key), place)
     if first != place:
         expected = f"a value that line {first.rpartition(':')[2]} does not have"
-        raise fields.field_error(place, field, expected, value, "rename or drop one of the two")
+        raise field_error(place, field, expected, value, "rename or drop one of the two")
 
 
-def _arguments(row: Mapping[str, Any], side: str, place: str) -> tuple[Argument, ...]:
-    remedy = "add an argument or drop the topic"
-    items = fields.list_field(row, side, place, of="argument", remedy=remedy)
-    return tuple(_argument(item, f"{side}[{i}]", place) for i, item in enumerate(items))
+def _with_objects(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a topic's row whose arguments are objects; those that are texts become one each."""
+    sides = {
+        side: [{"text": item} if isinstance(item, str) else item for item in row[side]]
+        for side in ("pro", "con")
+        if isinstance(row.get(side), list)
+    }
+    return {**row, **sides}
 
 
-def _argument(item: Any, field: str, place: str) -> Argument:
-    if isinstance(item, str):
-        return Argument(fields.checked_text(item, field, place))
-    if not isinstance(item, dict):
-        raise fields.field_error(place, field, "a text, or an object with a 'text'", item)
-    # Inner fields are checked under their full names, so that errors can name them.
-    inner = {f"{field}.{name}": value for name, value in item.items()}
-    return Argument(
-        fields.text_field(inner, f"{field}.text", place),
-        tuple(fields.texts_field(inner, f"{field}.paraphrases", place)),
-        fields.optional_text(inner, f"{field}.explanation", place),
-    )
-
-
-def _response(row: Mapping[str, Any], place: str, topics: dict[str, Topic]) -> WrittenResponse:
-    topic_id = fields.text_field(row, "topic", place)
-    if topic_id not in topics:
-        hint = did_you_mean(topic_id, topics)
-        raise InputError(f"{place}: field 'topic': {topic_id!r} is not in {TOPICS_FILE}.{hint}")
-    topic = topics[topic_id]
-    pro = fields.index_list_field(row, "pro", place, len(topic.pro))
-    con = fields.index_list_field(row, "con", place, len(topic.con))
-    if len(pro) != len(con):
+def _check_response(response: WrittenResponse, place: str, topics: Mapping[str, Topic]) -> None:
+    if response.topic not in topics:
+        hint = did_you_mean(response.topic, topics)
+        problem = f"{response.topic!r} is not in {TOPICS_FILE}.{hint}"
+        raise InputError(f"{place}: field 'topic': {problem}")
+    topic = topics[response.topic]
+    for side, chosen, there_are in (
+        ("pro", response.pro, len(topic.pro)),
+        ("con", response.con, len(topic.con)),
+    ):
+        if len(set(chosen)) < len(chosen) or max(chosen) >= there_are:
+            expected = f"distinct indices from 0 to {there_are - 1}"
+            raise field_error(place, side, expected, chosen)
+    if len(response.pro) != len(response.con):
         raise InputError(
             f"{place}: fields 'pro' and 'con': expected the same number of arguments on both "
-            f"sides, got {len(pro)} pro and {len(con)} con."
+            f"sides, got {len(response.pro)} pro and {len(response.con)} con."
         )
-    return WrittenResponse(
-        id=fields.text_field(row, "id", place),
-        topic=topic_id,
-        pro=pro,
-        con=con,
-        response=fields.text_field(row, "response", place),
-        source=fields.text_field(row, "source", place, default="written"),
-    )
 
 
 def generation_examples(

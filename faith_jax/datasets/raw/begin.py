@@ -5,15 +5,24 @@ on it), `begin_2021` the first one (TRUE, and with it Steen 2023, evaluates on i
 tab-separated without quoting: a quote mark is text.
 """
 
+import functools
 import pathlib
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal
 
-from faith_jax.core.fields import choice_field, text_field
+import msgspec
+
 from faith_jax.core.labels import Begin2021Label, BeginLabel
-from faith_jax.core.rows import BadRows, parsed
+from faith_jax.core.schema import Text, columns_of
 from faith_jax.datasets.delimited import read_tsv
-from faith_jax.datasets.raw_dataset import INTEGER, TEXT, RawDataset, RawFile, files_by_name
+from faith_jax.datasets.raw_dataset import (
+    RawDataset,
+    RawFile,
+    each_row,
+    files_by_name,
+    integers,
+    texts,
+)
 
 _HOMEPAGE = "https://github.com/google/BEGIN-dataset"
 _RAW = "https://raw.githubusercontent.com/google/BEGIN-dataset"
@@ -39,46 +48,49 @@ SOURCES = ("wow", "cmu", "tc")
 _PARTS = {"validation": "dev", "test": "test"}
 
 
-def _read(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
-    columns = ("model_name", "data_source", "knowledge", "message", "response", "begin_label")
-    for path in paths.values():
-        yield from parsed(read_tsv(path, columns, bad_rows), _example, bad_rows)
+class Response(msgspec.Struct):
+    """A row of the second release."""
+
+    model_name: Text
+    data_source: Literal["wow", "cmu", "tc"]
+    knowledge: Text
+    message: str  # empty where the response opens a dialogue
+    response: Text
+    begin_label: BeginLabel
 
 
-def _example(row: Mapping[str, Any], place: str) -> dict[str, Any]:
-    label = BeginLabel(choice_field(row, "begin_label", place, list(BeginLabel)))
-    return {
+class Response2021(msgspec.Struct):
+    """A row of the first release."""
+
+    evidence: Text
+    message: str = msgspec.field(name="previous turn")
+    response: Text
+    label: Begin2021Label = msgspec.field(name="gold label")
+    labels: Text = msgspec.field(name="full label set")
+
+
+def _example(row: Response, place: str) -> Iterator[dict[str, Any]]:
+    yield {
         "id": row_id(place),
-        "source": choice_field(row, "data_source", place, SOURCES),
-        "model": text_field(row, "model_name", place),
-        "knowledge": text_field(row, "knowledge", place),
-        "message": row["message"].strip(),  # empty where the response opens a dialogue
-        "response": text_field(row, "response", place),
-        "begin_label": label.value,
-        "label": int(label.faithfulness),
+        "source": row.data_source,
+        "model": row.model_name,
+        "knowledge": row.knowledge,
+        "message": row.message,
+        "response": row.response,
+        "begin_label": row.begin_label.value,
+        "label": int(row.begin_label.faithfulness),
     }
 
 
-def _read_2021(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
-    columns = ("evidence", "previous turn", "response", "gold label", "full label set")
-    for path in paths.values():
-        yield from parsed(read_tsv(path, columns, bad_rows), _example_2021, bad_rows)
-
-
-def _example_2021(row: Mapping[str, Any], place: str) -> dict[str, Any]:
-    label = Begin2021Label(choice_field(row, "gold label", place, list(Begin2021Label)))
-    return {
+def _example_2021(row: Response2021, place: str) -> Iterator[dict[str, Any]]:
+    yield {
         "id": row_id(place),
-        "knowledge": text_field(row, "evidence", place),
-        "message": row["previous turn"].strip(),
-        "response": text_field(row, "response", place),
-        "begin_label": label.value,
-        "annotations": text_field(row, "full label set", place),
-        "label": int(label.faithfulness),
+        "knowledge": row.evidence,
+        "message": row.message,
+        "response": row.response,
+        "begin_label": row.label.value,
+        "annotations": row.labels,
+        "label": int(row.label.faithfulness),
     }
 
 
@@ -104,17 +116,11 @@ def _second_release(sources: tuple[str, ...]) -> RawDataset:
             for split, part in _PARTS.items()
         },
         files=files_by_name(*files),
-        features={
-            "id": TEXT,
-            "source": TEXT,
-            "model": TEXT,
-            "knowledge": TEXT,
-            "message": TEXT,
-            "response": TEXT,
-            "begin_label": TEXT,
-            "label": INTEGER,
-        },
-        read=_read,
+        features=texts("id", "source", "model", "knowledge", "message", "response", "begin_label")
+        | integers("label"),
+        read=each_row(
+            functools.partial(read_tsv, columns=columns_of(Response)), Response, _example
+        ),
         description=(
             "Responses of four models to Wizard of Wikipedia (wow), CMU-DoG (cmu) and TopicalChat "
             "(tc), labelled Fully attributable, Not fully attributable or Generic. Label 1 = fully "
@@ -144,16 +150,11 @@ BEGIN_2021 = RawDataset(
             "git-blob:676c6554794272e74eea36fab84362f7f3b8c446",
         ),
     ),
-    features={
-        "id": TEXT,
-        "knowledge": TEXT,
-        "message": TEXT,
-        "response": TEXT,
-        "begin_label": TEXT,
-        "annotations": TEXT,
-        "label": INTEGER,
-    },
-    read=_read_2021,
+    features=texts("id", "knowledge", "message", "response", "begin_label", "annotations")
+    | integers("label"),
+    read=each_row(
+        functools.partial(read_tsv, columns=columns_of(Response2021)), Response2021, _example_2021
+    ),
     description=(
         "Responses of GPT-2 and T5 to Wizard of Wikipedia with five labels; label 1 = entailment. "
         "The first release, 2021, which TRUE uses."

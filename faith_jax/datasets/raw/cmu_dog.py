@@ -3,34 +3,55 @@
 One example for each turn of a speaker who reads; consecutive utterances of a speaker are one turn.
 """
 
+import functools
 import itertools
 import json
 import pathlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from faith_jax.core.errors import InputError
-from faith_jax.core.fields import (
-    checked_text,
-    choice_field,
-    field_error,
-    integer_field,
-    is_blank,
-    list_field,
-    object_field,
-    required,
-    text_field,
-)
+import msgspec
+
+from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.json_items import read_object
-from faith_jax.core.jsonl import read_jsonl
-from faith_jax.core.rows import BadRows, Row, decoded, parsed, read_lines
-from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
+from faith_jax.core.rows import BadRows, Row, decoded, read_jsonl, read_lines
+from faith_jax.core.schema import Text, Whole, read_as
+from faith_jax.datasets.raw_dataset import RawDataset, integers, text_lists, texts
 
 _COMMIT = "618a14f27546165859305649aa84e6ac8710bb63"
 _HOMEPAGE = "https://github.com/festvox/datasets-CMU_DoG"
 _FILMS = "WikiData/"
-_USERS = ("user1", "user2")
-_SCENES = ("1", "2", "3")
+User = Literal["user1", "user2"]
+
+
+class RawFilm(msgspec.Struct):
+    """A film: facts, as texts or lists of texts by name, and three scenes."""
+
+    wikiDocumentIdx: Whole
+    facts: dict[str, str | list[str]] = msgspec.field(name="0")
+    scene_1: Text = msgspec.field(name="1")
+    scene_2: Text = msgspec.field(name="2")
+    scene_3: Text = msgspec.field(name="3")
+
+
+class Utterance(msgspec.Struct):
+    """What a user says, and the section shown meanwhile."""
+
+    uid: User
+    docIdx: Annotated[int, msgspec.Meta(ge=0, le=3)]
+    text: str  # the authors' files have some blank ones, which say nothing
+
+
+class Conversation(msgspec.Struct):
+    """A conversation, with its rating and whether the users finished it."""
+
+    conversation_id: Text
+    wikiDocumentIdx: Whole
+    whoSawDoc: Annotated[list[User], msgspec.Meta(min_length=1)]
+    history: Annotated[list[Utterance], msgspec.Meta(min_length=1)]
+    rating: Whole | bool = 0
+    status: Whole | bool = 0
+
 
 # A film's name, and the texts of its four sections.
 Film = tuple[str, tuple[str, ...]]
@@ -47,32 +68,28 @@ def read_films(path: pathlib.Path, bad_rows: BadRows) -> dict[int, Film]:
         rows = _json_files(path, bad_rows)
     else:
         rows = (row for _, row in read_object(path, bad_rows=bad_rows))
-    return dict(parsed(rows, _film, bad_rows))
+    return dict(read_as(RawFilm, rows, _film, bad_rows))
 
 
-def _film(row: Mapping[str, Any], place: str) -> tuple[int, Film]:
-    facts = object_field(row, "0", place)
-    where = f"{place}['0']"
-    name = text_field(facts, "movieName", where)
-    scenes = [text_field(row, number, place) for number in _SCENES]
-    return integer_field(row, "wikiDocumentIdx", place), (
-        name,
-        (_facts_text(facts, where), *scenes),
-    )
+def _film(film: RawFilm, place: str) -> Iterator[tuple[int, Film]]:
+    name = film.facts.get("movieName")
+    if not isinstance(name, str) or not name:
+        raise field_error(place, "0.movieName", "a text that is not empty", name)
+    scenes = (film.scene_1, film.scene_2, film.scene_3)
+    yield film.wikiDocumentIdx, (name, (_facts_text(film.facts), *scenes))
 
 
-def _facts_text(facts: Mapping[str, Any], place: str) -> str:
+def _facts_text(facts: Mapping[str, str | list[str]]) -> str:
     """Returns what the first section says, as `name: value`, lists joined by commas.
 
     The authors' files have some empty texts in lists.
     """
     parts = []
     for key, value in facts.items():
-        values = value if isinstance(value, list) else [value]
-        texts = [checked_text(v, key, place) for v in values if not is_blank(v)]
+        values = [text for text in (value if isinstance(value, list) else [value]) if text]
         name = "movie name" if key == "movieName" else key.replace("_", " ")
-        if texts:
-            parts.append(f"{name}: {', '.join(texts)}")
+        if values:
+            parts.append(f"{name}: {', '.join(values)}")
     return " ".join(parts)
 
 
@@ -88,9 +105,7 @@ def read_turns(
       bad_rows: what to do with a bad conversation.
     """
     rows = _json_files(path, bad_rows) if path.is_dir() else read_jsonl(path, bad_rows)
-    conversations = (Row(row.place, {**row.fields, "_films": films}) for row in rows)
-    for turns in parsed(conversations, _turns, bad_rows):
-        yield from turns
+    return read_as(Conversation, rows, functools.partial(_turns, films=films), bad_rows)
 
 
 def _json_files(folder: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
@@ -112,64 +127,34 @@ def _json_files(folder: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
         yield Row(place, {"conversation_id": path.stem, **fields})
 
 
-def _turns(row: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
-    name = text_field(row, "conversation_id", place)
-    number = integer_field(row, "wikiDocumentIdx", place)
-    if number not in row["_films"]:
+def _turns(
+    conversation: Conversation, place: str, films: Mapping[int, Film]
+) -> Iterator[dict[str, Any]]:
+    number = conversation.wikiDocumentIdx
+    if number not in films:
         raise field_error(place, "wikiDocumentIdx", f"the number of a film in {_FILMS}", number)
-    title, sections = row["_films"][number]
-    readers = _readers(row, place)
-    shared = {
-        "dialogue": name,
-        "film": title,
-        "rating": integer_field(row, "rating", place, default=0),
-        "finished": integer_field(row, "status", place, default=0),
-    }
-    examples: list[dict[str, Any]] = []
+    title, sections = films[number]
+    said = [utterance for utterance in conversation.history if utterance.text]
     history: list[str] = []
-    for turn, (user, utterances) in enumerate(_merged(row, place)):
-        text = " ".join(text for text, _ in utterances)
-        shown = list(dict.fromkeys(section for _, section in utterances))
-        if user in readers:
-            about = {
-                "id": f"{name}-{turn}",
+    for turn, (user, run) in enumerate(itertools.groupby(said, key=lambda one: one.uid)):
+        utterances = list(run)
+        text = " ".join(utterance.text for utterance in utterances)
+        shown = list(dict.fromkeys(utterance.docIdx for utterance in utterances))
+        if user in conversation.whoSawDoc:
+            yield {
+                "id": f"{conversation.conversation_id}-{turn}",
+                "dialogue": conversation.conversation_id,
                 "turn": turn,
+                "film": title,
                 "speaker": user,
                 "sections": [str(section) for section in shown],
                 "knowledge": " ".join(sections[section] for section in shown),
                 "history": list(history),
                 "response": text,
+                "rating": int(conversation.rating),
+                "finished": int(conversation.status),
             }
-            examples.append(shared | about)
         history.append(text)
-    return examples
-
-
-def _readers(row: Mapping[str, Any], place: str) -> list[str]:
-    users = list_field(row, "whoSawDoc", place, of="user")
-    for number, user in enumerate(users):
-        field = f"whoSawDoc[{number}]"
-        choice_field({field: user}, field, place, _USERS)
-    return users
-
-
-def _merged(row: Mapping[str, Any], place: str) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-    """Yields runs of utterances of one user, each with the section shown meanwhile.
-
-    The authors' files have some blank utterances, which say nothing.
-    """
-    said = []
-    for number, item in enumerate(list_field(row, "history", place, of="utterance")):
-        where = f"{place}.history[{number}]"
-        utterance = object_field({"utterance": item}, "utterance", where)
-        user = choice_field(utterance, "uid", where, _USERS)
-        section = integer_field(utterance, "docIdx", where)
-        if not 0 <= section <= len(_SCENES):
-            raise field_error(where, "docIdx", f"a section from 0 to {len(_SCENES)}", section)
-        if not is_blank(required(utterance, "text", where)):
-            said.append((user, text_field(utterance, "text", where), section))
-    for user, run in itertools.groupby(said, key=lambda item: item[0]):
-        yield user, [(text, section) for _, text, section in run]
 
 
 def _read(
@@ -187,20 +172,9 @@ _FOLDERS = {
 CMU_DOG = RawDataset(
     name="cmu_dog",
     splits={split: (folder, _FILMS) for split, folder in _FOLDERS.items()},
-    files=files_by_name(*map(RawFile, (*_FOLDERS.values(), _FILMS))),
-    features={
-        "id": TEXT,
-        "dialogue": TEXT,
-        "turn": INTEGER,
-        "film": TEXT,
-        "speaker": TEXT,
-        "sections": TEXTS,
-        "knowledge": TEXT,
-        "history": TEXTS,
-        "response": TEXT,
-        "rating": INTEGER,
-        "finished": INTEGER,
-    },
+    features=texts("id", "dialogue", "film", "speaker", "knowledge", "response")
+    | text_lists("sections", "history")
+    | integers("turn", "rating", "finished"),
     read=_read,
     description=(
         "Conversations about films; one example for each turn of a speaker who reads about the "

@@ -1,14 +1,33 @@
-"""DialFact (Gupta 2022): claims in dialogues, with evidence and labels."""
+"""DialFact (Gupta 2022): claims in dialogues, with evidence and labels.
 
+`dialfact/retrieved` has the claims with the evidence that a retriever found in place of the
+annotators'. `dialfact_evidence` has pairs to train sentence selection on (section 5.2), derived
+from Wizard of Wikipedia: a response with the sentence that the Wizard used, with one of those that
+it was shown and did not use, and with one from another dialogue.
+"""
+
+import dataclasses
+import math
 import pathlib
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
-from faith_jax.core.fields import choice_field, field_error, list_field, text_field, texts_field
-from faith_jax.core.jsonl import read_jsonl
+import msgspec
+
+from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.labels import DialFactLabel, DialFactType
-from faith_jax.core.rows import BadRows, parsed
-from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
+from faith_jax.core.rows import BadRows, read_jsonl
+from faith_jax.core.schema import Text, read_as
+from faith_jax.datasets.augmentation.draws import draw
+from faith_jax.datasets.raw.wizard_of_wikipedia import WIZARD_OF_WIKIPEDIA
+from faith_jax.datasets.raw_dataset import (
+    RawDataset,
+    RawFile,
+    files_by_name,
+    integers,
+    text_lists,
+    texts,
+)
 
 _RAW = (
     "https://raw.githubusercontent.com/salesforce/DialFact/d400b250147e45c106b18e52254b1060f7c1575d"
@@ -26,56 +45,48 @@ _FILES = files_by_name(
     ),
 )
 _ADDED = "gt_evidence_added"
+MOST_EVIDENCE = 5
+_SEED = 0
+
+
+class Claim(msgspec.Struct):
+    """A claim; its evidence is lists of title, URL, sentence and id, as they stand.
+
+    The authors left some sentences empty. A fifth item marks evidence of the original utterance
+    that was added to a claim without any.
+    """
+
+    id: Text
+    context_id: Text
+    response: Text
+    response_label: DialFactLabel
+    type_label: DialFactType
+    data_type: Literal["written", "generated"]
+    context: list[Text] = []
+    evidence_list: list[Annotated[list[str], msgspec.Meta(min_length=4, max_length=5)]] = []
 
 
 def read_claims(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
     """Yields the claims of a file; see `DIALFACT.features`."""
-    return parsed(read_jsonl(path, bad_rows), _claim, bad_rows)
+    return read_as(Claim, read_jsonl(path, bad_rows), _claim, bad_rows, strip=False)
 
 
-def _claim(row: Mapping[str, Any], place: str) -> dict[str, Any]:
-    label = DialFactLabel(choice_field(row, "response_label", place, DialFactLabel))
-    evidence = _evidence(row, place)
-    return {
-        "id": text_field(row, "id", place),
-        "context_id": text_field(row, "context_id", place),
-        "context": texts_field(row, "context", place),
-        "response": text_field(row, "response", place),
-        "evidence_titles": [part["title"] for part in evidence],
-        "evidence_urls": [part["url"] for part in evidence],
-        "evidence": [part["sentence"] for part in evidence],
-        "evidence_ids": [part["id"] for part in evidence],
-        "evidence_added": int(any(part["added"] for part in evidence)),
-        "response_label": label.value,
-        "type_label": choice_field(row, "type_label", place, DialFactType),
-        "data_type": choice_field(row, "data_type", place, ("written", "generated")),
-        "label": int(label.faithfulness),
+def _claim(row: Claim, place: str) -> Iterator[dict[str, Any]]:
+    yield {
+        "id": row.id.strip(),
+        "context_id": row.context_id.strip(),
+        "context": [text.strip() for text in row.context],
+        "response": row.response.strip(),
+        "evidence_titles": [part[0] for part in row.evidence_list],
+        "evidence_urls": [part[1] for part in row.evidence_list],
+        "evidence": [part[2] for part in row.evidence_list],
+        "evidence_ids": [part[3] for part in row.evidence_list],
+        "evidence_added": int(any(part[4:] == [_ADDED] for part in row.evidence_list)),
+        "response_label": row.response_label.value,
+        "type_label": row.type_label.value,
+        "data_type": row.data_type,
+        "label": int(row.response_label.faithfulness),
     }
-
-
-def _evidence(row: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
-    """Returns the entries as they stand: the authors left some sentences empty.
-
-    A fifth item marks evidence of the original utterance that was added to a claim without any.
-    """
-    found = []
-    for number, entry in enumerate(list_field(row, "evidence_list", place, of="entry", minimum=0)):
-        if not isinstance(entry, list) or not 4 <= len(entry) <= 5:
-            field, expected = f"evidence_list[{number}]", "a list of title, URL, sentence, id"
-            raise field_error(place, field, expected, entry)
-        if not all(isinstance(part, str) for part in entry[:4]):
-            raise field_error(place, f"evidence_list[{number}]", "four texts", entry)
-        title, url, sentence, index = entry[:4]
-        found.append(
-            {
-                "title": title,
-                "url": url,
-                "sentence": sentence,
-                "id": index,
-                "added": int(entry[4:] == [_ADDED]),
-            }
-        )
-    return found
 
 
 def _read(
@@ -89,21 +100,9 @@ DIALFACT = RawDataset(
     name="dialfact",
     splits={"validation": ("valid_split.jsonl",), "test": ("test_split.jsonl",)},
     files=_FILES,
-    features={
-        "id": TEXT,
-        "context_id": TEXT,
-        "context": TEXTS,
-        "response": TEXT,
-        "evidence_titles": TEXTS,
-        "evidence_urls": TEXTS,
-        "evidence": TEXTS,
-        "evidence_ids": TEXTS,
-        "evidence_added": INTEGER,
-        "response_label": TEXT,
-        "type_label": TEXT,
-        "data_type": TEXT,
-        "label": INTEGER,
-    },
+    features=texts("id", "context_id", "response", "response_label", "type_label", "data_type")
+    | text_lists("context", "evidence_titles", "evidence_urls", "evidence", "evidence_ids")
+    | integers("evidence_added", "label"),
     read=_read,
     description=(
         "Claims that continue a dialogue, written by people or generated, with evidence sentences "
@@ -120,4 +119,173 @@ DIALFACT = RawDataset(
   year = {2022},
 }
 """,
+)
+
+
+# A dialogue's number, the title of an article, one of its sentences.
+PoolEntry = tuple[int, str, str]
+
+
+def evidence_pairs(
+    turn: Mapping[str, Any], pool: Sequence[PoolEntry], seed: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Yields a turn with relevant evidence, and with irrelevant evidence of two kinds.
+
+    Args:
+      turn: of `wizard_of_wikipedia`, with knowledge.
+      pool: the sentences that were used anywhere in the split.
+      seed: another seed is another choice; an example's does not change with those around it, the
+        pool apart.
+
+    Yields:
+      `kind` is "used" (label 1), "shown" (from the articles that the Wizard was shown) or "random"
+      (used in another dialogue); the latter two have the label 0, and are left out where there is
+      no such sentence.
+    """
+    used = (turn["knowledge_title"], turn["knowledge"])
+    shown = [
+        pair
+        for pair in zip(turn["passage_titles"], turn["passage_sentences"], strict=True)
+        if pair[1] != turn["knowledge"]
+    ]
+    chosen: dict[str, tuple[str, str] | None] = {"used": used}
+    chosen["shown"] = shown[draw(len(shown), seed, turn["id"], "shown")] if shown else None
+    chosen["random"] = _from_elsewhere(turn, pool, seed)
+    for kind, pair in chosen.items():
+        if pair is not None:
+            yield {
+                "id": f"{turn['id']}-{kind}",
+                "context": list(turn["history"]),
+                "response": turn["response"],
+                "evidence_title": pair[0],
+                "evidence": pair[1],
+                "kind": kind,
+                "label": int(kind == "used"),
+            }
+
+
+def _from_elsewhere(
+    turn: Mapping[str, Any], pool: Sequence[PoolEntry], seed: int
+) -> tuple[str, str] | None:
+    """Returns a sentence of another dialogue: the first behind a drawn place, round the pool."""
+    if not pool:
+        return None
+    start = draw(len(pool), seed, turn["id"], "random")
+    for step in range(len(pool)):
+        dialogue, title, sentence = pool[(start + step) % len(pool)]
+        if dialogue != turn["dialogue"] and sentence != turn["knowledge"]:
+            return title, sentence
+    return None
+
+
+def _read_pairs(
+    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
+) -> Iterator[dict[str, Any]]:
+    # Twice through the file: its dialogues do not fit into memory, the sentences used do.
+    turns = WIZARD_OF_WIKIPEDIA.examples(paths, split, BadRows(skip=True))
+    pool = [(t["dialogue"], t["knowledge_title"], t["knowledge"]) for t in turns if t["knowledge"]]
+    for turn in WIZARD_OF_WIKIPEDIA.examples(paths, split, bad_rows):
+        if turn["knowledge"]:
+            yield from evidence_pairs(turn, pool, _SEED)
+
+
+DIALFACT_EVIDENCE = dataclasses.replace(
+    WIZARD_OF_WIKIPEDIA,
+    name="dialfact_evidence",
+    folder="wizard_of_wikipedia",
+    features=texts("id", "response", "evidence_title", "evidence", "kind")
+    | text_lists("context")
+    | integers("label"),
+    read=_read_pairs,
+    description=(
+        "Responses of Wizard of Wikipedia with a sentence each: the one that the Wizard used "
+        "(label 1), one that it was shown and did not use, and one from another dialogue "
+        "(label 0). DialFact's sentence selection is trained on these."
+    ),
+)
+
+
+class Evidence(NamedTuple):
+    """A sentence that was retrieved; `score` > 0 means relevant."""
+
+    title: str
+    url: str
+    sentence: str
+    score: float
+
+
+def select_evidence(found: Sequence[Evidence], most: int = MOST_EVIDENCE) -> list[Evidence]:
+    """Returns the relevant ones among the best, best first (Gupta 2022, section 5.2).
+
+    Args:
+      found: in any order; of equal scores the earlier comes first.
+      most: how many of the best are looked at.
+    """
+    best = sorted(found, key=lambda evidence: -evidence.score)[:most]
+    return [evidence for evidence in best if evidence.score > 0]
+
+
+class Retrieved(msgspec.Struct):
+    """What a retriever found for a claim: [title, URL, sentence, ..., score] each."""
+
+    id: Text
+    evidence: list[Annotated[list[str | int | float], msgspec.Meta(min_length=4)]] = []
+
+
+def read_retrieved(path: pathlib.Path, bad_rows: BadRows) -> dict[str, list[Evidence]]:
+    """Returns the selected evidence of each claim by its id.
+
+    Args:
+      path: JSON lines of `Retrieved`, as the authors' sentence selection returns them.
+      bad_rows: what to do with a bad row.
+    """
+    return dict(read_as(Retrieved, read_jsonl(path, bad_rows), _retrieved, bad_rows, strip=False))
+
+
+def _retrieved(row: Retrieved, place: str) -> Iterator[tuple[str, list[Evidence]]]:
+    found = []
+    for number, entry in enumerate(row.evidence):
+        title, url, sentence, *_, score = entry
+        if not all(isinstance(text, str) for text in entry[:3]) or not _is_finite(score):
+            expected = "three texts first and a number last"
+            raise field_error(place, f"evidence[{number}]", expected, entry)
+        found.append(Evidence(str(title), str(url), str(sentence), float(score)))
+    sentences = [evidence for evidence in found if evidence.sentence.strip()]
+    yield row.id.strip(), select_evidence(sentences)
+
+
+def _is_finite(value: str | int | float) -> bool:
+    return not isinstance(value, str) and abs(value) < math.inf  # which no NaN is
+
+
+def _read_with_retrieved(
+    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
+) -> Iterator[dict[str, Any]]:
+    claims, source = paths.values()
+    retrieved = read_retrieved(source, bad_rows)
+    for claim in read_claims(claims, bad_rows):
+        if claim["id"] not in retrieved:
+            bad_rows.add(InputError(f"{source}: has no evidence of the claim {claim['id']}."))
+            continue
+        evidence = retrieved[claim["id"]]
+        yield claim | {
+            "evidence_titles": [found.title for found in evidence],
+            "evidence_urls": [found.url for found in evidence],
+            "evidence": [found.sentence for found in evidence],
+            "evidence_ids": [str(rank) for rank in range(len(evidence))],
+            "evidence_added": 0,
+        }
+
+
+_RETRIEVED = {"validation": "valid_evidence.jsonl", "test": "test_evidence.jsonl"}
+
+DIALFACT_RETRIEVED = dataclasses.replace(
+    DIALFACT,
+    splits={split: (*DIALFACT.splits[split], name) for split, name in _RETRIEVED.items()},
+    read=_read_with_retrieved,
+    description=f"{DIALFACT.description} The evidence is what a retriever found.",
+    by_hand=(
+        "valid_evidence.jsonl and test_evidence.jsonl are your retriever's: JSON lines of a "
+        "claim's id and its evidence, a list of [title, URL, sentence, score]."
+    ),
 )

@@ -8,23 +8,24 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from faith_jax.core.errors import InputError
-from faith_jax.core.fields import (
-    choice_field,
-    field_error,
-    integer_field,
-    list_field,
-    text_field,
-    texts_field,
-)
-from faith_jax.core.json_items import read_array
+import msgspec
+
+from faith_jax.core.json_items import item_number, read_array
 from faith_jax.core.labels import Faithfulness, WizardLabel, critic_label
-from faith_jax.core.rows import BadRows, Row, parsed
+from faith_jax.core.rows import BadRows
+from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.core.templates import one_space
-from faith_jax.datasets.raw import control_tokens
-from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
+from faith_jax.datasets import control_tokens
+from faith_jax.datasets.control_tokens import ControlTokens
+from faith_jax.datasets.raw_dataset import (
+    RawDataset,
+    RawFile,
+    integers,
+    text_lists,
+    texts,
+)
 
 _URL = (
     "https://huggingface.co/datasets/McGill-NLP/FaithDial/resolve/"
@@ -34,7 +35,28 @@ _SHA256 = {
     "train.json": "51eff8212d804b1954b7eefa8987265750f0412b0b18b534ed2dbe636e524512",
     "test.json": "acae13df566cdb2bf28274465a9b314dd0f66211fb9d40781c3c6922df33f674",
 }
-WIZARD, SEEKER = "Wizard", "Seeker"
+WIZARD = "Wizard"
+
+
+class Utterance(msgspec.Struct):
+    """A turn; BEGIN and VRM label its response before any edit."""
+
+    knowledge: Text
+    response: Text
+    speaker: Literal["Wizard", "Seeker"] = "Wizard"
+    original_response: str = ""
+    history: list[Text] = []
+    BEGIN: list[WizardLabel] = []
+    VRM: list[Text] = []
+    negative_samples: list[Text] = []
+    control_tokens: ControlTokens | None = None
+
+
+class Dialogue(msgspec.Struct):
+    """A dialogue, with its number in the file's own counting."""
+
+    utterances: Annotated[list[Utterance], msgspec.Meta(min_length=1)]
+    dialog_idx: Whole | None = None
 
 
 def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
@@ -42,7 +64,7 @@ def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]
 
     Args:
       path: train.json, valid.json or test.json.
-      bad_rows: what to do with a bad dialogue or turn.
+      bad_rows: what to do with a bad dialogue.
 
     Yields:
       `id`, `dialogue` (its number in the file's own counting), `turn` (from 0, as listed),
@@ -51,54 +73,27 @@ def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]
       any edit, `negatives` (see `negative_responses`), and `control_tokens` (empty where the file
       has none).
     """
-    for dialogue in read_array(path, bad_rows=bad_rows):
-        try:
-            turns = _turns(dialogue, path)
-        except InputError as error:
-            bad_rows.add(error)
-            continue
-        yield from parsed(turns, _turn, bad_rows)
+    make = functools.partial(_turns, split=path.stem.removesuffix(control_tokens.SUFFIX))
+    return read_as(Dialogue, read_array(path, bad_rows=bad_rows), make, bad_rows)
 
 
-def _turns(dialogue: Row, path: pathlib.Path) -> list[Row]:
-    """Returns the rows of a dialogue's turns, which know their dialogue and number."""
-    place, fields = dialogue
-    position = int(place.rpartition("[")[2].rstrip("]"))
-    number = integer_field(fields, "dialog_idx", place, position)
-    utterances = list_field(fields, "utterances", place, of="utterance")
-    rows = []
-    for turn, utterance in enumerate(utterances):
-        where = f"{place}.utterances[{turn}]"
-        if not isinstance(utterance, dict):
-            raise field_error(place, f"utterances[{turn}]", "an object", utterance)
-        split = path.stem.removesuffix(control_tokens.SUFFIX)
-        about = {"_id": f"{split}-{number}-{turn}", "_dialogue": number, "_turn": turn}
-        rows.append(Row(where, utterance | about))
-    return rows
-
-
-def _turn(row: Mapping[str, Any], place: str) -> dict[str, Any]:
-    speaker = choice_field(row, "speaker", place, (WIZARD, SEEKER)) if "speaker" in row else WIZARD
-    begin = texts_field(row, "BEGIN", place)
-    for position, label in enumerate(begin):
-        field = f"BEGIN[{position}]"
-        choice_field({field: label}, field, place, WizardLabel)
-    turn = {
-        "id": row["_id"],
-        "dialogue": row["_dialogue"],
-        "turn": row["_turn"],
-        "speaker": speaker,
-        "history": texts_field(row, "history", place),
-        "knowledge": text_field(row, "knowledge", place),
-        "response": text_field(row, "response", place),
-        "original_response": _text_or_none(row, "original_response", place),
-        "begin_labels": begin,
-        "vrm_labels": texts_field(row, "VRM", place),
-        "control_tokens": control_tokens.control_tokens_field(row, place),
-    }
-    return turn | {
-        "negatives": negative_responses(turn, texts_field(row, "negative_samples", place))
-    }
+def _turns(dialogue: Dialogue, place: str, split: str) -> Iterator[dict[str, Any]]:
+    number = item_number(place) if dialogue.dialog_idx is None else dialogue.dialog_idx
+    for position, utterance in enumerate(dialogue.utterances):
+        turn = {
+            "id": f"{split}-{number}-{position}",
+            "dialogue": number,
+            "turn": position,
+            "speaker": utterance.speaker,
+            "history": utterance.history,
+            "knowledge": utterance.knowledge,
+            "response": utterance.response,
+            "original_response": utterance.original_response,
+            "begin_labels": [label.value for label in utterance.BEGIN],
+            "vrm_labels": utterance.VRM,
+            "control_tokens": [token.value for token in utterance.control_tokens or ()],
+        }
+        yield turn | {"negatives": negative_responses(turn, utterance.negative_samples)}
 
 
 def negative_responses(turn: Mapping[str, Any], samples: Iterable[str] = ()) -> list[str]:
@@ -116,10 +111,6 @@ def negative_responses(turn: Mapping[str, Any], samples: Iterable[str] = ()) -> 
     negatives = dict.fromkeys(map(one_space, texts))
     negatives.pop(one_space(turn["response"]), None)
     return list(negatives)
-
-
-def _text_or_none(row: Mapping[str, Any], field: str, place: str) -> str:
-    return "" if row.get(field) in (None, "") else text_field(row, field, place)
 
 
 def wow_response(turn: Mapping[str, Any]) -> str:
@@ -201,14 +192,9 @@ def _read_critic(
 
 
 _SPLITS = {"train": ("train.json",), "validation": ("valid.json",), "test": ("test.json",)}
-_FILES = files_by_name(
-    *(
-        RawFile(name, f"{_URL}/{name}", f"sha256:{_SHA256[name]}")
-        if name in _SHA256
-        else RawFile(name)
-        for (name,) in _SPLITS.values()
-    )
-)
+_FILES = {
+    name: RawFile(name, f"{_URL}/{name}", f"sha256:{sha256}") for name, sha256 in _SHA256.items()
+}
 _HOMEPAGE = "https://mcgill-nlp.github.io/FaithDial/"
 _BY_HAND = f"Get train.json, valid.json and test.json from {_URL.replace('/resolve/', '/tree/')}."
 _CITATION = """
@@ -223,18 +209,11 @@ _CITATION = """
 }
 """
 
-_TURN = {
-    "id": TEXT,
-    "dialogue": INTEGER,
-    "turn": INTEGER,
-    "history": TEXTS,
-    "knowledge": TEXT,
-    "response": TEXT,
-    "original_response": TEXT,
-    "begin_labels": TEXTS,
-    "vrm_labels": TEXTS,
-    "negatives": TEXTS,
-}
+_TURN = (
+    texts("id", "knowledge", "response", "original_response")
+    | text_lists("history", "begin_labels", "vrm_labels", "negatives")
+    | integers("dialogue", "turn")
+)
 _DESCRIPTION = (
     "Wizard of Wikipedia dialogues whose hallucinated responses were edited to be faithful; "
     "one example a turn of the Wizard, with the response before the edit, its labels, and "
@@ -261,8 +240,7 @@ _WITH_TOKENS = {
 FAITHDIAL_CONTROL_TOKENS = dataclasses.replace(
     FAITHDIAL,
     splits={split: (name,) for split, name in _WITH_TOKENS.items()} | {"test": ("test.json",)},
-    files=files_by_name(*map(RawFile, _WITH_TOKENS.values()), _FILES["test.json"]),
-    features=_TURN | {"control_tokens": TEXTS},
+    features=_TURN | text_lists("control_tokens"),
     read=_read_with_control_tokens,
     description=f"{_DESCRIPTION} Each example has the control tokens of CTRL (Rashkin 2021).",
     by_hand=f"{_BY_HAND} The former two need control tokens: {control_tokens.ADD_TOKENS}.",
@@ -273,15 +251,7 @@ FAITH_CRITIC = RawDataset(
     folder="faithdial",
     splits=_SPLITS,
     files=_FILES,
-    features={
-        "id": TEXT,
-        "dialogue": INTEGER,
-        "turn": INTEGER,
-        "knowledge": TEXT,
-        "response": TEXT,
-        "source": TEXT,
-        "label": INTEGER,
-    },
+    features=texts("id", "knowledge", "response", "source") | integers("dialogue", "turn", "label"),
     read=functools.partial(_read_critic, examples=critic_examples),
     description=(
         "Pairs of knowledge and response derived from FaithDial; label 1 = faithful. `source` "

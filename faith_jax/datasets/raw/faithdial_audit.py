@@ -10,11 +10,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from faith_jax.core.fields import field_error, optional_text
+from faith_jax.core.errors import field_error
 from faith_jax.core.labels import Faithfulness, WizardLabel, critic_label
 from faith_jax.core.rows import BadRows, Row, parsed
 from faith_jax.datasets.delimited import read_csv
-from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
+from faith_jax.datasets.raw_dataset import (
+    RawDataset,
+    RawFile,
+    files_by_name,
+    integers,
+    text_lists,
+    texts,
+)
 
 _COMMIT = "25671c6e3aa7d667943b7744a2b91507e7187f83"
 _REPOSITORY = "https://github.com/McGill-NLP/FaithDial"
@@ -101,8 +108,8 @@ def _example(row: Mapping[str, Any], place: str) -> dict[str, Any]:
         "source": row["source"],
         # A few are empty in the authors' files, histories written as an empty list.
         "history": "" if row["history"].strip() == "[]" else row["history"].strip(),
-        "knowledge": optional_text(row, "knowledge", place),
-        "response": optional_text(row, "response", place),
+        "knowledge": row["knowledge"].strip(),
+        "response": row["response"].strip(),
         "begin_labels": begin,
         "vrm_labels": _labels(row["vrm"], _MODES, "VRM", place),
         "label": int(Faithfulness.UNFAITHFUL if label is None else label),
@@ -146,17 +153,9 @@ FAITHDIAL_AUDIT = RawDataset(
             for name, (path, blob) in _SOURCES.items()
         )
     ),
-    features={
-        "id": TEXT,
-        "speaker": TEXT,
-        "source": TEXT,
-        "history": TEXT,
-        "knowledge": TEXT,
-        "response": TEXT,
-        "begin_labels": TEXTS,
-        "vrm_labels": TEXTS,
-        "label": INTEGER,
-    },
+    features=texts("id", "speaker", "source", "history", "knowledge", "response")
+    | text_lists("begin_labels", "vrm_labels")
+    | integers("label"),
     read=_read,
     description=(
         "Responses of people (gold) and of GPT-2, CTRL and DoHA on Wizard of Wikipedia, CMU-DoG "

@@ -20,22 +20,22 @@ import functools
 import itertools
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from faith_jax.core.errors import InputError
-from faith_jax.core.fields import (
-    choice_field,
-    field_error,
-    integer_field,
-    list_field,
-    object_field,
-    optional_text,
-    required,
-    text_field,
-)
+import msgspec
+
+from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.json_items import read_arrays, read_object
-from faith_jax.core.rows import BadRows, Row, parsed
-from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
+from faith_jax.core.rows import BadRows, Row
+from faith_jax.core.schema import Text, Whole, read_as
+from faith_jax.datasets.raw_dataset import (
+    RawDataset,
+    RawFile,
+    files_by_name,
+    integers,
+    text_lists,
+    texts,
+)
 
 _ARCHIVE = "https://doc2dial.github.io/multidoc2dial/file/multidoc2dial.zip"
 _SHA256 = "sha256:f0c034c249663d7b3cb08b19cf2cc2c3d101372485be982621d4711931a1ce00"
@@ -43,18 +43,26 @@ _DOCUMENTS = "multidoc2dial_doc.json"
 _USER, _AGENT = "user", "agent"
 
 
-class Span(NamedTuple):
-    """A part of a document that a turn may refer to.
+class Span(msgspec.Struct):
+    """A part of a document that a turn may refer to, in characters of the document's text.
 
-    Attributes:
-      start: of the part in the document's text, in characters.
-      end: behind its last character.
-      section: the text of the section that holds it, or "".
+    Its text, the title that it stands under, and the text of the section that holds it are as
+    published, with white space around them.
     """
 
-    start: int
-    end: int
-    section: str
+    start_sp: Whole
+    end_sp: Whole
+    text_sp: str = ""
+    title: str = ""
+    text_sec: str = ""
+
+
+class RawDocument(msgspec.Struct):
+    """A document as published."""
+
+    title: Text
+    doc_text: Text
+    spans: dict[str, Span]
 
 
 class Document(NamedTuple):
@@ -64,14 +72,39 @@ class Document(NamedTuple):
       title: its title.
       text: all of it, as published: spans count its characters.
       spans: its parts by their ids.
-      passages: the text of the passage that each span lies in, by the span's id; empty where
-        spans alone are read.
+      passages: the text of the passage that each span lies in, by the span's id: the spans next
+        to it, by number, that share its title.
     """
 
     title: str
     text: str
     spans: Mapping[str, Span]
     passages: Mapping[str, str]
+
+
+class Reference(msgspec.Struct):
+    """A span that a turn refers to; Doc2Dial, the data set before this one, calls it sp_id."""
+
+    doc_id: Text
+    id_sp: str = ""
+    sp_id: str = ""
+
+
+class Turn(msgspec.Struct):
+    """A turn, with its dialogue act."""
+
+    role: Literal["user", "agent"]
+    turn_id: Whole
+    utterance: Text
+    da: str = ""
+    references: list[Reference] = []
+
+
+class Dialogue(msgspec.Struct):
+    """A dialogue."""
+
+    dial_id: Text
+    turns: Annotated[list[Turn], msgspec.Meta(min_length=1)]
 
 
 def read_documents(
@@ -82,58 +115,36 @@ def read_documents(
     Args:
       path: the file.
       bad_rows: what to do with a bad domain or document.
-      passages: read them too; spans then need `title` and `text_sp`.
+      passages: a document without the texts of its spans, `text_sp`, is a bad one.
     """
     documents: dict[str, Document] = {}
+    make = functools.partial(_document, passages=passages)
     for _, domain in read_object(path, "doc_data", bad_rows):
-        rows = [
-            Row(f"{domain.place}[{key!r}]", {"document": domain.fields[key], "id": key})
-            for key in domain.fields
-        ]
-        read = functools.partial(_document, passages=passages)
-        documents |= dict(parsed(rows, read, bad_rows))
+        for key, fields in domain.fields.items():
+            row = Row(f"{domain.place}[{key!r}]", fields)
+            for document in read_as(RawDocument, [row], make, bad_rows, strip=False):
+                documents[key] = document
     return documents
 
 
-def _document(row: Mapping[str, Any], place: str, passages: bool) -> tuple[str, Document]:
-    fields = object_field(row, "document", place)
-    text_field(fields, "doc_text", place)
-    text = fields["doc_text"]  # not stripped: spans count its characters
-    spans = {}
-    for key, span, where in _spans(fields, place):
-        start = integer_field(span, "start_sp", where)
-        end = integer_field(span, "end_sp", where)
-        if not 0 <= start < end <= len(text):
-            expected = f"0 <= start_sp < end_sp <= {len(text)}, the document's characters"
-            raise field_error(where, "end_sp", expected, [start, end])
-        spans[key] = Span(start, end, optional_text(span, "text_sec", where))
-    found = _passages(fields, place) if passages else {}
-    return row["id"], Document(text_field(fields, "title", place), text, spans, found)
-
-
-def _spans(fields: Mapping[str, Any], place: str) -> Iterator[tuple[str, Mapping[str, Any], str]]:
-    """Yields id, fields and place of each span of a document."""
-    for key, value in object_field(fields, "spans", place).items():
-        where = f"{place}.spans[{key!r}]"
-        yield key, object_field({key: value}, key, where), where
-
-
-def _passages(fields: Mapping[str, Any], place: str) -> dict[str, str]:
-    """Returns each span's passage: the spans next to it, by number, that share its title."""
+def _document(raw: RawDocument, place: str, passages: bool) -> Iterator[Document]:
     numbered = []
-    for key, span, where in _spans(fields, place):
+    if passages and raw.spans and not any(span.text_sp for span in raw.spans.values()):
+        raise InputError(f"{place}: field 'text_sp' is missing in all spans; passages need it.")
+    for key, span in raw.spans.items():
+        if not 0 <= span.start_sp < span.end_sp <= len(raw.doc_text):
+            expected = f"start_sp < end_sp <= {len(raw.doc_text)}, the document's characters"
+            got = [span.start_sp, span.end_sp]
+            raise field_error(place, f"spans[{key!r}].end_sp", expected, got)
         if not key.isdecimal():
             raise field_error(place, f"spans[{key!r}]", "a whole number as the span's id", key)
-        for field in ("title", "text_sp"):
-            required(span, field, where)
-            optional_text(span, field, where)
-        numbered.append((int(key), span["title"] or "", key, span["text_sp"] or ""))
-    passages: dict[str, str] = {}
+        numbered.append((int(key), span.title, key, span.text_sp))
+    texts_by_span: dict[str, str] = {}
     for _, group in itertools.groupby(sorted(numbered), key=lambda span: span[1]):
         members = list(group)
         text = "".join(part for *_, part in members)
-        passages |= {key: text for _, _, key, _ in members}
-    return passages
+        texts_by_span |= {key: text for _, _, key, _ in members}
+    yield Document(raw.title.strip(), raw.doc_text, raw.spans, texts_by_span)
 
 
 def read_turns(
@@ -147,49 +158,47 @@ def read_turns(
     Args:
       path: multidoc2dial_dial_{train,validation,test}.json.
       documents: from `read_documents`.
-      bad_rows: what to do with a bad dialogue or turn.
+      bad_rows: what to do with a bad dialogue.
       passages: all turns of the agent, with passages; else those that answer the user, with
         spans.
     """
     for domain, dialogue in read_arrays(path, "dial_data", bad_rows):
-        try:
-            turns = _agent_turns(dialogue, domain, passages)
-        except InputError as error:
-            bad_rows.add(error)
-            continue
-        read = functools.partial(_turn, documents=documents, passages=passages)
-        yield from parsed(turns, read, bad_rows)
+        make = functools.partial(
+            _agent_turns, domain=domain, documents=documents, passages=passages
+        )
+        yield from read_as(Dialogue, [dialogue], make, bad_rows)
 
 
-def _agent_turns(dialogue: Row, domain: str, passages: bool) -> list[Row]:
-    """Returns a row for each turn of the agent, or for each that answers the user.
+def _agent_turns(
+    dialogue: Dialogue,
+    place: str,
+    domain: str,
+    documents: Mapping[str, Document],
+    passages: bool,
+) -> Iterator[dict[str, Any]]:
+    """Yields each turn of the agent, or each that answers the user.
 
     Its id is that of the dialogue and of the agent's turn, or, as in the shared task, of the
     user's.
     """
-    place, fields = dialogue
-    name = text_field(fields, "dial_id", place)
-    rows: list[Row] = []
     said: list[tuple[str, str]] = []
     asked = None
-    for number, turn in enumerate(list_field(fields, "turns", place, of="turn")):
-        where = f"{place}.turns[{number}]"
-        if not isinstance(turn, dict):
-            raise field_error(place, f"turns[{number}]", "an object", turn)
-        role = choice_field(turn, "role", where, (_USER, _AGENT))
-        turn_id = integer_field(turn, "turn_id", where)
-        if role == _AGENT and (passages or asked is not None):
-            example = {
-                "id": f"{name}#{turn_id}" if passages else f"{name}_{asked}",
+    for number, turn in enumerate(dialogue.turns):
+        if turn.role == _AGENT and (passages or asked is not None):
+            name = dialogue.dial_id
+            references = _references(turn, documents, f"{place}.turns[{number}]")
+            yield {
+                "id": f"{name}#{turn.turn_id}" if passages else f"{name}_{asked}",
                 "dialogue": name,
-                "turn": turn_id,
+                "turn": turn.turn_id,
                 "domain": domain,
                 "history": _by_speaker(said) if passages else [text for _, text in said],
+                "dialogue_act": turn.da,
+                "response": turn.utterance,
+                **_knowledge(references, documents, passages),
             }
-            rows.append(Row(where, turn | {"_example": example}))
-        asked = turn_id if role == _USER else None
-        said.append((role, text_field(turn, "utterance", where)))
-    return rows
+        asked = turn.turn_id if turn.role == _USER else None
+        said.append((turn.role, turn.utterance))
 
 
 def _by_speaker(said: Iterable[tuple[str, str]]) -> list[str]:
@@ -204,53 +213,49 @@ def _by_speaker(said: Iterable[tuple[str, str]]) -> list[str]:
     ]
 
 
-def _turn(
-    row: Mapping[str, Any], place: str, documents: Mapping[str, Document], passages: bool
+def _knowledge(
+    references: Sequence[tuple[str, str]], documents: Mapping[str, Document], passages: bool
 ) -> dict[str, Any]:
-    references = _references(row, documents, place)
+    """Returns what the features say of the documents and spans that a turn refers to."""
     referred: dict[str, list[str]] = {}
     for name, key in references:
         referred.setdefault(name, []).append(key)
     if passages:
-        texts = [documents[name].passages[key].strip() for name, key in references]
+        found = [documents[name].passages[key].strip() for name, key in references]
+        found = list(dict.fromkeys(found))
     else:
-        texts = [_from_first_to_last(documents[name], keys) for name, keys in referred.items()]
+        found = [_from_first_to_last(documents[name], keys) for name, keys in referred.items()]
     sections = [
-        documents[name].spans[key].section for name, keys in referred.items() for key in keys
+        documents[name].spans[key].text_sec.strip()
+        for name, keys in referred.items()
+        for key in keys
     ]
-    return row["_example"] | {
-        "dialogue_act": optional_text(row, "da", place),
-        "knowledge": " ".join(dict.fromkeys(texts) if passages else texts),
+    return {
+        "knowledge": " ".join(found),
         "sections": [section for section in dict.fromkeys(sections) if section],
         "documents": list(referred),
         "titles": [documents[name].title for name in referred],
-        "response": text_field(row, "utterance", place),
     }
 
 
 def _from_first_to_last(document: Document, keys: Sequence[str]) -> str:
     """Returns the text from the first to the last span, what lies between them included."""
-    start = min(document.spans[key].start for key in keys)
-    end = max(document.spans[key].end for key in keys)
+    start = min(document.spans[key].start_sp for key in keys)
+    end = max(document.spans[key].end_sp for key in keys)
     return document.text[start:end].strip()
 
 
-def _references(
-    row: Mapping[str, Any], documents: Mapping[str, Document], place: str
-) -> list[tuple[str, str]]:
+def _references(turn: Turn, documents: Mapping[str, Document], place: str) -> list[tuple[str, str]]:
     """Returns the ids of the document and of the span of each of a turn's references."""
     found = []
-    for number, item in enumerate(list_field(row, "references", place, minimum=0)):
-        where = f"{place}.references[{number}]"
-        reference = object_field({"reference": item}, "reference", where)
-        name = text_field(reference, "doc_id", where)
-        # Doc2Dial, the data set before this one, calls the field sp_id.
-        key = text_field(reference, "sp_id" if "sp_id" in reference else "id_sp", where)
+    for number, reference in enumerate(turn.references):
+        name, key = reference.doc_id, reference.sp_id or reference.id_sp
         if name not in documents:
-            remedy = f"{_DOCUMENTS} has no such document"
-            raise field_error(where, "doc_id", "the id of a document", name, remedy)
+            field, remedy = f"references[{number}].doc_id", f"{_DOCUMENTS} has no such document"
+            raise field_error(place, field, "the id of a document", name, remedy)
         if key not in documents[name].spans:
-            raise field_error(where, "id_sp", f"the id of a span of {name}", key)
+            expected = f"the id of a span of {name}"
+            raise field_error(place, f"references[{number}].id_sp", expected, key)
         found.append((name, key))
     return found
 
@@ -277,19 +282,9 @@ MULTIDOC2DIAL = RawDataset(
             for name in (*_DIALOGUES.values(), _DOCUMENTS)
         )
     ),
-    features={
-        "id": TEXT,
-        "dialogue": TEXT,
-        "turn": INTEGER,
-        "domain": TEXT,
-        "history": TEXTS,
-        "dialogue_act": TEXT,
-        "knowledge": TEXT,
-        "sections": TEXTS,
-        "documents": TEXTS,
-        "titles": TEXTS,
-        "response": TEXT,
-    },
+    features=texts("id", "dialogue", "domain", "dialogue_act", "knowledge", "response")
+    | text_lists("history", "sections", "documents", "titles")
+    | integers("turn"),
     read=functools.partial(_read, passages=True),
     description=(
         "Dialogues about documents of public offices; one example for each turn of the agent. "

@@ -1,30 +1,40 @@
-"""The NPOV data sets (Chang 2024), read from the raw format of `faith_jax.datasets.npov`.
+"""The NPOV data sets (Chang 2024).
 
-`procon_npov` has one example for each response; `npov_errors` has each response once without
-and once with each kind of synthetic error.
+`procon_npov` has one example for each response in the raw format of `faith_jax.datasets.npov`;
+`npov_errors` has each response once without and once with each kind of synthetic error.
+
+`npov_detection` are the training sets of error classifiers (section 5.2), as JSON lines that
+`faith-jax reproduce npov_detection` writes from a generator's responses; each set holds all that
+those before it hold:
+
+- `synth`: error-free responses to training topics, and the same with synthetic errors;
+- `para`: and the same with paraphrased arguments;
+- `dev`: and all that of the development topics;
+- `org`: and responses with errors that people found.
 """
 
+import json
 import pathlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.rows import BadRows
+from faith_jax.core.rows import BadRows, read_jsonl
+from faith_jax.core.schema import Flag, Text
 from faith_jax.datasets import npov
 from faith_jax.datasets.augmentation.npov_errors import NpovErrorExample, synthetic_errors
-from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
+from faith_jax.datasets.raw_dataset import RawDataset, each_row, integers, text_lists, texts
 
 ERROR_SEED = 0
 
-_FILES = files_by_name(RawFile(npov.TOPICS_FILE), RawFile(npov.RESPONSES_FILE))
-_SPLITS = {split: tuple(_FILES) for split in npov.SPLITS}
 _BY_HAND = (
     "Write topics.jsonl and responses.jsonl (docs/data_formats.md), or make them from scraped "
     "ProCon.org topic pages: python tools/prepare_procon.py PAGES_FOLDER --output FOLDER."
 )
 _SHARED: dict[str, Any] = {
-    "splits": _SPLITS,
-    "files": _FILES,
+    "splits": {split: (npov.TOPICS_FILE, npov.RESPONSES_FILE) for split in npov.SPLITS},
     "folder": "procon_npov",
     "homepage": "https://arxiv.org/abs/2403.08904",
     "licence": "the sample: Apache-2.0; ProCon.org's text: research use",
@@ -97,14 +107,7 @@ def _error_row(example: NpovErrorExample) -> dict[str, Any]:
     }
 
 
-_EXAMPLE = {
-    "id": TEXT,
-    "topic": TEXT,
-    "query": TEXT,
-    "pro_arguments": TEXTS,
-    "con_arguments": TEXTS,
-    "response": TEXT,
-}
+_EXAMPLE = texts("id", "topic", "query", "response") | text_lists("pro_arguments", "con_arguments")
 
 PROCON_NPOV = RawDataset(
     name="procon_npov",
@@ -121,13 +124,8 @@ PROCON_NPOV = RawDataset(
 NPOV_ERRORS = RawDataset(
     name="npov_errors",
     features=_EXAMPLE
-    | {
-        "error": TEXT,
-        "removed_argument": TEXT,
-        "added_argument": TEXT,
-        "has_hallucination": INTEGER,
-        "has_coverage_error": INTEGER,
-    },
+    | texts("error", "removed_argument", "added_argument")
+    | integers("has_hallucination", "has_coverage_error"),
     read=_read_errors,
     description=(
         "The responses of procon_npov, each with its own arguments (no error), with one removed "
@@ -135,3 +133,75 @@ NPOV_ERRORS = RawDataset(
     ),
     **_SHARED,
 )
+
+
+class Labelled(msgspec.Struct):
+    """A row of `npov_detection`; of organic errors several arguments may be left out."""
+
+    id: Text
+    topic: Text
+    query: Text
+    response: Text
+    has_hallucination: Flag
+    has_coverage_error: Flag
+    error: Literal["none", "hallucination", "coverage", "both", "organic"]
+    paraphrased: Flag
+    pro_arguments: list[Text] = []
+    con_arguments: list[Text] = []
+    removed_argument: str = ""
+    added_argument: str | list[Text] = ""
+    hallucinated_spans: list[Any] = []
+
+
+def _labelled_example(row: Labelled, place: str) -> Iterator[dict[str, Any]]:
+    added = row.added_argument
+    yield {
+        "id": row.id,
+        "topic": row.topic,
+        "query": row.query,
+        "pro_arguments": row.pro_arguments,
+        "con_arguments": row.con_arguments,
+        "response": row.response,
+        "has_hallucination": int(row.has_hallucination),
+        "has_coverage_error": int(row.has_coverage_error),
+        "error": row.error,
+        "removed_argument": row.removed_argument,
+        "added_arguments": [added] if isinstance(added, str) and added else list(added),
+        "paraphrased": int(row.paraphrased),
+        "hallucinated_spans": json.dumps(row.hallucinated_spans),
+    }
+
+
+_SHARED_SPLITS = {
+    "validation": ("validation.jsonl",),
+    "test": ("test_unparaphrased_synthetic.jsonl", "test_paraphrased_synthetic.jsonl"),
+}
+
+
+def _training_set(name: str, description: str) -> RawDataset:
+    return RawDataset(
+        name="npov_detection",
+        splits={"train": (f"train_{name}.jsonl",), **_SHARED_SPLITS},
+        features=texts(
+            "id", "topic", "query", "response", "error", "removed_argument", "hallucinated_spans"
+        )
+        | text_lists("pro_arguments", "con_arguments", "added_arguments")
+        | integers("has_hallucination", "has_coverage_error", "paraphrased"),
+        read=each_row(read_jsonl, Labelled, _labelled_example),
+        description=f"Responses of a generator with errors and without: {description}",
+        homepage=PROCON_NPOV.homepage,
+        licence=PROCON_NPOV.licence,
+        citation=PROCON_NPOV.citation,
+        by_hand=(
+            "Make them with `faith-jax reproduce npov_detection --model=GENERATOR "
+            "--output=FOLDER`; they are in FOLDER/data (docs/detection.md)."
+        ),
+    )
+
+
+TRAINING_SETS = {
+    "synth": _training_set("synth", "synthetic errors, training topics."),
+    "para": _training_set("para", "synth, and the same with paraphrased arguments."),
+    "dev": _training_set("dev", "para, and the same of the development topics."),
+    "org": _training_set("org", "dev, and errors that annotators found."),
+}

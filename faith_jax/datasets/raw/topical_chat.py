@@ -14,26 +14,26 @@ valid_rare 8,217: those of 34 have no text. The authors' code also writes charac
 as escapes (of 9 responses in test_rare); here they stay.
 """
 
+import functools
 import pathlib
 import re
 import string
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from faith_jax.core.errors import InputError
-from faith_jax.core.fields import (
-    choice_field,
-    field_error,
-    integer_field,
-    list_field,
-    object_field,
-    optional_text,
-    text_field,
-    texts_field,
-)
+import msgspec
+
+from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.json_items import read_object
-from faith_jax.core.rows import BadRows, Row, parsed
-from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
+from faith_jax.core.rows import BadRows, Row
+from faith_jax.core.schema import Text, Whole, converted, read_as
+from faith_jax.datasets.raw_dataset import (
+    RawDataset,
+    RawFile,
+    integers,
+    text_lists,
+    texts,
+)
 
 _RAW = (
     "https://raw.githubusercontent.com/alexa/Topical-Chat/7c939229cbcf6f55f6977b341a5a2f2fe982d53f"
@@ -68,15 +68,62 @@ _CHECKSUMS = {
     "src/wiki/wiki.json": "sha256:497122dbce37f5e5e15b7f5da54532a0c612f8d954858f48221a84c8b4540f91",
 }
 PERSONAL = "Personal Knowledge"
-_FACT_SECTIONS = ("FS1", "FS2", "FS3")
-_ARTICLE_SECTIONS = ("AS1", "AS2", "AS3", "AS4")
-_SOURCES = (*_FACT_SECTIONS, *_ARTICLE_SECTIONS, PERSONAL)
-_AGENTS = ("agent_1", "agent_2")
-_LEADS = ("shortened_wiki_lead_section", "summarized_wiki_lead_section")
 _REDDIT_ID = re.compile(r"t3_[0-9a-z]+")
 
 # The texts of Wikipedia sections by kind and id.
 Leads = Mapping[str, Mapping[int, str]]
+
+
+class Turn(msgspec.Struct):
+    """A turn, with the sections that its speaker ticked."""
+
+    message: Text
+    agent: Literal["agent_1", "agent_2"]
+    knowledge_source: list[
+        Literal["FS1", "FS2", "FS3", "AS1", "AS2", "AS3", "AS4", "Personal Knowledge"]
+    ] = []
+    sentiment: str = ""
+    turn_rating: str = ""
+
+
+class Conversation(msgspec.Struct):
+    """A conversation."""
+
+    config: Literal["A", "B", "C", "D"]
+    content: Annotated[list[Turn], msgspec.Meta(min_length=1)]
+
+
+class Facts(msgspec.Struct):
+    """An entity's Wikipedia section, as a text or as its id in wiki.json, and fun facts."""
+
+    shortened_wiki_lead_section: str | int = ""
+    summarized_wiki_lead_section: str | int = ""
+    fun_facts: list[Text] = []
+
+
+class Sections(msgspec.Struct):
+    """What one agent reads of up to three entities."""
+
+    FS1: Facts | None = None
+    FS2: Facts | None = None
+    FS3: Facts | None = None
+
+
+class Article(msgspec.Struct):
+    """The sections of a news article, which both agents read."""
+
+    AS1: str = ""
+    AS2: str = ""
+    AS3: str = ""
+    AS4: str = ""
+
+
+class ReadingSet(msgspec.Struct):
+    """What the two agents read."""
+
+    agent_1: Sections
+    agent_2: Sections
+    article: Article | None = None
 
 
 def read_leads(path: pathlib.Path) -> dict[str, dict[int, str]]:
@@ -87,7 +134,7 @@ def read_leads(path: pathlib.Path) -> dict[str, dict[int, str]]:
     """
     leads: dict[str, dict[int, str]] = {}
     for kind, row in read_object(path):
-        ids = {text: integer_field(row.fields, text, row.place) for text in row.fields}
+        ids = converted(row.fields, row.place, dict[str, Whole])
         leads[kind] = {number: text.strip() for text, number in ids.items()}
     return leads
 
@@ -104,114 +151,83 @@ def read_turns(
       conversations: conversations/valid_rare.json, …
       reading_sets: of the same conversations, before or after the authors' build.
       leads: from `read_leads`; reading sets after the build need none.
-      bad_rows: what to do with a bad conversation, reading set or turn.
+      bad_rows: what to do with a bad conversation or reading set.
     """
     reading = read_object(reading_sets, bad_rows=bad_rows)
     read: dict[str, Row] = {}  # those that are out of the conversations' order
     for name, conversation in read_object(conversations, bad_rows=bad_rows):
-        try:
-            while name not in read:
-                other, row = next(reading)
-                read[other] = row
-        except StopIteration:
+        while name not in read:
+            other, row = next(reading, ("", None))
+            if row is None:
+                break
+            read[other] = row
+        if name not in read:
             message = f"{conversation.place}: {reading_sets} has no reading set of it."
             bad_rows.add(InputError(message))
             continue
-        try:
-            knowledge = _Knowledge(read.pop(name), leads)
-            turns = _turns(name, conversation, knowledge)
-        except InputError as error:
-            bad_rows.add(error)
-            continue
-        yield from parsed(turns, _turn, bad_rows)
+        make = functools.partial(_turns, name=name, reading_set=read.pop(name), leads=leads)
+        yield from read_as(Conversation, [conversation], make, bad_rows)
 
 
-class _Knowledge:
-    """The texts of one conversation's reading sets.
-
-    Args:
-      reading_set: both agents'.
-      leads: Wikipedia sections that it may name by id.
-    """
-
-    def __init__(self, reading_set: Row, leads: Leads):
-        self._place, self._fields, self._leads = *reading_set, leads
-        self._article = object_field(self._fields, "article", self._place, optional=True)
-
-    def section(self, agent: str, source: str) -> tuple[list[str], bool]:
-        """Returns the texts of a section of an agent's reading set, and whether these are all."""
-        if source in _ARTICLE_SECTIONS:
-            text = optional_text(self._article, source, f"{self._place}.article")
-            return [text] if text else [], bool(text)
-        sections = object_field(self._fields, agent, self._place)
-        place = f"{self._place}.{agent}"
-        facts = object_field(sections, source, place, optional=True)
-        if not facts:
-            return [], False
-        place = f"{place}.{source}"
-        texts = [self._lead(facts, place)]
-        fun_facts = texts_field(facts, "fun_facts", place)
-        known = [fact for fact in fun_facts if not _REDDIT_ID.fullmatch(fact)]
-        return [*texts, *known], len(known) == len(fun_facts)
-
-    def _lead(self, facts: Mapping[str, Any], place: str) -> str:
-        kind = next((kind for kind in _LEADS if kind in facts), _LEADS[0])
-        value = facts.get(kind)
-        if not isinstance(value, int):
-            return text_field(facts, kind, place)
-        lead = self._leads.get(kind, {}).get(value)
-        if lead is None:
-            raise field_error(place, kind, "the id of a section in wiki.json", value)
-        return lead
-
-
-def _turns(name: str, conversation: Row, knowledge: _Knowledge) -> list[Row]:
-    place, fields = conversation
-    config = choice_field(fields, "config", place, ("A", "B", "C", "D"))
-    rows: list[Row] = []
+def _turns(
+    conversation: Conversation, place: str, name: str, reading_set: Row, leads: Leads
+) -> Iterator[dict[str, Any]]:
+    reading = converted(reading_set.fields, reading_set.place, ReadingSet)
     history: list[str] = []
-    for number, turn in enumerate(list_field(fields, "content", place, of="turn")):
-        where = f"{place}.content[{number}]"
-        if not isinstance(turn, dict):
-            raise field_error(place, f"content[{number}]", "an object", turn)
-        example = {
+    for number, turn in enumerate(conversation.content):
+        known: list[str] = []
+        incomplete = []
+        for source in dict.fromkeys(turn.knowledge_source):
+            if source == PERSONAL:
+                continue
+            found, whole = _section(reading, turn.agent, source, leads, reading_set.place)
+            known += found
+            if not whole:
+                incomplete.append(source)
+        yield {
             "id": f"{name}-{number}",
             "dialogue": name,
             "turn": number,
-            "config": config,
+            "config": conversation.config,
             "history": list(history),
+            "agent": turn.agent,
+            "knowledge": " ".join(
+                text if text.endswith(tuple(string.punctuation)) else f"{text}." for text in known
+            ),
+            "knowledge_sources": list(turn.knowledge_source),
+            "incomplete_sources": incomplete,
+            "sentiment": turn.sentiment,
+            "turn_rating": turn.turn_rating,
+            "response": turn.message,
         }
-        rows.append(Row(where, turn | {"_example": example, "_knowledge": knowledge}))
-        history.append(text_field(turn, "message", where))
-    return rows
+        history.append(turn.message)
 
 
-def _turn(row: Mapping[str, Any], place: str) -> dict[str, Any]:
-    agent = choice_field(row, "agent", place, _AGENTS)
-    sources = texts_field(row, "knowledge_source", place)
-    for number, source in enumerate(sources):
-        field = f"knowledge_source[{number}]"
-        choice_field({field: source}, field, place, _SOURCES)
-    texts: list[str] = []
-    incomplete = []
-    for source in dict.fromkeys(sources):
-        if source == PERSONAL:
-            continue
-        found, whole = row["_knowledge"].section(agent, source)
-        texts += found
-        if not whole:
-            incomplete.append(source)
-    return row["_example"] | {
-        "agent": agent,
-        "knowledge": " ".join(
-            text if text.endswith(tuple(string.punctuation)) else f"{text}." for text in texts
-        ),
-        "knowledge_sources": sources,
-        "incomplete_sources": incomplete,
-        "sentiment": optional_text(row, "sentiment", place),
-        "turn_rating": optional_text(row, "turn_rating", place),
-        "response": text_field(row, "message", place),
-    }
+def _section(
+    reading: ReadingSet, agent: str, source: str, leads: Leads, place: str
+) -> tuple[list[str], bool]:
+    """Returns the texts of a section of an agent's reading set, and whether these are all."""
+    if source.startswith("AS"):
+        text = getattr(reading.article, source, "")
+        return [text] if text else [], bool(text)
+    facts = getattr(getattr(reading, agent), source)
+    lead = _lead(facts, leads, f"{place}.{agent}.{source}") if facts else ""
+    if not lead:
+        return [], False
+    known = [fact for fact in facts.fun_facts if not _REDDIT_ID.fullmatch(fact)]
+    return [lead, *known], len(known) == len(facts.fun_facts)
+
+
+def _lead(facts: Facts, leads: Leads, place: str) -> str:
+    kind = "shortened_wiki_lead_section"
+    if facts.shortened_wiki_lead_section == "":
+        kind = "summarized_wiki_lead_section"
+    value = getattr(facts, kind)
+    if isinstance(value, str):
+        return value
+    if value not in leads.get(kind, {}):
+        raise field_error(place, kind, "the id of a section in wiki.json", value)
+    return leads[kind][value]
 
 
 def _read(
@@ -237,32 +253,15 @@ def _dataset(build: str, files: tuple[str, ...], by_hand: str) -> RawDataset:
         split: (f"conversations/{name}", f"reading_sets/{build}/{name}", *files)
         for split, name in _PARTS.items()
     }
-    names = dict.fromkeys(name for names in splits.values() for name in names)
     return RawDataset(
         name="topical_chat",
         splits=splits,
-        files=files_by_name(
-            *(
-                RawFile(name, f"{_RAW}/{name}", _CHECKSUMS[name])
-                if name in _CHECKSUMS
-                else RawFile(name)
-                for name in names
-            )
-        ),
-        features={
-            "id": TEXT,
-            "dialogue": TEXT,
-            "turn": INTEGER,
-            "config": TEXT,
-            "agent": TEXT,
-            "history": TEXTS,
-            "knowledge": TEXT,
-            "knowledge_sources": TEXTS,
-            "incomplete_sources": TEXTS,
-            "sentiment": TEXT,
-            "turn_rating": TEXT,
-            "response": TEXT,
-        },
+        files={name: RawFile(name, f"{_RAW}/{name}", mark) for name, mark in _CHECKSUMS.items()},
+        features=texts(
+            "id", "dialogue", "config", "agent", "knowledge", "sentiment", "turn_rating", "response"
+        )
+        | text_lists("history", "knowledge_sources", "incomplete_sources")
+        | integers("turn"),
         read=_read,
         description=(
             "Conversations of two people who have read about the same topics; one example a turn. "

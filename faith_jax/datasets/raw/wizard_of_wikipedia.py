@@ -5,30 +5,56 @@ that it was shown.
 """
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from faith_jax.core.errors import InputError
-from faith_jax.core.fields import (
-    checked_text,
-    field_error,
-    integer_field,
-    is_blank,
-    list_field,
-    object_field,
-    optional_text,
-    text_field,
+import msgspec
+
+from faith_jax.core.json_items import item_number, read_array
+from faith_jax.core.rows import BadRows
+from faith_jax.core.schema import Text, Whole, read_as
+from faith_jax.datasets import control_tokens
+from faith_jax.datasets.control_tokens import ControlTokens
+from faith_jax.datasets.raw_dataset import (
+    RawDataset,
+    RawFile,
+    files_by_name,
+    integers,
+    text_lists,
+    texts,
 )
-from faith_jax.core.json_items import read_array
-from faith_jax.core.rows import BadRows, Row, parsed
-from faith_jax.datasets.raw import control_tokens
-from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset, RawFile, files_by_name
 
 _ARCHIVE = "https://parl.ai/downloads/wizard_of_wikipedia/wizard_of_wikipedia.tgz"
 _SHA256 = "sha256:2a549627a83fea745efa2076a41d1c0078ad002ab2b54eae6a4e3d3d66ae24b7"
 _WIZARD, _APPRENTICE = "Wizard", "Apprentice"
 _UNUSED = "no_passages_used"
+
+
+class Utterance(msgspec.Struct):
+    """What a speaker says; the number in texts such as `0_Wizard` says only who began.
+
+    What the speaker was shown is objects of titles and their sentences, of which the authors'
+    files have some empty ones.
+    """
+
+    speaker: Annotated[str, msgspec.Meta(pattern=f"{_WIZARD}|{_APPRENTICE}")]
+    text: Text
+    retrieved_passages: list[dict[str, list[str]]] = []
+    checked_sentence: dict[str, str] = {}
+    checked_passage: dict[str, str] = {}
+    control_tokens: ControlTokens | None = None
+
+
+class Dialogue(msgspec.Struct):
+    """A dialogue about a topic."""
+
+    chosen_topic: Text
+    dialog: Annotated[list[Utterance], msgspec.Meta(min_length=1)]
+    chosen_topic_passage: list[str] = []
+    persona: str = ""
+    wizard_eval: Whole = 0
 
 
 class Passage(NamedTuple):
@@ -45,114 +71,64 @@ def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]
 
     Args:
       path: train.json, valid_random_split.json, …: one array of dialogues.
-      bad_rows: what to do with a bad dialogue or turn.
+      bad_rows: what to do with a bad dialogue.
     """
-    for dialogue in read_array(path, bad_rows=bad_rows):
-        try:
-            turns = _wizard_turns(dialogue, path.stem.removesuffix(control_tokens.SUFFIX))
-        except InputError as error:
-            bad_rows.add(error)
-            continue
-        yield from parsed(turns, _turn, bad_rows)
+    make = functools.partial(_wizard_turns, split=path.stem.removesuffix(control_tokens.SUFFIX))
+    return read_as(Dialogue, read_array(path, bad_rows=bad_rows), make, bad_rows)
 
 
-def _wizard_turns(dialogue: Row, split: str) -> list[Row]:
-    """Returns a row for each of the Wizard's turns, which knows what it needs of the dialogue."""
-    place, fields = dialogue
-    number = int(place.rpartition("[")[2].rstrip("]"))
-    topic = text_field(fields, "chosen_topic", place)
-    sentences = _sentences(fields, "chosen_topic_passage", place)
-    about = {
-        "dialogue": number,
-        "topic": topic,
-        "persona": optional_text(fields, "persona", place),
-        "wizard_eval": integer_field(fields, "wizard_eval", place, default=0),
-    }
-    rows: list[Row] = []
+def _wizard_turns(dialogue: Dialogue, place: str, split: str) -> Iterator[dict[str, Any]]:
+    number, topic = item_number(place), dialogue.chosen_topic
+    topic_passages = [Passage(topic, s) for s in dialogue.chosen_topic_passage if s]
     history: list[str] = []
     shown: dict[str, list[Passage]] = {_WIZARD: [], _APPRENTICE: []}
-    for turn, utterance in enumerate(list_field(fields, "dialog", place, of="utterance")):
-        where = f"{place}.dialog[{turn}]"
-        if not isinstance(utterance, dict):
-            raise field_error(place, f"dialog[{turn}]", "an object", utterance)
-        speaker = _speaker(utterance, where)
+    for turn, utterance in enumerate(dialogue.dialog):
+        speaker = _WIZARD if _WIZARD in utterance.speaker else _APPRENTICE
         if speaker == _WIZARD:
-            passages = [Passage(topic, sentence) for sentence in sentences]
-            passages += shown[_APPRENTICE] + shown[_WIZARD]
-            example = about | {"id": f"{split}-{number}-{turn}", "turn": turn}
-            example |= {"history": list(history), "passages": list(dict.fromkeys(passages))}
-            rows.append(Row(where, utterance | {"_example": example}))
-        history.append(text_field(utterance, "text", where))
-        shown[speaker] = _retrieved(utterance, where)
-    return rows
+            passages = [*dict.fromkeys([*topic_passages, *shown[_APPRENTICE], *shown[_WIZARD]])]
+            chosen = _chosen(utterance, passages)
+            yield {
+                "id": f"{split}-{number}-{turn}",
+                "dialogue": number,
+                "turn": turn,
+                "topic": topic,
+                "persona": dialogue.persona,
+                "wizard_eval": dialogue.wizard_eval,
+                "history": list(history),
+                "knowledge": chosen.sentence,
+                "knowledge_title": chosen.title,
+                "response": utterance.text,
+                "passage_titles": [passage.title for passage in passages],
+                "passage_sentences": [passage.sentence for passage in passages],
+                "control_tokens": [token.value for token in utterance.control_tokens or ()],
+            }
+        history.append(utterance.text)
+        shown[speaker] = [
+            Passage(title, sentence)
+            for article in utterance.retrieved_passages
+            for title, sentences in article.items()
+            for sentence in sentences
+            if sentence
+        ]
 
 
-def _speaker(utterance: Mapping[str, Any], place: str) -> str:
-    """Returns the role in texts such as `0_Wizard`; the number says only who began."""
-    value = text_field(utterance, "speaker", place)
-    for role in (_WIZARD, _APPRENTICE):
-        if role in value:
-            return role
-    raise field_error(place, "speaker", f"a {_WIZARD} or an {_APPRENTICE}", value)
-
-
-def _retrieved(utterance: Mapping[str, Any], place: str) -> list[Passage]:
-    passages = []
-    for number, item in enumerate(list_field(utterance, "retrieved_passages", place, minimum=0)):
-        field = f"retrieved_passages[{number}]"
-        if not isinstance(item, dict):
-            raise field_error(place, field, "an object of one title and its sentences", item)
-        for title in item:
-            passages += [Passage(title, s) for s in _sentences(item, title, f"{place}.{field}")]
-    return passages
-
-
-def _sentences(row: Mapping[str, Any], field: str, place: str) -> list[str]:
-    """Returns the sentences of an article; the authors' files have some empty ones."""
-    items = list_field(row, field, place, of="sentence", minimum=0)
-    return [
-        checked_text(item, f"{field}[{i}]", place)
-        for i, item in enumerate(items)
-        if not is_blank(item)
-    ]
-
-
-def _turn(row: Mapping[str, Any], place: str) -> dict[str, Any]:
-    example = dict(row["_example"])
-    passages = example.pop("passages")
-    chosen = _chosen(row, place, passages)
-    return example | {
-        "knowledge": chosen.sentence,
-        "knowledge_title": chosen.title,
-        "response": text_field(row, "text", place),
-        "passage_titles": [passage.title for passage in passages],
-        "passage_sentences": [passage.sentence for passage in passages],
-        "control_tokens": control_tokens.control_tokens_field(row, place),
-    }
-
-
-def _chosen(row: Mapping[str, Any], place: str, passages: Sequence[Passage]) -> Passage:
+def _chosen(turn: Utterance, passages: Sequence[Passage]) -> Passage:
     """Returns the sentence that the Wizard ticked, empty where it used none.
 
     `checked_passage` names its article, sometimes beside `no_passages_used`; where that title was
     not shown with this sentence, the first article that was shown with it counts.
     """
-    sentence = next(iter(_checked(row, "checked_sentence", place)), "")
+    sentence = next(iter(_checked(turn.checked_sentence)), "")
     if not sentence:
         return Passage("", "")
     titles = [p.title for p in passages if p.sentence == sentence]
-    named = _checked(row, "checked_passage", place)
+    named = _checked(turn.checked_passage)
     both = [title for title in named if title in titles]
     return Passage(next(iter([*both, *titles, *named]), ""), sentence)
 
 
-def _checked(row: Mapping[str, Any], field: str, place: str) -> list[str]:
-    entries = object_field(row, field, place, optional=True)
-    return [
-        checked_text(value, f"{field}.{key}", place)
-        for key, value in entries.items()
-        if _UNUSED not in (key, value)
-    ]
+def _checked(entries: Mapping[str, str]) -> list[str]:
+    return [value for key, value in entries.items() if value and _UNUSED not in (key, value)]
 
 
 def _read(
@@ -189,20 +165,9 @@ WIZARD_OF_WIKIPEDIA = RawDataset(
     name="wizard_of_wikipedia",
     splits=_SPLITS,
     files=_FILES,
-    features={
-        "id": TEXT,
-        "dialogue": INTEGER,
-        "turn": INTEGER,
-        "topic": TEXT,
-        "persona": TEXT,
-        "wizard_eval": INTEGER,
-        "history": TEXTS,
-        "knowledge": TEXT,
-        "knowledge_title": TEXT,
-        "response": TEXT,
-        "passage_titles": TEXTS,
-        "passage_sentences": TEXTS,
-    },
+    features=texts("id", "topic", "persona", "knowledge", "knowledge_title", "response")
+    | text_lists("history", "passage_titles", "passage_sentences")
+    | integers("dialogue", "turn", "wizard_eval"),
     read=_read,
     description=(
         "Dialogues with a Wizard who reads Wikipedia; one example a turn of the Wizard. "
@@ -232,8 +197,7 @@ _WITH_TOKENS = {
 WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS = dataclasses.replace(
     WIZARD_OF_WIKIPEDIA,
     splits={split: (name,) for split, name in _WITH_TOKENS.items()},
-    files={name: _FILES.get(name, RawFile(name)) for name in _WITH_TOKENS.values()},
-    features={**WIZARD_OF_WIKIPEDIA.features, "control_tokens": TEXTS},
+    features={**WIZARD_OF_WIKIPEDIA.features, **text_lists("control_tokens")},
     read=_read_with_control_tokens,
     description=(
         f"{WIZARD_OF_WIKIPEDIA.description} Each turn with knowledge, with the control tokens of "

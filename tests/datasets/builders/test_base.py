@@ -8,7 +8,7 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.builders.base import prepared
 from faith_jax.datasets.builders.catalogue import BUILDERS
-from faith_jax.datasets.raw.true.corpora import CORPORA
+from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.datasets.raw_files import sample_files
 from tests.paths import REAL, needs_shared
 

@@ -9,7 +9,7 @@ import tensorflow_datasets as tfds
 from faith_jax.core.errors import InputError
 from faith_jax.datasets.builders.base import prepared
 from faith_jax.datasets.builders.catalogue import BUILDERS
-from faith_jax.datasets.raw.npov_detection import TRAINING_SETS
+from faith_jax.datasets.raw.npov import TRAINING_SETS
 from faith_jax.datasets.raw_files import sample_files
 
 NPOV_DETECTION = BUILDERS["npov_detection"]
@@ -66,7 +66,7 @@ def test_tfds_reads_all_configs(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"has_hallucination": 2}, "field 'has_hallucination': expected 0 or 1, got 2"),
+        ({"has_hallucination": 2}, "field 'has_hallucination': expected one of 0, 1, got 2"),
         ({"error": "halucination"}, "expected one of .* Did you mean 'hallucination'"),
         ({"pro_arguments": "P."}, "field 'pro_arguments': expected a list"),
         ({"response": ""}, "field 'response': expected a text that is not empty"),

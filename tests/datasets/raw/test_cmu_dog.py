@@ -90,10 +90,13 @@ def test_both_may_read(tmp_path):
     [
         ({"wikiDocumentIdx": 5}, r"c0\.json: field 'wikiDocumentIdx': expected the number of a"),
         ({"whoSawDoc": ["user3"]}, r"'whoSawDoc\[0\]': expected one of user1, user2"),
-        ({"history": [said("user1", "a", 4)]}, "'docIdx': expected a section from 0 to 3"),
-        ({"history": [said("bot", "a")]}, r"history\[0\]: field 'uid'"),
-        ({"history": []}, "'history': expected a list of at least one utterance"),
-        ({"rating": "high"}, "'rating': expected a whole number"),
+        (
+            {"history": [said("user1", "a", 4)]},
+            r"history\[0\].docIdx': expected a whole number <= 3",
+        ),
+        ({"history": [said("bot", "a")]}, r"field 'history\[0\].uid'"),
+        ({"history": []}, "'history': expected a list of at least 1"),
+        ({"rating": "high"}, "'rating': expected true or false or a whole number"),
     ],
 )
 def test_bad_conversations(tmp_path, change, message):
@@ -117,8 +120,8 @@ def test_files_that_are_no_objects(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"0": FACTS | {"movieName": ""}}, r"Moons\.json\['0'\]: field 'movieName'"),
-        ({"0": FACTS | {"year": 1999}}, "'year': expected a text"),
+        ({"0": FACTS | {"movieName": ""}}, r"Moons\.json: field '0.movieName'"),
+        ({"0": FACTS | {"year": 1999}}, r"'0\['year'\]': expected a text or a list"),
         ({"2": None}, "field '2'"),
         ({"wikiDocumentIdx": "4"}, "'wikiDocumentIdx': expected a whole number"),
     ],

@@ -63,18 +63,18 @@ def turns_with(**change):
     ("change", "message"),
     [
         ({"record_id": ""}, "field 'record_id': expected a text that is not empty"),
-        ({"turns": []}, "field 'turns': expected a list of at least one turn"),
-        ({"turns": dialogue()["turns"][:1]}, "field 'turns': expected a turn and one before it"),
-        ({"turns": turns_with(text=" ")}, r"turns\[0\]: field 'text': expected a text"),
-        ({"turns": turns_with(turn_id="0")}, r"turns\[0\]: field 'turn_id': expected a whole"),
+        ({"turns": []}, "field 'turns': expected a list of at least 2"),
+        ({"turns": dialogue()["turns"][:1]}, "field 'turns': expected a list of at least 2"),
+        ({"turns": turns_with(text=" ")}, r"field 'turns\[0\].text': expected a text"),
+        ({"turns": turns_with(turn_id="0")}, r"field 'turns\[0\].turn_id': expected a whole"),
         ({"turns": ["Hi.", "Hi."]}, r"field 'turns\[0\]': expected an object"),
         ({"is_contradiction": "yes"}, "field 'is_contradiction': expected true or false"),
-        ({"is_contradiction": None}, "field 'is_contradiction': expected true or false"),
+        ({"is_contradiction": None}, "field 'is_contradiction': expected a value, got null"),
         (
             {"aggregated_contradiction_indices": [1, 4]},
-            r"field 'aggregated_contradiction_indices\[1\]': expected the turn_id of a turn \(0, 1",
+            r"field 'aggregated_contradiction_indices': expected turn_ids of turns \(0, 1",
         ),
-        ({"aggregated_contradiction_indices": []}, "expected a list of at least one turn_id"),
+        ({"aggregated_contradiction_indices": []}, "expected turn_ids of turns"),
     ],
 )
 def test_bad_dialogues(tmp_path, change, message):

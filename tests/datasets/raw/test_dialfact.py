@@ -1,7 +1,10 @@
 import collections
 import json
+import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
@@ -61,7 +64,10 @@ def test_evidence_that_was_added(tmp_path):
         ({"response": " "}, "field 'response': expected a text"),
         ({"context": ["Hi.", 3]}, r"field 'context\[1\]'"),
         ({"evidence_list": [["Tea", "u", "x"]]}, r"field 'evidence_list\[0\]'"),
-        ({"evidence_list": [["Tea", "u", None, "0"]]}, r"evidence_list\[0\]': expected four texts"),
+        (
+            {"evidence_list": [["Tea", "u", None, "0"]]},
+            r"evidence_list\[0\]\[2\]': expected a text",
+        ),
     ],
 )
 def test_bad_claims(tmp_path, change, message):
@@ -91,3 +97,140 @@ def test_the_sample_has_all_labels_and_types():
             ("NOT ENOUGH INFO", "factual"),
             ("NOT ENOUGH INFO", "personal"),
         }
+
+
+TURN = {
+    "id": "train-0-1",
+    "dialogue": 0,
+    "history": ["What is tea?"],
+    "response": "A leaf.",
+    "knowledge": "Tea is a leaf.",
+    "knowledge_title": "Tea",
+    "passage_titles": ["Tea", "Tea", "Cup"],
+    "passage_sentences": ["Tea is a leaf.", "It is hot.", "A cup is round."],
+}
+POOL = [(0, "Tea", "Tea is a leaf."), (1, "Kite", "A kite flies."), (2, "Tea", "Tea is a leaf.")]
+
+
+def test_a_turn_has_one_relevant_and_two_irrelevant_sentences():
+    used, shown, random = dialfact.evidence_pairs(TURN, POOL)
+    assert used == {
+        "id": "train-0-1-used",
+        "context": ["What is tea?"],
+        "response": "A leaf.",
+        "evidence_title": "Tea",
+        "evidence": "Tea is a leaf.",
+        "kind": "used",
+        "label": 1,
+    }
+    assert (shown["kind"], shown["label"]) == ("shown", 0)
+    assert (shown["evidence_title"], shown["evidence"]) in [
+        ("Tea", "It is hot."),
+        ("Cup", "A cup is round."),
+    ]
+    # Of the pool, one entry is the turn's own dialogue, another holds the sentence used.
+    assert (random["evidence_title"], random["evidence"]) == ("Kite", "A kite flies.")
+    assert used.keys() == dialfact.DIALFACT_EVIDENCE.features.keys()
+
+
+def test_all_sentences_shown_are_drawn_equally_often():
+    counts = collections.Counter(
+        row["evidence"]
+        for seed in range(400)
+        for row in dialfact.evidence_pairs(TURN, POOL, seed)
+        if row["kind"] == "shown"
+    )
+    assert set(counts) == {"It is hot.", "A cup is round."}
+    assert abs(counts["It is hot."] - 200) < 4 * math.sqrt(400) / 2  # four standard deviations
+
+
+@pytest.mark.parametrize(
+    ("change", "pool", "kinds"),
+    [
+        ({}, [], ["used", "shown"]),
+        ({}, POOL[:1], ["used", "shown"]),
+        ({"passage_titles": [], "passage_sentences": []}, POOL, ["used", "random"]),
+        ({"passage_titles": ["Tea"], "passage_sentences": ["Tea is a leaf."]}, [], ["used"]),
+    ],
+)
+def test_what_there_is_not_is_left_out(change, pool, kinds):
+    assert [row["kind"] for row in dialfact.evidence_pairs(TURN | change, pool)] == kinds
+
+
+def test_the_sample_has_pairs_of_all_turns_with_knowledge():
+    rows = list(
+        dialfact.DIALFACT_EVIDENCE.examples(sample_files(dialfact.DIALFACT_EVIDENCE), "train")
+    )
+    assert collections.Counter(row["kind"] for row in rows) == {"used": 7, "shown": 7, "random": 7}
+    assert len({row["id"] for row in rows}) == 21
+
+
+SCORES = st.lists(st.floats(-1, 1), max_size=12)
+
+
+@given(SCORES, st.integers(1, 6))
+def test_selection_against_its_definition(scores, most):
+    found = [dialfact.Evidence("T", "u", f"s{i}", score) for i, score in enumerate(scores)]
+    chosen = dialfact.select_evidence(found, most)
+    ranks = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:most]
+    assert [e.sentence for e in chosen] == [f"s{i}" for i in ranks if scores[i] > 0]
+
+
+ADDED = CLAIM | {
+    "response": "Tea is hot.",
+    "evidence_list": [["Tea", "u", "Tea is a leaf.", "0", "gt_evidence_added"]],
+}
+
+
+def read_retrieved(tmp_path, *retrieved, claims=(ADDED,), bad_rows=None):
+    values = {"valid_split.jsonl": claims, "valid_evidence.jsonl": retrieved}
+    for name, rows in values.items():
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    paths = {name: tmp_path / name for name in values}
+    return list(dialfact.DIALFACT_RETRIEVED.examples(paths, "validation", bad_rows or BadRows()))
+
+
+def test_retrieved_evidence_takes_the_annotators_place(tmp_path):
+    evidence = [["A", "u1", "One.", "0", 0.2], ["B", "u2", "Two.", 0.9], ["C", "u3", "No.", -0.1]]
+    evidence.append(["D", "u4", " ", 1])
+    (row,) = read_retrieved(tmp_path, {"id": "1___2--0", "evidence": evidence})
+    assert row["evidence_titles"] == ["B", "A"]
+    assert row["evidence_urls"] == ["u2", "u1"]
+    assert row["evidence"] == ["Two.", "One."]
+    assert (row["evidence_ids"], row["evidence_added"]) == (["0", "1"], 0)
+    assert row["response"] == "Tea is hot."
+
+
+def test_a_claim_without_evidence(tmp_path):
+    (row,) = read_retrieved(tmp_path, {"id": "1___2--0", "evidence": []})
+    assert row["evidence"] == []
+    other = {"id": "1___2--1", "evidence": []}
+    with pytest.raises(InputError, match=r"valid_evidence\.jsonl: has no evidence of .*1___2--0"):
+        read_retrieved(tmp_path, other)
+    bad_rows = BadRows(skip=True)
+    assert read_retrieved(tmp_path, other, bad_rows=bad_rows) == []
+    assert bad_rows.count == 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("x", r"field 'evidence\[0\]': expected a list"),
+        (["T", "u", 0.5], "expected a list of at least 4"),
+        (["T", "u", 3, 0.5], "expected three texts first and a number last"),
+        (["T", "u", "s", "0"], "expected three texts first and a number last"),
+        (["T", "u", "s", True], "expected a (text|whole|number)"),
+        (["T", "u", "s", math.nan], "expected three texts first and a number last"),
+    ],
+)
+def test_bad_evidence(tmp_path, entry, message):
+    with pytest.raises(InputError, match=rf"valid_evidence\.jsonl:1: .*{message}"):
+        read_retrieved(tmp_path, {"id": "1___2--0", "evidence": [entry]})
+
+
+def test_the_samples_evidence_is_of_its_claims():
+    files = sample_files(dialfact.DIALFACT_RETRIEVED)
+    sizes = [
+        len(list(dialfact.DIALFACT_RETRIEVED.examples(files, s))) for s in ("validation", "test")
+    ]
+    assert sizes == [8, 8]

@@ -9,48 +9,16 @@ from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
-from faith_jax.datasets.raw import (
-    begin,
-    cmu_dog,
-    decode,
-    dialfact,
-    dialfact_evidence,
-    dialogue_nli,
-    faithdial,
-    faithdial_audit,
-    multidoc2dial,
-    nli,
-    text_to_text,
-    topical_chat,
-    wizard_of_wikipedia,
-)
-from faith_jax.datasets.raw.true.corpora import CORPORA
+from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS
 from faith_jax.datasets.raw_files import sample_files
 
 DATASETS = {
-    "begin": begin.BEGIN,
-    "begin_2021": begin.BEGIN_2021,
-    "cmu_dog": cmu_dog.CMU_DOG,
-    "decode": decode.DECODE,
-    "dialfact": dialfact.DIALFACT,
-    "dialfact retrieved": dialfact_evidence.DIALFACT_RETRIEVED,
-    "dialfact_evidence": dialfact_evidence.DIALFACT_EVIDENCE,
-    "dialogue_nli": dialogue_nli.DIALOGUE_NLI,
-    "faithdial": faithdial.FAITHDIAL,
-    "faithdial control tokens": faithdial.FAITHDIAL_CONTROL_TOKENS,
-    "faith_critic": faithdial.FAITH_CRITIC,
-    "faith_critic all_edits": faithdial.FAITH_CRITIC_ALL_EDITS,
-    "faithdial_audit": faithdial_audit.FAITHDIAL_AUDIT,
-    "multidoc2dial": multidoc2dial.MULTIDOC2DIAL,
-    "multidoc2dial spans": multidoc2dial.MULTIDOC2DIAL_SPANS,
-    "nli": nli.NLI,
-    "text_to_text": text_to_text.TEXT_TO_TEXT,
-    "topical_chat": topical_chat.TOPICAL_CHAT,
-    "topical_chat post-build": topical_chat.TOPICAL_CHAT_POST_BUILD,
-    "wizard_of_wikipedia": wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA,
-    "wizard_of_wikipedia control tokens": wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS,
-    **{f"true {name}": corpus for name, corpus in CORPORA.items()},
+    f"{builder.name}/{config.name}": config.dataset
+    for builder in BUILDERS.values()
+    for config in builder.builder_configs.values()
+    if config.sample
+    and config.name not in ("wow_sample", "cmu_sample", "para_sample", "dev_sample")
 }
 VALUES = st.sampled_from(
     [None, True, 0, -3, 2**70, 1.5, "", " ", "x", "\ud800", [], [[]], ["x"], {}, {"x": {}}]

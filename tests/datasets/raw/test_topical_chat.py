@@ -87,10 +87,10 @@ def test_a_turn_that_was_not_rated(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"agent": "agent_3"}, "'agent': expected one of agent_1, agent_2"),
-        ({"knowledge_source": ["FS9"]}, r"'knowledge_source\[0\]': expected one of FS1"),
-        ({"message": " "}, r'\["t_1"\].content\[0\]: field \'message\': expected a text'),
-        ({"turn_rating": 3}, "'turn_rating': expected a text"),
+        ({"agent": "agent_3"}, r"content\[0\].agent': expected one of agent_1, agent_2"),
+        ({"knowledge_source": ["FS9"]}, r"knowledge_source\[0\]': expected one of FS1"),
+        ({"message": " "}, r'\["t_1"\]: field \'content\[0\].message\': expected a text'),
+        ({"turn_rating": 3}, "turn_rating': expected a text"),
     ],
 )
 def test_bad_turns(tmp_path, change, message):

@@ -4,8 +4,8 @@ import pytest
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
-from faith_jax.datasets.raw.true import corpora, schema
-from faith_jax.datasets.raw.true.corpora import CORPORA
+from faith_jax.datasets.raw import true_benchmark
+from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.datasets.raw_files import sample_files
 from tests.paths import REAL, needs_shared
 
@@ -16,7 +16,7 @@ def rows(name, paths, bad_rows=None):
 
 def test_the_average_is_over_nine():
     assert len(CORPORA) == 11
-    assert set(CORPORA) - set(corpora.AVERAGED) == {"fever", "vitaminc"}
+    assert set(CORPORA) - set(true_benchmark.AVERAGED) == {"fever", "vitaminc"}
 
 
 @pytest.mark.parametrize("name", list(CORPORA))
@@ -25,7 +25,7 @@ def test_samples_have_the_schema_and_both_labels(name):
     assert {row["label"] for row in found} == {0, 1}
     assert len({row["id"] for row in found}) == len(found)
     for row in found:
-        assert row.keys() == schema.FEATURES.keys()
+        assert row.keys() == true_benchmark.FEATURES.keys()
         assert row["corpus"] == name
         assert row["id"].startswith(f"{name}-")
         assert row["grounding"]
@@ -95,7 +95,7 @@ def test_summeval_has_sixteen_summaries_of_each_article():
     ],
 )
 def test_votes(votes, expected):
-    assert schema.all_pass(votes) == expected
+    assert true_benchmark.all_pass(votes) == expected
 
 
 def write(tmp_path, name, content):
@@ -240,9 +240,9 @@ def test_trues_own_form_is_read_instead(tmp_path):
             "mturk_xsum.jsonl",
             '{"article": "A.", "summary_sentences": [{"sentence": "S.", "responses": '
             '[{"response": "maybe"}]}]}',
-            r"summary_sentences\[0\]: field 'response': expected one of yes, no",
+            r"field 'summary_sentences\[0\].responses\[0\].response': expected one of yes, no",
         ),
-        ("vitaminc", "vitaminc_dev.jsonl", '{"unique_id": "1"}', "field 'label' is missing"),
+        ("vitaminc", "vitaminc_dev.jsonl", '{"unique_id": "1"}', "field 'claim' is missing"),
         ("paws", "true_paws.csv", "grounding,generated_text,label\n,B.,1", "field 'grounding'"),
         ("paws", "true_paws.csv", "grounding,generated_text,label\nA.,B.,2", "one of 0, 1"),
         ("paws", "true_paws.csv", "grounding,text,label\nA.,B.,1", "'generated_text' is missing"),

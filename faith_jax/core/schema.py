@@ -1,0 +1,198 @@
+"""Rows of raw files as msgspec Structs: one converter, whose errors name file, line and field.
+
+A schema is a `msgspec.Struct` or a dataclass. White space around texts is dropped before a row is
+converted, and null counts as missing; fields that the schema does not name are ignored.
+
+>>> class Topic(msgspec.Struct):
+...     title: Text
+...     side: Literal["pro", "con"] = "pro"
+>>> converted({"title": " Tea ", "note": 1}, "topics.jsonl:3", Topic)
+Topic(title='Tea', side='pro')
+>>> converted({"title": "Tea", "side": "por"}, "topics.jsonl:3", Topic)
+Traceback (most recent call last):
+  ...
+faith_jax.core.errors.InputError: topics.jsonl:3: field 'side': expected one of pro, con, got \
+"por". Did you mean 'pro'?
+"""
+
+import dataclasses
+import enum
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+
+from faith_jax.core.errors import InputError, did_you_mean, field_error, shown
+from faith_jax.core.rows import BadRows, Row
+
+Text = Annotated[str, msgspec.Meta(pattern=r"\S")]  # not empty, nor blank
+Texts = Annotated[list[Text], msgspec.Meta(min_length=1)]
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Flag = Literal[0, 1] | bool
+
+Schema = TypeVar("Schema")
+Made = TypeVar("Made")
+
+# What msgspec calls a type, and what its messages say of it.
+_KINDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_WORDS = {
+    r" matching regex '\\\\S'": " that is not empty",
+    r" of length >= (\d+)": r" of at least \1",
+    r" of length (\d+)": r" of \1",
+    r" <= 9223372036854775807| >= -9223372036854775808": " of 64 bits",
+    r", got .*$": "",
+}
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+
+
+def converted(
+    fields: Mapping[str, Any], place: str, schema: type[Schema], strip: bool = True
+) -> Schema:
+    """Returns a row as an instance of its schema.
+
+    Args:
+      fields: the row.
+      place: where it stands, as `path:line`.
+      schema: what msgspec converts to: a Struct, a dataclass, a dictionary.
+      strip: drop white space around texts.
+
+    Raises:
+      InputError: names the first field that is missing or has a wrong value.
+    """
+    try:
+        return msgspec.convert(_cleaned(fields, strip), schema)
+    except UnicodeEncodeError:
+        raise InputError(f"{place}: holds half of a surrogate pair, no character.") from None
+    except msgspec.ValidationError as error:
+        raise _input_error(str(error), fields, place, schema) from None
+
+
+def read_as(
+    schema: type[Schema],
+    rows: Iterable[Row],
+    make: Callable[[Schema, str], Iterable[Made]],
+    bad_rows: BadRows,
+    strip: bool = True,
+) -> Iterator[Made]:
+    """Yields what `make(row, place)` makes of each row.
+
+    A row that does not fit the schema, or of which `make` raises an InputError, is a bad row:
+    nothing is made of it.
+    """
+    for row in rows:
+        try:
+            made = list(make(converted(row.fields, row.place, schema, strip), row.place))
+        except InputError as error:
+            bad_rows.add(error)
+            continue
+        yield from made
+
+
+def _cleaned(value: Any, strip: bool) -> Any:
+    """Returns a value without nulls in objects; UnicodeEncodeError for half a surrogate pair."""
+    if isinstance(value, str):
+        if not value.isascii():
+            value.encode()
+        return value.strip() if strip else value
+    if isinstance(value, Mapping):
+        return {
+            _cleaned(name, strip=False): _cleaned(inner, strip)
+            for name, inner in value.items()
+            if inner is not None
+        }
+    return [_cleaned(inner, strip) for inner in value] if isinstance(value, list) else value
+
+
+def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: Any) -> InputError:
+    """Returns what is wrong with a row in our words; `problem` is in msgspec's."""
+    problem, _, path = problem.partition(" - at `$")
+    value: Any = fields
+    field, kind = "", schema
+    for name, item in _STEP.findall(path.removesuffix("`")):
+        step, kind = _stepped(value, kind, name, item)
+        value = value.get(step) if isinstance(value, Mapping) else value[step]
+        field += f".{step}" if name else f"[{step!r}]"
+    field = field.removeprefix(".")
+    if not field and not isinstance(fields, Mapping):
+        return InputError(f"{place}: expected a JSON object, got {shown(fields)}.")
+    if missing := re.fullmatch(r"Object missing required field `(.+)`", problem):
+        name = missing[1]
+        field = f"{field}.{name}" if field else name
+        if name not in value:
+            return InputError(f"{place}: field '{field}' is missing.{did_you_mean(name, value)}")
+        value, problem = None, "Expected a value"
+    if problem.startswith("Invalid enum value"):
+        choices = [str(choice) for one in _alternatives(kind) for choice in _choices(one)]
+        hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+        error = field_error(place, field, f"one of {', '.join(choices)}", value)
+        return InputError(f"{error}{hint}")
+    expected = re.sub(r"`([\w |]+)`", _named_kinds, problem)
+    for pattern, words in _WORDS.items():
+        expected = re.sub(pattern, words, expected)
+    return field_error(place, field, expected.removeprefix("Expected "), value)
+
+
+def _named_kinds(match: re.Match[str]) -> str:
+    names = [name for name in match[1].split(" | ") if name != "null"]
+    return " or ".join(_KINDS.get(name, name) for name in names)
+
+
+def _alternatives(kind: Any) -> list[Any]:
+    """Returns the types that a type hint stands for, without what is annotated of them."""
+    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+        return [one for inner in typing.get_args(kind) for one in _alternatives(inner)]
+    return [typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind]
+
+
+def _choices(kind: Any) -> Iterable[Any]:
+    if isinstance(kind, enum.EnumType):
+        return [choice.value for choice in typing.cast(type[enum.Enum], kind)]
+    return typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
+
+
+def _stepped(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]:
+    """Returns the key or index that a step of msgspec's path stands for, and the type below it."""
+    for one in _alternatives(kind):
+        if name and dataclasses.is_dataclass(one):
+            return name, typing.get_type_hints(one, include_extras=True)[name]
+        if name and isinstance(one, type) and issubclass(one, msgspec.Struct):
+            inner = {field.encode_name: field.type for field in msgspec.structs.fields(one)}
+            return name, inner[name]
+        if item and item != "..." and typing.get_origin(one) in (list, tuple):
+            return int(item), typing.get_args(one)[0]
+        if item == "...":  # msgspec does not say which key of a dictionary it is
+            inner_kind = typing.get_args(one)[1]
+            return _first_bad(value, inner_kind), inner_kind
+    return int(item), Any  # of a tuple
+
+
+def _first_bad(values: Mapping[str, Any], kind: Any) -> str:
+    for key, value in values.items():
+        try:
+            msgspec.convert(_cleaned(value, strip=True), kind)
+        except msgspec.ValidationError:
+            return key
+    return next(iter(values))
+
+
+def columns_of(schema: type[msgspec.Struct]) -> list[str]:
+    """Returns the names of the fields that a row must have."""
+    return [field.encode_name for field in msgspec.structs.fields(schema) if field.required]
+
+
+def as_example(row: Any, place: str) -> Iterator[dict[str, Any]]:
+    """Yields a row whose fields are those of its one example."""
+    yield {
+        name: value.value if isinstance(value, enum.Enum) else value
+        for name, value in msgspec.structs.asdict(row).items()
+    }
