@@ -346,7 +346,7 @@ class Table:
             "DECODING": None,
         }
         if data in _VALIDATION:
-            found["eval_split/datasets.DatasetConfig.split"] = _VALIDATION[data]
+            found["eval_split/task_batches.DatasetConfig.split"] = _VALIDATION[data]
         if options.vocabulary:
             found["VOCABULARY"] = options.vocabulary
         if options.learning_rate is not None:

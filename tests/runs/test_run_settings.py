@@ -93,7 +93,7 @@ def test_what_nothing_uses_and_how_a_value_is_said_are_no_difference(tmp_path):
     assert changed("optimizers.adamw.weight_decay=0.5") == []
     assert changed(files=[str(tmp_path / "more.gin")]) == []
     # A default that is written out.
-    assert changed("train_split/datasets.DatasetConfig.pack=False") == []
+    assert changed("train_split/task_batches.DatasetConfig.pack=False") == []
 
 
 def test_references_in_lists_are_followed():
