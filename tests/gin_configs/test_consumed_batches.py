@@ -32,7 +32,8 @@ def text_of(name):
 
 
 def validation_split(recipe):
-    found = re.findall(r"^eval_split/task_batches.DatasetConfig.split = '(.+)'$", TEXTS[recipe], re.M)
+    pattern = r"^eval_split/task_batches.DatasetConfig.split = '(.+)'$"
+    found = re.findall(pattern, TEXTS[recipe], re.M)
     return found[-1] if found else "validation"
 
 
