@@ -11,23 +11,30 @@ import sys
 from collections.abc import Callable, Sequence
 
 from faith_jax.cli.annotate_commands import add_annotate_commands
-from faith_jax.cli.checkpoint_commands import add_checkpoint_commands
-from faith_jax.cli.data_commands import add_data_commands
-from faith_jax.cli.evaluate_commands import add_evaluate_commands
-from faith_jax.cli.explain_commands import add_explain_command
-from faith_jax.cli.faithdial_commands import add_faithdial_commands
-from faith_jax.cli.gin_commands import add_gin_commands
-from faith_jax.cli.prompt_commands import add_prompt_commands
-from faith_jax.cli.reproduce_commands import add_reproduce_command
-from faith_jax.cli.score_commands import add_score_commands
-from faith_jax.cli.shared import (
-    CommandParser,
-    first_line,
-    keep_compiled_programs,
-    option_names,
-    parser_of,
+from faith_jax.cli.checkpoint_commands import (
+    ExportCheckpoint,
+    ExportPrompt,
+    ImportCheckpoint,
+    ImportPrompt,
+    PromptReport,
 )
+from faith_jax.cli.data_commands import ControlTokens, Describe, Negatives, Prepare, Tasks
+from faith_jax.cli.evaluate_commands import Evaluate, Report
+from faith_jax.cli.explain_commands import Explain
+from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
+from faith_jax.cli.parser import CommandParser, add_commands
+from faith_jax.cli.reproduce_commands import add_reproduce_command
+from faith_jax.cli.score_commands import Score, Scorers
+from faith_jax.cli.shared import first_line, keep_compiled_programs
 from faith_jax.core.errors import ConfigError, FaithJaxError, ProcessError, did_you_mean
+from faith_jax.version import __version__
+
+_GIN_RUNS = (Train, Eval, Infer)
+_COMMANDS = (
+    *(ImportCheckpoint, ExportCheckpoint, PromptReport, ExportPrompt, ImportPrompt),
+    *(Tasks, Prepare, Describe, ControlTokens, Negatives),
+    *(Score, Scorers, Evaluate, Report),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,17 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = CommandParser(
         prog="faith-jax",
         description="Train, decode, score and measure faithful grounded generation in JAX.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = add_gin_commands(parser)
-    add_checkpoint_commands(commands)
-    add_prompt_commands(commands)
-    add_data_commands(commands)
-    add_faithdial_commands(commands)
-    add_score_commands(commands)
-    add_evaluate_commands(commands)
+    commands = _commands(parser)
+    add_commands(commands, (*_GIN_RUNS, *_COMMANDS))
     add_reproduce_command(commands)
-    add_explain_command(commands)
+    add_commands(commands, [Explain])
     add_annotate_commands(commands)
     return _dispatch(parser, arguments)
 
@@ -53,12 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def t5x_main(arguments: Sequence[str] | None = None) -> int:
     """Runs `t5x`; returns its exit status."""
     parser = CommandParser(
-        prog="t5x",
-        description="faith_jax's runs, with the gin dialect and flags of T5X.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="t5x", description="faith_jax's runs, with the gin dialect and flags of T5X."
     )
-    add_gin_commands(parser)
+    add_commands(_commands(parser), _GIN_RUNS)
     return _dispatch(parser, arguments)
+
+
+def _commands(parser: CommandParser) -> argparse._SubParsersAction:
+    parser.add_argument("--version", action="version", version=f"faith_jax {__version__}")
+    return parser.add_subparsers(dest="command", metavar="command", required=True)
 
 
 class LogFormat(logging.Formatter):
@@ -71,19 +75,17 @@ class LogFormat(logging.Formatter):
         return super().formatMessage(record)
 
 
-def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    bindings = [a.removeprefix("--gin.") for a in given if _is_binding(a)]
+def _dispatch(parser: CommandParser, arguments: Sequence[str] | None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    split = [[BINDING, a.removeprefix("--gin.")] if _is_binding(a) else [a] for a in given]
     try:
-        options, unknown = parser.parse_known_args([a for a in given if not _is_binding(a)])
+        options, unknown = parser.parse_known_args([part for parts in split for part in parts])
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
     if unknown:
-        called = parser_of(parser, options)
-        print(f"{parser.prog}: {_unknown(called, unknown[0])}", file=sys.stderr)
+        print(f"{parser.prog}: {_unknown(parser.called(options), unknown[0])}", file=sys.stderr)
         return 2
-    options.bindings = bindings
     keep_compiled_programs()
     handler = logging.StreamHandler()
     handler.setFormatter(LogFormat("%(asctime)s %(message)s", "%H:%M:%S"))
@@ -94,13 +96,13 @@ def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) 
     return _guarded(lambda: options.run(options), parser.prog)
 
 
-def _unknown(parser: argparse.ArgumentParser, argument: str) -> str:
+def _unknown(parser: CommandParser, argument: str) -> str:
     """Returns what is wrong with an argument that a command's parser does not know."""
-    name = argument.lstrip("-").partition("=")[0].removeprefix("gin.")
-    if argument.startswith("--gin.") or name.isupper():
-        return f"{argument}: write --gin.{name}=VALUE."
     option = argument.partition("=")[0]
-    hint = did_you_mean(option, option_names(parser)) if option.startswith("--") else ""
+    name = option.lstrip("-").removeprefix("gin.")
+    if (option.startswith("--gin.") and argument != BINDING) or name.isupper():
+        return f"{argument}: write --gin.{name}=VALUE."
+    hint = did_you_mean(option, parser.option_names()) if option.startswith("--") else ""
     return f"{parser.prog} has no argument {argument!r}.{hint} See {parser.prog} --help."
 
 

@@ -1,80 +1,175 @@
-"""The commands that convert checkpoints."""
+"""The commands about checkpoints and their soft prompts."""
 
-import argparse
+import dataclasses
+from typing import Literal
 
-_IMPORT = """Convert a Hugging Face folder or a T5X checkpoint to faith_jax's form, with the files
-of its tokenizer."""
-
-_EXPORT = """Write a checkpoint as a Hugging Face folder, or its soft prompt as a .npy file.
-
-SOURCE is a run's MODEL_DIR (its newest step), MODEL_DIR/checkpoints/<step>, an imported checkpoint,
-a T5X checkpoint, or a Hugging Face folder.
-
-TARGET, a folder: config.json, model.safetensors, generation_config.json and the files of the
-tokenizer, as Transformers reads them. SOURCE must have no soft prompt.
-
-TARGET that ends in .npy: the soft prompt alone, as export-prompt writes it."""
+from faith_jax.core.errors import ConfigError
 
 
-def add_checkpoint_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds `import-checkpoint` and `export-checkpoint`."""
-    conversions = {
-        "import-checkpoint": (
-            "convert a Hugging Face folder or a T5X checkpoint to faith_jax's form",
-            _IMPORT,
-            "example:\n  %(prog)s checkpoints/hf_t5_v1_1_base checkpoints/t5_1_1_base",
-            "the folder to write",
-        ),
-        "export-checkpoint": (
-            "write a checkpoint as a Hugging Face folder, or its soft prompt as .npy",
-            _EXPORT,
-            "examples:\n  %(prog)s runs/finetuned checkpoints/hf_finetuned\n"
-            "  %(prog)s runs/npov prompt.npy",
-            "the folder to write, or a file that ends in .npy",
-        ),
-    }
-    for name, (what, description, example, target) in conversions.items():
-        command = commands.add_parser(
-            name,
-            help=what,
-            description=description,
-            epilog=example,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.add_argument("source", metavar="SOURCE", help="a checkpoint of any known form")
-        command.add_argument("target", metavar="TARGET", help=target)
-        command.add_argument("--overwrite", action="store_true", help="replace TARGET")
-        if name == "export-checkpoint":
-            command.add_argument(
-                "--prompt",
-                choices=("encoder", "decoder"),
-                help="which soft prompt, where SOURCE has both",
-            )
-            command.add_argument(
-                "--dtype",
-                choices=("float32", "bfloat16", "float16"),
-                help="round the parameters to it (default: as they are)",
-            )
-        command.set_defaults(run=_run_conversion)
+@dataclasses.dataclass(frozen=True)
+class _Conversion:
+    """What is converted.
+
+    Attributes:
+      source (SOURCE): a checkpoint of any known form
+      target (TARGET): the folder to write, or where it says so a file that ends in .npy
+      overwrite: replace TARGET
+    """
+
+    source: str
+    target: str
+    _: dataclasses.KW_ONLY
+    overwrite: bool = False
 
 
-def _run_conversion(options: argparse.Namespace) -> int:
-    from faith_jax.core.errors import ConfigError
-    from faith_jax.runs import convert, prompt_files
+@dataclasses.dataclass(frozen=True)
+class ImportCheckpoint(_Conversion):
+    """Converts a Hugging Face folder or a T5X checkpoint to faith_jax's form.
 
-    if options.command == "import-checkpoint":
-        convert.import_checkpoint(options.source, options.target, overwrite=options.overwrite)
-    elif options.target.endswith(".npy"):
-        if options.dtype is not None:
-            raise ConfigError("--dtype: a prompt's .npy is float32; leave --dtype out.")
-        prompt_files.export_prompt(
-            options.source, options.target, options.overwrite, options.prompt
-        )
-    elif options.prompt is not None:
-        raise ConfigError("--prompt: expected a TARGET that ends in .npy.")
-    else:
-        convert.export_checkpoint(
-            options.source, options.target, overwrite=options.overwrite, dtype=options.dtype
-        )
-    print(options.target)
-    return 0
+    The files of its tokenizer are copied.
+
+    Examples:
+      %(prog)s checkpoints/hf_t5_v1_1_base checkpoints/t5_1_1_base
+    """
+
+    def run(self) -> None:
+        from faith_jax.runs import convert
+
+        convert.import_checkpoint(self.source, self.target, self.overwrite)
+        print(self.target)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportCheckpoint(_Conversion):
+    """Writes a checkpoint as a Hugging Face folder, or its soft prompt as a .npy file.
+
+    SOURCE is a run's MODEL_DIR (its newest step), MODEL_DIR/checkpoints/<step>, an imported
+    checkpoint, a T5X checkpoint, or a Hugging Face folder.
+
+    TARGET, a folder: config.json, model.safetensors, generation_config.json and the files of the
+    tokenizer, as Transformers reads them. SOURCE must have no soft prompt.
+
+    TARGET that ends in .npy: the soft prompt alone, as export-prompt writes it.
+
+    Attributes:
+      prompt: which soft prompt, where SOURCE has both
+      dtype: round the parameters to it (default: as they are)
+
+    Examples:
+      %(prog)s runs/finetuned checkpoints/hf_finetuned
+      %(prog)s runs/npov prompt.npy
+    """
+
+    prompt: Literal["encoder", "decoder"] | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+
+    def run(self) -> None:
+        from faith_jax.runs import convert, prompt_files
+
+        if self.target.endswith(".npy"):
+            if self.dtype is not None:
+                raise ConfigError("--dtype: a prompt's .npy is float32; leave --dtype out.")
+            prompt_files.export_prompt(self.source, self.target, self.overwrite, self.prompt)
+        elif self.prompt is not None:
+            raise ConfigError("--prompt: expected a TARGET that ends in .npy.")
+        else:
+            convert.export_checkpoint(self.source, self.target, self.overwrite, self.dtype)
+        print(self.target)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportPrompt(_Conversion):
+    """Writes a soft prompt as a .npy file, or as a folder that Hugging Face's PEFT reads.
+
+    SOURCE is a prompt-tuned MODEL_DIR (its newest step), MODEL_DIR/checkpoints/<step>, or any other
+    checkpoint with a soft prompt. Its base model need not be there.
+
+    TARGET that ends in .npy: float32 [PROMPT_LENGTH, embed]. Another run starts from it by
+    prompts/from_npy.gin and PROMPT_FILE.
+
+    TARGET, a folder: adapter_config.json and adapter_model.safetensors, which
+    peft.PeftModel.from_pretrained puts on the base model in Transformers' form.
+
+    Attributes:
+      prompt: which soft prompt, where SOURCE has both
+      base (NAME): what a folder calls the base model (default: its path, if that is a Hugging Face
+        folder)
+
+    Examples:
+      %(prog)s runs/npov prompt.npy
+      %(prog)s runs/npov/checkpoints/2000 prompts/npov_peft --base=google/t5-v1_1-base
+    """
+
+    prompt: Literal["encoder", "decoder"] | None = None
+    base: str = ""
+
+    def run(self) -> None:
+        from faith_jax.runs.prompt_files import export_prompt
+
+        export_prompt(self.source, self.target, self.overwrite, self.prompt, self.base)
+        print(self.target)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImportPrompt(_Conversion):
+    """Makes a checkpoint of a soft prompt of PEFT's or of a .npy file.
+
+    SOURCE is a folder that PEFT's prompt tuning wrote, or a .npy file of floats [length, embed].
+
+    TARGET, a folder: model.json and params/ with the prompt alone, which names its base model and
+    is opened wherever a MODEL_DIR is. TARGET that ends in .npy (of PEFT's): the vectors, for
+    prompts/from_npy.gin.
+
+    Attributes:
+      prompt: where the prompt of a .npy file stands (default: in front of the input)
+      base (CHECKPOINT): the base model, in any known form (default: what PEFT's folder names)
+
+    Examples:
+      %(prog)s prompts/npov_peft runs/npov_peft --base=checkpoints/t5_base
+      %(prog)s prompt.npy runs/npov_copy --base=checkpoints/t5_base
+      %(prog)s prompts/npov_peft prompt.npy --base=checkpoints/t5_base
+    """
+
+    prompt: Literal["encoder", "decoder"] | None = None
+    base: str = ""
+
+    def run(self) -> None:
+        from faith_jax.runs.prompt_files import import_prompt
+
+        import_prompt(self.source, self.target, self.base, self.overwrite, self.prompt)
+        print(self.target)
+
+
+@dataclasses.dataclass(frozen=True)
+class PromptReport:
+    """Says how healthy prompt-tuned runs are, and how they compare.
+
+    It shows how far each vector moved from its start, its norm beside those of the vocabulary's
+    embeddings, the nearest vocabulary pieces, gradient norms and losses over the training, and for
+    several runs the spread over seeds and starts. Warnings say what is off.
+
+    RUN is a prompt-tuned MODEL_DIR (its newest step) or MODEL_DIR/checkpoints/<step>.
+
+    Attributes:
+      runs (RUN): a prompt-tuned run
+      nearest (N): pieces beside each vector
+      html (OUT.html): write a page, with curves
+      png (OUT.png): draw the curves
+      json (OUT.json): write all figures
+
+    Examples:
+      %(prog)s runs/npov
+      %(prog)s runs/seed0 runs/seed1 runs/uniform0 --html=prompts.html --png=prompts.png
+    """
+
+    runs: tuple[str, ...]
+    _: dataclasses.KW_ONLY
+    nearest: int = 3
+    html: str = ""
+    png: str = ""
+    json: str = ""
+
+    def run(self) -> None:
+        from faith_jax.runs.prompt_report import prompt_report
+
+        print(prompt_report(self.runs, self.nearest, self.html, self.png, self.json))

@@ -1,115 +1,225 @@
-"""The commands about data: tasks, prepare and describe."""
+"""The commands about data: tasks, prepare, describe, control-tokens and negatives."""
 
-import argparse
+import dataclasses
+from collections.abc import Iterable
+from typing import ClassVar
 
+from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 
 
-def add_data_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds `tasks`, `prepare` and `describe`."""
-    shown = commands.add_parser(
-        "tasks",
-        help="list all tasks, or show rows of one as a model sees them",
-        description="Without TASK: all tasks with their splits, sizes and one example. With TASK: "
-        "rows as a model sees them, with token counts and what would not fit.",
-        epilog="examples:\n  %(prog)s\n  %(prog)s faithdial_generate_sample --split=train --rows=2",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    shown.add_argument("task", nargs="?", metavar="TASK", help="the name of a task")
-    shown.add_argument("--split", help="the split to show (default: the task's last one)")
-    shown.add_argument("--rows", type=int, default=3, metavar="N", help="rows to show (default 3)")
-    for feature, length, over in (
-        ("inputs", 512, "are cut"),
-        ("targets", 128, "are an error in training"),
-    ):
-        shown.add_argument(
-            f"--{feature}_length",
-            type=int,
-            default=length,
-            metavar="TOKENS",
-            help=f"tokens of {feature} that fit; longer ones {over} (default {length})",
-        )
-    shown.set_defaults(run=_run_tasks)
-    prepare = commands.add_parser(
-        "prepare",
-        help="make a data set ready, from its source or from files of your own",
-        description="Reads a data set's raw files and prepares it for the tasks.",
-        epilog="examples:\n  %(prog)s begin\n  %(prog)s faithdial --raw=downloads/faithdial "
-        "--skip-bad-rows\n  %(prog)s true_benchmark/summeval --raw=true_csv_files\n  %(prog)s "
-        "wizard_of_wikipedia --beam",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _add_dataset_arguments(prepare)
-    prepare.add_argument(
-        "--skip-bad-rows", action="store_true", help="pass over bad rows, count and list them"
-    )
-    prepare.add_argument(
-        "--beam",
-        nargs="?",
-        const="",
-        metavar="OPTIONS",
-        help="build in parallel with Apache Beam; its pipeline options, comma-separated (without: "
-        "all cores of this machine)",
-    )
-    prepare.add_argument(
-        "--beam-parts",
-        type=int,
-        default=0,
-        metavar="N",
-        help="parts that each split is cut into (default: this machine's cores)",
-    )
-    prepare.set_defaults(run=_run_prepare)
-    described = commands.add_parser(
-        "describe",
-        help="print the papers' statistics of a data set",
-        description="Counts, averages and extractiveness of whatever splits are at hand.",
-        epilog="examples:\n  %(prog)s faithdial/sample --plot=extractiveness.png\n  %(prog)s "
-        "true_benchmark --raw=true_files",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _add_dataset_arguments(described)
-    described.add_argument("--plot", metavar="PNG", help="draw density over coverage")
-    described.set_defaults(run=_run_describe)
+@dataclasses.dataclass(frozen=True)
+class Tasks:
+    """Lists all tasks, or shows rows of one as a model sees them.
+
+    Without TASK: all tasks with their splits, sizes and one example. With TASK: rows as a model
+    sees them, with token counts and what would not fit.
+
+    Attributes:
+      task (TASK): the name of a task
+      split: the split to show (default: the task's last one)
+      rows (N): rows to show
+      inputs_length (TOKENS): tokens of inputs that fit; longer ones are cut
+      targets_length (TOKENS): tokens of targets that fit; longer ones are an error in training
+
+    Examples:
+      %(prog)s
+      %(prog)s faithdial_generate_sample --split=train --rows=2
+    """
+
+    underscores: ClassVar = True
+    task: str = ""
+    _: dataclasses.KW_ONLY
+    split: str | None = None
+    rows: int = 3
+    inputs_length: int = 512
+    targets_length: int = 128
+
+    def run(self) -> None:
+        quiet_tensorflow()
+        from faith_jax.runs import show_tasks
+        from faith_jax.tasks import lookup
+
+        if self.task:
+            lengths = {"inputs": self.inputs_length, "targets": self.targets_length}
+            _print(show_tasks.task_rows(self.task, self.split, self.rows, lengths))
+        else:
+            _print(show_tasks.task_table(lookup.task_names()))
 
 
-def _add_dataset_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("dataset", metavar="DATASET", help="NAME or NAME/CONFIG")
-    command.add_argument("--raw", metavar="FOLDER", help="where the raw files are")
-    command.add_argument("--data-dir", metavar="FOLDER", help="where prepared data goes")
+@dataclasses.dataclass(frozen=True)
+class _DataSet:
+    """Which data set.
+
+    Attributes:
+      dataset (DATASET): NAME or NAME/CONFIG
+      raw (FOLDER): where the raw files are
+      data_dir (FOLDER): where prepared data goes
+    """
+
+    dataset: str
+    _: dataclasses.KW_ONLY
+    raw: str | None = None
+    data_dir: str | None = None
 
 
-def _run_tasks(options: argparse.Namespace) -> int:
-    quiet_tensorflow()
-    from faith_jax.runs import show_tasks
-    from faith_jax.tasks import lookup
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prepare(_DataSet):
+    """Makes a data set ready for the tasks, from its source or from files of your own.
 
-    if options.task is None:
-        lines = show_tasks.task_table(lookup.task_names())
-    else:
-        lengths = {"inputs": options.inputs_length, "targets": options.targets_length}
-        lines = show_tasks.task_rows(options.task, options.split, options.rows, lengths)
+    Attributes:
+      skip_bad_rows: skip bad rows, count and list them
+      beam (OPTIONS): build in parallel with Apache Beam; its pipeline options, separated by commas
+        (without: all cores of this machine)
+      beam_parts (N): parts that each split is cut into (default: this machine's cores)
+
+    Examples:
+      %(prog)s begin
+      %(prog)s faithdial --raw=downloads/faithdial --skip-bad-rows
+      %(prog)s true_benchmark/summeval --raw=true_csv_files
+      %(prog)s wizard_of_wikipedia --beam
+    """
+
+    skip_bad_rows: bool = False
+    beam: str | bool = False
+    beam_parts: int | None = None
+
+    def run(self) -> None:
+        quiet_tensorflow()
+        from faith_jax.datasets.builders.beam import BeamPipeline
+        from faith_jax.runs.show_tasks import prepare
+
+        options = "" if self.beam is True else self.beam
+        beam = None if options is False else BeamPipeline(options, self.beam_parts or 0)
+        _print(prepare(self.dataset, self.data_dir, self.raw, self.skip_bad_rows, beam))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Describe(_DataSet):
+    """Prints the papers' statistics of a data set.
+
+    Counts, averages and extractiveness of whatever splits are at hand.
+
+    Attributes:
+      plot (PNG): draw density over coverage
+
+    Examples:
+      %(prog)s faithdial/sample --plot=extractiveness.png
+      %(prog)s true_benchmark --raw=true_files
+    """
+
+    plot: str | None = None
+
+    def run(self) -> None:
+        quiet_tensorflow()
+        from faith_jax.runs.describe import describe
+
+        _print(describe(self.dataset, self.data_dir, self.raw, self.plot))
+
+
+@dataclasses.dataclass(frozen=True)
+class ControlTokens:
+    """Adds to training responses what they are like, for CTRL.
+
+    Adds control tokens (Rashkin 2021) to the turns of FaithDial, or to those of Wizard of Wikipedia
+    that have knowledge: whether a response has a first-person pronoun, in which third of the
+    training data its lexical precision lies, and whether a natural language inference model finds
+    it entailed by the knowledge. Writes FILE_control-tokens.json beside each file of training and
+    validation. Give one of --model, --nli and --pairs.
+
+    Attributes:
+      folder (FOLDER): of train.json and valid.json (FaithDial), or of train.json,
+        valid_random_split.json and valid_topic_split.json (Wizard of Wikipedia)
+      model (FOLDER): of the inference model
+      nli (FILE): or its labels: JSON lines of id and label
+      pairs (FILE): or only write the pairs to label
+      labels: the model's classes in order, if its configuration does not say
+      max_length (TOKENS): of a pair; premises are cut
+
+    Examples:
+      %(prog)s downloads/faithdial --model=checkpoints/roberta-large-mnli
+      %(prog)s downloads/wizard_of_wikipedia --pairs=pairs.jsonl
+      %(prog)s downloads/faithdial --nli=labels_of_pairs.jsonl
+    """
+
+    folder: str
+    _: dataclasses.KW_ONLY
+    model: str = ""
+    nli: str = ""
+    pairs: str = ""
+    labels: str | None = None
+    max_length: int | None = None
+
+    def run(self) -> None:
+        if sum(map(bool, (self.model, self.nli, self.pairs))) != 1:
+            raise ConfigError("Give one of --model, --nli and --pairs.")
+        from faith_jax.runs import control_tokens
+
+        if self.pairs:
+            print(control_tokens.write_pairs(self.folder, self.pairs))
+            return
+        if self.nli:
+            labels = control_tokens.read_labels(self.nli)
+        else:
+            labels = control_tokens.classified(
+                self.folder, self.model, self.labels, max_length=self.max_length
+            )
+        _print(control_tokens.add_control_tokens(self.folder, labels))
+
+
+@dataclasses.dataclass(frozen=True)
+class Negatives:
+    r"""Makes unfaithful responses for FaithDial's turns, for InfoNCE.
+
+    Perturb and generate (Dziri 2022): gives each turn's knowledge other entities or other verbs,
+    lets a model that was trained on Wizard of Wikipedia respond to it, and adds the response to the
+    turn as an unfaithful one. A run that was stopped resumes.
+
+    Attributes:
+      folder (FOLDER): of train.json, valid.json and test.json; or sample
+      model (FOLDER): the generator
+      output (FOLDER): of files and data set
+      vocabulary (FILE): the model's, where it carries none
+      tagger: finds entities and verbs: spacy:PIPELINE, or rules, which needs no model and misses
+        much
+      perturbations (N): of each knowledge, at most
+      max_length (N): tokens of a response
+      max_input_length (N): tokens of an input
+      batch_size (N): rows decoded at once
+      seed (N): of substitutes and sampling
+      top_p: of nucleus sampling, the paper's
+
+    Examples:
+      %(prog)s sample --model=mini --tagger=rules --output=runs/negatives
+      %(prog)s downloads/faithdial --model=runs/t5_wow --output=faithdial_negatives
+
+    then:
+      FAITH_JAX_DATA_DIR=faithdial_negatives/tfds t5x train \
+          --gin_file=faithdial_generate_infonce.gin …
+    """
+
+    folder: str
+    _: dataclasses.KW_ONLY
+    model: str
+    output: str
+    vocabulary: str | None = None
+    tagger: str = "spacy:en_core_web_sm"
+    perturbations: int = 7
+    max_length: int = 64
+    max_input_length: int = 512
+    batch_size: int = 16
+    seed: int = 0
+    top_p: float = 0.6
+
+    def run(self) -> None:
+        quiet_tensorflow()
+        from faith_jax.runs.negatives import NegativesOptions, negatives
+
+        settings = dataclasses.asdict(self)
+        output = settings.pop("output")
+        _print(negatives(NegativesOptions(**settings), output))
+
+
+def _print(lines: Iterable[str]) -> None:
     for line in lines:
         print(line)
-    return 0
-
-
-def _run_prepare(options: argparse.Namespace) -> int:
-    quiet_tensorflow()
-    from faith_jax.datasets.builders.beam import BeamPipeline
-    from faith_jax.runs import show_tasks
-
-    beam = None if options.beam is None else BeamPipeline(options.beam, options.beam_parts)
-    for line in show_tasks.prepare(
-        options.dataset, options.data_dir, options.raw, options.skip_bad_rows, beam
-    ):
-        print(line)
-    return 0
-
-
-def _run_describe(options: argparse.Namespace) -> int:
-    quiet_tensorflow()
-    from faith_jax.runs import describe
-
-    for line in describe.describe(options.dataset, options.data_dir, options.raw, options.plot):
-        print(line)
-    return 0

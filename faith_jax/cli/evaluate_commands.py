@@ -1,139 +1,59 @@
 """The commands about scored files: evaluate and report."""
 
 import argparse
+import dataclasses
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 
-_EVALUATE_EXAMPLES = """examples:
-  %(prog)s q2.jsonl qags_c.jsonl --baseline=token_f1 --markdown=table.md --json=figures.json
-  %(prog)s begin_test.jsonl --protocol=begin --development=begin_dev.jsonl
-  %(prog)s q2.jsonl --ensemble=both=summac_zs,nli_e_minus_c --baseline=summac_zs
-  %(prog)s q2.jsonl begin_2021.jsonl --protocol=pronouns
-  %(prog)s npov_scores.jsonl --protocol=npov
-  %(prog)s old_system.jsonl new_system.jsonl --protocol=systems --baseline=old_system
-  %(prog)s runs/verify/predictions.jsonl --protocol=dialfact --dataset=dialfact/official
-"""
+LEAST_RESAMPLES = 100
 
 
-def add_evaluate_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds `evaluate` and `report`."""
-    _add_evaluate(commands)
-    _add_report(commands)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Comparison:
+    """What scorers are chosen and compared by.
 
-
-def _add_evaluate(commands: argparse._SubParsersAction) -> None:
-    command = commands.add_parser(
-        "evaluate",
-        help="tables and pictures of scored files",
-        description="Compares scorers by what `score` wrote. Files of one corpus are joined by "
-        "the ids of their rows.",
-        epilog=_EVALUATE_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_argument(
-        "files", nargs="+", metavar="FILE", help="scored .jsonl or .parquet files, or TFDS folders"
-    )
-    command.add_argument(
-        "--protocol",
-        default="auc",
-        choices=("auc", "begin", "dialfact", "npov", "npov_words", "pronouns", "systems"),
-        help="ROC AUC by corpus (default); Nandwani 2023, table 1; Gupta 2022, section 5.3; Chang "
-        "2024, table 1 and table 3; Steen 2023, table 3; mean scores of systems",
-    )
-    command.add_argument(
-        "--compare",
-        action="append",
-        metavar="SYSTEM:BASELINE",
-        help="for systems: a pair to compare, in place of --baseline (repeatable)",
-    )
-    command.add_argument(
-        "--table", metavar="JSON", help="for systems: columns and published figures"
-    )
-    command.add_argument("--slice-field", metavar="NAME", help="for npov: names a row's slice")
-    command.add_argument("--dataset", metavar="NAME", help="for dialfact: NAME[/CONFIG]")
-    command.add_argument("--split", help="for dialfact (default: test)")
-    command.add_argument("--development", metavar="FILE", help="for begin")
-    command.add_argument(
-        "--group-field", metavar="NAME", help="for begin: F1 by this field too (default: source)"
-    )
-    _add_comparison(command, "for auc: ", "for auc and systems: ")
-    command.add_argument(
-        "--ensemble",
-        action="append",
-        dest="ensembles",
-        metavar="NAME=SCORER,SCORER",
-        help="the mean of several scorers' scores, each mapped from its range to 0 to 1; a scorer "
-        "of your own as SCORER:LOW:HIGH (repeatable)",
-    )
-    for name, what in (
-        ("json", "all figures"),
-        ("markdown", "the table"),
-        ("latex", "the table"),
-        ("csv", "the table"),
-        ("histograms", "the scores' distributions (PNG)"),
-        ("roc-curves", "the ROC curves (PNG)"),
-    ):
-        command.add_argument(f"--{name}", default="", metavar="PATH", help=f"write {what}")
-    command.set_defaults(run=_run_evaluate)
-
-
-def _add_comparison(
-    command: argparse.ArgumentParser, goes_with: str = "", baseline: str = ""
-) -> None:
-    """Adds what scorers are chosen and compared by; what is not given is None.
-
-    Args:
-      command: what gets the options.
-      goes_with: said first of those that do not always go.
-      baseline: said first of `--baseline`.
+    Attributes:
+      scorers (NAMES): only these, separated by commas (default: all)
+      baseline (NAME): the scorer (or system) that others must beat
+      test: of significance, with a baseline
+      cluster_field (NAME): rows with the same value of this field, such as a document's id, are not
+        independent
+      resamples (N): of the bootstrap
+      confidence: of the intervals
+      seed: of the bootstrap
     """
-    command.add_argument("--scorers", metavar="NAMES", help="only these; default: all of the files")
-    command.add_argument("--baseline", metavar="NAME", help=f"{baseline}what others must beat")
-    command.add_argument(
-        "--test",
-        choices=("approximate_randomization", "delong", "hanley_mcneil"),
-        help="of significance, with a baseline (default: approximate_randomization)",
+
+    scorers: str = ""
+    baseline: str = ""
+    test: Literal["approximate_randomization", "delong", "hanley_mcneil"] = (
+        "approximate_randomization"
     )
-    command.add_argument(
-        "--cluster-field",
-        metavar="NAME",
-        help=f"{goes_with}rows with the same value of this field, such as a document's id, are not "
-        "independent",
-    )
-    command.add_argument("--resamples", type=int, metavar="N", help="default 1000")
-    command.add_argument("--confidence", type=float, help="default 0.95")
-    command.add_argument("--seed", type=int, help="default 0")
+    cluster_field: str = ""
+    resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+    def comparison(self) -> dict[str, Any]:
+        """Returns these options, checked, with the scorers' names as a tuple.
+
+        Raises:
+          ConfigError: for numbers that cannot be used, and a test without a baseline.
+        """
+        if self.test != _Comparison.test and not self.baseline:
+            raise ConfigError(
+                "--test: goes with --baseline, the scorer that others are tested with; give "
+                "--baseline=SCORER."
+            )
+        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(_Comparison)}
+        check_numbers(given)
+        return given | {"scorers": tuple(listed_names(self.scorers))}
 
 
-_COMPARISON = (
-    "scorers", "baseline", "test", "cluster_field", "resamples", "confidence", "seed",
-)  # fmt: skip
-
-
-def given_options(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """Returns those of the named options that were given."""
-    found = {name: getattr(options, name) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _check_comparison(given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the options, with the scorers' names as a tuple."""
-    if "test" in given and not given.get("baseline"):
-        raise ConfigError(
-            "--test: goes with --baseline, the scorer that others are tested with; give "
-            "--baseline=SCORER."
-        )
-    check_numbers(given)
-    if "scorers" in given:
-        given = given | {"scorers": tuple(listed_names(given["scorers"]))}
-    return given
-
-
-# The options that say something to some protocols only; one that says nothing is refused.
+# The protocols to which an option says something; with others it is an error.
 _GOES_WITH = {
     "slice_field": ("npov", "npov_words"),
     "dataset": ("dialfact",),
@@ -149,26 +69,99 @@ _GOES_WITH = {
     "confidence": ("auc", "npov", "npov_words", "systems"),
     "seed": ("auc", "npov", "npov_words", "systems"),
     "scorers": ("auc", "begin", "npov", "npov_words", "pronouns", "systems"),
-    "ensembles": ("auc", "begin", "pronouns"),
+    "ensemble": ("auc", "begin", "pronouns"),
 }
-LEAST_RESAMPLES = 100
 
 
-def _check_evaluate(options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the options that were given, which go with the protocol."""
-    given = given_options(options, _GOES_WITH)
-    for name in given:
-        if options.protocol not in _GOES_WITH[name]:
-            option = name.removesuffix("s") if name == "ensembles" else name.replace("_", "-")
-            raise ConfigError(
-                f"--{option}: goes with --protocol={' or '.join(_GOES_WITH[name])},"
-                f" not with {options.protocol}."
-            )
-    if "ensembles" in given:
-        given["ensembles"] = _ensembles(given["ensembles"])
-    if "compare" in given:
-        given["compare"] = _pairs(given["compare"])
-    return _check_comparison(given)
+@dataclasses.dataclass(frozen=True)
+class Evaluate(_Comparison):
+    """Makes tables and pictures of scored files.
+
+    Compares scorers by what `score` wrote. Files of one corpus are joined by the ids of their rows.
+
+    Attributes:
+      files (FILE): scored .jsonl or .parquet files, or TFDS folders
+      protocol: ROC AUC by corpus; Nandwani 2023, table 1; Gupta 2022, section 5.3; Chang 2024,
+        table 1 and table 3; Steen 2023, table 3; mean scores of systems
+      compare (SYSTEM:BASELINE): for systems: a pair to compare, in place of --baseline (repeatable)
+      table (JSON): for systems: columns and published figures
+      slice_field (NAME): for npov: names a row's slice
+      dataset (NAME): for dialfact: NAME[/CONFIG]
+      split: for dialfact
+      development (FILE): for begin: the scored development part
+      group_field (NAME): for begin: F1 by this field too
+      ensemble (NAME=SCORER,SCORER): the mean of several scorers' scores, each mapped from its range
+        to 0 to 1; a scorer of your own as SCORER:LOW:HIGH (repeatable)
+      json (PATH): write all figures
+      markdown (PATH): write the table
+      latex (PATH): write the table
+      csv (PATH): write the table
+      histograms (PATH): write the scores' distributions (PNG)
+      roc_curves (PATH): write the ROC curves (PNG)
+
+    Examples:
+      %(prog)s q2.jsonl qags_c.jsonl --baseline=token_f1 --markdown=table.md --json=figures.json
+      %(prog)s begin_test.jsonl --protocol=begin --development=begin_dev.jsonl
+      %(prog)s q2.jsonl --ensemble=both=summac_zs,nli_e_minus_c --baseline=summac_zs
+      %(prog)s q2.jsonl begin_2021.jsonl --protocol=pronouns
+      %(prog)s npov_scores.jsonl --protocol=npov
+      %(prog)s old_system.jsonl new_system.jsonl --protocol=systems --baseline=old_system
+      %(prog)s runs/verify/predictions.jsonl --protocol=dialfact --dataset=dialfact/official
+    """
+
+    files: tuple[str, ...]
+    _: dataclasses.KW_ONLY
+    protocol: Literal["auc", "begin", "dialfact", "npov", "npov_words", "pronouns", "systems"] = (
+        "auc"
+    )
+    compare: tuple[str, ...] = ()
+    table: str = ""
+    slice_field: str = ""
+    dataset: str = "dialfact"
+    split: str = "test"
+    development: str = ""
+    group_field: str = "source"
+    ensemble: tuple[str, ...] = ()
+    json: str = ""
+    markdown: str = ""
+    latex: str = ""
+    csv: str = ""
+    histograms: str = ""
+    roc_curves: str = ""
+
+    def run(self) -> None:
+        options = self._options()
+        if self.protocol == "dialfact" or any(map(os.path.isdir, [*self.files, self.development])):
+            quiet_tensorflow()
+        from faith_jax.runs import evaluate_scores
+
+        tables = {"markdown": self.markdown, "latex": self.latex, "csv": self.csv}
+        text = evaluate_scores.evaluate(
+            self.files,
+            evaluate_scores.EvaluateOptions(**options),
+            self.json,
+            {form: path for form, path in tables.items() if path},
+            self.histograms,
+            self.roc_curves,
+        )
+        print(text, end="")
+
+    def _options(self) -> dict[str, Any]:
+        """Returns the options of the evaluation, which go with the protocol."""
+        for name, protocols in _GOES_WITH.items():
+            is_given = getattr(self, name) != getattr(Evaluate, name)
+            if is_given and self.protocol not in protocols:
+                raise ConfigError(
+                    f"--{name.replace('_', '-')}: goes with --protocol={' or '.join(protocols)},"
+                    f" not with {self.protocol}."
+                )
+        names = ("protocol", "table", "slice_field", "dataset", "split", "development")
+        return {
+            **{name: getattr(self, name) for name in (*names, "group_field")},
+            **self.comparison(),
+            "compare": _pairs(self.compare),
+            "ensembles": _ensembles(self.ensemble),
+        }
 
 
 def _pairs(texts: Iterable[str]) -> dict[str, str]:
@@ -214,13 +207,19 @@ def _ensembles(texts: Iterable[str]) -> dict[str, Any]:
     return found
 
 
+def given_options(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """Returns those of the named options that were given."""
+    found = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def listed_names(listed: str) -> list[str]:
     """Returns the names that commas separate."""
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def check_numbers(given: Mapping[str, Any]) -> None:
-    """Refuses numbers of resamples and seeds that cannot be used.
+    """Checks numbers of resamples and seeds.
 
     Raises:
       ConfigError: naming the option.
@@ -233,91 +232,69 @@ def check_numbers(given: Mapping[str, Any]) -> None:
         raise ConfigError(f"--seed: expected 0 or more, got {given['seed']}.")
 
 
-def _run_evaluate(options: argparse.Namespace) -> int:
-    given = _check_evaluate(options)
-    read = [*options.files, options.development or ""]
-    if options.protocol == "dialfact" or any(map(os.path.isdir, read)):
-        quiet_tensorflow()
-    from faith_jax.runs import evaluate_scores
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Salience:
+    """Heat maps of the rows with the lowest score of the first scorer (docs/salience.md).
 
-    tables = {form: getattr(options, form) for form in ("markdown", "latex", "csv")}
-    text = evaluate_scores.evaluate(
-        options.files,
-        evaluate_scores.EvaluateOptions(protocol=options.protocol, **given),
-        json_path=options.json,
-        tables={form: path for form, path in tables.items() if path},
-        histograms=options.histograms,
-        roc_curves=options.roc_curves,
-    )
-    print(text, end="")
-    return 0
+    Attributes:
+      salience_model (FOLDER): of the language model
+      salience_rows (N): how many rows (default: 5)
+      salience_threshold (SHARE): below which words are marked
+      salience_method: gradient_x_input (default) or gradient_l2
+    """
+
+    group: ClassVar = "salience: heat maps of where words come from (docs/salience.md)"
+    salience_model: str | None = None
+    salience_rows: int | None = None
+    salience_threshold: float | None = None
+    salience_method: str | None = None
 
 
-def _add_report(commands: argparse._SubParsersAction) -> None:
-    command = commands.add_parser(
-        "report",
-        help="one HTML page of scored files",
-        description="Tables with intervals, ROC curves, histograms, and the examples to sort, "
-        "filter and read, in one page that needs no network.",
-        epilog="examples:\n  %(prog)s q2.jsonl qags_c.jsonl --output=report.html\n"
-        "  %(prog)s npov.jsonl --salience-model=runs/npov --salience-rows=3 --output=report.html",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_argument(
-        "files", nargs="+", metavar="FILE", help="scored .jsonl or .parquet files, or TFDS folders"
-    )
-    command.add_argument("--output", required=True, metavar="HTML", help="the page")
-    command.add_argument("--title", default="", help="of the page (default: the files' names)")
-    _add_comparison(command)
-    command.add_argument(
-        "--most-examples",
-        type=int,
-        default=10_000,
-        metavar="N",
-        help="in the page (default 10,000)",
-    )
-    _add_report_salience(command)
-    command.set_defaults(run=_run_report)
+@dataclasses.dataclass(frozen=True)
+class Report(_Salience, _Comparison):
+    """Makes one HTML page of scored files.
 
+    Tables with intervals, ROC curves, histograms, and the examples to sort, filter and read, in one
+    page that needs no network. With --salience-model, heat maps show where the words of the
+    responses come from, in the rows with the lowest score of the first scorer.
 
-def _add_report_salience(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group(
-        "salience",
-        "Heat maps of the rows with the lowest score of the first scorer: where the words of\n"
-        "their responses come from (docs/salience.md).",
-    )
-    group.add_argument("--salience-model", metavar="FOLDER", help="of the language model")
-    group.add_argument("--salience-rows", type=int, metavar="N", help="how many rows (default 5)")
-    group.add_argument(
-        "--salience-threshold", type=float, metavar="SHARE", help="below which words are marked"
-    )
-    group.add_argument("--salience-method", help="gradient_x_input (default) or gradient_l2")
+    Attributes:
+      files (FILE): scored .jsonl or .parquet files, or TFDS folders
+      output (HTML): the page
+      title: of the page (default: the files' names)
+      most_examples (N): in the page
 
+    Examples:
+      %(prog)s q2.jsonl qags_c.jsonl --output=report.html
+      %(prog)s npov.jsonl --salience-model=runs/npov --salience-rows=3 --output=report.html
+    """
 
-_SALIENCE = ("model", "rows", "threshold", "method")
+    files: tuple[str, ...]
+    _: dataclasses.KW_ONLY
+    output: str
+    title: str = ""
+    most_examples: int = 10_000
 
+    def run(self) -> None:
+        if self.most_examples < 1:
+            raise ConfigError("--most-examples: expected a positive number.")
+        given = self.comparison()
+        names = ("model", "rows", "threshold", "method")
+        maps = {name: getattr(self, f"salience_{name}") for name in names}
+        maps = {name: value for name, value in maps.items() if value is not None}
+        if maps and "model" not in maps:
+            raise ConfigError(f"--salience-{next(iter(maps))}: goes with --salience-model.")
+        if any(map(os.path.isdir, self.files)):
+            quiet_tensorflow()
+        from faith_jax.report.salience import ReportSalience
+        from faith_jax.runs import report
 
-def _run_report(options: argparse.Namespace) -> int:
-    if options.most_examples < 1:
-        raise ConfigError("--most-examples: expected a positive number.")
-    given = _check_comparison(given_options(options, _COMPARISON))
-    maps = given_options(options, [f"salience_{name}" for name in _SALIENCE])
-    if maps and options.salience_model is None:
-        raise ConfigError(f"--{next(iter(maps)).replace('_', '-')}: goes with --salience-model.")
-    if any(map(os.path.isdir, options.files)):
-        quiet_tensorflow()
-    from faith_jax.report.salience import ReportSalience
-    from faith_jax.runs import report
-
-    if maps:
-        wanted = {name.removeprefix("salience_"): value for name, value in maps.items()}
-        given["salience"] = ReportSalience(**wanted)
-    page = report.report(
-        options.files,
-        options.output,
-        title=options.title,
-        most_examples=options.most_examples,
-        **given,
-    )
-    print(page)
-    return 0
+        page = report.report(
+            self.files,
+            self.output,
+            title=self.title,
+            most_examples=self.most_examples,
+            salience=ReportSalience(**maps) if maps else None,
+            **given,
+        )
+        print(page)

@@ -1,12 +1,13 @@
 """The commands that score: score and scorers."""
 
-import argparse
 import ast
+import dataclasses
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from faith_jax.cli.evaluate_commands import listed_names
 from faith_jax.cli.shared import resumable
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
@@ -15,199 +16,166 @@ if TYPE_CHECKING:
     from faith_jax.core.rows import BadRows
     from faith_jax.input.score_input import ScoreInput
 
-_EXAMPLES = """examples:
-  %(prog)s --scorers=token_f1,rouge1_precision --input=rows.jsonl --output=scores.jsonl
-  %(prog)s --scorers=token_f1 --scorer-option=token_f1.normalization=squad \\
-      --input=answers.csv --grounding-column=passages --response-column=answer \\
-      --output=scores.parquet
-  %(prog)s --scorers=npov_rouge1_hallucination,npov_rouge1_coverage \\
-      --tfds=npov_errors/sample --split=test --label-column=has_hallucination \\
-      --labels-are-errors --output=npov_scores.jsonl
-  %(prog)s --scorers=pmi_faith_mean --scorer-option=pmi_faith_mean.model=checkpoints/gpt2 \\
-      --scorer-option='pmi_faith_mean.document_prompt=Text: {document}\\n' \\
-      --input=rows.jsonl --output=pmi.jsonl
-  %(prog)s --scorers=small=pmi_faith,large=pmi_faith --scorer-option=small.model=checkpoints/gpt2 \\
-      --scorer-option=large.model=checkpoints/gpt2-xl --input=rows.jsonl --output=both.jsonl
-"""
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Input:
+    """What is scored.
+
+    Attributes:
+      input (FILE): .jsonl, .csv, .tsv or .parquet (repeatable)
+      input_format: of FILE
+      task (NAME): a SeqIO task, in its place
+      tfds (NAME): or a data set: NAME[/CONFIG]
+      split: of the task or data set; of a data set also a slice, as test[:10]
+      corpus (NAME): of rows that name none
+      skip_bad_rows: skip bad rows, count and list them
+    """
+
+    group: ClassVar = "input"
+    input: tuple[str, ...] = ()
+    input_format: Literal["jsonl", "csv", "tsv", "parquet"] | None = None
+    task: str = ""
+    tfds: str = ""
+    split: str = ""
+    corpus: str = ""
+    skip_bad_rows: bool = False
 
 
-def add_score_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds `score` and `scorers`."""
-    command = commands.add_parser(
-        "score",
-        help="score responses by any number of scorers",
-        description="Scores every row of a file, a SeqIO task or a TFDS data set in one pass. A "
-        "run that was stopped goes on when the same command is given again.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_argument(
-        "--scorers",
-        required=True,
-        metavar="NAMES",
-        help="separated by commas; see the scorers. NAME=SCORER gives one a name of its own, so "
-        "that it may score several times with different options",
-    )
-    command.add_argument(
-        "--scorer-option",
-        action="append",
-        default=[],
-        metavar="SCORER.NAME=VALUE",
-        help=r"an option of a scorer; VALUE is a Python literal, or a text, which in prompts may "
-        r"hold \n (a line break), \t and \\ (repeatable)",
-    )
-    source = command.add_argument_group("input")
-    source.add_argument(
-        "--input",
-        action="append",
-        metavar="FILE",
-        help=".jsonl, .csv, .tsv or .parquet (repeatable)",
-    )
-    source.add_argument(
-        "--input-format", default="", choices=("jsonl", "csv", "tsv", "parquet"), help="of FILE"
-    )
-    source.add_argument("--task", default="", metavar="NAME", help="a SeqIO task, in its place")
-    source.add_argument("--tfds", default="", metavar="NAME", help="or a data set: NAME[/CONFIG]")
-    source.add_argument(
-        "--split",
-        default="",
-        help="of the task or data set; of a data set also a slice, as test[:10]",
-    )
-    source.add_argument("--corpus", default="", metavar="NAME", help="of rows that name none")
-    source.add_argument(
-        "--skip-bad-rows", action="store_true", help="pass over bad rows, count and list them"
-    )
-    _add_columns(command.add_argument_group("columns"))
-    command.add_argument(
-        "--output", required=True, metavar="PATH", help=".jsonl, .parquet, or a folder for TFDS"
-    )
-    command.add_argument(
-        "--format", default="", choices=("jsonl", "parquet", "tfds"), help="of the output"
-    )
-    command.add_argument(
-        "--batch-size", type=int, default=256, metavar="N", help="rows scored and written at once"
-    )
-    command.add_argument(
-        "--restart", action="store_true", help="discard what a stopped run with this output kept"
-    )
-    command.add_argument(
-        "--dry-run",
-        "--dry_run",
-        action="store_true",
-        help="say what the scorers would see and how much of it they would cut, and stop",
-    )
-    command.set_defaults(run=_run_score)
-    listed = commands.add_parser(
-        "scorers",
-        help="list the scorers",
-        description="All scorers with what they measure, their range and their source.",
-    )
-    listed.set_defaults(run=_run_scorers)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Columns:
+    """Which columns hold what.
+
+    Attributes:
+      grounding_column (NAME): a text or a list of texts; or pro=NAME,con=NAME; default: the usual
+        names, TRUE's first
+      response_column (NAME): the text; default: the usual names, TRUE's first
+      history_column (NAME): earlier utterances
+      label_column (NAME): 1 = faithful, 0, or empty (default: label, where there is one)
+      labels_are_errors: a label of 1 says that there is an error
+      id_column (NAME): default: id, where there is one; else, or with --id-column=, the row's
+        number
+      corpus_column (NAME): default: corpus, where there is one
+    """
+
+    group: ClassVar = "columns"
+    grounding_column: str = ""
+    response_column: str = ""
+    history_column: str = ""
+    label_column: str | None = None
+    labels_are_errors: bool = False
+    id_column: str | None = None
+    corpus_column: str | None = None
 
 
-def _add_columns(group: argparse._ArgumentGroup) -> None:
-    usual = "; default: the usual names, TRUE's first"
-    group.add_argument(
-        "--grounding-column",
-        default="",
-        metavar="NAME",
-        help=f"a text or a list of texts; or pro=NAME,con=NAME{usual}",
-    )
-    group.add_argument("--response-column", default="", metavar="NAME", help=f"the text{usual}")
-    group.add_argument("--history-column", default="", metavar="NAME", help="earlier utterances")
-    group.add_argument(
-        "--label-column",
-        metavar="NAME",
-        help="1 = faithful, 0, or empty (default: label, where there is one)",
-    )
-    group.add_argument(
-        "--labels-are-errors", action="store_true", help="a label of 1 says that there is an error"
-    )
-    group.add_argument(
-        "--id-column",
-        metavar="NAME",
-        help="default: id, where there is one; else, or with --id-column=, the row's number",
-    )
-    group.add_argument(
-        "--corpus-column", metavar="NAME", help="default: corpus, where there is one"
-    )
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Score(_Columns, _Input):
+    r"""Scores responses by any number of scorers.
 
+    Scores every row of a file, a SeqIO task or a TFDS data set in one pass. A run that was stopped
+    resumes when the same command is given again.
 
-def _run_score(options: argparse.Namespace) -> int:
-    if options.task or options.tfds or options.format == "tfds" or "." not in options.output:
-        quiet_tensorflow()
-    from faith_jax.core.partial_output import kept_rows
-    from faith_jax.datasets.grounded_rows import Columns
-    from faith_jax.input.score_input import ScoreInput
+    Attributes:
+      scorers (NAMES): separated by commas; see the command scorers. NAME=SCORER gives one a name of
+        its own, so that it may score several times with different options
+      scorer_option (SCORER.NAME=VALUE): an option of a scorer; VALUE is a Python literal, or a
+        text, which in prompts may hold \n (a line break), \t and \\ (repeatable)
+      output (PATH): .jsonl, .parquet, or a folder for TFDS
+      format: of the output
+      batch_size (N): rows scored and written at once
+      restart: discard what a stopped run with this output kept
+      dry_run: say what the scorers would see and how much of it they would cut, and stop
 
-    first, *more = options.input or [""]
-    given = ScoreInput(
-        file=first,
-        more_files=tuple(more),
-        file_format=options.input_format,
-        task=options.task,
-        tfds=options.tfds,
-        split=options.split,
-        corpus=options.corpus,
-        columns=Columns(
-            grounding=options.grounding_column,
-            response=options.response_column,
-            history=options.history_column,
-            label=options.label_column,
-            id=options.id_column,
-            corpus=options.corpus_column,
-            label_is_error=options.labels_are_errors,
-        ),
-    )
+    Examples:
+      %(prog)s --scorers=token_f1,rouge1_precision --input=rows.jsonl --output=scores.jsonl
+      %(prog)s --scorers=token_f1 --scorer-option=token_f1.normalization=squad \
+          --input=answers.csv --grounding-column=passages --response-column=answer \
+          --output=scores.parquet
+      %(prog)s --scorers=npov_rouge1_hallucination,npov_rouge1_coverage \
+          --tfds=npov_errors/sample --split=test --label-column=has_hallucination \
+          --labels-are-errors --output=npov_scores.jsonl
+      %(prog)s --scorers=pmi_faith_mean --scorer-option=pmi_faith_mean.model=checkpoints/gpt2 \
+          --scorer-option='pmi_faith_mean.document_prompt=Text: {document}\n' \
+          --input=rows.jsonl --output=pmi.jsonl
+      %(prog)s --scorers=small=pmi_faith,large=pmi_faith \
+          --scorer-option=small.model=checkpoints/gpt2 \
+          --scorer-option=large.model=checkpoints/gpt2-xl --input=rows.jsonl --output=both.jsonl
+    """
 
-    def kept() -> str:
-        count = kept_rows(pathlib.Path(options.output))
-        if not count:
-            return "nothing was scored yet."
-        return f"{counted(count, 'scored row')} are kept; the same command goes on from there."
+    scorers: str
+    scorer_option: tuple[str, ...] = ()
+    output: str
+    format: Literal["jsonl", "parquet", "tfds"] | None = None
+    batch_size: int = 256
+    restart: bool = False
+    dry_run: bool = False
 
-    return resumable(lambda: _score(options, given), kept)
+    def run(self) -> int:
+        if self.task or self.tfds or self.format == "tfds" or "." not in self.output:
+            quiet_tensorflow()
+        from faith_jax.core.partial_output import kept_rows
+        from faith_jax.datasets.grounded_rows import Columns
+        from faith_jax.input.score_input import ScoreInput
 
+        first, *more = self.input or [""]
+        given = ScoreInput(
+            file=first,
+            more_files=tuple(more),
+            file_format=self.input_format or "",
+            task=self.task,
+            tfds=self.tfds,
+            split=self.split,
+            corpus=self.corpus,
+            columns=Columns(
+                grounding=self.grounding_column,
+                response=self.response_column,
+                history=self.history_column,
+                label=self.label_column,
+                id=self.id_column,
+                corpus=self.corpus_column,
+                label_is_error=self.labels_are_errors,
+            ),
+        )
 
-def _score(options: argparse.Namespace, given: "ScoreInput") -> int:
-    from faith_jax.core.rows import BadRows
-    from faith_jax.runs import score
+        def kept() -> str:
+            count = kept_rows(pathlib.Path(self.output))
+            if not count:
+                return "nothing was scored yet."
+            return f"{counted(count, 'scored row')} are kept; the same command resumes there."
 
-    names = [name.strip() for name in options.scorers.split(",") if name.strip()]
-    told = scorer_options(names, options.scorer_option)
-    bad_rows = BadRows(skip=options.skip_bad_rows)
-    if options.dry_run:
-        found = score.preflight(given, told, options.output, options.format, bad_rows)
-        for line in found.lines():
-            print(line)
-        for warning in found.warnings():
-            print(f"warning: {warning}")
+        return resumable(lambda: self._score(given), kept)
+
+    def _score(self, given: "ScoreInput") -> int:
+        from faith_jax.core.rows import BadRows
+        from faith_jax.runs import score
+
+        names = listed_names(self.scorers)
+        told = scorer_options(names, self.scorer_option)
+        bad_rows = BadRows(skip=self.skip_bad_rows)
+        output = self.output, self.format or ""
+        if self.dry_run:
+            found = score.preflight(given, told, *output, bad_rows)
+            for line in found.lines():
+                print(line)
+            for warning in found.warnings():
+                print(f"warning: {warning}")
+            _print_skipped(bad_rows)
+            return 0
+        summary = score.score(given, told, *output, self.batch_size, bad_rows, self.restart)
+        rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
+        print(f"{summary.output}: {rows}, {scorers}")
+        for name, count in summary.undefined.items():
+            print(f"{name} is undefined in {count:,} of {rows}")
+        for name, count in summary.cut.items():
+            parts = "; ".join(
+                f"{counted(cut.tokens, 'token')} of {part} in {counted(cut.rows, 'row')}"
+                for part, cut in summary.cut_parts.get(name, {}).items()
+            )
+            print(f"{name} cut the input of {count:,} of {rows}, which was too long: {parts}")
+        if summary.left_out:
+            columns = ", ".join(f"{name} ({kind})" for name, kind in summary.left_out.items())
+            print(f"columns that JSON cannot hold are left out: {columns}")
         _print_skipped(bad_rows)
         return 0
-    summary = score.score(
-        given,
-        told,
-        options.output,
-        options.format,
-        options.batch_size,
-        bad_rows,
-        options.restart,
-    )
-    rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
-    print(f"{summary.output}: {rows}, {scorers}")
-    for name, count in summary.undefined.items():
-        print(f"{name} is undefined in {count:,} of {rows}")
-    for name, count in summary.cut.items():
-        parts = "; ".join(
-            f"{counted(cut.tokens, 'token')} of {part} in {counted(cut.rows, 'row')}"
-            for part, cut in summary.cut_parts.get(name, {}).items()
-        )
-        print(f"{name} cut the input of {count:,} of {rows}, which was too long: {parts}")
-    if summary.left_out:
-        columns = ", ".join(f"{name} ({kind})" for name, kind in summary.left_out.items())
-        print(f"columns that JSON cannot hold are left out: {columns}")
-    _print_skipped(bad_rows)
-    return 0
 
 
 def _print_skipped(bad_rows: "BadRows") -> None:
@@ -254,19 +222,22 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\[nt\\]", lambda found: characters[found.group()], text)
 
 
-def _run_scorers(options: argparse.Namespace) -> int:
-    import tabulate
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scorers:
+    """Lists the scorers with what they measure, their range and their source."""
 
-    from faith_jax.scoring import registry
+    def run(self) -> None:
+        import tabulate
 
-    rows = []
-    for name in registry.scorer_names():
-        card = registry.scorer_card(name)
-        needs = "model" if card.needs_model else ""
-        given = ", ".join(o for o in registry.scorer_options(name) if o != "model")
-        range_ = f"{card.low:g} to {card.high:g}"
-        rows.append((name, range_, card.description, card.source, needs, given))
-    columns = ("scorer", "range", "what it measures", "source", "needs", "options")
-    widths = [None, None, 46, 20, None, 30]
-    print(tabulate.tabulate(rows, columns, maxcolwidths=widths))
-    return 0
+        from faith_jax.scoring import registry
+
+        rows = []
+        for name in registry.scorer_names():
+            card = registry.scorer_card(name)
+            needs = "model" if card.needs_model else ""
+            given = ", ".join(o for o in registry.scorer_options(name) if o != "model")
+            range_ = f"{card.low:g} to {card.high:g}"
+            rows.append((name, range_, card.description, card.source, needs, given))
+        columns = ("scorer", "range", "what it measures", "source", "needs", "options")
+        widths = [None, None, 46, 20, None, 30]
+        print(tabulate.tabulate(rows, columns, maxcolwidths=widths))

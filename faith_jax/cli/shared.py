@@ -1,53 +1,15 @@
-"""What the commands share: quiet imports, and errors in one line."""
+"""What the commands share: how they stop, and the cache of compiled programs."""
 
-import argparse
 import hashlib
 import os
 import platform
-import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
-
-from faith_jax.core.errors import ConfigError, did_you_mean
+from collections.abc import Callable
+from typing import Any
 
 _MOST_COMPILED = 4 * 1024**3  # bytes; the programs that were used last are kept
-_INVALID = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)")
-
-
-class CommandParser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong, with the nearest name where one is unknown."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raises the line as a ConfigError."""
-        if found := _INVALID.fullmatch(message):
-            what, given, choices = found.groups()
-            known = [choice.strip("'") for choice in choices.split(", ")]
-            hint = did_you_mean(given, known)
-            message = f"{what}: there is no {given!r}.{hint} There are: {', '.join(known)}."
-        raise ConfigError(f"{self.prog}: {message.rstrip('.')}; see {self.prog} --help.")
-
-
-def parser_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Any:
-    """Returns the parser of the command, and of its part, that was called."""
-    for action in _subparsers(parser):
-        name = getattr(options, action.dest, None)
-        if name in action.choices:
-            return parser_of(action.choices[name], options)
-    return parser
-
-
-def _subparsers(parser: argparse.ArgumentParser) -> Iterator[Any]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            yield action
-
-
-def option_names(parser: argparse.ArgumentParser) -> list[str]:
-    """Returns the options that a command has, as --name."""
-    return [name for name in parser._option_string_actions if name.startswith("--")]
 
 
 def first_line(error: BaseException) -> str:
@@ -61,11 +23,11 @@ class TerminatedError(KeyboardInterrupt):
 
 
 def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
-    """Runs what can be taken up again, and says how where it is stopped.
+    """Runs what can be resumed, and says how if it is stopped.
 
     Args:
       run: returns the exit status.
-      kept: says what is kept of a run that was stopped, and how to go on.
+      kept: says what is kept of a run that was stopped, and how to resume it.
 
     Returns:
       The exit status: 130 after Ctrl-C, 143 after SIGTERM.

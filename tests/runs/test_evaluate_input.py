@@ -138,10 +138,10 @@ def test_outputs_overwrite_no_input_and_not_each_other(capsys, tmp_path, monkeyp
         (["--development=none.jsonl"], "--development: goes with --protocol=begin, not with auc"),
         (["--group-field=x"], "--group-field: goes with --protocol=begin"),
         (["--dataset=x"], "--dataset: goes with --protocol=dialfact"),
-        (["--split=test"], "--split: goes with --protocol=dialfact"),
+        (["--split=dev"], "--split: goes with --protocol=dialfact"),
         (["--test=delong"], "--test: goes with --baseline"),
         (["--protocol=pronouns", "--baseline=s"], "--baseline: goes with --protocol=auc"),
-        (["--protocol=pronouns", "--seed=0"], "--seed: goes with --protocol=auc or npov"),
+        (["--protocol=pronouns", "--seed=1"], "--seed: goes with --protocol=auc or npov"),
         (["--protocol=npov", "--cluster-field=x"], "--cluster-field: goes with --protocol=auc"),
         (["--confidence=0"], "between 0 and 1, not 0"),
         (

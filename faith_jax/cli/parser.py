@@ -1,0 +1,144 @@
+"""Commands from dataclasses: the fields are the options, the docstring is the help.
+
+A class is named like its command: `ImportCheckpoint` is import-checkpoint. The first line of its
+docstring stands in the list of commands, "Attributes:" says what each option is for, and
+"Examples:" stands last in the help. Of a field, the name (with dashes, unless the class has
+`underscores`), type and default are those of the option, which is required without a default:
+
+    bool                  a flag
+    tuple[str, ...]       may be given several times
+    Literal["a", "b"]     choices
+    X | None              None if not given
+    str | bool            True if given without a value
+
+Fields that are not `KW_ONLY` are arguments without a name. What stands for a value in the help is
+in parentheses: "output (FOLDER): all that is made", or an option's own name, such as
+"(--gin.NAME=VALUE)". Options that a class inherits from one with a
+`group` stand under this title.
+"""
+
+import argparse
+import dataclasses
+import functools
+import inspect
+import re
+import typing
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from faith_jax.core.errors import ConfigError, did_you_mean
+
+_INVALID = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)")
+_ATTRIBUTE = re.compile(r"(\w+)(?: \((.*?)\))?: (.*)", re.DOTALL)
+
+
+def add_commands(commands: argparse._SubParsersAction, classes: Iterable[type]) -> None:
+    """Adds the commands of classes, whose method `run` returns the exit status, or None for 0."""
+    for cls in classes:
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower()
+        parser = add_command(commands, name, cls.__doc__ or "")
+        parser.set_defaults(run=functools.partial(_run, cls))
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        for base in reversed(cls.__mro__):
+            title = vars(base).get("group")
+            group = parser.add_argument_group(title) if title else parser
+            told = _attributes(base.__doc__ or "")
+            between = "_" if hasattr(cls, "underscores") else "-"
+            for name in filter(fields.get, vars(base).get("__annotations__", ())):
+                _add_option(group, fields[name], *told[name], between)
+
+
+def add_command(commands: argparse._SubParsersAction, name: str, text: str) -> "CommandParser":
+    """Adds a command without options and returns its parser; see the module for its text."""
+    told, _, examples = inspect.cleandoc(text).partition("\n\nExamples:\n")
+    description = told.partition("\n\nAttributes:\n")[0]
+    return commands.add_parser(
+        name,
+        help=description.partition("\n")[0],
+        description=description,
+        epilog=examples and f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _attributes(text: str) -> dict[str, tuple[str, str]]:
+    """Returns by attribute what stands for its value ("" = its name) and what it is for."""
+    listed = inspect.cleandoc(text).partition("Attributes:\n")[2].partition("\n\n")[0]
+    entries = re.split(r"^  (?=\S)", listed, flags=re.MULTILINE)[1:]
+    found = [_ATTRIBUTE.fullmatch(" ".join(entry.split())) for entry in entries]
+    return {match[1]: (match[2] or "", match[3]) for match in found if match}
+
+
+def _add_option(group: Any, field: dataclasses.Field, value: str, told: str, between: str) -> None:
+    """Adds a field's option.
+
+    Args:
+      group: of the parser, or the parser itself.
+      field: gives the name, type and default.
+      value: stands for the value in the help.
+      told: the help; a default that is neither empty nor False is added.
+      between: the words of the name; the other spelling is understood too.
+    """
+    is_required, kinds = field.default is dataclasses.MISSING, typing.get_args(field.type)
+    is_list = typing.get_origin(field.type) is tuple
+    if not is_required and field.default not in (None, "", ()) and field.default is not False:
+        told = f"{told} (default: {field.default})"
+    settings: dict[str, Any] = {"help": told, "default": argparse.SUPPRESS}
+    if value:
+        settings["metavar"] = value
+    for kind in (field.type, *kinds):
+        if typing.get_origin(kind) is typing.Literal:
+            settings["choices"] = typing.get_args(kind)
+    if field.type is bool:
+        settings["action"] = "store_true"
+    elif "choices" not in settings:
+        settings["type"] = kinds[0] if kinds else field.type
+    if not field.kw_only:
+        settings |= {"nargs": "+"} if is_list else {} if is_required else {"nargs": "?"}
+        group.add_argument(field.name, **settings)
+        return
+    if is_list:
+        settings["action"] = "append"
+    if bool in kinds:
+        settings |= {"nargs": "?", "const": True}
+    name = f"--{field.name.replace('_', between)}"
+    if value.startswith("--"):
+        name, settings["metavar"] = value, ""
+    action = group.add_argument(name, dest=field.name, required=is_required, **settings)
+    for spelling in (name.replace("-", "_").replace("__", "--", 1), name.replace("_", "-")):
+        group._option_string_actions.setdefault(spelling, action)
+
+
+def _run(cls: type[Any], options: argparse.Namespace) -> int:
+    names = {field.name for field in dataclasses.fields(cls)}
+    given = {name: value for name, value in vars(options).items() if name in names}
+    given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    return cls(**given).run() or 0
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that says in one line what is wrong, with the nearest name where one is unknown."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(**settings, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """Raises the line as a ConfigError."""
+        if found := _INVALID.fullmatch(message):
+            what, given, choices = found.groups()
+            known = [choice.strip("'") for choice in choices.split(", ")]
+            hint = did_you_mean(given, known)
+            message = f"{what}: there is no {given!r}.{hint} There are: {', '.join(known)}."
+        raise ConfigError(f"{self.prog}: {message.rstrip('.')}; see {self.prog} --help.")
+
+    def called(self, options: argparse.Namespace) -> "CommandParser":
+        """Returns the parser of the command, and of its part, that was called."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                part: Any = action.choices.get(getattr(options, action.dest, ""))
+                return part.called(options) if part else self
+        return self
+
+    def option_names(self) -> list[str]:
+        """Returns the options that a command has, as --name."""
+        return [action.option_strings[-1] for action in self._actions if action.option_strings]
