@@ -100,7 +100,7 @@ def _unknown(parser: CommandParser, argument: str) -> str:
     """Returns what is wrong with an argument that a command's parser does not know."""
     option = argument.partition("=")[0]
     name = option.lstrip("-").removeprefix("gin.")
-    if (option.startswith("--gin.") and argument != BINDING) or name.isupper():
+    if argument != BINDING and (option.startswith("--gin.") or name.isupper()):
         return f"{argument}: write --gin.{name}=VALUE."
     hint = did_you_mean(option, parser.option_names()) if option.startswith("--") else ""
     return f"{parser.prog} has no argument {argument!r}.{hint} See {parser.prog} --help."

@@ -1,0 +1,145 @@
+"""Commands from dataclasses."""
+
+import dataclasses
+from typing import ClassVar, Literal
+
+import pytest
+
+from faith_jax.cli import main, t5x_main
+from faith_jax.cli.parser import CommandParser, add_commands
+from faith_jax.core.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What is drawn.
+
+    Attributes:
+      seed (N): of what
+        is drawn
+    """
+
+    group: ClassVar = "drawing"
+    seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class CountWords(Shared):
+    """Counts words.
+
+    More on it.
+
+    Attributes:
+      files (FILE): to read
+      share: of them
+      also (WORD): another word (repeatable)
+      kind: of words
+      dry_run: count nothing
+      parts (OPTIONS): in parallel
+      limit (N): most
+
+    Examples:
+      %(prog)s a.txt
+    """
+
+    files: tuple[str, ...]
+    _: dataclasses.KW_ONLY
+    share: float
+    also: tuple[str, ...] = ()
+    kind: Literal["all", "long"] | None = None
+    dry_run: bool = False
+    parts: str | bool = False
+    limit: int | None = None
+
+    def run(self):
+        raise Called(self)
+
+
+class Called(Exception):
+    """Has the options."""
+
+
+def parser():
+    made = CommandParser(prog="prog")
+    add_commands(made.add_subparsers(dest="command", required=True), [CountWords])
+    return made
+
+
+def parsed(*arguments):
+    options = parser().parse_args(["count-words", *arguments])
+    with pytest.raises(Called) as called:
+        options.run(options)
+    return called.value.args[0]
+
+
+def test_what_is_not_given_has_the_fields_defaults():
+    assert parsed("a", "--share=0.5") == CountWords(("a",), share=0.5)
+
+
+def test_each_type_of_option():
+    given = [
+        "--share=1",
+        "--also=x",
+        "--also=y",
+        "--kind=long",
+        "--dry-run",
+        "--parts",
+        "--limit=3",
+        "--seed=2",
+    ]
+    assert parsed("a", "b", *given) == CountWords(
+        ("a", "b"), share=1.0, also=("x", "y"), kind="long", dry_run=True, parts=True, limit=3,
+        seed=2,
+    )  # fmt: skip
+    assert parsed("a", "--share=1", "--parts=two", "--dry_run").parts == "two"
+
+
+def test_help_has_the_docstring_with_groups_and_defaults(capsys):
+    with pytest.raises(SystemExit):
+        parser().parse_args(["count-words", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2:] == ["examples:", "  prog count-words a.txt"]
+    assert "Attributes:" not in lines
+    words = [line.split() for line in lines]
+    seed = words.index(["--seed", "N", "of", "what", "is", "drawn", "(default:", "0)"])
+    assert lines[seed - 1] == "drawing:"
+    assert ["--kind", "{all,long}", "of", "words"] in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a"], "prog count-words: the following arguments are required: --share; see prog count"),
+        (["a", "--share=x"], "--share: invalid float value: 'x'"),
+        (["a", "--share=1", "--kind=lang"], "--kind: there is no 'lang'. Did you mean 'long'"),
+        (["--share=1"], "are required: FILE"),
+    ],
+)
+def test_wrong_usage_is_one_line(arguments, message):
+    with pytest.raises(ConfigError) as error:
+        parser().parse_args(["count-words", *arguments])
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "faith-jax: the following arguments are required: command"),
+        (["scor"], "faith-jax: command: there is no 'scor'. Did you mean 'score'"),
+        (["scorers", "extra"], "faith-jax: faith-jax scorers has no argument 'extra'."),
+        (["scorers", "--gin.A=1"], "faith-jax scorers has no argument '--gin.NAME=VALUE'"),
+        (["tasks", "--row=3"], "has no argument '--row=3'. Did you mean '--rows'? See"),
+        (["annotate", "wrote"], "there is no 'wrote'. Did you mean 'write'"),
+    ],
+)
+def test_commands_and_options_that_are_not_there(capsys, arguments, message):
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_t5x_has_its_three_commands_alone(capsys):
+    assert t5x_main(["score"]) == 2
+    assert "There are: train, eval, infer;" in capsys.readouterr().err
