@@ -4,17 +4,17 @@ The full errors are a hallucination (the response tells an argument that was not
 coverage error (it leaves a given one out). Ambiguous are partial ones of both, repetition of an
 argument, and confusion of perspectives (Chang 2024, section 3).
 
-A cell of spans names words of the response, copied from it, or their offsets in brackets; a cell of
-arguments names their labels. A line break or a bar separates spans, a line break or a comma
-arguments; JSON lines have lists. `partial:` in front says that it is of the partial error.
+Spans are words copied from the response, or their offsets; arguments are named by their labels.
+JSON lines have lists of them; in a cell of CSV a line break or a bar separates spans, a line break
+or a comma arguments. `partial:` in front says that it is of the partial error.
 """
 
 import dataclasses
-import itertools
 import operator
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from faith_jax.annotation.sheets import (
@@ -37,7 +37,8 @@ from faith_jax.core.types import GroundedExample
 SPANS = {"hallucination": "unsupported_spans", "partial_hallucination": "partial_spans"}
 ARGUMENTS = {"coverage": "missing_arguments", "partial_coverage": "partly_missing_arguments"}
 
-_YES, _NO = ("yes", "y", "1", "true"), ("no", "n", "0", "false")
+_ANSWERS = dict.fromkeys(("yes", "y", "1", "true"), True)
+_ANSWERS |= dict.fromkeys(("no", "n", "0", "false"), False)
 _PARTIAL = re.compile(r"partial\s*:\s*", re.IGNORECASE)
 _OFFSETS = re.compile(r"\[\s*(\d{1,9})\s*-\s*(\d{1,9})\s*\]")
 
@@ -74,6 +75,9 @@ class Annotations:
       examples: the responses by their ids, in order of appearance.
       marks: of each row that is filled in, in order of appearance.
       empty: places of rows that nobody has annotated yet.
+
+    Raises:
+      InputError: for two rows of one response and annotator, and a name written in two ways.
     """
 
     examples: Mapping[str, GroundedExample]
@@ -85,17 +89,14 @@ class Annotations:
         names: dict[str, Marks] = {}
         for one in self.marks:
             first = names.setdefault(one.annotator.casefold(), one)
-            if first.annotator != one.annotator:
-                raise field_error(
-                    one.place, "annotator", f"{first.annotator!r}, as in {first.place}",
-                    one.annotator, "write a person's name the same way everywhere",
-                )  # fmt: skip
-            first = rows.setdefault((one.id, one.annotator), one)
-            if first is not one:
-                raise field_error(
-                    one.place, "annotator", f"one row for each id ({one.id!r}) and annotator",
-                    one.annotator, f"{first.place} is of both too; keep one of the two",
-                )  # fmt: skip
+            expected, remedy = f"{first.annotator!r}, as in {first.place}", "write a name one way"
+            same_name = first.annotator == one.annotator
+            if same_name:
+                first = rows.setdefault((one.id, one.annotator), one)
+                expected = f"one row for each id ({one.id!r}) and annotator"
+                remedy = f"{first.place} is of both too; keep one of the two"
+            if not same_name or first is not one:
+                raise field_error(one.place, "annotator", expected, one.annotator, remedy)
 
     def by_id(self) -> dict[str, list[Marks]]:
         """Returns the marks of each response that has any."""
@@ -136,17 +137,16 @@ def read_annotations(
             empty.setdefault((example.id, row.annotator), row.place)
         else:
             marks.append(_parsed_marks(row.marks, example, row.annotator, row.place, blank_is_no))
-    filled = {(one.id, one.annotator) for one in marks} | {(one.id, "") for one in marks}
     # A row may be filled in elsewhere, such as in each annotator's own copy of the sheet.
+    filled = {(one.id, name) for one in marks for name in (one.annotator, "")}
     waiting = tuple(place for key, place in empty.items() if key not in filled)
     if complete and waiting:
         raise InputError(
             f"{waiting[0]}: not annotated yet, the first of {counted(len(waiting), 'such row')}; "
             "fill them in, or leave out --complete."
         )
-    return Annotations(
-        {name: example for name, (example, _) in known.items()}, tuple(marks), waiting
-    )
+    examples = {name: example for name, (example, _) in known.items()}
+    return Annotations(examples, tuple(marks), waiting)
 
 
 def _known_example(
@@ -168,7 +168,7 @@ def _known_example(
     for field in {**others, **texts}:
         got, wanted = texts.get(field, "").strip(), others.get(field, "").strip()
         if got != wanted:
-            same = sum(1 for _ in itertools.takewhile(bool, map(operator.eq, got, wanted)))
+            same = sum(takewhile(bool, map(operator.eq, got, wanted)))
             expected = f"{shown(wanted[same:])} from character {same + 1} on, as in {where}"
             remedy = "restore what the sheet had when it was written"
             raise field_error(row.place, field, expected, got[same:], remedy)
@@ -189,8 +189,8 @@ def read_marks(path: pathlib.Path, examples: Mapping[str, GroundedExample]) -> A
       examples: the responses by id, which the marks must be of.
 
     Raises:
-      InputError: for a file without rows, for a row of another response (with the nearest ids), for
-        marks that are missing, and for spans and arguments that the response does not have.
+      InputError: for a file without rows, a row of another response, and marks that are missing or
+        of something that the response does not have.
     """
     marks = tuple(_marks_of_rows(path, examples))
     if not marks:
@@ -240,14 +240,18 @@ def _parsed_marks(
     answers = {name: _answer(fields.get(name), name, place, blank_is_no) for name in ERRORS}
     response, labels = example.response, argument_labels(example.grounding)
 
+    def spans(cell: Any) -> list[str]:
+        # The response may hold what separates spans.
+        return [cell] if cell in response else re.split(r"[\n|]", cell)
+
     def span(piece: Any, field: str) -> Span:
         return _span(piece, response, place, field)
 
     def argument(piece: Any, field: str) -> int:
         return _argument(piece, labels, place, field)
 
-    named = _named(SPANS, r"[\n|]", span, fields, answers, place, response)
-    numbers = _named(ARGUMENTS, r"[\n|,]", argument, fields, answers, place)
+    named = _named(SPANS, spans, span, fields, answers, place)
+    numbers = _named(ARGUMENTS, re.compile(r"[\n|,]").split, argument, fields, answers, place)
     named |= {error: tuple(labels[i] for i in found) for error, found in numbers.items()}
     return Marks(example.id, annotator, place, answers, named, optional_text(fields, "note", place))
 
@@ -257,26 +261,26 @@ def _is_empty(cell: Any) -> bool:
 
 
 def _answer(cell: Any, name: str, place: str, blank_is_no: bool) -> bool:
-    word = str(cell).strip().casefold()
-    if word in _YES + _NO:
-        return word in _YES
-    if not _is_empty(cell):  # no hint at the nearest: a label must not be guessed
-        raise field_error(place, name, "yes or no", cell, "write one")
-    if blank_is_no and name in AMBIGUOUS_ERRORS:
+    word, may_be_blank = str(cell).strip().casefold(), name in AMBIGUOUS_ERRORS
+    if word in _ANSWERS:
+        return _ANSWERS[word]
+    if _is_empty(cell) and blank_is_no and may_be_blank:
         return False
-    remedy = "finish the row, or clear its marks"
-    remedy += ", or give --blank-is-no" if name in AMBIGUOUS_ERRORS else ""
-    raise field_error(place, name, "yes or no, as the row is begun", cell, remedy)
+    expected, remedy = "yes or no", "write one"  # a label must not be guessed
+    if _is_empty(cell):
+        expected += ", as the row is begun"
+        remedy = "finish the row, or clear its marks"
+        remedy += ", or give --blank-is-no" if may_be_blank else ""
+    raise field_error(place, name, expected, cell, remedy)
 
 
 def _named(
     errors: Mapping[str, str],
-    separators: str,
+    split: Callable[[str], list[str]],
     locate: Callable[[Any, str], Any],
     fields: Mapping[str, Any],
     answers: Mapping[str, bool],
     place: str,
-    response: str = "",
 ) -> dict[str, tuple[Any, ...]]:
     """Returns what a row names of a full error and of its partial one, where this fits its answers.
 
@@ -287,10 +291,19 @@ def _named(
     usual = partial_error if answers[partial_error] and not answers[error] else error
     found: dict[str, set[Any]] = {error: set(), partial_error: set()}
     for name in (field, partial_field):
-        for piece in _pieces(fields.get(name), separators, place, name, response):
-            prefix = _PARTIAL.match(piece) if isinstance(piece, str) else None
-            kind = partial_error if prefix or name == partial_field else usual
-            found[kind].add(locate(piece[prefix.end() :] if prefix else piece, name))
+        cell = fields.get(name)
+        if isinstance(cell, str):
+            cell = split(one_line_end(cell).strip())
+        if not isinstance(cell, list | None):
+            raise field_error(place, name, "a text or a list", cell)
+        for piece in cell or ():
+            kind = usual if name == field else partial_error
+            if isinstance(piece, str):
+                piece = one_line_end(piece).strip()
+                if prefix := _PARTIAL.match(piece):
+                    kind, piece = partial_error, piece[prefix.end() :]
+            if not _is_empty(piece):
+                found[kind].add(locate(piece, name))
     for name, things in found.items():
         if things and not answers[name]:
             expected = f"nothing that is of a {name.replace('_', ' ')}, since {name} = no"
@@ -301,18 +314,6 @@ def _named(
         remedy = f"name it, or write {error} = no"
         raise field_error(place, field, expected, fields.get(field), remedy)
     return {name: tuple(sorted(things)) for name, things in found.items()}
-
-
-def _pieces(cell: Any, separators: str, place: str, field: str, response: str) -> list[Any]:
-    """Returns what a cell names: the members of a list, or the pieces of a text."""
-    if isinstance(cell, str):
-        whole = one_line_end(cell).strip()
-        # The response may hold what separates spans.
-        cell = [whole] if whole in response else re.split(separators, whole)
-    if not isinstance(cell, list | None):
-        raise field_error(place, field, "a text or a list", cell)
-    pieces = (one_line_end(p).strip() if isinstance(p, str) else p for p in cell or ())
-    return [piece for piece in pieces if not _is_empty(piece)]
 
 
 def _span(piece: Any, response: str, place: str, field: str) -> Span:

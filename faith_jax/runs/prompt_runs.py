@@ -171,8 +171,6 @@ def _health(
         name=name,
         vectors=wide,
         start=None if start is None else start.astype(np.float64),
-        movement=None if start is None else prompt_health.movement(wide, start),
-        norms=np.linalg.norm(wide, axis=1),
         vocabulary=None
         if vocabulary is None
         else prompt_health.vocabulary_norms(wide, vocabulary.embedding),

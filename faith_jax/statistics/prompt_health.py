@@ -1,7 +1,7 @@
-"""How a prompt-tuned soft prompt is: how far it moved, where it stands in the vocabulary.
+"""How healthy a prompt-tuned soft prompt is: how far it moved, where it stands in the vocabulary.
 
-First the numbers of one run, then how runs of other seeds and starts compare, then warnings: in
-words what is off, and what to do about it.
+First the numbers of one run, then how runs of other seeds and starts compare, then warnings: what
+is off, and what to do about it.
 
 >>> start = np.array([[3.0, 4.0]])
 >>> movement(np.array([[3.0, 3.0]]), start).relative.tolist()
@@ -9,12 +9,14 @@ words what is off, and what to do about it.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.floating]
@@ -23,7 +25,7 @@ QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 _ROWS = 8192
 
 # Where warnings begin.
-# A vector that moved by less of its start's norm was not trained to speak of.
+# A vector that moved by less of its start's norm was hardly trained.
 LEAST_MOVEMENT = 0.01
 # Gradients that fell below this share of what they were.
 VANISHED = 1e-3
@@ -34,7 +36,7 @@ FAR_OUTSIDE = 3.0
 SAME_WAY = 0.98
 # Relative differences of validation losses.
 RISEN, DISAGREED = 0.05, 0.05
-# Differences so many times their standard error are not of chance.
+# Differences so many times their standard error are not due to chance.
 SURE = 3.0
 APART, TOGETHER = 0.5, 0.99
 
@@ -58,8 +60,7 @@ class VocabularyNorms(NamedTuple):
 
     Attributes:
       quantiles: L2 norms of the embeddings at `QUANTILES`.
-      ranks: for each vector the share of embeddings that are no longer than it, in [0, 1]:
-        [length].
+      ranks: for each vector the share of embeddings that are no longer than it: [length].
     """
 
     quantiles: dict[float, float]
@@ -100,8 +101,6 @@ class PromptHealth:
       name: "encoder_prompt" or "decoder_prompt".
       vectors: [length, embed].
       start: the same before training; None = not known.
-      movement: from the start; None = the start is not known.
-      norms: L2, [length].
       vocabulary: None = the base model's embeddings are not known.
       start_pieces: for each vector the piece whose embedding its start is, "" = of none.
       by_cosine: for each vector the nearest pieces, best first.
@@ -113,14 +112,22 @@ class PromptHealth:
     name: str
     vectors: Floats
     start: Floats | None
-    movement: Movement | None
-    norms: Floats
     vocabulary: VocabularyNorms | None
     start_pieces: Sequence[str]
     by_cosine: Sequence[Sequence[Piece]]
     by_distance: Sequence[Sequence[Piece]]
     gradient_norms: Curve
     movements: Curve
+
+    @property
+    def norms(self) -> Floats:
+        """L2 norms of the vectors, [length]."""
+        return np.linalg.norm(self.vectors, axis=1)
+
+    @property
+    def movement(self) -> Movement | None:
+        """How far the vectors are from the start; None = the start is not known."""
+        return None if self.start is None else movement(self.vectors, self.start)
 
     @property
     def cosines(self) -> Floats:
@@ -223,18 +230,12 @@ def nearest_by_distance(
 ) -> tuple[NDArray[np.int64], Floats]:
     """Finds the rows of an embedding that are closest to each vector.
 
-    Arguments are those of `nearest_by_cosine`.
-
     Returns:
       Ids and L2 distances [length, count], closest first; equal ones by id.
     """
-    vectors = np.asarray(vectors, np.float64)
-    own = np.sum(vectors**2, axis=1, keepdims=True)
-    squares = [own + np.sum(rows**2, axis=1) - 2 * vectors @ rows.T for rows in _parts(embedding)]
-    order = np.argsort(np.concatenate(squares, axis=1), axis=1, kind="stable")[:, :count]
-    # The squares lose digits where a vector is all but a row.
-    rows = np.asarray(embedding[order], np.float64)
-    return order, np.linalg.norm(rows - vectors[:, None], axis=2)
+    found = np.concatenate([cdist(vectors, rows) for rows in _parts(embedding)], axis=1)
+    order = np.argsort(found, axis=1, kind="stable")[:, :count]
+    return order, np.take_along_axis(found, order, axis=1)
 
 
 def rows_that_are(vectors: Rows, embedding: Rows) -> list[int | None]:
@@ -302,10 +303,9 @@ def spread(values: Sequence[float]) -> Spread:
     found = np.array([value for value in values if not np.isnan(value)], np.float64)
     if not found.size:
         return Spread(0, np.nan, np.nan, np.nan, np.nan)
-    deviation = float(found.std(ddof=1)) if found.size > 1 else np.nan
-    return Spread(
-        found.size, float(found.mean()), float(found.min()), float(found.max()), deviation
-    )
+    deviation = found.std(ddof=1) if found.size > 1 else np.nan
+    figures = found.mean(), found.min(), found.max(), deviation
+    return Spread(found.size, *map(float, figures))
 
 
 def by_initializer(runs: Sequence[RunHealth]) -> dict[str, Spread]:
@@ -334,23 +334,19 @@ def matching(first: Floats, second: Floats) -> tuple[tuple[int, ...], tuple[floa
 def pairs(runs: Sequence[RunHealth]) -> list[Pair]:
     """Compares each two runs of one base model that have a prompt of the same name and width."""
     found = []
-    for i, first in enumerate(runs):
-        for second in runs[i + 1 :]:
-            if first.base != second.base or not first.base:
-                continue
-            for name in first.prompts:
-                if name in second.prompts:
-                    found.append(_pair(first, second, name))
+    for first, second in itertools.combinations(runs, 2):
+        if first.base == second.base and first.base:
+            both = [name for name in first.prompts if name in second.prompts]
+            found += [_pair(first, second, name) for name in both]
     return found
 
 
 def _pair(first: RunHealth, second: RunHealth, name: str) -> Pair:
     one, other = first.prompts[name], second.prompts[name]
-    matches, values = matching(one.vectors, other.vectors)
     start = np.nan
     if one.start is not None and other.start is not None:
         start = float(np.mean(matching(one.start, other.start)[1]))
-    return Pair(first.name, second.name, name, matches, values, start)
+    return Pair(first.name, second.name, name, *matching(one.vectors, other.vectors), start)
 
 
 def run_warnings(run: RunHealth) -> list[str]:
@@ -361,88 +357,72 @@ def run_warnings(run: RunHealth) -> list[str]:
 
 def prompt_warnings(prompt: PromptHealth) -> list[str]:
     """Returns what is off in a prompt: movement, gradients, norms, vectors that are alike."""
-    found = _movement_warnings(prompt) + _gradient_warnings(prompt) + _norm_warnings(prompt)
+    found = [*_movement_warnings(prompt), *_gradient_warnings(prompt), *_norm_warnings(prompt)]
     upper = np.triu(np.nan_to_num(prompt.cosines), 1) > SAME_WAY
-    alike = [f"{i} and {j}" for i, j in np.argwhere(upper)]
-    if alike:
-        found.append(
-            f"{prompt.name}: vectors point the same way ({_listed(alike)}): a shorter prompt may "
-            "do as well."
-        )
-    return found
+    if upper.any():
+        alike = _listed([f"{i} and {j}" for i, j in np.argwhere(upper)])
+        found.append(f"vectors point the same way ({alike}): a shorter prompt may do as well.")
+    return [f"{prompt.name}: {line}" for line in found]
 
 
-def _movement_warnings(prompt: PromptHealth) -> list[str]:
+def _movement_warnings(prompt: PromptHealth) -> Iterator[str]:
     if prompt.movement is None:
-        return []
-    way = np.where(
-        np.isnan(prompt.movement.relative), prompt.movement.distance, prompt.movement.relative
-    )
-    if not way.any():
-        return [f"{prompt.name}: no vector moved from its start: is LEARNING_RATE 0?"]
+        return
+    distance, relative, _ = prompt.movement
+    way = np.where(np.isnan(relative), distance, relative)
     still = np.flatnonzero(way < LEAST_MOVEMENT)
-    if not still.size:
-        return []
-    return [
-        f"{prompt.name}: {_vectors(still)} hardly moved, by less than {LEAST_MOVEMENT:.0%} of "
-        "the start's norm: raise LEARNING_RATE or TRAIN_STEPS."
-    ]
+    if not way.any():
+        yield "no vector moved from its start: is LEARNING_RATE 0?"
+    elif still.size:
+        yield (
+            f"{_vectors(still)} hardly moved, by less than {LEAST_MOVEMENT:.0%} of the start's "
+            "norm: raise LEARNING_RATE or TRAIN_STEPS."
+        )
 
 
-def _gradient_warnings(prompt: PromptHealth) -> list[str]:
+def _gradient_warnings(prompt: PromptHealth) -> Iterator[str]:
     steps, norms = prompt.gradient_norms
     if not len(steps):
-        return []
+        return
     broken = ~np.isfinite(norms).all(axis=1)
     if broken.any():
-        return [
-            f"{prompt.name}: the gradient is not finite at step {steps[broken][0]}: lower "
-            "LEARNING_RATE or clip the gradient."
-        ]
-    found = []
-    fallen = np.flatnonzero(_vanished(norms))
-    if fallen.size:
-        found.append(
-            f"{prompt.name}: the gradient of {_vectors(fallen)} vanishes: at the end it is below "
+        yield (
+            f"the gradient is not finite at step {steps[broken][0]}: lower LEARNING_RATE or clip "
+            "the gradient."
+        )
+        return
+    # The last quarter against the first.
+    part = max(1, len(norms) // 4)
+    before, after = np.median(norms[:part], axis=0), np.median(norms[-part:], axis=0)
+    fallen = (after == 0) | ((len(norms) > 3) & (after < VANISHED * before))
+    if fallen.any():
+        yield (
+            f"the gradient of {_vectors(np.flatnonzero(fallen))} vanishes: at the end it is below "
             f"{VANISHED:g} of what it was."
         )
     whole = np.linalg.norm(norms, axis=1)
     middle, peak = float(np.median(whole)), int(whole.argmax())
     if middle > 0 and whole[peak] > EXPLODED * middle:
-        found.append(
-            f"{prompt.name}: the gradient explodes: {whole[peak]:.3g} at step {steps[peak]}, "
+        yield (
+            f"the gradient explodes: {whole[peak]:.3g} at step {steps[peak]}, "
             f"{whole[peak] / middle:,.0f} times its median; lower LEARNING_RATE or clip it."
         )
-    return found
 
 
-def _vanished(norms: Floats) -> Floats:
-    """Returns for gradient norms [points, length] whether the last quarter is all but zero."""
-    part = max(1, len(norms) // 4)
-    before, after = np.median(norms[:part], axis=0), np.median(norms[-part:], axis=0)
-    return (after == 0) | ((len(norms) > 3) & (after < VANISHED * before))
-
-
-def _norm_warnings(prompt: PromptHealth) -> list[str]:
+def _norm_warnings(prompt: PromptHealth) -> Iterator[str]:
     if prompt.vocabulary is None:
-        return []
-    low, high = (prompt.vocabulary.quantiles[q] for q in (0.01, 0.99))
-    found = []
-    for places, words, bound in (
-        (prompt.norms > FAR_OUTSIDE * high, "longer", f"99% are at most {high:.3g}"),
-        (prompt.norms < low / FAR_OUTSIDE, "shorter", f"99% are at least {low:.3g}"),
+        return
+    norms, (low, high) = prompt.norms, (prompt.vocabulary.quantiles[q] for q in (0.01, 0.99))
+    for outside, worst, words, bound in (
+        (norms > FAR_OUTSIDE * high, norms.max(), "longer", f"99% are at most {high:.3g}"),
+        (norms < low / FAR_OUTSIDE, norms.min(), "shorter", f"99% are at least {low:.3g}"),
     ):
-        outside = np.flatnonzero(places)
-        if outside.size:
-            worst = (
-                prompt.norms[outside].max() if words == "longer" else prompt.norms[outside].min()
-            )
-            found.append(
-                f"{prompt.name}: {_vectors(outside)} much {words} than the vocabulary's "
+        if outside.any():
+            yield (
+                f"{_vectors(np.flatnonzero(outside))} much {words} than the vocabulary's "
                 f"embeddings (norm {worst:.3g}; of those {bound}): the model was never trained on "
                 "such inputs; try a lower LEARNING_RATE."
             )
-    return found
 
 
 def _loss_warnings(run: RunHealth) -> list[str]:

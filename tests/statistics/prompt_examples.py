@@ -29,8 +29,6 @@ def healthy_prompt(vectors=VECTORS, start=START, gradient_norms=None, embedding=
         name="encoder_prompt",
         vectors=np.asarray(vectors, np.float64),
         start=start,
-        movement=None if start is None else prompt_health.movement(vectors, start),
-        norms=np.linalg.norm(vectors, axis=1),
         vocabulary=None
         if embedding is None
         else prompt_health.vocabulary_norms(vectors, embedding),
