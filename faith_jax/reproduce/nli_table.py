@@ -55,7 +55,7 @@ def nli_table(options: NliOptions, output: str) -> str:
     costs = _scored(cells, corpora)
     rows = {corpus: cells.corpus(corpus) for corpus in corpora}
     check_usable(rows)
-    joined = with_ensembles(rows, options.ensembles, options.ranges())
+    joined = with_ensembles(rows, options.ensembles, options.ranges().__getitem__)
     found = auc_table(joined, TESTED, options.resamples, seed=options.seed, averaged=AVERAGED)
     tables = list(_tables(found, costs, options))
     notes = tuple(_notes(found, rows, options))

@@ -22,7 +22,6 @@ from faith_jax.statistics.npov_detection import npov_cells, without_spans
 from faith_jax.statistics.scored_corpora import (
     Corpus,
     Range,
-    check_members,
     check_usable,
     chosen_scorers,
     few_rows,
@@ -186,32 +185,26 @@ def write_evaluation(
 def _corpora(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus]:
     rows = {path: read_scored_rows(pathlib.Path(path)) for path in files}
     found = read_corpora(rows)
-    if not options.ensembles:
-        return chosen_scorers(found, options.scorers)
-    joined = dict(found)
-    for name, members in options.ensembles.items():
-        try:
-            check_members(joined, {name: tuple(members)})
-            ranges = {member: given or _range(member) for member, given in members.items()}
-            joined = with_ensembles(joined, {name: tuple(members)}, ranges)
-        except FaithJaxError as error:
-            raise type(error)(f"--ensemble: {error}") from None
-    return chosen_scorers(joined, (*options.scorers, *options.ensembles) if options.scorers else ())
+    for name, ranges in options.ensembles.items():
+        found = with_ensembles(found, {name: tuple(ranges)}, lambda m, of=ranges: _range(m, of[m]))
+    return chosen_scorers(found, (*options.scorers, *options.ensembles) if options.scorers else ())
 
 
-def _range(scorer: str) -> Range:
-    """Returns the range that a scorer's card declares.
+def _range(scorer: str, given: Range | None) -> Range:
+    """Returns the given range, or the one that the scorer's card declares.
 
     Raises:
       ConfigError: for a scorer of one's own, and one without finite ends.
     """
+    if given is not None:
+        return given
     say = f"say it: {scorer}:LOW:HIGH, such as {scorer}:0:1."
     if scorer not in scorer_names():
-        raise ConfigError(f"the range of {scorer!r} is not known; {say}")
+        raise ConfigError(f"--ensemble: the range of {scorer!r} is not known; {say}")
     card = scorer_card(scorer)
     if not math.isfinite(card.high - card.low):
         ends = f"{card.low:g} to {card.high:g}"
-        raise ConfigError(f"{scorer} has no finite range ({ends}); {say}")
+        raise ConfigError(f"--ensemble: {scorer} has no finite range ({ends}); {say}")
     return Range(card.low, card.high)
 
 
@@ -219,7 +212,7 @@ def _ensemble_note(ensembles: Mapping[str, Mapping[str, Range | None]]) -> str:
     """Returns what the ensembles are of."""
     told = []
     for name, members in ensembles.items():
-        ranges = {member: given or _range(member) for member, given in members.items()}
+        ranges = {member: _range(member, given) for member, given in members.items()}
         listed = ", ".join(f"{m} ({low:g} to {high:g})" for m, (low, high) in ranges.items())
         told.append(f"{name} = {listed}")
     return f"Ensembles: the mean of scores mapped from their range to 0 to 1: {'; '.join(told)}."

@@ -61,13 +61,7 @@ class Compared:
 
 @dataclasses.dataclass(frozen=True)
 class AucCell:
-    """A scorer on a corpus, or on average.
-
-    Attributes:
-      auc: in [0, 1]; NaN where a class is missing.
-      interval: of the AUC.
-      compared: by baseline.
-    """
+    """A scorer's AUC on a corpus or on average, NaN where a class is missing, by baseline."""
 
     auc: float
     interval: Interval
@@ -299,11 +293,7 @@ def _cells(scorers: Sequence[str], column: _Column, confidence: float) -> dict[s
 
 
 def auc_rows(table: AucTable) -> Table:
-    """Returns AUCs in per cent, a row for each scorer; the tidy form has shares.
-
-    Args:
-      table: with one baseline at most.
-    """
+    """Returns AUCs in per cent, a row for each scorer; one baseline at most."""
     corpora, baseline = list(table.rows), table.baseline
     rows: list[tuple[Any, ...]] = []
     for scorer, found in table.cells.items():
@@ -367,11 +357,7 @@ def _tidy(table: AucTable) -> Table:
 
 
 def auc_figures(table: AucTable) -> dict[str, Any]:
-    """Returns all figures of the table as JSON has them.
-
-    Args:
-      table: with one baseline at most.
-    """
+    """Returns all figures of a table with one baseline at most, as JSON has them."""
     settings = ("test", "resamples", "confidence", "seed", "cluster_field")
     baseline = table.baseline
     return {
@@ -392,12 +378,9 @@ def npov_rows(
     confidence: float = 0.95,
     words: bool = False,
 ) -> Table:
-    """Returns Chang 2024's table 1, or table 3, in per cent: a row for each error and scorer.
+    """Returns Chang 2024's table 1 or 3 in per cent, a row for each error and scorer.
 
-    Args:
-      cells: from `faith_jax.statistics.npov_detection.npov_cells`.
-      confidence: of the intervals, for the title.
-      words: the cells are of words.
+    Cells are from `faith_jax.statistics.npov_detection.npov_cells`.
     """
     slices = list(dict.fromkeys(name for row in cells.values() for name in row))
     rows = tuple(

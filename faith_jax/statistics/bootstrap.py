@@ -1,8 +1,8 @@
 """Percentile bootstrap: how much a figure would vary with another sample of rows.
 
-Rows are drawn with replacement, as many as there are; with clusters (responses that share a source
-document), whole clusters are. All scorers see the same draws, so that their figures can be compared
-draw by draw.
+Rows are drawn with replacement, as many as there are; with `clusters`, which name for each row what
+it is drawn together with (such as its source document), whole clusters are. All scorers see the
+same draws, so that their figures can be compared draw by draw. The same seed gives the same draws.
 
 >>> areas = bootstrap_auc([[0.9, 0.2, 0.6, 0.1]], [1, 0, 1, 0], resamples=200, seed=1)
 >>> percentile_interval(areas[0])
@@ -33,17 +33,9 @@ def resampled_counts(
     seed: int | Sequence[int] = 0,
     clusters: Sequence[Hashable] | None = None,
 ) -> NDArray[np.uint16]:
-    """Returns how often each row is drawn in each resample.
+    """Returns how often each of `size` rows is drawn in each resample: [rows, resamples].
 
-    Args:
-      size: the number of rows.
-      resamples: how many.
-      seed: the same seed gives the same draws.
-      clusters: for each row, what it is drawn together with; None = each row on its own.
-
-    Returns:
-      [rows, resamples]; each column sums to `size`, or, with clusters, holds as many clusters as
-      there are.
+    Each column sums to `size`, or, with clusters, holds as many clusters as there are.
 
     Raises:
       ValueError: for no rows.
@@ -62,9 +54,7 @@ def resampled_counts(
 def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> NDArray[np.intp]:
     """Returns for each row the number of its cluster, from 0 in order of appearance: [rows].
 
-    Args:
-      size: the number of rows.
-      clusters: for each row what it belongs to; None = each row is a cluster of its own.
+    Without clusters, each row is one of its own.
     """
     if clusters is None:
         return np.arange(size)
@@ -79,17 +69,17 @@ def bootstrap_auc(
     seed: int | Sequence[int] = 0,
     clusters: Sequence[Hashable] | None = None,
 ) -> NDArray[np.float64]:
-    """Returns the ROC AUC of each scorer in each resample.
+    """Returns the ROC AUC of each scorer in each resample, NaN where a class is missing.
 
     Args:
       scores: [scorers, rows].
       labels: [rows].
-      resamples: see `resampled_counts`, as for `seed` and `clusters`.
-      seed: see above.
+      resamples: how many.
+      seed: see above, as for `clusters`.
       clusters: see above.
 
     Returns:
-      [scorers, resamples]; NaN in resamples that lack a class.
+      [scorers, resamples].
 
     Raises:
       ValueError: see `faith_jax.statistics.roc.checked`.
@@ -101,14 +91,10 @@ def bootstrap_auc(
 
 
 def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Returns the percentile interval of a statistic's resampled values.
+    """Returns the interval that holds the share `confidence` of a statistic's resampled values.
 
-    Values that are NaN (resamples in which the statistic is undefined) are left out; where all
-    are, so are the ends.
-
-    Args:
-      values: [resamples].
-      confidence: the share of values inside.
+    NaN (resamples in which the statistic is undefined) are left out; where all values are NaN, so
+    are the ends.
 
     Raises:
       ValueError: for a confidence outside of (0, 1).

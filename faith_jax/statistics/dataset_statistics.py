@@ -1,8 +1,7 @@
 """The statistics tables of the papers, from examples alone.
 
-A table is a title, the names of its columns, and its rows; counts are whole numbers, averages
-floats. Words are counted as `lower_words` finds them: the papers do not say how they did, so
-averages come near theirs but need not be equal.
+Counts are whole numbers, averages floats. Words are counted as `lower_words` finds them: the papers
+do not say how they did, so averages come near theirs but need not be equal.
 """
 
 import collections
@@ -56,9 +55,7 @@ def _dialogue_statistics(examples: Sequence[Example]) -> dict[str, float]:
 def dialogue_table(title: str, splits: Splits) -> Table:
     """Returns sizes and average lengths of dialogues whose examples are single turns.
 
-    Args:
-      title: of the table.
-      splits: the examples, with `dialogue`, `history`, `knowledge` and `response`.
+    Examples have `dialogue`, `history`, `knowledge` and `response`.
     """
     columns = [_turn_statistics(examples) for examples in splits.values()]
     rows = tuple((label, *(column[label] for column in columns)) for label in columns[0])
@@ -84,13 +81,7 @@ def _average_words(texts: Iterable[str]) -> float:
 
 
 def count_table(title: str, splits: Splits, fields: Sequence[str]) -> Table:
-    """Returns how many examples of each split have each combination of the fields' values.
-
-    Args:
-      title: of the table.
-      splits: the examples.
-      fields: whose values are counted, such as `response_label`.
-    """
+    """Returns how many examples of each split have each combination of the fields' values."""
     counts = {
         name: collections.Counter(tuple(_value(e[field]) for field in fields) for e in examples)
         for name, examples in splits.items()
@@ -121,10 +112,7 @@ def extractiveness_table(
 ) -> Table:
     """Returns mean and quartiles of coverage and density of each split (Dziri 2022, figure 3).
 
-    Args:
-      splits: the examples.
-      response: gives an example's response.
-      knowledge: gives what it may copy from.
+    `response` and `knowledge` give an example's response and what it may copy from.
     """
     rows = []
     for name, examples in splits.items():
@@ -146,13 +134,9 @@ def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def bias_table(examples: Iterable[Example], text: str, label: str, count: int = 5) -> Table:
-    """Returns the bigrams that give each label away most (Gupta 2022, table 2).
+    """Returns the `count` bigrams that give each label away most (Gupta 2022, table 2).
 
-    Args:
-      examples: the claims.
-      text: the field of the claim.
-      label: the field of its label.
-      count: bigrams for each label.
+    `text` and `label` are the fields of a claim and its label.
     """
     texts, labels = [], []
     for example in examples:
@@ -172,11 +156,9 @@ def bias_table(examples: Iterable[Example], text: str, label: str, count: int = 
 
 
 class Bias(NamedTuple):
-    """How an n-gram and a label go together.
+    """How an n-gram (words joined by spaces) and a label l go together.
 
     Attributes:
-      ngram: its words, joined by spaces.
-      label: the label.
       local_mutual_information: p(w, l) * log(p(l | w) / p(l)), in nats; higher = the n-gram
         gives the label away more often.
       probability: p(l | w).
@@ -191,22 +173,15 @@ class Bias(NamedTuple):
 
 
 def lexical_bias(texts: Sequence[str], labels: Sequence[str], n: int = 2) -> list[Bias]:
-    """Returns every n-gram with every label it occurs with, the highest first.
+    """Returns every n-gram of lower-cased words with every label it occurs with, the highest first.
+
+    Probabilities are of n-gram occurrences; ties are in the order of n-gram and label.
 
     >>> rows = lexical_bias(["it is not hot", "it is hot", "it is warm"], ["no", "yes", "yes"], n=1)
     >>> [(row.ngram, row.label) for row in rows[:2]]
     [('not', 'no'), ('warm', 'yes')]
 
-    Args:
-      texts: the claims.
-      labels: one for each.
-      n: words in an n-gram, which are compared in lower case.
-
-    Returns:
-      Ties are in the order of n-gram and label.
-
-    Reference: Gupta 2022, section 4.3, after Schuster 2019; probabilities are of n-gram
-    occurrences.
+    Reference: Gupta 2022, section 4.3, after Schuster 2019.
     """
     pairs: collections.Counter[tuple[str, str]] = collections.Counter()
     for text, label in zip(texts, labels, strict=True):

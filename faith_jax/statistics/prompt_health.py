@@ -68,13 +68,7 @@ class VocabularyNorms(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A vocabulary piece near a vector.
-
-    Attributes:
-      token: its id.
-      text: shown readable.
-      value: cosine, or L2 distance.
-    """
+    """A vocabulary piece near a vector, readable, with its cosine or L2 distance."""
 
     token: int
     text: str
@@ -82,12 +76,7 @@ class Piece(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """What was logged by step.
-
-    Attributes:
-      steps: int [points].
-      values: [points], or by vector [points, length].
-    """
+    """What was logged by step: steps int [points]; values [points], or [points, length]."""
 
     steps: NDArray[np.int64]
     values: Floats
@@ -210,12 +199,9 @@ def vocabulary_norms(vectors: Rows, embedding: Rows) -> VocabularyNorms:
 def nearest_by_cosine(
     vectors: Rows, embedding: Rows, count: int
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Finds the rows of an embedding that point the way of each vector.
+    """Finds the rows of an embedding [vocab, embed] that point the way of vectors [length, embed].
 
-    Args:
-      vectors: [length, embed].
-      embedding: [vocab, embed]; rows of zeros point no way and come last.
-      count: how many, at most `vocab`.
+    Rows of zeros point no way and come last.
 
     Returns:
       Ids and cosines [length, count], best first; equal ones by id.
@@ -228,7 +214,7 @@ def nearest_by_cosine(
 def nearest_by_distance(
     vectors: Rows, embedding: Rows, count: int
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Finds the rows of an embedding that are closest to each vector.
+    """Finds the rows of an embedding [vocab, embed] that are closest to vectors [length, embed].
 
     Returns:
       Ids and L2 distances [length, count], closest first; equal ones by id.
@@ -251,13 +237,9 @@ def _parts(embedding: Rows) -> Iterator[Floats]:
 
 
 class Spread(NamedTuple):
-    """The final validation losses of runs.
+    """The final validation losses of runs, where they have one; NaN for none.
 
     Attributes:
-      runs: how many have one.
-      mean: NaN for none.
-      low: the smallest.
-      high: the largest.
       deviation: the sample's standard deviation, NaN for fewer than two.
     """
 
@@ -272,9 +254,6 @@ class Pair(NamedTuple):
     """Two runs' prompts of one name.
 
     Attributes:
-      first: name of a run.
-      second: name of another.
-      prompt: "encoder_prompt" or "decoder_prompt".
       matches: for each vector of the shorter prompt the vector of the other that it is matched
         with, so that the cosines' sum is largest.
       cosines: of the matched vectors, NaN for zeros.
@@ -315,11 +294,7 @@ def by_initializer(runs: Sequence[RunHealth]) -> dict[str, Spread]:
 
 
 def matching(first: Floats, second: Floats) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Matches the vectors of two prompts, whose order may differ, one to one.
-
-    Args:
-      first: [n, embed].
-      second: [m, embed]; if it is the shorter one, its vectors are the ones that are matched.
+    """Matches the vectors of two prompts [n, embed] and [m, embed] one to one.
 
     Returns:
       For each vector of the shorter prompt the other's index, and their cosine.

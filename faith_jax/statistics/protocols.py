@@ -26,12 +26,7 @@ def threshold_table(development: Corpus, test: Corpus, group_field: str = "sourc
 
     Each scorer's threshold is the one with the best F1 on the whole development part; precision,
     recall, F1 (of class 1) and accuracy are those of the test part at that threshold, and F1 also
-    for each group on its own. Undefined scores count as unfaithful: they reach no threshold.
-
-    Args:
-      development: with the scorers of `test`.
-      test: what is reported.
-      group_field: the field that parts the test rows; "" = no groups.
+    for each value of `group_field` ("" = no groups). Undefined scores reach no threshold.
 
     Raises:
       ValueError: for scorers that one part lacks.
@@ -60,14 +55,9 @@ def threshold_table(development: Corpus, test: Corpus, group_field: str = "sourc
 
 
 def best_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
-    """Returns the score that, as a threshold, has the best F1 of class 1; of several the highest.
+    """Returns the score at or above which class 1 has the best F1; of several the highest.
 
-    Args:
-      scores: finite, [rows].
-      labels: [rows], 0 and 1.
-
-    Returns:
-      One of the scores: at least this much counts as faithful. NaN where a class is missing.
+    Scores [rows] are finite; NaN where a class is missing.
     """
     from sklearn.metrics import precision_recall_curve  # takes a second to import
 
@@ -98,11 +88,7 @@ def pronoun_table(
     """Returns Steen 2023's table 3: correlations with first-person pronouns (Kendall's tau-b).
 
     A scorer that goes down where the label does not distrusts whoever speaks of themselves. Rows
-    without a label, or with an undefined score, are left out of that figure.
-
-    Args:
-      corpora: the scored rows.
-      pronouns: that are counted, in lower case; the paper counts "I".
+    without a label, or with an undefined score, are left out of that figure. The paper counts "I".
     """
     columns: dict[str, dict[str, Any]] = {}
     for name, corpus in corpora.items():
@@ -149,7 +135,7 @@ def verification_table(
 
     Args:
       claims: of DialFact, with `id`, `response_label`, `type_label` and `data_type`.
-      predictions: for each system the predicted label of each claim by its id, of three or of two.
+      predictions: by system the predicted label of each claim by its id, of three or of two.
 
     Raises:
       InputError: for a claim without a prediction, and where there are no claims.
@@ -209,13 +195,7 @@ def _prediction(text: str, ways: int) -> str:
 
 
 class Accuracy(NamedTuple):
-    """How often a critic is right.
-
-    Attributes:
-      value: share of right calls, in [0, 1]; higher = better.
-      interval: its percentile bootstrap over rows.
-      rows: how many there are.
-    """
+    """How often a critic is right, in [0, 1], with its bootstrap interval over rows."""
 
     value: float
     interval: Interval
@@ -225,14 +205,7 @@ class Accuracy(NamedTuple):
 def critic_accuracy(
     calls: Sequence[bool], labels: Sequence[bool], resamples: int = RESAMPLES, seed: int = 0
 ) -> Accuracy:
-    """Returns how often a critic's calls are as the labels (Dziri 2022, table 4).
-
-    Args:
-      calls: whether each pair is found faithful, [rows].
-      labels: whether it is, [rows].
-      resamples: of the bootstrap.
-      seed: of the bootstrap.
-    """
+    """Returns how often a critic's calls [rows] equal the labels (Dziri 2022, table 4)."""
     hits = (np.asarray(calls, bool) == np.asarray(labels, bool)).astype(np.float64)
     drawn = resampled_counts(hits.size, resamples, seed)
     interval = percentile_interval(hits @ drawn / hits.size)

@@ -16,11 +16,7 @@ _CELLS = 1 << 24
 
 
 def checked(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
-    """Returns scores as float64 and labels as bool.
-
-    Args:
-      scores: [..., rows].
-      labels: [rows], of 0 and 1.
+    """Returns scores [..., rows] as float64 and labels [rows] as bool.
 
     Raises:
       ValueError: for lengths that differ, scores that are not finite, and other labels.
@@ -41,11 +37,7 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
     """Returns the area under the ROC curve, in [0, 1]; NaN where one of the classes is missing.
 
     It is the probability that a faithful response has a higher score than another one, ties
-    counting half; 0.5 = chance.
-
-    Args:
-      scores: [rows].
-      labels: [rows].
+    counting half; 0.5 = chance. Scores and labels are [rows].
 
     Raises:
       ValueError: see `checked`.

@@ -47,8 +47,7 @@ class WordSalience:
       argument_words: its rows: content words of the grounding.
       response_words: its columns: content words of the response.
       values: float64 [argument words, response words] in [0, 1].
-      cut: tokens of the example that the model did not see, whose words are missing, by part; see
-        `faith_jax.core.types.Score`.
+      cut: tokens that the model did not see, by part; see `faith_jax.core.types.Score`.
     """
 
     argument_words: tuple[PlacedWord, ...]
@@ -70,13 +69,13 @@ class WordSalience:
         return attributions(self.values, aggregation)
 
     def attribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
-        """Returns the example's score; NaN where response or grounding has no content words."""
+        """Returns the example's score; NaN without content words."""
         if not self.values.size:
             return float("nan")
         return attribution_score(self.attributions(aggregation), mean)
 
     def contribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
-        """Returns the example's score; NaN where response or grounding has no content words."""
+        """Returns the example's score; NaN without content words."""
         if not self.values.size:
             return float("nan")
         sides = [word.perspective for word in self.argument_words]
@@ -84,13 +83,9 @@ class WordSalience:
 
 
 def normalized_columns(token_map: NDArray[np.floating]) -> Floats:
-    """Returns the squares of a map, each column divided by its sum.
+    """Returns the squares of a signed map [rows, columns], each column divided by its sum.
 
-    Args:
-      token_map: [rows, columns], signed; rows of padding must be left out.
-
-    Returns:
-      [rows, columns] in [0, 1]; columns sum to 1, those of zeros stay zeros.
+    Rows of padding must be left out. Columns of zeros stay zeros.
     """
     squares = np.square(np.asarray(token_map, np.float64))
     sums = squares.sum(axis=0, keepdims=True)
@@ -156,14 +151,10 @@ def attributions(words: NDArray[np.floating], aggregation: str = "max") -> Float
 
 
 def attribution_score(values: NDArray[np.floating], mean: str = "geometric") -> float:
-    """Returns the mean attribution of a response's words; 1 less it is the hallucination score.
+    """Returns the mean of `attributions` [response words]; 1 less it is the hallucination score.
 
-    Args:
-      values: [response words], from `attributions`.
-      mean: "geometric" (appendix C) or "arithmetic" (the body text).
-
-    Returns:
-      In [0, 1] for "max"; NaN for a response without words.
+    The `mean` is "geometric" (appendix C) or "arithmetic" (the body text). In [0, 1] for "max"; NaN
+    for a response without words.
     """
     values = np.asarray(values, np.float64)
     if not values.size:
@@ -177,17 +168,9 @@ def attribution_score(values: NDArray[np.floating], mean: str = "geometric") -> 
 def contribution_score(
     values: NDArray[np.floating], perspectives: Sequence[Hashable], mean: str = "geometric"
 ) -> float:
-    """Returns the mean contribution of the perspective that has the smallest.
+    """Returns the mean of `contributions` [input words] of the perspective that has the smallest.
 
-    1 less it is the coverage error score.
-
-    Args:
-      values: [input words], from `contributions`.
-      perspectives: of each word; all that there are must have a word.
-      mean: see `attribution_score`.
-
-    Returns:
-      In [0, 1] for "max"; NaN without words.
+    1 less it is the coverage error score. In [0, 1] for "max"; NaN without words.
     """
     values = np.asarray(values, np.float64)
     names = list(dict.fromkeys(perspectives))
@@ -197,10 +180,6 @@ def contribution_score(
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    """Checks an option.
-
-    Raises:
-      ConfigError: where it is none of the choices.
-    """
+    """Raises a ConfigError where an option is none of its choices."""
     if value not in choices:
         raise ConfigError(f"{name}: expected one of {', '.join(choices)}, got {value!r}.")

@@ -6,7 +6,7 @@ ids of their rows.
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,12 +28,12 @@ class Corpus:
       name: of the corpus.
       ids: of the rows.
       labels: [rows]; 1 = faithful, 0 = not, NaN = unknown.
-      scores: for each scorer [rows]; NaN = undefined.
+      scores: by scorer [rows]; NaN = undefined.
       responses: the texts that were scored; empty where a row lacks its text.
       fields: for each row what else is known of it.
       groundings: the texts of each row's grounding.
-      words: for each scorer that has them each row's words: start, end, score, and the number of
-        the grounding's text, None = the response.
+      words: by scorer that has them each row's words: start, end, score, and the number of the
+        grounding's text, None = the response.
     """
 
     name: str
@@ -77,11 +77,7 @@ class Corpus:
         )
 
     def field(self, name: str) -> list[str]:
-        """Returns a field of all rows.
-
-        Raises:
-          InputError: where a row lacks it.
-        """
+        """Returns a field of all rows; one that lacks it is an InputError."""
         for identifier, fields in zip(self.ids, self.fields, strict=True):
             if name not in fields:
                 known = ", ".join(fields) or "none"
@@ -94,8 +90,7 @@ class Corpus:
 def read_corpora(files: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, Corpus]:
     """Returns the corpora that scored files hold, by name, in order of appearance.
 
-    Args:
-      files: the rows of each file by its path, in the form of `faith_jax.export.scored_rows`.
+    Files are the rows, in the form of `faith_jax.export.scored_rows`, by path.
 
     Raises:
       InputError: for an id that a corpus has twice in a file, for files of the same corpus whose
@@ -194,11 +189,7 @@ def _check_same_texts(first: Corpus, second: Corpus, origin: str, path: str) -> 
 
 
 def chosen_scorers(corpora: Mapping[str, Corpus], scorers: Sequence[str]) -> dict[str, Corpus]:
-    """Returns the corpora with some of their scorers only.
-
-    Args:
-      corpora: the scored rows.
-      scorers: those to keep, in this order; empty = all.
+    """Returns the corpora with some of their scorers only, in the order given; empty = all.
 
     Raises:
       InputError: for a scorer that a corpus has no scores of.
@@ -215,11 +206,9 @@ def chosen_scorers(corpora: Mapping[str, Corpus], scorers: Sequence[str]) -> dic
 
 
 def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:
-    """Refuses a corpus without a row that has a label and a defined score of every scorer.
+    """Checks that each corpus has a row with a label and a defined score of every scorer.
 
-    Args:
-      corpora: the scored rows.
-      labels: also refuse a corpus without any labels.
+    With `labels` False, a corpus without any labels passes.
 
     Raises:
       InputError: naming the scorers that stand in the way, and what to do.
@@ -246,11 +235,7 @@ def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:
 
 
 def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
-    """Returns what a reader should know of the rows: which are left out and why, and too few.
-
-    Args:
-      corpora: the scored rows, which are compared where every scorer is defined.
-    """
+    """Returns which rows are left out and why, and where there are too few."""
     notes = []
     for name, corpus in corpora.items():
         known = ~np.isnan(corpus.labels)
@@ -263,11 +248,7 @@ def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
 
 
 def few_rows(sizes: Mapping[str, int]) -> tuple[str, ...]:
-    """Returns a warning for each corpus of which there is little.
-
-    Args:
-      sizes: rows by corpus.
-    """
+    """Returns a warning for each corpus with few rows; `sizes` has their number."""
     return tuple(
         f"{name}: {counted(count, 'row')} can say little: figures may change much."
         for name, count in sizes.items()
@@ -291,60 +272,23 @@ class Range(NamedTuple):
 def with_ensembles(
     corpora: Mapping[str, Corpus],
     ensembles: Mapping[str, Sequence[str]],
-    ranges: Mapping[str, Range],
+    range_of: Callable[[str], Range],
 ) -> dict[str, Corpus]:
     """Returns the corpora with ensembles as further scorers.
 
     An ensemble is the mean of its members' scores, each mapped to 0 to 1 by its range first; NaN
     where one of them is. TRUE's is of three scorers from 0 to 1 (Honovich 2022); others, such as
-    e-c from -1 to 1, would else count by the width of their scale.
-
-    Args:
-      corpora: the scored rows.
-      ensembles: the members of each by its name.
-      ranges: of all members.
+    e-c from -1 to 1, would otherwise count by the width of their scale.
 
     Raises:
       ConfigError: for a range without two finite ends in order.
-      InputError: see `check_members`; for a score outside of its range.
+      InputError: for a member without scores, an ensemble with the name of a scorer, and a score
+        outside of its range.
     """
-    check_members(corpora, ensembles)
-    found = {}
-    for corpus_name, corpus in corpora.items():
-        scores = dict(corpus.scores)
-        for name, members in ensembles.items():
-            where = f"{corpus_name}: ensemble {name}"
-            scaled = [_unit_scaled(scores[m], ranges[m], f"{where}: {m}") for m in members]
-            scores[name] = np.mean(scaled, axis=0)
-        found[corpus_name] = dataclasses.replace(corpus, scores=scores)
-    return found
-
-
-def _unit_scaled(values: NDArray[np.float64], scale: Range, where: str) -> NDArray[np.float64]:
-    """Returns scores mapped linearly, the scale's low end to 0 and its high end to 1."""
-    low, high = scale
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ConfigError(f"{where}: expected a finite range in order, got {low:g} to {high:g}.")
-    scaled = (values - low) / (high - low)
-    outside = (scaled < -_TOLERANCE) | (scaled > 1 + _TOLERANCE)
-    if outside.any():
-        value = float(values[outside][0])
-        raise InputError(
-            f"{where}: the score {value:g} is outside of its range, {low:g} to {high:g}."
-        )
-    return np.clip(scaled, 0.0, 1.0)
-
-
-def check_members(corpora: Mapping[str, Corpus], ensembles: Mapping[str, Sequence[str]]) -> None:
-    """Checks that corpora have scores of all members.
-
-    Raises:
-      InputError: for a member that a corpus has no scores of, and an ensemble with the name of a
-        scorer.
-    """
-    for corpus_name, corpus in corpora.items():
-        for name, members in ensembles.items():
-            where = f"{corpus_name}: ensemble {name}"
+    found = dict(corpora)
+    for name, members in ensembles.items():
+        for corpus in found.values():
+            where = f"--ensemble: {corpus.name}: ensemble {name}"
             if name in corpus.scores:
                 raise InputError(f"{where}: is a scorer's name; give the ensemble another.")
             for member in members:
@@ -354,3 +298,20 @@ def check_members(corpora: Mapping[str, Corpus], ensembles: Mapping[str, Sequenc
                     raise InputError(
                         f"{where}: there are no scores of {member!r}, only of {known}.{hint}"
                     )
+            scaled = [_scaled(corpus.scores[m], range_of(m), f"{where}: {m}") for m in members]
+            scores = {**corpus.scores, name: np.mean(scaled, axis=0)}
+            found[corpus.name] = dataclasses.replace(corpus, scores=scores)
+    return found
+
+
+def _scaled(values: NDArray[np.float64], scale: Range, where: str) -> NDArray[np.float64]:
+    """Returns scores mapped linearly, the scale's low end to 0 and its high end to 1."""
+    low, high = scale
+    if not (math.isfinite(high - low) and low < high):
+        raise ConfigError(f"{where}: expected a finite range in order, got {low:g} to {high:g}.")
+    scaled = (values - low) / (high - low)
+    outside = values[np.abs(scaled - 0.5) > 0.5 + _TOLERANCE]
+    if outside.size:
+        ends = f"{low:g} to {high:g}"
+        raise InputError(f"{where}: the score {outside[0]:g} is outside of its range, {ends}.")
+    return np.clip(scaled, 0.0, 1.0)

@@ -4,6 +4,9 @@ All tests are paired and two-sided. `approximate_randomization` assumes least; `
 closed form; `hanley_mcneil_test` is the older form that needs AUCs and counts only. The first two
 know clusters: rows that are not independent of each other, such as responses to one document.
 Several tests at once are corrected by `bonferroni` or `holm`.
+
+Scores of two scorers, a and b, and labels are [rows]; all tests raise the ValueErrors of
+`faith_jax.statistics.roc.checked`.
 """
 
 import math
@@ -23,24 +26,14 @@ MARK = "*"
 
 
 class Comparison(NamedTuple):
-    """The outcome of a test of two scorers, a and b.
-
-    Attributes:
-      difference: AUC of a minus AUC of b.
-      p_value: two-sided; NaN where a class is missing.
-    """
+    """A difference of two AUCs, a less b, and its two-sided p-value; NaN without a class."""
 
     difference: float
     p_value: float
 
 
 class Exchanges(NamedTuple):
-    """What two scorers' AUCs differ by, and would if their scores were exchanged at random.
-
-    Attributes:
-      difference: AUC of a minus AUC of b; NaN where a class is missing.
-      exchanged: the same after each round of exchanges: [rounds].
-    """
+    """The difference of two AUCs, and the same after each round of exchanges: [rounds]."""
 
     difference: float
     exchanged: NDArray[np.float64]
@@ -57,19 +50,8 @@ def exchanges(
     """Exchanges two scorers' scores row by row at random, for `approximate_randomization`.
 
     Scorers have different scales, so each one's scores are replaced by their ranks first, which
-    changes no AUC.
-
-    Args:
-      scores_a: [rows].
-      scores_b: [rows].
-      labels: [rows].
-      rounds: of exchanges; p is at least 1 / (rounds + 1).
-      seed: the same seed gives the same exchanges.
-      clusters: for each row, what its scores are exchanged together with; None = each row on its
-        own.
-
-    Raises:
-      ValueError: see `faith_jax.statistics.roc.checked`.
+    changes no AUC. With clusters, scores of a cluster are exchanged together. The p-value is at
+    least 1 / (rounds + 1).
     """
     (first, positive), (second, _) = checked(scores_a, labels), checked(scores_b, labels)
     difference = roc_auc(first, positive) - roc_auc(second, positive)
@@ -100,20 +82,24 @@ def _twice_won(places: NDArray[np.intp], positive: NDArray[np.bool_], known: int
 def approximate_randomization(parts: Sequence[Exchanges]) -> Comparison:
     """Tests the difference of two scorers' AUCs, or of their means over several corpora.
 
-    Args:
-      parts: the exchanges of each corpus, of as many rounds, with other seeds.
+    The parts are the exchanges of each corpus, of as many rounds, with other seeds.
+    """
+    difference = float(np.mean([part.difference for part in parts]))
+    exchanged = np.mean([part.exchanged for part in parts], axis=0)
+    return Comparison(difference, randomization_p_value(difference, exchanged))
 
-    Returns:
-      The comparison of the means; NaN where one of the parts is.
+
+def randomization_p_value(difference: float, exchanged: NDArray[np.float64]) -> float:
+    """Returns how likely so large a difference is by chance, two-sided; NaN where it is undefined.
+
+    `exchanged` has the difference after each round of random exchanges: [rounds].
 
     Reference: Noreen 1989.
     """
-    difference = float(np.mean([part.difference for part in parts]))
     if math.isnan(difference):
-        return Comparison(math.nan, math.nan)
-    exchanged = np.mean([part.exchanged for part in parts], axis=0)
+        return math.nan
     extreme = int(np.count_nonzero(np.abs(exchanged) >= abs(difference) - 1e-12))
-    return Comparison(difference, (extreme + 1) / (len(exchanged) + 1))
+    return (extreme + 1) / (len(exchanged) + 1)
 
 
 def delong_test(
@@ -122,17 +108,7 @@ def delong_test(
     labels: ArrayLike,
     clusters: Sequence[Hashable] | None = None,
 ) -> Comparison:
-    """Tests by the AUCs' covariance (DeLong 1988, in the form of Sun 2014).
-
-    Args:
-      scores_a: [rows].
-      scores_b: [rows].
-      labels: [rows].
-      clusters: see `delong_covariance`.
-
-    Raises:
-      ValueError: see `faith_jax.statistics.roc.checked`.
-    """
+    """Tests by `delong_covariance` (DeLong 1988, in the form of Sun 2014)."""
     areas, covariance = delong_covariance([scores_a, scores_b], labels, clusters)
     variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
     return _normal_test(areas[0] - areas[1], variance)
@@ -145,15 +121,9 @@ def delong_covariance(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns the scorers' AUCs [scorers] and their covariance [scorers, scorers].
 
-    Args:
-      scores: [scorers, rows].
-      labels: [rows].
-      clusters: for each row, what it is not independent of (Obuchowski 1997); None = all rows are
-        independent, which is the same as a cluster for each. The covariance is NaN with fewer than
-        two clusters that hold a class; with fewer than some twenty it is too small.
-
-    Raises:
-      ValueError: see `faith_jax.statistics.roc.checked`.
+    Rows of a cluster are not independent of each other; without clusters, all rows are. The
+    covariance is NaN with fewer than two clusters that hold a class; with fewer than some twenty it
+    is too small.
 
     Reference: Obuchowski 1997, Nonparametric analysis of clustered ROC curve data, section 2.
     """
@@ -186,13 +156,7 @@ def _cluster_sums(values: NDArray[np.float64], groups: NDArray[np.intp], count: 
 
 
 def hanley_mcneil_error(area: float, positives: int, negatives: int) -> float:
-    """Returns the standard error of an AUC from its size and the counts (Hanley 1982).
-
-    Args:
-      area: the AUC.
-      positives: rows with the label 1.
-      negatives: rows with the label 0.
-    """
+    """Returns the standard error of an AUC from its size and the classes' rows (Hanley 1982)."""
     if not positives or not negatives:
         return math.nan
     q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
@@ -201,22 +165,10 @@ def hanley_mcneil_error(area: float, positives: int, negatives: int) -> float:
     return math.sqrt(max(0.0, variance) / (positives * negatives))
 
 
-def hanley_mcneil_test(
-    scores_a: ArrayLike,
-    scores_b: ArrayLike,
-    labels: ArrayLike,
-) -> Comparison:
+def hanley_mcneil_test(scores_a: ArrayLike, scores_b: ArrayLike, labels: ArrayLike) -> Comparison:
     """Tests by Hanley and McNeil's standard errors (Hanley 1983).
 
     The correlation of the two AUCs is DeLong's estimate, in place of the paper's table.
-
-    Args:
-      scores_a: [rows].
-      scores_b: [rows].
-      labels: [rows].
-
-    Raises:
-      ValueError: see `faith_jax.statistics.roc.checked`.
     """
     areas, covariance = delong_covariance([scores_a, scores_b], labels)
     product = covariance[0, 0] * covariance[1, 1]
@@ -246,11 +198,7 @@ def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
 
 
 def holm_by_baseline(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
-    """Returns p-values after Holm's correction over all that are compared with one baseline.
-
-    Args:
-      p_values: by what is compared, and the baseline.
-    """
+    """Returns p-values, by what is compared and its baseline, after `holm` for each baseline."""
     corrected: dict[tuple[str, str], float] = {}
     for baseline in dict.fromkeys(baseline for _, baseline in p_values):
         pairs = [pair for pair in p_values if pair[1] == baseline]
@@ -260,9 +208,7 @@ def holm_by_baseline(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[st
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Returns p-values after Holm's step-down correction, which no Bonferroni beats in power.
-
-    Those that are NaN stay and do not count.
+    """Returns p-values after Holm's step-down correction; those that are NaN stay and do not count.
 
     >>> holm([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.06, 0.06]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
-from faith_jax.core.table import Table
+from faith_jax.core.table import Table, figure_text
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
@@ -27,7 +27,12 @@ from faith_jax.statistics.bootstrap import (
     resampled_counts,
 )
 from faith_jax.statistics.scored_corpora import Corpus, few_rows
-from faith_jax.statistics.significance import MARK, SIGNIFICANT, holm_by_baseline
+from faith_jax.statistics.significance import (
+    MARK,
+    SIGNIFICANT,
+    holm_by_baseline,
+    randomization_p_value,
+)
 
 Floats = NDArray[np.float64]
 _ROUNDS_AT_ONCE = 100
@@ -65,6 +70,13 @@ class Cell(NamedTuple):
     significant: bool
     rows: int
     spread: float = math.nan
+
+    def text(self, digits: int) -> str:
+        """Returns the figure as the table shows it."""
+        if math.isnan(self.value):
+            return "undefined"
+        mark = MARK if self.significant else ""
+        return figure_text(self.value, self.interval, digits, mark, self.spread)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,12 +132,9 @@ class Layout:
 
 
 def mean_measure(values: ArrayLike, low: float = 0.0, high: float = 1.0) -> Measure:
-    """Returns the mean of the values that are not NaN, where `low` is 0 and `high` is 1.
+    """Returns the mean of the values [rows] that are not NaN, mapped linearly.
 
-    Args:
-      values: [rows].
-      low: the value that becomes 0.
-      high: the value that becomes 1; nothing is clipped.
+    `low` becomes 0 and `high` 1; nothing is clipped.
     """
     given = np.asarray(values, np.float64)
     defined = ~np.isnan(given)
@@ -141,13 +150,7 @@ def mean_measure(values: ArrayLike, low: float = 0.0, high: float = 1.0) -> Meas
 def bleu_measure(
     responses: Sequence[str], references: Sequence[str], lowercase: bool = False
 ) -> Measure:
-    """Returns sacrebleu's BLEU-4 of the corpus, 0 to 100 (`text_metrics.corpus_bleu`).
-
-    Args:
-      responses: the texts to judge.
-      references: as many, one for each.
-      lowercase: compare both in lower case.
-    """
+    """Returns sacrebleu's BLEU-4 of the corpus, 0 to 100, with a reference for each response."""
     from sacrebleu.metrics import BLEU
 
     bleu = BLEU(effective_order=True, lowercase=lowercase)
@@ -182,13 +185,13 @@ def compared(
 
     Args:
       systems: the measures of each; all of the same rows, in the same order.
-      baselines: by system the one that it is tested against.
-      resamples: of the bootstrap, and rounds of the test.
-      confidence: of the intervals.
-      seed: of both.
+      baselines: see `systems_table`, as for the others.
+      resamples: see above.
+      confidence: see above.
+      seed: see above.
     """
-    measures = list(next(iter(systems.values())))
-    rows = len(next(iter(systems.values()))[measures[0]].summands)
+    measures = next(iter(systems.values()))
+    rows = len(next(iter(measures.values())).summands)
     counts = resampled_counts(rows, resamples, seed).T.astype(np.float64)
     cells: dict[str, dict[str, Cell]] = {name: {} for name in systems}
     for measure in measures:
@@ -220,19 +223,15 @@ def randomization(first: Measure, second: Measure, rounds: int = RESAMPLES, seed
 
     It is at least 1 / (rounds + 1); NaN where a figure is undefined.
     """
-    difference = _total(first) - _total(second)
-    if math.isnan(difference):
-        return math.nan
     own, other = (m.summands.sum(axis=0, keepdims=True) for m in (first, second))
     apart = second.summands - first.summands
     generator = np.random.default_rng(seed)
-    extreme = 0
+    exchanged = []
     for start in range(0, rounds, _ROUNDS_AT_ONCE):
         count = min(_ROUNDS_AT_ONCE, rounds - start)
         swapped = (generator.random((count, len(apart))) < 0.5).astype(np.float64) @ apart
-        exchanged = first.value(own + swapped) - second.value(other - swapped)
-        extreme += int(np.count_nonzero(np.abs(exchanged) >= abs(difference) - 1e-12))
-    return (extreme + 1) / (rounds + 1)
+        exchanged.append(first.value(own + swapped) - second.value(other - swapped))
+    return randomization_p_value(_total(first) - _total(second), np.concatenate(exchanged))
 
 
 def systems_table(
@@ -245,8 +244,8 @@ def systems_table(
 ) -> Table:
     """Returns the table of systems by corpus.
 
-    The rows of all replicates of a system count together: a row's responses are drawn and
-    exchanged together.
+    The rows of all replicates of a system count together: a row's responses are drawn and exchanged
+    together.
 
     Args:
       rows: by corpus and system its replicates, such as trainings of several seeds.
@@ -264,8 +263,8 @@ def systems_table(
     known = {system for _, system in rows}
     for name in {*baselines, *baselines.values()} - known:
         raise ConfigError(f"There is no system {name!r}.{did_you_mean(name, known)}")
-    scorers = {name for corpora in rows.values() for name in corpora[0].scores}
-    columns = layout.columns or {name: Column(name) for name in sorted(scorers)}
+    scorers = sorted({name for corpora in rows.values() for name in corpora[0].scores})
+    columns = layout.columns or {name: Column(name) for name in scorers}
     columns = {name: it for name, it in columns.items() if not it.scorer or it.scorer in scorers}
     if not columns:
         raise InputError("The rows have none of the table's scorers.")
@@ -279,7 +278,7 @@ def systems_table(
         notes += _row_notes(corpus, cells, sizes)
         for system, found in cells.items():
             theirs = layout.published.get((corpus, system), {})
-            texts = [_text(found[c], columns[c].digits) if c in found else "" for c in columns]
+            texts = [found[c].text(columns[c].digits) if c in found else "" for c in columns]
             shown.append((corpus, system, *texts))
             if theirs:
                 texts = [f"{theirs[c]:g}" if c in theirs else "" for c in columns]
@@ -304,17 +303,19 @@ def _cells(
     confidence: float,
     seed: int,
 ) -> dict[str, dict[str, Cell]]:
-    ids = next(iter(systems.values()))[0].ids
+    first = next(iter(systems.values()))[0]
+    here = {
+        name: column
+        for name, column in columns.items()
+        if (not column.scorer or column.scorer in first.scores)
+        and (not column.only or corpus in column.only)
+    }
     joined: dict[str, dict[str, Measure]] = {}
     spread: dict[tuple[str, str], float] = {}
-    here = next(iter(systems.values()))[0].scores
     for system, replicates in systems.items():
         joined[system] = {}
-        ordered = [_in_order(corpus, system, one, ids) for one in replicates]
-        for name, column in columns.items():
-            is_here = not column.scorer or column.scorer in here
-            if not is_here or (column.only and corpus not in column.only):
-                continue
+        ordered = [_in_order(corpus, system, one, first.ids) for one in replicates]
+        for name, column in here.items():
             measures = [column.measure(one) for one in ordered]
             joined[system][name] = measures[0]._replace(
                 summands=np.sum([measure.summands for measure in measures], axis=0),
@@ -344,14 +345,6 @@ def _in_order(corpus: str, system: str, given: Corpus, ids: Sequence[str]) -> Co
         )
     places = {identifier: place for place, identifier in enumerate(given.ids)}
     return given.part(np.array([places[identifier] for identifier in ids]))
-
-
-def _text(cell: Cell, digits: int) -> str:
-    if math.isnan(cell.value):
-        return "undefined"
-    low, high = (f"{end:.{digits}f}" for end in cell.interval)
-    spread = "" if math.isnan(cell.spread) else f" \u00b1{cell.spread:.{digits}f}"
-    return f"{cell.value:.{digits}f}{MARK if cell.significant else ''} ({low}\u2013{high}){spread}"
 
 
 def _notes(

@@ -1,10 +1,8 @@
 """Word overlap between texts: token F1, ROUGE, BLEU, argument precision and recall, copied spans.
 
-All functions take plain texts and are pure; none needs JAX or TensorFlow. Unless a function says
-otherwise, it returns a share in [0, 1], higher = more overlap. What is undefined (a share of no
-words) is NaN, never 0: an empty response has no precision, and an empty reference no recall. Words
-are matched as multisets: a word that stands twice in a response needs two occurrences in the
-reference.
+All functions take plain texts and are pure. Unless a function says otherwise, it returns a share in
+[0, 1], higher = more overlap. Undefined values (a share of no words) are NaN, never 0. Words are
+matched as multisets: a word that stands twice in a response needs two occurrences in the reference.
 
 >>> token_overlap("The cat sat.", "A cat sat in the sun.").f1
 0.8
@@ -63,8 +61,7 @@ class Overlap(NamedTuple):
     Attributes:
       precision: share of the response's units that the reference has; NaN without any unit.
       recall: share of the reference's units that the response has; NaN without any unit.
-      f1: 2 * matches / (units of the response + units of the reference); NaN only where both
-        have none, 0 where one of them has none.
+      f1: 2 * matches / (units of both); NaN only where both have none.
     """
 
     precision: float
@@ -86,15 +83,9 @@ def _share(part: int, whole: int) -> float:
 
 
 def match_words(words: Sequence[Hashable], reference: Iterable[Hashable]) -> tuple[bool, ...]:
-    """Returns for each word whether the reference has it, as multisets.
+    """Returns for each word whether the reference has it; each word there matches one at most.
 
-    Args:
-      words: words of one text, in order.
-      reference: words of the other text; each of them matches one word at most.
-
-    Returns:
-      As many booleans as `words`; of a word that stands more often than in the reference, its
-      first occurrences are the matched ones.
+    Of a word that stands more often than in the reference, the first occurrences match.
     """
     left = collections.Counter(reference)
     matched = []
@@ -107,10 +98,8 @@ def match_words(words: Sequence[Hashable], reference: Iterable[Hashable]) -> tup
 def true_words(text: str) -> list[str]:
     """Returns the words that token F1 compares, normalised as the TRUE benchmark does.
 
+    Lower-cased, ASCII punctuation deleted, split at white space, and a, an, the, in, our dropped.
     Q²'s authors count other tokens in their baseline: `content_tokens`.
-
-    Lower-cased, ASCII punctuation deleted (so "well-known" is one word), split at white space,
-    and the words a, an, the, in, our dropped.
 
     Reference: Honovich 2022 (TRUE), after the answer overlap of Q².
     """
@@ -119,12 +108,7 @@ def true_words(text: str) -> list[str]:
 
 
 def squad_words(text: str) -> list[str]:
-    """Returns the words that token F1 compares, normalised as SQuAD's evaluation does.
-
-    Lower-cased, ASCII punctuation deleted, the articles a, an, the dropped, split at white space.
-
-    Reference: Rajpurkar 2016 (SQuAD).
-    """
+    """Returns the same as SQuAD's evaluation has it: only a, an, the are dropped."""
     words = text.lower().translate(_WITHOUT_PUNCTUATION).split()
     return [word for word in words if word not in _ARTICLES]
 
@@ -133,15 +117,9 @@ NORMALIZATIONS = {"true": true_words, "squad": squad_words}
 
 
 def token_overlap(response: str, reference: str, normalization: str = "true") -> Overlap:
-    """Returns token precision, recall and F1.
+    """Returns token precision, recall and F1 of a response with its grounding, or a gold response.
 
-    Args:
-      response: the text to judge.
-      reference: its grounding, or a gold response.
-      normalization: "true" (`true_words`) or "squad" (`squad_words`).
-
-    Returns:
-      The shares, each in [0, 1]; higher = more of the words agree.
+    `normalization` is "true" (`true_words`) or "squad" (`squad_words`).
     """
     split = NORMALIZATIONS[normalization]
     words, reference_words = split(response), split(reference)
@@ -150,7 +128,7 @@ def token_overlap(response: str, reference: str, normalization: str = "true") ->
 
 
 def token_f1(response: str, reference: str) -> float:
-    """Returns the F1 of `token_overlap`, in [0, 1]; symmetric; NaN where neither has words."""
+    """Returns the F1 of `token_overlap`; symmetric."""
     return token_overlap(response, reference).f1
 
 
@@ -162,17 +140,14 @@ def rouge(
 ) -> dict[str, Overlap]:
     """Returns ROUGE-1, ROUGE-2 and ROUGE-L of the rouge-score package.
 
-    Its words are runs of the characters a-z and 0-9 after lower-casing.
+    Its words are runs of a-z and 0-9 after lower-casing. Texts too short for a bigram have no
+    ROUGE-2 (NaN). ROUGE-L takes by far the longest on long texts.
 
     Args:
       response: the text to judge.
       reference: the gold response.
       use_stemmer: whether to compare Porter stems of words longer than three letters.
-      kinds: of `ROUGE_TYPES`; ROUGE-L takes by far the longest on long texts.
-
-    Returns:
-      For each of the kinds the shares, each in [0, 1], higher = better. Texts too short for
-      a bigram have no ROUGE-2 precision or recall (NaN).
+      kinds: of `ROUGE_TYPES`.
 
     Reference: Lin 2004.
     """
@@ -202,14 +177,7 @@ def _rouge_scorer(use_stemmer: bool, kinds: tuple[str, ...]):
 
 @dataclasses.dataclass(frozen=True)
 class ContentWord:
-    """A word that carries content, and where it stands.
-
-    Attributes:
-      text: as it stands in the text.
-      stem: lower-cased Porter stem.
-      start: offset of its first character in the text.
-      end: offset behind its last character.
-    """
+    """A word that carries content, its Porter stem in lower case, and its offsets."""
 
     text: str
     stem: str
@@ -218,10 +186,9 @@ class ContentWord:
 
 
 def content_words(text: str) -> tuple[ContentWord, ...]:
-    """Returns the words of a text without stop words, in order.
+    """Returns the words of a text without stop words, in order, with NLTK's Porter stems.
 
-    Words are what white space and punctuation separate, so "don't" is "don" and "t", both stop
-    words of NLTK's list; stems are those of NLTK's Porter stemmer.
+    White space and punctuation separate words, so "don't" is "don" and "t", both stop words.
 
     Reference: Chang 2024, section 3.1.
     """
@@ -247,10 +214,8 @@ class ArgumentOverlap:
     Attributes:
       response_words: the response's content words.
       response_matched: for each whether any argument has it (False hints at a hallucination).
-      argument_words: for each perspective the content words of each of its arguments;
-        offsets are those within the argument.
-      argument_matched: for each of these whether the response has it (False hints at an
-        argument that is not covered).
+      argument_words: by perspective the content words of each argument, with offsets there.
+      argument_matched: for each whether the response has it (False hints at a coverage error).
     """
 
     response_words: tuple[ContentWord, ...]
@@ -260,18 +225,12 @@ class ArgumentOverlap:
 
     @property
     def precision(self) -> float:
-        """Share of the response's words in the arguments, in [0, 1]; low → hallucination.
-
-        NaN for a response without content words.
-        """
+        """Share of the response's words in the arguments; low → hallucination."""
         return _share(sum(self.response_matched), len(self.response_matched))
 
     @property
     def recall_by_perspective(self) -> dict[str, float]:
-        """For each perspective the share of its words in the response, in [0, 1].
-
-        NaN for a perspective without content words.
-        """
+        """By perspective the share of its words in the response."""
         shares = {}
         for perspective, matched in self.argument_matched.items():
             flat = [m for argument in matched for m in argument]
@@ -280,7 +239,7 @@ class ArgumentOverlap:
 
     @property
     def recall(self) -> float:
-        """The smallest recall of a perspective, in [0, 1]; low → coverage error.
+        """The smallest recall of a perspective; low → coverage error.
 
         NaN where any perspective's is, or where there is none.
         """
@@ -289,18 +248,10 @@ class ArgumentOverlap:
 
 
 def argument_overlap(response: str, arguments: Mapping[str, Sequence[str]]) -> ArgumentOverlap:
-    """Matches a response's content words with those of its arguments.
+    """Matches a response's content words with those of its arguments, given by perspective.
 
     Precision is over the arguments of all perspectives together. Recall is computed for each
-    perspective on its own against the whole response, so that one response word may count for
-    a pro and for a con argument.
-
-    Args:
-      response: the text to judge.
-      arguments: the given arguments by perspective, such as {"pro": [...], "con": [...]}.
-
-    Returns:
-      The words, the matches and the shares.
+    perspective on its own, so that one response word may count for a pro and for a con argument.
 
     Reference: Chang 2024, section 3.1.
     """
@@ -329,16 +280,16 @@ def argument_overlap(response: str, arguments: Mapping[str, Sequence[str]]) -> A
 def _match_texts(
     texts: Sequence[Sequence[str]], reference: Sequence[str]
 ) -> tuple[tuple[bool, ...], ...]:
-    """Matches the texts with the reference as one multiset; returns the matches text by text."""
+    """Matches the texts with the reference as one multiset; the matches are text by text."""
     matched = iter(match_words([word for text in texts for word in text], reference))
     return tuple(tuple(next(matched) for _ in text) for text in texts)
 
 
 def lexical_overlap(claim: str, sentences: Sequence[str]) -> float:
-    """Returns the largest share of a claim's words that one of the sentences has, in [0, 1].
+    """Returns the largest share of a claim's words that one of the sentences has.
 
-    Punctuation and stop words (NLTK's) do not count, nor does case; a word that the claim has twice
-    counts twice. NaN for a claim without words, 0 without sentences.
+    0 without sentences. Punctuation, stop words (NLTK's) and case do not count; a word that the
+    claim has twice counts twice.
 
     Reference: Gupta 2022, section 5.1 (with spaCy's stop words).
     """
@@ -366,11 +317,6 @@ def corpus_bleu(
 ) -> float:
     """Returns sacrebleu's BLEU-4 of a whole corpus, from 0 to 100; higher = closer.
 
-    Args:
-      responses: the texts to judge.
-      references: as many, one for each.
-      lowercase: compare both in lower case.
-
     Raises:
       ValueError: for lengths that differ, and for no texts.
     """
@@ -386,9 +332,8 @@ class Extractiveness(NamedTuple):
     """How extractive a response is; NaN for a response without words.
 
     Attributes:
-      coverage: share of the response's words that stand in a copied span, in [0, 1].
-      density: mean over the response's words of the length of the span each stands in, from 0
-        to the response's length in words; long copies weigh more.
+      coverage: share of the response's words that stand in a copied span.
+      density: mean over the response's words of the length in words of the span each stands in.
     """
 
     coverage: float
@@ -411,15 +356,11 @@ def extractiveness(response: str, knowledge: str) -> Extractiveness:
 def extractive_fragments(
     response: Sequence[Hashable], knowledge: Sequence[Hashable]
 ) -> list[tuple[int, int]]:
-    """Returns the spans of a response that are copied, as (start, length), from left to right.
+    """Returns the copied spans of a response's words as (start, length), from left to right.
 
-    Greedy: at each word the longest match in the knowledge is taken, and the search goes on
-    behind it. As in the authors' procedure, a match in the knowledge is not searched again from
-    its inside, so of overlapping repetitions the first counts.
-
-    Args:
-      response: its words.
-      knowledge: the words that may be copied.
+    Greedy: at each word the longest match in the knowledge is taken, and the search resumes behind
+    it. As in the authors' procedure, a match in the knowledge is not searched again from its
+    inside, so of overlapping repetitions the first counts.
     """
     places: dict[Hashable, list[int]] = {}
     for place, word in enumerate(knowledge):
@@ -486,10 +427,8 @@ def english_tokenizer() -> Any:
 def content_tokens(text: str) -> list[str]:
     """Returns spaCy's tokens without stop words and punctuation, in lower case.
 
-    A run of white space beyond a single space is a token too, as in the authors' code.
-
-    Raises:
-      ConfigError: see `english_tokenizer`.
+    A run of white space beyond a single space is a token too, as in the authors' code. Raises as
+    `english_tokenizer` does.
 
     >>> content_tokens("In the Andes, it doesn't rain much.")
     ['andes', 'rain']
@@ -499,10 +438,7 @@ def content_tokens(text: str) -> list[str]:
 
 
 def q2_baseline_token_f1(response: str, knowledge: str) -> float:
-    """Returns the F1 of `content_tokens` as multisets, in [0, 1]; higher = more in common.
-
-    Raises:
-      ConfigError: see `english_tokenizer`.
+    """Returns the F1 of `content_tokens` as multisets; higher = more in common.
 
     >>> q2_baseline_token_f1("The Andes are high.", "Llamas live in the high Andes.")
     0.6666666666666666

@@ -117,17 +117,17 @@ def members(**scores):
 
 
 def test_ensembles_are_means_after_mapping_each_range_to_0_to_1():
-    found = with_ensembles(members(), {"both": ("probability", "e_minus_c")}, RANGES)["q2"]
+    found = with_ensembles(members(), {"both": ("probability", "e_minus_c")}, RANGES.get)["q2"]
     assert list(found.scores) == ["probability", "e_minus_c", "both"]
     expected = [(0.9 + 0.75) / 2, (0.2 + 0.0) / 2, (0.4 + 1.0) / 2, math.nan]
     np.testing.assert_allclose(found.scores["both"], expected)
     assert found.usable().tolist() == [True, True, True, False]
-    assert with_ensembles(members(), {}, {}).keys() == {"q2"}
+    assert with_ensembles(members(), {}, RANGES.get).keys() == {"q2"}
 
 
 def test_a_sum_of_float32_may_end_a_little_outside():
     given = members(probability=[1.0000001, -1e-8, 0.5, 0.5])
-    found = with_ensembles(given, {"x": ("probability",)}, RANGES)["q2"]
+    found = with_ensembles(given, {"x": ("probability",)}, RANGES.get)["q2"]
     assert found.scores["x"].tolist() == [1.0, 0.0, 0.5, 0.5]
 
 
@@ -155,4 +155,4 @@ def test_a_sum_of_float32_may_end_a_little_outside():
 )
 def test_ensembles_that_cannot_be(scores, name, scale, error, message):
     with pytest.raises(error, match=message):
-        with_ensembles(members(**scores), {name: ("e_minus_c",)}, {"e_minus_c": scale})
+        with_ensembles(members(**scores), {name: ("e_minus_c",)}, lambda _: scale)
