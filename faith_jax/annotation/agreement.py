@@ -66,10 +66,6 @@ class Agreement:
 def marked_words(text: str, spans: Sequence[Iterable[Span]]) -> NDArray[np.bool_]:
     """Returns which content words of a response each annotator's spans meet: [annotators, words].
 
-    Args:
-      text: the response; words are those of `faith_jax.statistics.text_metrics.content_words`.
-      spans: for each annotator, offsets of the first character and behind the last.
-
     >>> marked_words("Tea cures colds.", [[(4, 15)], [(4, 9)]]).tolist()
     [[False, True, True], [False, True, False]]
     """
@@ -86,11 +82,8 @@ def binary_agreement(
 ) -> Agreement:
     """Returns how far annotators agree on a yes or no.
 
-    Args:
-      ratings: of each response, boolean [annotators, items].
-      resamples: of the bootstrap over responses with two annotators at least.
-      confidence: of the intervals.
-      seed: the same seed draws the same responses, whatever is rated.
+    Ratings are boolean [annotators, items] of each response. The bootstrap is over responses with
+    two annotators at least; the same seed draws the same responses, whatever is rated.
     """
     tables = [np.asarray(table, bool) for table in ratings]
     several = [table for table in tables if len(table) > 1]
@@ -155,14 +148,7 @@ def agreement_table(
 ) -> tuple[Table, dict[str, Any]]:
     """Returns how far the annotators of sheets agree, as a table and as JSON has it.
 
-    Args:
-      found: what the sheets say.
-      resamples: of the bootstrap over responses.
-      confidence: of the intervals.
-      seed: of the resamples.
-
-    Returns:
-      The table, and its figures with their settings, undefined ones as null.
+    Arguments are those of `binary_agreement`.
     """
     settings = (resamples, confidence, seed)
     marks = {name: binary_agreement(units, *settings) for name, units in _answers(found).items()}

@@ -49,7 +49,7 @@ class Label:
       annotators: how many there are.
       answers: for each of `ERRORS` whether the response has it.
       named: what is named of its errors, see `Marks`.
-      ties: the errors of which half said yes and half no.
+      ties: the errors to which as many said yes as no.
     """
 
     example: GroundedExample
@@ -71,12 +71,7 @@ class Label:
 def combined(
     example: GroundedExample, marks: Sequence[Marks], ties: Ties = Ties.ERROR
 ) -> Label | None:
-    """Returns the label of a response; None where a tie drops it.
-
-    Args:
-      example: the response.
-      marks: of its annotators, at least one.
-      ties: what becomes of an error to which as many say yes as no.
+    """Returns a response's label from its annotators' marks; None where a tie drops it.
 
     Raises:
       InputError: for a tie with `Ties.REFUSE`, naming a row.
@@ -124,14 +119,11 @@ def _shared_spans(named: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
 def label_row(
     label: Label, others: Mapping[str, Any] | None = None, part: Slice = Slice.FULL_ORGANIC
 ) -> dict[str, Any]:
-    """Returns a response with its label, as a row that `faith-jax score` reads.
+    """Returns a response with its label and other fields, as a row that `faith-jax score` reads.
 
-    Args:
-      label: of the response.
-      others: fields that come along.
-      part: which errors `label`, `has_hallucination`, `has_coverage_error`, `hallucinated_spans`
-        and `added_argument` are of. In the ambiguous slice a partial error counts as its own kind,
-        and repetition and confusion of perspectives, which the paper gives to neither, as both.
+    `label`, `has_hallucination`, `has_coverage_error`, `hallucinated_spans` and `added_argument`
+    are of the errors of the slice `part`. In the ambiguous slice a partial error counts as its own
+    kind, and repetition and confusion of perspectives, which the paper gives to neither, as both.
     """
     example, answers = label.example, label.answers
     (hallucination, coverage), either = FULL_ERRORS, False
@@ -175,10 +167,7 @@ def slice_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yields the rows of a test slice: error-free responses, and those with its errors.
 
-    Args:
-      labels: of all responses.
-      part: full or ambiguous organic errors.
-      others: by id, fields that come along.
+    `others` has, by id, fields that come along.
     """
     for label in labels:
         if label.slice in (Slice.ERROR_FREE, part):

@@ -75,9 +75,6 @@ class Annotations:
       examples: the responses by their ids, in order of appearance.
       marks: of each row that is filled in, in order of appearance.
       empty: places of rows that nobody has annotated yet.
-
-    Raises:
-      InputError: for two rows of one response and annotator, and a name written in two ways.
     """
 
     examples: Mapping[str, GroundedExample]
@@ -182,11 +179,7 @@ def _texts(example: GroundedExample) -> dict[str, str]:
 
 
 def read_marks(path: pathlib.Path, examples: Mapping[str, GroundedExample]) -> Annotations:
-    """Reads marks as `faith-jax annotate read --output` writes them.
-
-    Args:
-      path: the file.
-      examples: the responses by id, which the marks must be of.
+    """Reads marks of these responses as `faith-jax annotate read --output` writes them.
 
     Raises:
       InputError: for a file without rows, a row of another response, and marks that are missing or

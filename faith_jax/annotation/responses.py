@@ -56,10 +56,8 @@ class AnnotationResponse(NamedTuple):
 def read_responses(path: pathlib.Path, knowledge: str = "procon_npov") -> list[AnnotationResponse]:
     """Reads responses from a JSONL, CSV, TSV or Parquet file.
 
-    Args:
-      path: the file.
-      knowledge: where arguments of `infer`'s rows are looked up: a folder of the raw NPOV format,
-        or the name of an embedded sample.
+    Arguments of `infer`'s rows are looked up in `knowledge`: a folder of the raw NPOV format, or
+    the name of an embedded sample.
 
     Raises:
       InputError: for a bad file or row, arguments on one side only, an id that occurs twice, and

@@ -112,8 +112,7 @@ def arguments_cell(arguments: Mapping[str, str]) -> str:
 def parsed_arguments(cell: Any, place: str) -> Grounding:
     """Returns the arguments of a cell that `arguments_cell` made, or of an object by their labels.
 
-    Raises:
-      InputError: for a cell of another form.
+    Another form is an InputError.
     """
     if isinstance(cell, str):
         lines = re.split(rf"\n(?!{_INDENT})", one_line_end(cell))
@@ -135,11 +134,7 @@ def parsed_arguments(cell: Any, place: str) -> Grounding:
 
 
 def sheet_format(path: pathlib.Path) -> str:
-    """Returns "csv" or "jsonl", as a file's ending says.
-
-    Raises:
-      ConfigError: for another ending.
-    """
+    """Returns "csv" or "jsonl", as a file's ending says; another ending is a ConfigError."""
     if path.suffix.lower() not in (".csv", ".jsonl"):
         raise ConfigError(
             f"{path}: a sheet is a .csv or .jsonl file; in a spreadsheet program, save it as CSV "
@@ -151,13 +146,10 @@ def sheet_format(path: pathlib.Path) -> str:
 def sheet_text(
     examples: Iterable[GroundedExample], annotators: Sequence[str] = (), form: str = "csv"
 ) -> str:
-    """Returns an empty sheet.
+    """Returns an empty sheet, as "csv" (with a byte order mark) or "jsonl".
 
-    Args:
-      examples: what to judge.
-      annotators: who judges; each gets all examples, one annotator's rows after the other's.
-        Without any, each example has one row, in which annotators write their names.
-      form: "csv" (with a byte order mark) or "jsonl".
+    Each annotator gets all examples, one annotator's rows after the other's. Without any, each
+    example has one row, in which annotators write their names.
     """
     rows = [_cells(example, name) for name in annotators or ("",) for example in examples]
     if form == "jsonl":
@@ -188,7 +180,7 @@ def _cells(example: GroundedExample, annotator: str) -> dict[str, Any]:
 
 
 def read_sheet(path: pathlib.Path) -> Iterator[SheetRow]:
-    """Yields the rows of a sheet; rows of empty cells are passed over.
+    """Yields the rows of a sheet; rows of empty cells are skipped.
 
     CSV may have commas, semicolons or tabs between its cells.
 

@@ -37,13 +37,10 @@ class ErrorFreeRule:
     unused: float = 0.5
 
     def error(self, response: str, query: str, given: Sequence[str], unused: Sequence[str]) -> str:
-        """Returns which of `REASONS` a response is not free of errors for; "" = it is.
+        """Returns for which of `REASONS` a response is not free of errors; "" = it is.
 
-        Args:
-          response: the text to judge.
-          query: what it answers.
-          given: the arguments that it should tell.
-          unused: the topic's other arguments.
+        It answers the query and should tell the given arguments, and none of the topic's unused
+        ones.
         """
         told = _stems(response)
         if not told:
@@ -71,13 +68,9 @@ def retold_spans(response: str, argument: str, others: Sequence[str]) -> list[tu
     """Returns where a response retells an argument: offsets of first and behind last characters.
 
     For each sentence of the argument, the sentence of the response that has most of its words, and
-    of that the stretch from the first of them to the last. Words that the other texts have too
-    count only where a sentence of the argument has no words of its own.
-
-    Args:
-      response: the text.
-      argument: what it retells.
-      others: texts that it also draws on, such as the other arguments and the query.
+    of that the stretch from the first of them to the last. Words that the other texts (such as the
+    other arguments and the query) have too count only where a sentence of the argument has no words
+    of its own.
     """
     shared = {stem for text in others for stem in _stems(text)}
     sentences = list(_placed_sentences(response))

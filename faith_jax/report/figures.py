@@ -135,16 +135,9 @@ def _literal(text: str) -> str:
 
 
 def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
-    """Draws a salience map, contributions at the side and attributions on top.
+    """Draws a salience map as PNG, contributions at the side and attributions on top.
 
-    Words below the threshold have a red name.
-
-    Args:
-      picture: with content words in response and grounding.
-      path: of the PNG.
-
-    Raises:
-      ConfigError: where the file cannot be written.
+    Words below the threshold have a red name. A file that cannot be written is a ConfigError.
     """
     values = picture.salience.values
     rows, columns = values.shape
@@ -197,7 +190,7 @@ def save_pages(
     lines: int,
     size: tuple[float, float],
 ) -> list[pathlib.Path]:
-    """Draws panels of a size in inches on a grid, in as many files as they need.
+    """Draws panels of a size in inches on a grid, in as many files as they need, and returns these.
 
     Args:
       panels: what is drawn; None = an empty place.
@@ -206,9 +199,6 @@ def save_pages(
       columns: of panels in a file, at most.
       lines: of panels in a file, at most.
       size: of a panel, inches.
-
-    Returns:
-      The files.
 
     Raises:
       ConfigError: where a file cannot be written.
@@ -247,8 +237,7 @@ def _pyplot() -> Any:
 def save_figure(figure: Any, path: pathlib.Path) -> None:
     """Writes a figure of Matplotlib's as PNG, whole or not at all, and closes it.
 
-    Raises:
-      ConfigError: where the file cannot be written.
+    A file that cannot be written is a ConfigError.
     """
     figure.tight_layout()
     beside = path.with_name(f".{path.name}.partial")

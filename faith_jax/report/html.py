@@ -47,7 +47,7 @@ def report_page(
       rows: the examples, in the form of `faith_jax.export.scored_rows`.
       left_out: how many examples there are beside these.
       salience_note: which rows have a salience map.
-      salience: their maps, as `salience_page.salience_section` returns them.
+      salience: their maps, from `faith_jax.report.salience.salience_section`.
     """
     scorers, lines = scorers_of(corpora), lines_of(scorers_of(corpora))
     drawn = [curves(corpus, lines) for corpus in corpora.values()]
@@ -105,12 +105,7 @@ def _words(row: Mapping[str, Any], scorer: str) -> list[list[Any]]:
 
 
 def curves(corpus: Corpus, lines: Mapping[str, Line]) -> dict[str, Any]:
-    """Returns the best ROC curves of a corpus as points in the unit square, y downwards as in SVG.
-
-    Args:
-      corpus: the scored rows; with one class only there are no curves.
-      lines: how each scorer is drawn.
-    """
+    """Returns a corpus's best ROC curves as points in the unit square, y downwards as in SVG."""
     panel = roc_panel(corpus)
     drawn = []
     for name, curve in panel.curves.items():
@@ -128,15 +123,7 @@ def curves(corpus: Corpus, lines: Mapping[str, Line]) -> dict[str, Any]:
 
 
 def histogram(corpus: Corpus, scorer: str) -> dict[str, Any]:
-    """Returns how a scorer's values are distributed, for faithful rows and for others.
-
-    Args:
-      corpus: the scored rows.
-      scorer: one of its scorers.
-
-    Returns:
-      For each class the shares of its rows by bin, relative to the axis's end: [bins].
-    """
+    """Returns a scorer's distribution by class; heights [bins] are shares of the axis."""
     panel = histogram_panel(corpus, scorer)
     top = axis_top(panel.shares)
     classes = [

@@ -37,12 +37,7 @@ class Line(NamedTuple):
 
 
 class RocCurve(NamedTuple):
-    """A ROC curve: one point for each threshold, from (0, 0) to (1, 1).
-
-    Attributes:
-      x: false positive rate, [points].
-      y: true positive rate, [points].
-    """
+    """False and true positive rates [points], one for each threshold, from 0 to 1."""
 
     x: NDArray[np.float64]
     y: NDArray[np.float64]
@@ -70,11 +65,8 @@ class HistogramPanel(NamedTuple):
     """How a scorer's values are distributed over a corpus.
 
     Attributes:
-      corpus: its name.
-      scorer: the scorer.
       edges: of the bins: [bins + 1].
-      shares: for each of `CLASSES`, or for `UNLABELLED` alone, the share of its rows in each bin:
-        [bins].
+      shares: for each of `CLASSES`, or for `UNLABELLED` alone, of its rows in each bin: [bins].
       counts: likewise how many rows it has.
     """
 
@@ -132,16 +124,10 @@ def histogram_panel(corpus: Corpus, scorer: str) -> HistogramPanel:
 
 
 def bin_edges(values: NDArray[np.float64], bins: int = BINS) -> NDArray[np.float64]:
-    """Returns edges that hold all values, also where these are huge, equal, or none at all.
+    """Returns edges [bins + 1] that hold finite values, also where these are huge, equal, or none.
 
     Values that lie in [0, 1] and fill a good part of it get all of it, so that panels compare.
-
-    Args:
-      values: finite, [rows].
-      bins: how many.
-
-    Returns:
-      Finite numbers that never decrease: [bins + 1].
+    Edges are finite and never decrease.
     """
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
     if low >= 0 and high <= 1 and high - low >= 0.3:
@@ -172,12 +158,12 @@ def axis_top(shares: Mapping[str, NDArray[np.float64]]) -> float:
 
 
 class CurvePanel(NamedTuple):
-    """Curves over steps with common axes.
+    """Curves over steps with common axes, of values that are finite.
 
     Attributes:
       title: of the panel.
       quantity: what is drawn, in words, with its unit.
-      curves: by name; points that are not finite are left out.
+      curves: by name.
       lines: how each is drawn.
       logarithmic: the scale of the values.
       run: whose curves they are; "" = of several.
@@ -196,11 +182,7 @@ def curve_panel(
 ) -> CurvePanel:
     """Returns a panel of the curves that have points; long ones are thinned.
 
-    Args:
-      title: of the panel.
-      quantity: what is drawn.
-      curves: by name.
-      logarithmic: draw logarithms; values that are not positive are left out.
+    A logarithmic one leaves out values that are not positive.
     """
     kept = {}
     for name, (steps, values) in curves.items():

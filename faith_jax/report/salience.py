@@ -23,13 +23,7 @@ ROWS = 5
 
 
 class Piece(NamedTuple):
-    """A stretch of a text.
-
-    Attributes:
-      text: as it stands there.
-      value: of the word, in [0, 1]; None = it is no content word.
-      marked: whether the value is below the threshold.
-    """
+    """A stretch of a text, with the value of a content word, and whether that is small."""
 
     text: str
     value: float | None
@@ -37,12 +31,7 @@ class Piece(NamedTuple):
 
 
 class ShownText(NamedTuple):
-    """A text with its words' values.
-
-    Attributes:
-      title: what it is: "response", "pro 2", "grounding 1".
-      pieces: whose texts, joined, are the text.
-    """
+    """A text in pieces, and what it is: "response", "pro 2", "grounding 1"."""
 
     title: str
     pieces: tuple[Piece, ...]
@@ -107,13 +96,7 @@ class SaliencePicture:
 def salience_picture(
     example: GroundedExample, salience: WordSalience, threshold: float = THRESHOLD
 ) -> SaliencePicture:
-    """Returns the picture of an example.
-
-    Args:
-      example: with the texts.
-      salience: of the same example.
-      threshold: in [0, 1]; words with a smaller value are marked.
-    """
+    """Returns the picture of an example; words with a value below the threshold are marked."""
     contributions, attributions = salience.contributions(), salience.attributions()
     names = example.grounding.perspectives or ("grounding",) * len(example.grounding.texts)
     arguments = []
@@ -160,9 +143,7 @@ _STEPS = ((195, 16), (153, 16), (111, 16), (69, 231), (27, 231), (19, 231))
 def salience_text(picture: SaliencePicture, colour: bool) -> str:
     """Returns the texts with their words' values shown, and the scores.
 
-    Args:
-      picture: what is shown.
-      colour: with ANSI colours; without, words below the threshold stand in [brackets].
+    Without ANSI colours, words below the threshold stand in [brackets].
     """
     return "\n".join(_lines(picture, colour)) + "\n"
 
@@ -259,9 +240,6 @@ class ReportSalience:
       rows: how many rows at most.
       threshold: in [0, 1], below which words are marked.
       method: see `faith_jax.scoring.salience.maps`.
-
-    Raises:
-      ConfigError: for numbers out of range.
     """
 
     model: str
@@ -283,13 +261,9 @@ def report_pictures(
 ) -> tuple[str, list[SaliencePicture]]:
     """Returns which rows were chosen, in words, and their pictures.
 
-    The rows with the lowest score of `scorer` are chosen, the lowest first; where none has one, the
-    first rows. Rows without a response or a grounding are passed over.
-
-    Args:
-      rows: in the form of `faith_jax.export.scored_rows`.
-      scorer: by which they are chosen.
-      wanted: which maps.
+    The rows (see `faith_jax.export.scored_rows`) with the lowest score of `scorer` are chosen, the
+    lowest first; where none has one, the first rows. Rows without a response or a grounding are
+    skipped.
 
     Raises:
       FaithJaxError: for rows whose perspectives do not match their texts, where no row can be
