@@ -1,6 +1,7 @@
 """The run `evaluate`: tables and pictures of scored files."""
 
 import dataclasses
+import functools
 import json
 import math
 import pathlib
@@ -186,18 +187,18 @@ def _corpora(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus
     rows = {path: read_scored_rows(pathlib.Path(path)) for path in files}
     found = read_corpora(rows)
     for name, ranges in options.ensembles.items():
-        found = with_ensembles(found, {name: tuple(ranges)}, lambda m, of=ranges: _range(m, of[m]))
+        found = with_ensembles(found, {name: tuple(ranges)}, functools.partial(_range, ranges))
     return chosen_scorers(found, (*options.scorers, *options.ensembles) if options.scorers else ())
 
 
-def _range(scorer: str, given: Range | None) -> Range:
-    """Returns the given range, or the one that the scorer's card declares.
+def _range(given: Mapping[str, Range | None], scorer: str) -> Range:
+    """Returns the range that is given, or the one that the scorer's card declares.
 
     Raises:
       ConfigError: for a scorer of one's own, and one without finite ends.
     """
-    if given is not None:
-        return given
+    if (found := given[scorer]) is not None:
+        return found
     say = f"say it: {scorer}:LOW:HIGH, such as {scorer}:0:1."
     if scorer not in scorer_names():
         raise ConfigError(f"--ensemble: the range of {scorer!r} is not known; {say}")
@@ -212,7 +213,7 @@ def _ensemble_note(ensembles: Mapping[str, Mapping[str, Range | None]]) -> str:
     """Returns what the ensembles are of."""
     told = []
     for name, members in ensembles.items():
-        ranges = {member: _range(member, given) for member, given in members.items()}
+        ranges = {member: _range(members, member) for member in members}
         listed = ", ".join(f"{m} ({low:g} to {high:g})" for m, (low, high) in ranges.items())
         told.append(f"{name} = {listed}")
     return f"Ensembles: the mean of scores mapped from their range to 0 to 1: {'; '.join(told)}."
