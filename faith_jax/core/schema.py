@@ -185,8 +185,8 @@ def _first_bad(values: Mapping[str, Any], kind: Any) -> str:
     return next(iter(values))
 
 
-def columns_of(schema: type[msgspec.Struct]) -> list[str]:
-    """Returns the names of the fields that a row must have."""
+def columns_of(schema: Any) -> list[str]:
+    """Returns the names of the fields of a Struct that a row must have."""
     return [field.encode_name for field in msgspec.structs.fields(schema) if field.required]
 
 

@@ -6,6 +6,7 @@ and so is everything else that wants the rows without TensorFlow.
 
 import dataclasses
 import pathlib
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -48,6 +49,7 @@ class RawDataset:
 
     Attributes:
       name: of the builder, such as "begin".
+      config: the builder's, such as "official".
       splits: the names of the files that each split is read from.
       features: the kind of each field of an example; "id" is among them.
       read: reads one split's files.
@@ -62,6 +64,7 @@ class RawDataset:
     """
 
     name: str
+    config: str
     splits: Mapping[str, tuple[str, ...]]
     features: Mapping[str, str]
     read: Reader
@@ -105,24 +108,41 @@ class RawDataset:
         return self.read(chosen, split, bad_rows or BadRows())
 
 
-def files_by_name(*files: RawFile) -> dict[str, RawFile]:
-    """Returns files by their names."""
-    return {file.name: file for file in files}
+def card(name: str) -> dict[str, Any]:
+    """Returns what `cards/<name>.toml` says of a data set, with what it says to be like.
+
+    What is not `parts` describes the config `config`; each of `parts` another config, by what
+    differs.
+    """
+    text = (pathlib.Path(__file__).parent / "cards" / f"{name}.toml").read_text(encoding="utf-8")
+    found = tomllib.loads(text)
+    if "like" not in found:
+        return found
+    other = card(found["like"])
+    return {**other, "folder": other.get("folder", found["like"]), "parts": {}, **found}
 
 
-def texts(*names: str) -> dict[str, str]:
-    """Returns features that are texts."""
-    return dict.fromkeys(names, TEXT)
+def described(name: str, read: Reader, part: str = "") -> RawDataset:
+    """Returns the data set of a card.
 
-
-def text_lists(*names: str) -> dict[str, str]:
-    """Returns features that are lists of texts."""
-    return dict.fromkeys(names, TEXTS)
-
-
-def integers(*names: str) -> dict[str, str]:
-    """Returns features that are whole numbers."""
-    return dict.fromkeys(names, INTEGER)
+    Args:
+      name: of the card, and of the builder.
+      read: reads one split's files.
+      part: of the card's `parts`; "" = what they differ from.
+    """
+    found = card(name)
+    found |= found["parts"][part] if part else {}
+    kinds = {"texts": TEXT, "text_lists": TEXTS, "integers": INTEGER}
+    texts = ("description", "homepage", "licence", "citation", "by_hand", "folder", "instead")
+    return RawDataset(
+        name=name,
+        config=part or found["config"],
+        splits={split: tuple(names) for split, names in found["splits"].items()},
+        features={n: kinds[kind] for kind, names in found["features"].items() for n in names},
+        read=read,
+        files={file: RawFile(file, **where) for file, where in found.get("files", {}).items()},
+        **{text: found.get(text, "") for text in texts},
+    )
 
 
 def each_row(

@@ -1,15 +1,18 @@
 import dataclasses
+import pathlib
 
 import pytest
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.datasets.raw_dataset import RawDataset, RawFile, files_by_name
+from faith_jax.datasets import raw_dataset
+from faith_jax.datasets.raw_dataset import RawDataset, RawFile, card, described
 
 
 def dataset(*files, **fields):
-    named = files_by_name(*files)
+    named = {file.name: file for file in files}
     return RawDataset(
         name="demo",
+        config="official",
         splits={"test": tuple(named)},
         files=named,
         features={"id": "text"},
@@ -41,9 +44,33 @@ def test_examples_get_the_files_of_their_split(tmp_path):
 
 def test_a_file_that_is_not_described_is_had_by_hand():
     data = dataclasses.replace(dataset(RawFile("a")), splits={"test": ("b",)}, instead="c")
-    assert data.files == files_by_name(RawFile("b"), RawFile("c"))
+    assert data.files == {"b": RawFile("b"), "c": RawFile("c")}
 
 
 def test_the_raw_folder_has_the_data_sets_name_unless_said_otherwise():
     assert dataset(RawFile("a")).folder == "demo"
     assert dataset(RawFile("a"), folder="raw").folder == "raw"
+
+
+CARDS = sorted(
+    path.stem for path in (pathlib.Path(raw_dataset.__file__).parent / "cards").iterdir()
+)
+
+
+def read(paths, split, bad_rows):
+    return iter(())
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_cards_describe_data_sets(name):
+    found = card(name)
+    assert found["what"]
+    assert found["releases"]
+    parts = [*([""] if "config" in found else []), *found.get("parts", {})]
+    assert parts
+    for part in parts:
+        dataset = described(name, read, part)
+        assert dataset.config == (part or found["config"])
+        assert dataset.description
+        assert "id" in dataset.features
+        assert set(dataset.files) >= {file for names in dataset.splits.values() for file in names}

@@ -13,15 +13,16 @@ import pytest
 
 from faith_jax.core.errors import InputError
 from faith_jax.datasets import raw_files
-from faith_jax.datasets.raw_dataset import RawDataset, RawFile, files_by_name
+from faith_jax.datasets.raw_dataset import RawDataset, RawFile
 
 CONTENT = b"id\ttext\n1\tA.\n"
 SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
 
 
 def dataset(*files, **fields):
-    named = files_by_name(*files)
+    named = {file.name: file for file in files}
     return RawDataset(
+        config="official",
         name="demo",
         splits={"test": tuple(named)},
         files=named,

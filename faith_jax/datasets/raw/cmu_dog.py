@@ -16,10 +16,8 @@ from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.json_items import read_object
 from faith_jax.core.rows import BadRows, Row, decoded, read_jsonl, read_lines
 from faith_jax.core.schema import Text, Whole, read_as
-from faith_jax.datasets.raw_dataset import RawDataset, integers, text_lists, texts
+from faith_jax.datasets.raw_dataset import described
 
-_COMMIT = "618a14f27546165859305649aa84e6ac8710bb63"
-_HOMEPAGE = "https://github.com/festvox/datasets-CMU_DoG"
 _FILMS = "WikiData/"
 User = Literal["user1", "user2"]
 
@@ -164,36 +162,4 @@ def _read(
     return read_turns(conversations, read_films(films, bad_rows), bad_rows)
 
 
-_FOLDERS = {
-    split: f"Conversations/{folder}/"
-    for split, folder in (("train", "train"), ("validation", "valid"), ("test", "test"))
-}
-
-CMU_DOG = RawDataset(
-    name="cmu_dog",
-    splits={split: (folder, _FILMS) for split, folder in _FOLDERS.items()},
-    features=texts("id", "dialogue", "film", "speaker", "knowledge", "response")
-    | text_lists("sections", "history")
-    | integers("turn", "rating", "finished"),
-    read=_read,
-    description=(
-        "Conversations about films; one example for each turn of a speaker who reads about the "
-        "film meanwhile. `knowledge` is the section that the speaker was shown (0 = facts, 1 to 3 "
-        "= scenes), `rating` the conversation's, from 1 (low) to 3."
-    ),
-    homepage=_HOMEPAGE,
-    licence="none stated by its authors",
-    citation="""
-@inproceedings{zhou2018dataset,
-  title = {A Dataset for Document Grounded Conversations},
-  author = {Zhou, Kangyan and Prabhumoye, Shrimai and Black, Alan W},
-  booktitle = {Proceedings of the 2018 Conference on Empirical Methods in Natural Language
-               Processing},
-  year = {2018},
-}
-""",
-    by_hand=(
-        f"Clone {_HOMEPAGE} and check out {_COMMIT}; its folders Conversations/train, "
-        "Conversations/valid, Conversations/test and WikiData are read."
-    ),
-)
+CMU_DOG = described("cmu_dog", _read)

@@ -6,7 +6,6 @@ from Wizard of Wikipedia: a response with the sentence that the Wizard used, wit
 it was shown and did not use, and with one from another dialogue.
 """
 
-import dataclasses
 import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,30 +19,8 @@ from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import Text, read_as
 from faith_jax.datasets.augmentation.draws import draw
 from faith_jax.datasets.raw.wizard_of_wikipedia import WIZARD_OF_WIKIPEDIA
-from faith_jax.datasets.raw_dataset import (
-    RawDataset,
-    RawFile,
-    files_by_name,
-    integers,
-    text_lists,
-    texts,
-)
+from faith_jax.datasets.raw_dataset import described
 
-_RAW = (
-    "https://raw.githubusercontent.com/salesforce/DialFact/d400b250147e45c106b18e52254b1060f7c1575d"
-)
-_FILES = files_by_name(
-    RawFile(
-        "valid_split.jsonl",
-        f"{_RAW}/data/valid_split.jsonl",
-        "git-blob:31b0a3ea2cae37cca4a2c077e4f642c1773c4100",
-    ),
-    RawFile(
-        "test_split.jsonl",
-        f"{_RAW}/data/test_split.jsonl",
-        "git-blob:c9d76627f42845e7cf315bd8cc1585973b314ed8",
-    ),
-)
 _ADDED = "gt_evidence_added"
 MOST_EVIDENCE = 5
 _SEED = 0
@@ -96,31 +73,7 @@ def _read(
         yield from read_claims(path, bad_rows)
 
 
-DIALFACT = RawDataset(
-    name="dialfact",
-    splits={"validation": ("valid_split.jsonl",), "test": ("test_split.jsonl",)},
-    files=_FILES,
-    features=texts("id", "context_id", "response", "response_label", "type_label", "data_type")
-    | text_lists("context", "evidence_titles", "evidence_urls", "evidence", "evidence_ids")
-    | integers("evidence_added", "label"),
-    read=_read,
-    description=(
-        "Claims that continue a dialogue, written by people or generated, with evidence sentences "
-        "from Wikipedia: SUPPORTS, REFUTES or NOT ENOUGH INFO. Label 1 = supported."
-    ),
-    homepage="https://github.com/salesforce/DialFact",
-    licence="BSD-3-Clause",
-    citation="""
-@inproceedings{gupta2022dialfact,
-  title = {{DialFact}: A Benchmark for Fact-Checking in Dialogue},
-  author = {Gupta, Prakhar and Wu, Chien-Sheng and Liu, Wenhao and Xiong, Caiming},
-  booktitle = {Proceedings of the 60th Annual Meeting of the Association for Computational
-               Linguistics},
-  year = {2022},
-}
-""",
-)
-
+DIALFACT = described("dialfact", _read)
 
 # A dialogue's number, the title of an article, one of its sentences.
 PoolEntry = tuple[int, str, str]
@@ -189,20 +142,7 @@ def _read_pairs(
             yield from evidence_pairs(turn, pool, _SEED)
 
 
-DIALFACT_EVIDENCE = dataclasses.replace(
-    WIZARD_OF_WIKIPEDIA,
-    name="dialfact_evidence",
-    folder="wizard_of_wikipedia",
-    features=texts("id", "response", "evidence_title", "evidence", "kind")
-    | text_lists("context")
-    | integers("label"),
-    read=_read_pairs,
-    description=(
-        "Responses of Wizard of Wikipedia with a sentence each: the one that the Wizard used "
-        "(label 1), one that it was shown and did not use, and one from another dialogue "
-        "(label 0). DialFact's sentence selection is trained on these."
-    ),
-)
+DIALFACT_EVIDENCE = described("dialfact_evidence", _read_pairs)
 
 
 class Evidence(NamedTuple):
@@ -277,15 +217,4 @@ def _read_with_retrieved(
         }
 
 
-_RETRIEVED = {"validation": "valid_evidence.jsonl", "test": "test_evidence.jsonl"}
-
-DIALFACT_RETRIEVED = dataclasses.replace(
-    DIALFACT,
-    splits={split: (*DIALFACT.splits[split], name) for split, name in _RETRIEVED.items()},
-    read=_read_with_retrieved,
-    description=f"{DIALFACT.description} The evidence is what a retriever found.",
-    by_hand=(
-        "valid_evidence.jsonl and test_evidence.jsonl are your retriever's: JSON lines of a "
-        "claim's id and its evidence, a list of [title, URL, sentence, score]."
-    ),
-)
+DIALFACT_RETRIEVED = described("dialfact", _read_with_retrieved, part="retrieved")

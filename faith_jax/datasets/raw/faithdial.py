@@ -4,7 +4,6 @@
 the pairs of knowledge and response that FaithCritic is trained on, derived from the same files.
 """
 
-import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,22 +18,8 @@ from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.core.templates import one_space
 from faith_jax.datasets import control_tokens
 from faith_jax.datasets.control_tokens import ControlTokens
-from faith_jax.datasets.raw_dataset import (
-    RawDataset,
-    RawFile,
-    integers,
-    text_lists,
-    texts,
-)
+from faith_jax.datasets.raw_dataset import described
 
-_URL = (
-    "https://huggingface.co/datasets/McGill-NLP/FaithDial/resolve/"
-    "7a414e80725eac766f2602676dc8b39f80b061e4/data"
-)
-_SHA256 = {
-    "train.json": "51eff8212d804b1954b7eefa8987265750f0412b0b18b534ed2dbe636e524512",
-    "test.json": "acae13df566cdb2bf28274465a9b314dd0f66211fb9d40781c3c6922df33f674",
-}
 WIZARD = "Wizard"
 
 
@@ -191,85 +176,11 @@ def _read_critic(
         yield from examples(turn, split)
 
 
-_SPLITS = {"train": ("train.json",), "validation": ("valid.json",), "test": ("test.json",)}
-_FILES = {
-    name: RawFile(name, f"{_URL}/{name}", f"sha256:{sha256}") for name, sha256 in _SHA256.items()
-}
-_HOMEPAGE = "https://mcgill-nlp.github.io/FaithDial/"
-_BY_HAND = f"Get train.json, valid.json and test.json from {_URL.replace('/resolve/', '/tree/')}."
-_CITATION = """
-@article{dziri2022faithdial,
-  title = {{FaithDial}: A Faithful Benchmark for Information-Seeking Dialogue},
-  author = {Dziri, Nouha and Kamalloo, Ehsan and Milton, Sivan and Zaiane, Osmar and Yu, Mo and
-            Ponti, Edoardo M. and Reddy, Siva},
-  journal = {Transactions of the Association for Computational Linguistics},
-  volume = {10},
-  pages = {1473--1490},
-  year = {2022},
-}
-"""
-
-_TURN = (
-    texts("id", "knowledge", "response", "original_response")
-    | text_lists("history", "begin_labels", "vrm_labels", "negatives")
-    | integers("dialogue", "turn")
-)
-_DESCRIPTION = (
-    "Wizard of Wikipedia dialogues whose hallucinated responses were edited to be faithful; "
-    "one example a turn of the Wizard, with the response before the edit, its labels, and "
-    "unfaithful responses to contrast with."
-)
-
-FAITHDIAL = RawDataset(
-    name="faithdial",
-    splits=_SPLITS,
-    files=_FILES,
-    features=_TURN,
-    read=_read,
-    description=_DESCRIPTION,
-    homepage=_HOMEPAGE,
-    licence="MIT",
-    citation=_CITATION,
-    by_hand=_BY_HAND,
-)
-
-_WITH_TOKENS = {
-    split: control_tokens.name_with_tokens(_SPLITS[split][0]) for split in ("train", "validation")
-}
-
-FAITHDIAL_CONTROL_TOKENS = dataclasses.replace(
-    FAITHDIAL,
-    splits={split: (name,) for split, name in _WITH_TOKENS.items()} | {"test": ("test.json",)},
-    features=_TURN | text_lists("control_tokens"),
-    read=_read_with_control_tokens,
-    description=f"{_DESCRIPTION} Each example has the control tokens of CTRL (Rashkin 2021).",
-    by_hand=f"{_BY_HAND} The former two need control tokens: {control_tokens.ADD_TOKENS}.",
-)
-
-FAITH_CRITIC = RawDataset(
-    name="faith_critic",
-    folder="faithdial",
-    splits=_SPLITS,
-    files=_FILES,
-    features=texts("id", "knowledge", "response", "source") | integers("dialogue", "turn", "label"),
-    read=functools.partial(_read_critic, examples=critic_examples),
-    description=(
-        "Pairs of knowledge and response derived from FaithDial; label 1 = faithful. `source` "
-        "says whether the response is Wizard of Wikipedia's own (wow) or, in training alone, "
-        "FaithDial's, which is its edit (edited) or the same (kept)."
-    ),
-    homepage=_HOMEPAGE,
-    licence="MIT",
-    citation=_CITATION,
-    by_hand=_BY_HAND,
-)
-
-FAITH_CRITIC_ALL_EDITS = dataclasses.replace(
-    FAITH_CRITIC,
-    read=functools.partial(_read_critic, examples=critic_examples_with_all_edits),
-    description=(
-        "Pairs of knowledge and response derived from FaithDial; label 1 = faithful. `source` "
-        "says whether the response is FaithDial's edit or Wizard of Wikipedia's own; edits are in "
-        "all splits."
-    ),
+FAITHDIAL = described("faithdial", _read)
+FAITHDIAL_CONTROL_TOKENS = described("faithdial", _read_with_control_tokens, part="control_tokens")
+FAITH_CRITIC = described("faith_critic", functools.partial(_read_critic, examples=critic_examples))
+FAITH_CRITIC_ALL_EDITS = described(
+    "faith_critic",
+    functools.partial(_read_critic, examples=critic_examples_with_all_edits),
+    part="all_edits",
 )

@@ -14,42 +14,8 @@ from faith_jax.core.errors import field_error
 from faith_jax.core.labels import Faithfulness, WizardLabel, critic_label
 from faith_jax.core.rows import BadRows, Row, parsed
 from faith_jax.datasets.delimited import read_csv
-from faith_jax.datasets.raw_dataset import (
-    RawDataset,
-    RawFile,
-    files_by_name,
-    integers,
-    text_lists,
-    texts,
-)
+from faith_jax.datasets.raw_dataset import described
 
-_COMMIT = "25671c6e3aa7d667943b7744a2b91507e7187f83"
-_REPOSITORY = "https://github.com/McGill-NLP/FaithDial"
-_URL = f"https://raw.githubusercontent.com/McGill-NLP/FaithDial/{_COMMIT}/data-audit"
-# The name of each file here: its path in the repository, and the Git id of its content.
-_SOURCES = {
-    "gold_wow": ("gold/wow", "5459f9b8066029fcd252f8679f4cfbaf138a5206"),
-    "gold_cmu": ("gold/cmu", "1051a671583278c0ed81bd74e0d2565a0d5aedee"),
-    "gold_topicalchat": ("gold/topical", "77ee6fb6daf21882038778b30f9d58a9340fd2bd"),
-    "gpt2_wow": ("GPT2/gpt2_processed_wow", "f083c19997c3905e0f9af1969f5fa6ccc35c6662"),
-    "gpt2_cmu": ("GPT2/gpt2_processed_cmu", "2bb984ef9a6798b86b1f9eacc390a41634103850"),
-    "gpt2_topicalchat": (
-        "GPT2/gpt2_processed_topical",
-        "99cbc6a34a666e9bd33506c38ea62e4ab1e56c3b",
-    ),
-    "ctrl_wow": ("CTRL/ctrl_processed_wow", "a06c94824e0a385e3b48c0706fe519c86c41f1db"),
-    "ctrl_cmu": ("CTRL/ctrl_processed_cmu", "ca108c471fa2962b40c09af8f0449368a99b6020"),
-    "ctrl_topicalchat": (
-        "CTRL/ctrl_processed_topicalchat",
-        "75e7533efc91cab6b69b51234cbfed03546ed2ff",
-    ),
-    "doha_wow": ("DoHA/doha_processed_wow", "61133b21b55ee8b2c0cd67a4fce791b020a209b4"),
-    "doha_cmu": ("DoHA/doha_processed_cmu", "ae826e7c887a4ca03802f31aec13f708133b32b8"),
-    "doha_topicalchat": (
-        "DoHA/doha_processed_topical",
-        "a2785b952aa2a432802d54c089f16d5920503d24",
-    ),
-}
 _PARTIAL = "partial hallucination"
 # How the files spell their labels, in small letters.
 _BEGIN = {label.lower(): label.value for label in WizardLabel} | {
@@ -144,34 +110,4 @@ def _read(
         yield from read_audit(path, bad_rows)
 
 
-FAITHDIAL_AUDIT = RawDataset(
-    name="faithdial_audit",
-    splits={name: (f"{name}.csv",) for name in _SOURCES},
-    files=files_by_name(
-        *(
-            RawFile(f"{name}.csv", f"{_URL}/{path}.csv", f"git-blob:{blob}")
-            for name, (path, blob) in _SOURCES.items()
-        )
-    ),
-    features=texts("id", "speaker", "source", "history", "knowledge", "response")
-    | text_lists("begin_labels", "vrm_labels")
-    | integers("label"),
-    read=_read,
-    description=(
-        "Responses of people (gold) and of GPT-2, CTRL and DoHA on Wizard of Wikipedia, CMU-DoG "
-        "and Topical-Chat, labelled by experts; a split for each pair. Label 1 = entailed, and no "
-        "part of it hallucinated."
-    ),
-    homepage=_REPOSITORY,
-    licence="MIT",
-    citation="""
-@inproceedings{dziri2022origin,
-  title = {On the Origin of Hallucinations in Conversational Models: Is it the Datasets or the
-           Models?},
-  author = {Dziri, Nouha and Milton, Sivan and Yu, Mo and Zaiane, Osmar and Reddy, Siva},
-  booktitle = {Proceedings of the 2022 Conference of the North American Chapter of the Association
-               for Computational Linguistics},
-  year = {2022},
-}
-""",
-)
+FAITHDIAL_AUDIT = described("faithdial_audit", _read)

@@ -15,7 +15,6 @@ Two forms of the same files:
   last span that the turn refers to (15 to 40 words).
 """
 
-import dataclasses
 import functools
 import itertools
 import pathlib
@@ -28,17 +27,8 @@ from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.json_items import read_arrays, read_object
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.schema import Text, Whole, read_as
-from faith_jax.datasets.raw_dataset import (
-    RawDataset,
-    RawFile,
-    files_by_name,
-    integers,
-    text_lists,
-    texts,
-)
+from faith_jax.datasets.raw_dataset import described
 
-_ARCHIVE = "https://doc2dial.github.io/multidoc2dial/file/multidoc2dial.zip"
-_SHA256 = "sha256:f0c034c249663d7b3cb08b19cf2cc2c3d101372485be982621d4711931a1ce00"
 _DOCUMENTS = "multidoc2dial_doc.json"
 _USER, _AGENT = "user", "agent"
 
@@ -269,48 +259,7 @@ def _read(
             yield from read_turns(path, documents, bad_rows, passages)
 
 
-_DIALOGUES = {
-    split: f"multidoc2dial_dial_{split}.json" for split in ("train", "validation", "test")
-}
-
-MULTIDOC2DIAL = RawDataset(
-    name="multidoc2dial",
-    splits={split: (name, _DOCUMENTS) for split, name in _DIALOGUES.items()},
-    files=files_by_name(
-        *(
-            RawFile(name, _ARCHIVE, _SHA256, member=f"multidoc2dial/{name}")
-            for name in (*_DIALOGUES.values(), _DOCUMENTS)
-        )
-    ),
-    features=texts("id", "dialogue", "domain", "dialogue_act", "knowledge", "response")
-    | text_lists("history", "sections", "documents", "titles")
-    | integers("turn"),
-    read=functools.partial(_read, passages=True),
-    description=(
-        "Dialogues about documents of public offices; one example for each turn of the agent. "
-        "`knowledge` is the passages that hold the spans which the turn refers to, and empty "
-        "where it refers to none; `sections` are those that hold the spans."
-    ),
-    homepage="https://doc2dial.github.io/multidoc2dial/",
-    licence="Apache-2.0",
-    citation="""
-@inproceedings{feng2021multidoc2dial,
-  title = {{MultiDoc2Dial}: Modeling Dialogues Grounded in Multiple Documents},
-  author = {Feng, Song and Patel, Siva Sankalp and Wan, Hui and Joshi, Sachindra},
-  booktitle = {Proceedings of the 2021 Conference on Empirical Methods in Natural Language
-               Processing},
-  year = {2021},
-}
-""",
-    by_hand=f"Get {_ARCHIVE} and unpack it.",
-)
-
-MULTIDOC2DIAL_SPANS = dataclasses.replace(
-    MULTIDOC2DIAL,
-    read=functools.partial(_read, passages=False),
-    description=(
-        "Dialogues about documents of public offices; one example for each turn of the agent that "
-        "answers the user. `knowledge` is the text from the first to the last span that the turn "
-        "refers to, and empty where it refers to none; `sections` are those that hold the spans."
-    ),
+MULTIDOC2DIAL = described("multidoc2dial", functools.partial(_read, passages=True))
+MULTIDOC2DIAL_SPANS = described(
+    "multidoc2dial", functools.partial(_read, passages=False), part="spans"
 )

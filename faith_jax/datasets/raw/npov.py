@@ -25,31 +25,9 @@ from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import Flag, Text
 from faith_jax.datasets import npov
 from faith_jax.datasets.augmentation.npov_errors import NpovErrorExample, synthetic_errors
-from faith_jax.datasets.raw_dataset import RawDataset, each_row, integers, text_lists, texts
+from faith_jax.datasets.raw_dataset import described, each_row
 
 ERROR_SEED = 0
-
-_BY_HAND = (
-    "Write topics.jsonl and responses.jsonl (docs/data_formats.md), or make them from scraped "
-    "ProCon.org topic pages: python tools/prepare_procon.py PAGES_FOLDER --output FOLDER."
-)
-_SHARED: dict[str, Any] = {
-    "splits": {split: (npov.TOPICS_FILE, npov.RESPONSES_FILE) for split in npov.SPLITS},
-    "folder": "procon_npov",
-    "homepage": "https://arxiv.org/abs/2403.08904",
-    "licence": "the sample: Apache-2.0; ProCon.org's text: research use",
-    "by_hand": _BY_HAND,
-    "citation": """
-@article{chang2024detecting,
-  title = {Detecting Hallucination and Coverage Errors in Retrieval Augmented Generation for
-           Controversial Topics},
-  author = {Chang, Tyler A. and Tomanek, Katrin and Hoffmann, Jessica and Thain, Nithum and
-            van Liemt, Erin and Meier-Hellstern, Kathleen and Dixon, Lucas},
-  journal = {arXiv preprint arXiv:2403.08904},
-  year = {2024},
-}
-""",
-}
 
 
 def _load(
@@ -107,34 +85,6 @@ def _error_row(example: NpovErrorExample) -> dict[str, Any]:
     }
 
 
-_EXAMPLE = texts("id", "topic", "query", "response") | text_lists("pro_arguments", "con_arguments")
-
-PROCON_NPOV = RawDataset(
-    name="procon_npov",
-    features=_EXAMPLE,
-    read=_read,
-    description=(
-        "Controversial topics in the form of the NPOV Response Task: a leading question as the "
-        "query, pro and con arguments (the same number of both), and a response that tells "
-        "exactly these arguments. No topic is in two splits."
-    ),
-    **_SHARED,
-)
-
-NPOV_ERRORS = RawDataset(
-    name="npov_errors",
-    features=_EXAMPLE
-    | texts("error", "removed_argument", "added_argument")
-    | integers("has_hallucination", "has_coverage_error"),
-    read=_read_errors,
-    description=(
-        "The responses of procon_npov, each with its own arguments (no error), with one removed "
-        "(a hallucination), with an unused one added (a coverage error), and with both."
-    ),
-    **_SHARED,
-)
-
-
 class Labelled(msgspec.Struct):
     """A row of `npov_detection`; of organic errors several arguments may be left out."""
 
@@ -172,36 +122,9 @@ def _labelled_example(row: Labelled, place: str) -> Iterator[dict[str, Any]]:
     }
 
 
-_SHARED_SPLITS = {
-    "validation": ("validation.jsonl",),
-    "test": ("test_unparaphrased_synthetic.jsonl", "test_paraphrased_synthetic.jsonl"),
-}
-
-
-def _training_set(name: str, description: str) -> RawDataset:
-    return RawDataset(
-        name="npov_detection",
-        splits={"train": (f"train_{name}.jsonl",), **_SHARED_SPLITS},
-        features=texts(
-            "id", "topic", "query", "response", "error", "removed_argument", "hallucinated_spans"
-        )
-        | text_lists("pro_arguments", "con_arguments", "added_arguments")
-        | integers("has_hallucination", "has_coverage_error", "paraphrased"),
-        read=each_row(read_jsonl, Labelled, _labelled_example),
-        description=f"Responses of a generator with errors and without: {description}",
-        homepage=PROCON_NPOV.homepage,
-        licence=PROCON_NPOV.licence,
-        citation=PROCON_NPOV.citation,
-        by_hand=(
-            "Make them with `faith-jax reproduce npov_detection --model=GENERATOR "
-            "--output=FOLDER`; they are in FOLDER/data (docs/detection.md)."
-        ),
-    )
-
-
+PROCON_NPOV = described("procon_npov", _read)
+NPOV_ERRORS = described("npov_errors", _read_errors)
 TRAINING_SETS = {
-    "synth": _training_set("synth", "synthetic errors, training topics."),
-    "para": _training_set("para", "synth, and the same with paraphrased arguments."),
-    "dev": _training_set("dev", "para, and the same of the development topics."),
-    "org": _training_set("org", "dev, and errors that annotators found."),
+    part: described("npov_detection", each_row(read_jsonl, Labelled, _labelled_example), part=part)
+    for part in ("synth", "para", "dev", "org")
 }

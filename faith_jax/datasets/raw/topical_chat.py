@@ -27,46 +27,8 @@ from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.json_items import read_object
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.schema import Text, Whole, converted, read_as
-from faith_jax.datasets.raw_dataset import (
-    RawDataset,
-    RawFile,
-    integers,
-    text_lists,
-    texts,
-)
+from faith_jax.datasets.raw_dataset import described
 
-_RAW = (
-    "https://raw.githubusercontent.com/alexa/Topical-Chat/7c939229cbcf6f55f6977b341a5a2f2fe982d53f"
-)
-_CHECKSUMS = {
-    "conversations/train.json": "git-blob:b9d7bcbc71ce9a30dd681242c9b849edb3b54055",
-    "conversations/valid_freq.json": (
-        "sha256:d14e8bde94fa5556d4aad8fd3fb666df674e4fef8b4193c8c3c06c72822a366b"
-    ),
-    "conversations/valid_rare.json": (
-        "sha256:b0f3c59584ea4ed61e368dc94feade6ba499a207a6437573b028d1f3ff918714"
-    ),
-    "conversations/test_freq.json": (
-        "sha256:3c65693d59e40a1fb58ead35dcfe85fbcc88ea93a4d74557df620996f72c8f08"
-    ),
-    "conversations/test_rare.json": (
-        "sha256:4f21a18be16e310840280678e7bb4646852573b239b69183ddf8898f40119567"
-    ),
-    "reading_sets/pre-build/train.json": "git-blob:0d5747ec8623ac1b9bad4dba74e6c3028fb358f5",
-    "reading_sets/pre-build/valid_freq.json": (
-        "sha256:64eddf122c1ce8006b7f9bb7355a2c2fefe20b8458bdb6ee6c4fa970b3b6ad95"
-    ),
-    "reading_sets/pre-build/valid_rare.json": (
-        "sha256:cfcde139c57f2181ef2ed633d05be6cb70117281cbf49dd9bafb07f9e29941fa"
-    ),
-    "reading_sets/pre-build/test_freq.json": (
-        "sha256:9fca4e9f4bebf26ffb2231d2de0614dd2e2026912f9dd4478b6f7a59c08e19ac"
-    ),
-    "reading_sets/pre-build/test_rare.json": (
-        "sha256:1c7ce89668cd23ee105871edfadcfce6a2d1940f1ded6cab44b3561ead84b842"
-    ),
-    "src/wiki/wiki.json": "sha256:497122dbce37f5e5e15b7f5da54532a0c612f8d954858f48221a84c8b4540f91",
-}
 PERSONAL = "Personal Knowledge"
 _REDDIT_ID = re.compile(r"t3_[0-9a-z]+")
 
@@ -238,53 +200,5 @@ def _read(
     return read_turns(conversations, reading_sets, leads, bad_rows)
 
 
-_PARTS = {
-    "train": "train.json",
-    "validation_freq": "valid_freq.json",
-    "validation_rare": "valid_rare.json",
-    "test_freq": "test_freq.json",
-    "test_rare": "test_rare.json",
-}
-_HOMEPAGE = "https://github.com/alexa/Topical-Chat"
-
-
-def _dataset(build: str, files: tuple[str, ...], by_hand: str) -> RawDataset:
-    splits = {
-        split: (f"conversations/{name}", f"reading_sets/{build}/{name}", *files)
-        for split, name in _PARTS.items()
-    }
-    return RawDataset(
-        name="topical_chat",
-        splits=splits,
-        files={name: RawFile(name, f"{_RAW}/{name}", mark) for name, mark in _CHECKSUMS.items()},
-        features=texts(
-            "id", "dialogue", "config", "agent", "knowledge", "sentiment", "turn_rating", "response"
-        )
-        | text_lists("history", "knowledge_sources", "incomplete_sources")
-        | integers("turn"),
-        read=_read,
-        description=(
-            "Conversations of two people who have read about the same topics; one example a turn. "
-            "`knowledge` joins the texts of the sections that the speaker ticked; "
-            "`incomplete_sources` are those whose text is not, or not wholly, at hand."
-        ),
-        homepage=_HOMEPAGE,
-        licence="CDLA-Sharing-1.0",
-        citation="""
-@inproceedings{gopalakrishnan2019topical,
-  title = {{Topical-Chat}: Towards Knowledge-Grounded Open-Domain Conversations},
-  author = {Gopalakrishnan, Karthik and Hedayatnia, Behnam and Chen, Qinlang and Gottardi, Anna
-            and Kwatra, Sanjeev and Venkatesh, Anu and Gabriel, Raefer and Hakkani-T{\\"u}r,
-            Dilek},
-  booktitle = {Proceedings of Interspeech},
-  year = {2019},
-}
-""",
-        by_hand=by_hand,
-    )
-
-
-TOPICAL_CHAT = _dataset("pre-build", ("src/wiki/wiki.json",), f"Clone {_HOMEPAGE}.")
-TOPICAL_CHAT_POST_BUILD = _dataset(
-    "post-build", (), f"Clone {_HOMEPAGE} and run its build.py, which needs a Reddit account."
-)
+TOPICAL_CHAT = described("topical_chat", _read)
+TOPICAL_CHAT_POST_BUILD = described("topical_chat", _read, part="post_build")

@@ -7,7 +7,7 @@ form is read instead of the authors' files where it is at hand.
 import functools
 import hashlib
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,34 +16,12 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.json_items import read_array
 from faith_jax.core.labels import DialFactType
 from faith_jax.core.rows import BadRows, Row, read_jsonl
-from faith_jax.core.schema import Text, Texts, Whole, columns_of, converted, read_as
+from faith_jax.core.schema import Schema, Text, Texts, Whole, columns_of, converted, read_as
 from faith_jax.datasets.delimited import read_csv, read_tsv
 from faith_jax.datasets.raw import begin, dialfact
-from faith_jax.datasets.raw_dataset import (
-    RawDataset,
-    RawFile,
-    Reader,
-    each_row,
-    files_by_name,
-    integers,
-    texts,
-)
+from faith_jax.datasets.raw_dataset import RawDataset, Reader, described, each_row
 
-_RAW = "https://raw.githubusercontent.com"
 SPLIT = "test"
-FEATURES = texts("id", "corpus", "source_id", "grounding", "generated_text") | integers("label")
-HOMEPAGE = "https://github.com/google-research/true"
-_CITATION = """
-@inproceedings{honovich2022true,
-  title = {{TRUE}: Re-evaluating Factual Consistency Evaluation},
-  author = {Honovich, Or and Aharoni, Roee and Herzig, Jonathan and Taitelbaum, Hagai and
-            Kukliansy, Doron and Cohen, Vered and Scialom, Thomas and Szpektor, Idan and
-            Hassidim, Avinatan and Matias, Yossi},
-  booktitle = {Proceedings of the 2022 Conference of the North American Chapter of the
-               Association for Computational Linguistics},
-  year = {2022},
-}
-"""
 
 
 def row(
@@ -102,35 +80,23 @@ def _line(place: str) -> str:
     return place.rpartition(":")[2]
 
 
-def corpus(
-    name: str, files: Iterable[RawFile], read: Reader, description: str, licence: str, by_hand: str
-) -> RawDataset:
-    """Returns a corpus; a file `true_<name>.csv` in TRUE's own form is read instead if at hand."""
-    instead = f"true_{name}.csv"
-    named = files_by_name(*files)
-    rows = functools.partial(read_csv, columns=columns_of(TrueRow))
-    read_own = each_row(rows, TrueRow, functools.partial(_true_example, name=name))
+def _rows_of_csv(
+    schema: type[Schema], make: Callable[[Schema, str], Iterator[dict[str, Any]]]
+) -> Reader:
+    return each_row(functools.partial(read_csv, columns=columns_of(schema)), schema, make)
+
+
+def _corpus(name: str, read: Reader) -> RawDataset:
+    """Returns a corpus; its file in TRUE's own form is read instead if it is at hand."""
+    read_own = _rows_of_csv(TrueRow, functools.partial(_true_example, name=name))
 
     def read_either(
         paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
     ) -> Iterator[dict[str, Any]]:
-        if instead in paths:
-            return read_own(paths, split, bad_rows)
-        return read(paths, split, bad_rows)
+        own = f"true_{name}.csv" in paths
+        return (read_own if own else read)(paths, split, bad_rows)
 
-    return RawDataset(
-        name="true_benchmark",
-        splits={SPLIT: tuple(named)},
-        files=named,
-        features=FEATURES,
-        read=read_either,
-        description=f"{description} Label 1 = consistent, as TRUE derives it.",
-        homepage=HOMEPAGE,
-        licence=licence,
-        citation=_CITATION,
-        by_hand=f"{by_hand} Or put TRUE's own CSV file there as {instead}.",
-        instead=instead,
-    )
+    return described("true_benchmark", read_either, part=name)
 
 
 # Summaries: FRANK, MNBM, SummEval, QAGS-C and QAGS-X.
@@ -231,8 +197,10 @@ def _read_mnbm(
     paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
 ) -> Iterator[dict[str, Any]]:
     """A worker's last row on a summary counts; a worker without a row found no hallucination."""
-    articles = read_articles(paths[_MNBM_ARTICLES])
-    rows = read_csv(paths[_MNBM_FILE.name], columns_of(MnbmVote), bad_rows)
+    articles = read_articles(paths["mnbm_articles.jsonl"])
+    rows = read_csv(
+        paths["hallucination_annotations_xsum_summaries.csv"], columns_of(MnbmVote), bad_rows
+    )
     found: dict[tuple[str, str], dict[str, tuple[MnbmVote, str]]] = {}
     votes = read_as(MnbmVote, rows, lambda vote, place: [(vote, place)], bad_rows)
     for vote, place in votes:
@@ -270,7 +238,7 @@ class SummevalSummary(msgspec.Struct):
 def _read_summeval(
     paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
 ) -> Iterator[dict[str, Any]]:
-    articles = read_articles(paths[_SUMMEVAL_ARTICLES])
+    articles = read_articles(paths["summeval_articles.jsonl"])
 
     def example(found: SummevalSummary, place: str) -> Iterator[dict[str, Any]]:
         document = found.id.replace("dm-test-", "").replace("cnn-test-", "")
@@ -278,89 +246,11 @@ def _read_summeval(
         grounding = _article(articles, document, place)
         yield row("summeval", _line(place), document, grounding, found.decoded, label)
 
-    rows = read_jsonl(paths[_SUMMEVAL_FILE.name], bad_rows)
+    rows = read_jsonl(paths["model_annotations.aligned.jsonl"], bad_rows)
     return read_as(SummevalSummary, rows, example, bad_rows)
 
 
-_FRANK_URL = f"{_RAW}/artidoro/frank/80a88fb12cc0bfc17ff6ee2c5ebb0c4f4dd8a5f4/data"
-_FRANK_FILE = RawFile(
-    "human_annotations_sentence.json",
-    f"{_FRANK_URL}/human_annotations_sentence.json",
-    "git-blob:c1a7c01676a308e52eb71e63fee1eb25082b4676",
-)
-_QAGS_URL = f"{_RAW}/W4ngatang/qags/47798e9b63344e2d3fb4df2def6edc18e9402d30/data"
-_QAGS_BLOBS = {
-    "cnndm": "0ef914c86c7c86a1a1a9c620e25fd4b5a3063bf8",
-    "xsum": "12b7ba677f2b6df42326f5ad394c2cb223abb3cb",
-}
-_MNBM_FILE = RawFile(
-    "hallucination_annotations_xsum_summaries.csv",
-    f"{_RAW}/google-research-datasets/xsum_hallucination_annotations/"
-    "4abdbb2c807cb93c1df1188a1992d20a55cdcc34/hallucination_annotations_xsum_summaries.csv",
-    "git-blob:679fe69eebed5d9d78142842588d5ff59af3c98d",
-)
-_MNBM_ARTICLES = "mnbm_articles.jsonl"
-_SUMMEVAL_FILE = RawFile("model_annotations.aligned.jsonl")
-_SUMMEVAL_ARTICLES = "summeval_articles.jsonl"
-_MAKE_ARTICLES = "Make {} with `python tools/make_true_articles.py {} --raw=FOLDER`."
-
-FRANK = corpus(
-    "frank",
-    [_FRANK_FILE],
-    each_row(_frank_rows, FrankSummary, _frank_example),
-    "Summaries of CNN/DM and XSum articles with error types for each sentence, the part `valid`; "
-    "consistent = each sentence is without error for most annotators.",
-    "none stated",
-    "Get data/human_annotations_sentence.json from https://github.com/artidoro/frank.",
-)
-MNBM = corpus(
-    "mnbm",
-    [_MNBM_FILE, RawFile(_MNBM_ARTICLES)],
-    _read_mnbm,
-    "XSum summaries with hallucinated spans (Maynez 2020); consistent = most of three workers "
-    "found none.",
-    "CC BY 4.0; articles: XSum's",
-    _MAKE_ARTICLES.format(_MNBM_ARTICLES, "mnbm"),
-)
-SUMMEVAL = corpus(
-    "summeval",
-    [_SUMMEVAL_FILE, RawFile(_SUMMEVAL_ARTICLES)],
-    _read_summeval,
-    "CNN/DM summaries of 16 systems; consistent = all three experts gave 5 of 5.",
-    "MIT; articles: CNN/DM's",
-    "Get model_annotations.aligned.jsonl from https://github.com/Yale-LILY/SummEval. "
-    + _MAKE_ARTICLES.format(_SUMMEVAL_ARTICLES, "summeval"),
-)
-
-
-def _qags(name: str, source: str, texts: str) -> RawDataset:
-    file = f"mturk_{source}.jsonl"
-    return corpus(
-        name,
-        [RawFile(file, f"{_QAGS_URL}/{file}", f"git-blob:{_QAGS_BLOBS[source]}")],
-        each_row(read_jsonl, QagsSummary, functools.partial(_qags_example, name=name)),
-        f"Summaries of {texts} articles with votes for each sentence (Wang 2020); consistent = "
-        "most voters say yes to each sentence.",
-        "none stated",
-        f"Get data/{file} from https://github.com/W4ngatang/qags.",
-    )
-
-
-QAGS_C = _qags("qags_c", "cnndm", "CNN/DM")
-QAGS_X = _qags("qags_x", "xsum", "XSum")
-
-
 # Dialogue: BEGIN (its first release), Q2 and DialFact.
-
-_Q2_URL = (
-    "https://raw.githubusercontent.com/orhonovich/q-squared/"
-    "cab6027dc9a50cf73d80caf0858da05c2323c433/third_party/data/cross_annotation.csv"
-)
-_Q2_FILE = RawFile(
-    "cross_annotation.csv", _Q2_URL, "git-blob:969f9e1f8fd2e61c3878449d2daa04c9921854a8"
-)
-_BEGIN_FILE = begin.BEGIN_2021.files["dev_05_24_21.tsv"]
-_DIALFACT_FILE = dialfact.DIALFACT.files["valid_split.jsonl"]
 
 
 def _read_begin(
@@ -417,38 +307,10 @@ def _read_dialfact(
                 )
 
 
-BEGIN = corpus(
-    "begin",
-    [_BEGIN_FILE],
-    _read_begin,
-    "Responses of GPT-2 and T5 to Wizard of Wikipedia: BEGIN's first release, its development "
-    "part; consistent = entailment.",
-    "CC BY 4.0",
-    "Get dev_05_24_21.tsv of the first release from https://github.com/google/BEGIN-dataset.",
-)
-Q2 = corpus(
-    "q2",
-    [_Q2_FILE],
-    each_row(functools.partial(read_csv, columns=columns_of(Q2Turn)), Q2Turn, _q2_examples),
-    "Responses of two models to Wizard of Wikipedia, annotated for Q2 (Honovich 2021).",
-    "MIT",
-    "Get third_party/data/cross_annotation.csv from https://github.com/orhonovich/q-squared.",
-)
-DIALFACT = corpus(
-    "dialfact",
-    [_DIALFACT_FILE],
-    _read_dialfact,
-    "DialFact's validation claims that are factual and have evidence; consistent = SUPPORTS.",
-    "BSD-3-Clause",
-    "Get data/valid_split.jsonl from https://github.com/salesforce/DialFact.",
-)
-
-
 # Paraphrases and fact verification: PAWS, FEVER and VitaminC.
 
 Verdict = Literal["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
 _SUPPORTS = "SUPPORTS"
-_PAWS_FILE, _VITAMINC_FILE = "paws_wiki_dev.tsv", "vitaminc_dev.jsonl"
 _FEVER_ITEMS, _FEVER_LABELS = "dev_fitems.jsonl", "shared_task_dev.jsonl"
 
 
@@ -459,6 +321,9 @@ class PawsPair(msgspec.Struct):
     sentence1: Text
     sentence2: Text
     label: Literal["0", "1"]
+
+
+_paws_rows = functools.partial(read_tsv, columns=columns_of(PawsPair))
 
 
 def _paws_example(found: PawsPair, place: str) -> Iterator[dict[str, Any]]:
@@ -513,49 +378,20 @@ def _vitaminc_example(found: VitamincClaim, place: str) -> Iterator[dict[str, An
     yield row("vitaminc", found.unique_id, source, found.evidence, found.claim, label)
 
 
-PAWS = corpus(
-    "paws",
-    [RawFile(_PAWS_FILE)],
-    each_row(functools.partial(read_tsv, columns=columns_of(PawsPair)), PawsPair, _paws_example),
-    "Pairs of Wikipedia sentences with many words in common (Zhang 2019), the labelled "
-    "development part; consistent = paraphrase.",
-    "free for any purpose (google-research-datasets/paws)",
-    "Get PAWS-Wiki Labeled (Final) from https://github.com/google-research-datasets/paws and put "
-    f"its final/dev.tsv there as {_PAWS_FILE}.",
-)
-FEVER = corpus(
-    "fever",
-    [RawFile(_FEVER_ITEMS), RawFile(_FEVER_LABELS)],
-    _read_fever,
-    "FEVER's development claims with the evidence of NLI-FEVER (Nie 2019); consistent = SUPPORTS.",
-    "CC BY-SA 3.0",
-    f"Get {_FEVER_ITEMS} from nli_fever.zip (https://github.com/easonnie/combine-FEVER-NSMN) and "
-    f"{_FEVER_LABELS} from https://fever.ai/dataset/fever.html.",
-)
-VITAMINC = corpus(
-    "vitaminc",
-    [RawFile(_VITAMINC_FILE)],
-    each_row(read_jsonl, VitamincClaim, _vitaminc_example),
-    "Claims with evidence from revisions of Wikipedia (Schuster 2021), the development part; "
-    "consistent = SUPPORTS.",
-    "MIT; Wikipedia's text: CC BY-SA 3.0",
-    "Get vitaminc.zip from https://github.com/TalSchuster/VitaminC and put its vitaminc/dev.jsonl "
-    f"there as {_VITAMINC_FILE}.",
-)
-
-# All corpora by name, in the order of TRUE's tables.
-CORPORA = {
-    "frank": FRANK,
-    "mnbm": MNBM,
-    "summeval": SUMMEVAL,
-    "qags_c": QAGS_C,
-    "qags_x": QAGS_X,
-    "begin": BEGIN,
-    "q2": Q2,
-    "dialfact": DIALFACT,
-    "paws": PAWS,
-    "fever": FEVER,
-    "vitaminc": VITAMINC,
+_READERS: dict[str, Reader] = {
+    "frank": each_row(_frank_rows, FrankSummary, _frank_example),
+    "mnbm": _read_mnbm,
+    "summeval": _read_summeval,
+    "qags_c": each_row(read_jsonl, QagsSummary, functools.partial(_qags_example, name="qags_c")),
+    "qags_x": each_row(read_jsonl, QagsSummary, functools.partial(_qags_example, name="qags_x")),
+    "begin": _read_begin,
+    "q2": _rows_of_csv(Q2Turn, _q2_examples),
+    "dialfact": _read_dialfact,
+    "paws": each_row(_paws_rows, PawsPair, _paws_example),
+    "fever": _read_fever,
+    "vitaminc": each_row(read_jsonl, VitamincClaim, _vitaminc_example),
 }
+# All corpora by name, in the order of TRUE's tables.
+CORPORA = {name: _corpus(name, read) for name, read in _READERS.items()}
 # TRUE's averages leave out what many models were trained on.
 AVERAGED = tuple(name for name in CORPORA if name not in ("fever", "vitaminc"))

@@ -4,7 +4,6 @@ One example for each turn of the Wizard, with the sentence that it says it used 
 that it was shown.
 """
 
-import dataclasses
 import functools
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,17 +16,8 @@ from faith_jax.core.rows import BadRows
 from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.datasets import control_tokens
 from faith_jax.datasets.control_tokens import ControlTokens
-from faith_jax.datasets.raw_dataset import (
-    RawDataset,
-    RawFile,
-    files_by_name,
-    integers,
-    text_lists,
-    texts,
-)
+from faith_jax.datasets.raw_dataset import described
 
-_ARCHIVE = "https://parl.ai/downloads/wizard_of_wikipedia/wizard_of_wikipedia.tgz"
-_SHA256 = "sha256:2a549627a83fea745efa2076a41d1c0078ad002ab2b54eae6a4e3d3d66ae24b7"
 _WIZARD, _APPRENTICE = "Wizard", "Apprentice"
 _UNUSED = "no_passages_used"
 
@@ -148,60 +138,7 @@ def _read_with_control_tokens(
         yield from control_tokens.with_control_tokens(turns, path, split, bad_rows)
 
 
-_SPLITS = {
-    "train": ("train.json",),
-    "validation_seen": ("valid_random_split.json",),
-    "validation_unseen": ("valid_topic_split.json",),
-    "test_seen": ("test_random_split.json",),
-    "test_unseen": ("test_topic_split.json",),
-}
-
-_FILES = files_by_name(
-    *(RawFile(name, _ARCHIVE, _SHA256, member=name) for (name,) in _SPLITS.values())
-)
-_BY_HAND = f"Get {_ARCHIVE} and unpack it."
-
-WIZARD_OF_WIKIPEDIA = RawDataset(
-    name="wizard_of_wikipedia",
-    splits=_SPLITS,
-    files=_FILES,
-    features=texts("id", "topic", "persona", "knowledge", "knowledge_title", "response")
-    | text_lists("history", "passage_titles", "passage_sentences")
-    | integers("dialogue", "turn", "wizard_eval"),
-    read=_read,
-    description=(
-        "Dialogues with a Wizard who reads Wikipedia; one example a turn of the Wizard. "
-        "`knowledge` is the sentence that it ticked, empty where it used none, and the passages "
-        "are all sentences that it was shown: the topic's, and what was retrieved for the "
-        "Apprentice's last turn and its own. Seen and unseen are the topics."
-    ),
-    homepage="https://parl.ai/projects/wizard_of_wikipedia/",
-    licence="CC BY 4.0",
-    citation="""
-@inproceedings{dinan2019wizard,
-  title = {{Wizard of Wikipedia}: Knowledge-Powered Conversational Agents},
-  author = {Dinan, Emily and Roller, Stephen and Shuster, Kurt and Fan, Angela and Auli, Michael
-            and Weston, Jason},
-  booktitle = {International Conference on Learning Representations},
-  year = {2019},
-}
-""",
-    by_hand=_BY_HAND,
-)
-
-_WITH_TOKENS = {
-    split: name if split.startswith("test") else control_tokens.name_with_tokens(name)
-    for split, (name,) in _SPLITS.items()
-}
-
-WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS = dataclasses.replace(
-    WIZARD_OF_WIKIPEDIA,
-    splits={split: (name,) for split, name in _WITH_TOKENS.items()},
-    features={**WIZARD_OF_WIKIPEDIA.features, **text_lists("control_tokens")},
-    read=_read_with_control_tokens,
-    description=(
-        f"{WIZARD_OF_WIKIPEDIA.description} Each turn with knowledge, with the control tokens of "
-        "CTRL (Rashkin 2021)."
-    ),
-    by_hand=f"{_BY_HAND} Training and validation need control tokens: {control_tokens.ADD_TOKENS}.",
+WIZARD_OF_WIKIPEDIA = described("wizard_of_wikipedia", _read)
+WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS = described(
+    "wizard_of_wikipedia", _read_with_control_tokens, part="control_tokens"
 )

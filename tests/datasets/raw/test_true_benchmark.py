@@ -25,7 +25,7 @@ def test_samples_have_the_schema_and_both_labels(name):
     assert {row["label"] for row in found} == {0, 1}
     assert len({row["id"] for row in found}) == len(found)
     for row in found:
-        assert row.keys() == true_benchmark.FEATURES.keys()
+        assert row.keys() == CORPORA[name].features.keys()
         assert row["corpus"] == name
         assert row["id"].startswith(f"{name}-")
         assert row["grounding"]
