@@ -21,8 +21,6 @@ from faith_jax.datasets.delimited import read_csv, read_tsv
 from faith_jax.datasets.raw import begin, dialfact
 from faith_jax.datasets.raw_dataset import RawDataset, Reader, described, each_row
 
-SPLIT = "test"
-
 
 def row(
     corpus: str, number: int | str, source_id: str, grounding: str, generated_text: str, label: int
