@@ -22,6 +22,7 @@ from faith_jax.cli.data_commands import ControlTokens, Describe, Negatives, Prep
 from faith_jax.cli.evaluate_commands import Evaluate, Report
 from faith_jax.cli.explain_commands import Explain
 from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
+from faith_jax.cli.npov_commands import add_npov_command
 from faith_jax.cli.parser import CommandParser, add_commands
 from faith_jax.cli.reproduce_commands import add_reproduce_command
 from faith_jax.cli.score_commands import Score, Scorers
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_reproduce_command(commands)
     add_commands(commands, [Explain])
     add_annotate_commands(commands)
+    add_npov_command(commands)
     return _dispatch(parser, arguments)
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from faith_jax.cli.evaluate_commands import check_numbers, given_options, listed_names
+from faith_jax.cli.npov_commands import add_npov_detection_table, run_npov_detection
 from faith_jax.cli.reproduce_critic_commands import add_critic_table, run_critic_table
 from faith_jax.cli.reproduce_faithdial_commands import add_faithdial_table, run_faithdial_table
 from faith_jax.cli.reproduce_nli_commands import add_nli_tables, run_nli
-from faith_jax.cli.reproduce_npov_commands import add_npov_detection_table, run_npov_detection
 from faith_jax.cli.reproduce_pmi_commands import add_pmi_table, run_pmi_table
 from faith_jax.cli.shared import resumable
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
@@ -75,7 +75,7 @@ def add_reproduce_command(commands: argparse._SubParsersAction) -> None:
     ):
         for table in add(tables):
             add_outputs(table)
-            if run in (run_faithdial_table, run_pmi_table):
+            if run in (run_faithdial_table, run_pmi_table, run_npov_detection):
                 add_workflow(table)
             table.set_defaults(run=_runner(run))
 

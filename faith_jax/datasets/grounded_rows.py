@@ -159,7 +159,7 @@ def example_rows(
 
     Raises:
       InputError: naming the row and field of a missing column, an empty grounding, a missing
-        response, a label that is not 0 or 1, or an id that a system has
+        response, a label that is not 0 or 1, or an id that a system has in a corpus
         twice.
     """
     seen: set[tuple[Any, ...]] = set()
@@ -170,7 +170,7 @@ def example_rows(
         read += 1
         number = read + (unread.count if unread else 0)
         row = _example_row(fields, place, number, columns, corpus)
-        key = (row.example.id, *(row.fields.get(name) for name in SYSTEM_FIELDS))
+        key = (row.corpus, row.example.id, *(row.fields.get(name) for name in SYSTEM_FIELDS))
         if key in seen:
             raise InputError(
                 f"{place}: field '{columns.id or 'id'}': {row.example.id!r} occurs twice; choose "

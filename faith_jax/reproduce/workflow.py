@@ -177,11 +177,13 @@ def flags(bindings: Mapping[str, Any]) -> str:
 def scorer_flags(options: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> str:
     """Returns scorers' options as arguments of `faith-jax score` for a shell.
 
+    Names are those of `--scorers`, also NAME=SCORER.
+
     >>> scorer_flags({"bertscore": {"model": "a b"}, "q2_f1": {}}, ["bertscore", "token_f1"])
     "'--scorer-option=bertscore.model=a b'"
     """
     return " ".join(
-        shlex.quote(f"--scorer-option={name}.{option}={value}")
+        shlex.quote(f"--scorer-option={name.partition('=')[0]}.{option}={value}")
         for name in names
         for option, value in options.get(name, {}).items()
     )

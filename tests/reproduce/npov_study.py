@@ -1,11 +1,40 @@
-"""Responses that the study of NPOV errors finds in its folder, as if a generator had made them."""
+"""The study of NPOV errors on responses that are given, as if a generator had made them."""
 
+import csv
 import json
+import shlex
 
-from faith_jax.core.kept_settings import SETTINGS
+from faith_jax.cli import main
 from faith_jax.datasets.npov.choices import response_rows
-from faith_jax.reproduce.npov_responses import RESPONSES, checked_settings, read_topics
+from faith_jax.reproduce.npov_detection import Study, tables_of
+from faith_jax.reproduce.workflow import scorer_flags
+from faith_jax.runs.npov_sets import read_topics
 from tests.reproduce.planted import write_rows
+
+NOUNS = {
+    "pro": ("calms nervous people", "costs little money", "wakes tired students"),
+    "con": ("stains white teeth", "spoils deep sleep", "fills overloaded bins"),
+}
+SPLITS = {"train": ["tea"], "validation": ["mate"], "test": ["cocoa", "coffee"]}
+
+
+def topics():
+    """Returns four topics with three arguments a side, each with a paraphrase."""
+    made = []
+    for split, name in ((split, name) for split, names in SPLITS.items() for name in names):
+        sides = {
+            side: [
+                {
+                    "text": f"{name.capitalize()} {what}.",
+                    "paraphrases": [f"Drinkers of {name} say no. {number}{side}."],
+                }
+                for number, what in enumerate(texts)
+            ]
+            for side, texts in NOUNS.items()
+        }
+        fields = {"title": name, "question": f"Is {name} good?", "split": split}
+        made.append({"id": name} | fields | sides)
+    return made
 
 
 def told(row):
@@ -14,16 +43,15 @@ def told(row):
     return f"{row['query']} Supporters say: {pro} Critics say: {con}"
 
 
-def write_responses(folder, options, respond=told):
-    """Writes responses as a run that was stopped behind them would have."""
-    settings = checked_settings(folder, options)
+def write_responses(path, knowledge, respond=told, **options):
+    """Writes responses to all combinations, and returns them."""
+    splits = options.pop("splits", ("train", "validation", "test"))
     rows = [
         row | {"response": respond(row), "log_prob": -1.0, "inputs_cut_tokens": 0}
-        for topic in read_topics(options)
-        for row in response_rows(topic, options.combinations, options.seed)
+        for topic in read_topics(str(knowledge), splits)
+        for row in response_rows(topic, **{"most": 4, **options})
     ]
-    write_rows(folder / RESPONSES, rows)
-    (folder / SETTINGS).write_text(json.dumps(settings))
+    write_rows(path, rows)
     return rows
 
 
@@ -41,3 +69,18 @@ def write_marks(path, rows, marks):
         line = {"id": row["id"], "annotator": "ada"} | dict.fromkeys(errors, False)
         lines.append(json.dumps(line | said) + "\n")
     path.write_text("".join(lines))
+
+
+def run_study(folder, options):
+    """Runs what the workflow does with responses; returns the rows of the CSV file."""
+    study = Study(options)
+    sets = ["npov", "sets", f"--input={folder}/responses.jsonl", f"--output={folder}/data"]
+    assert main([*sets, *shlex.split(study.set_flags)]) == 0
+    (folder / "scored").mkdir(exist_ok=True)
+    for name, scorers in study.detectors.items():
+        given = [f"--input={folder}/data/test.jsonl", f"--output={folder}/scored/{name}.jsonl"]
+        given += [f"--scorers={','.join(scorers)}", *shlex.split(scorer_flags(scorers, scorers))]
+        assert main(["score", *given]) == 0
+    tables_of(options, folder)
+    with open(folder / "npov_detection.csv", newline="") as file:
+        return list(csv.DictReader(file))

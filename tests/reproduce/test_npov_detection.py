@@ -1,8 +1,8 @@
 """Chang 2024's study through the command, with tiny random models and responses that are given."""
 
-import csv
 import json
 import math
+import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -11,53 +11,27 @@ import pytest
 import sklearn.metrics
 
 from faith_jax.cli import main
-from faith_jax.core.errors import InputError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
 from faith_jax.inference.encoder_decoder import shift_right
-from faith_jax.reproduce import npov_detection, npov_detection_data, npov_detection_scores
-from faith_jax.reproduce.npov_responses import DetectionOptions, read_topics
+from faith_jax.reproduce import npov_detection
+from faith_jax.reproduce.npov_detection import Options, Study, tables_of
 from faith_jax.scoring import registry
 from faith_jax.scoring.salience.scorers import open_salience
-from tests.reproduce.npov_study import told, write_marks, write_responses
+from faith_jax.statistics.npov_detection import detections
+from faith_jax.statistics.scored_corpora import Corpus
+from tests.reproduce.npov_study import run_study, told, topics, write_marks, write_responses
+from tests.reproduce.planted import write_rows
+from tests.reproduce.workflows import rows_of, run_in_process, shown_commands
 from tests.scoring.tiny_models import write_model, write_t5
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
-
-NOUNS = {
-    "pro": ("calms nervous people", "costs little money", "wakes tired students"),
-    "con": ("stains white teeth", "spoils deep sleep", "fills overloaded bins"),
-}
-
-
-def topics():
-    made = []
-    for split, names in {
-        "train": ["tea"],
-        "validation": ["mate"],
-        "test": ["cocoa", "coffee"],
-    }.items():
-        for name in names:
-            sides = {
-                side: [
-                    {
-                        "text": f"{name.capitalize()} {what}.",
-                        "paraphrases": [f"Drinkers of {name} say no. {number}{side}."],
-                    }
-                    for number, what in enumerate(texts)
-                ]
-                for side, texts in NOUNS.items()
-            }
-            fields = {"title": name, "question": f"Is {name} good?", "split": split}
-            made.append({"id": name} | fields | sides)
-    return made
 
 
 @pytest.fixture(scope="module")
 def knowledge(tmp_path_factory):
     folder = tmp_path_factory.mktemp("topics")
-    text = "".join(json.dumps(topic) + "\n" for topic in topics())
-    (folder / "topics.jsonl").write_text(text)
+    write_rows(folder / "topics.jsonl", topics())
     return folder
 
 
@@ -77,149 +51,91 @@ def models(tmp_path_factory):
     return made | {"reader": write_t5(folder / "reader", num_heads=1)}
 
 
-@pytest.fixture
-def reproduce(capsys, models, knowledge):
-    def run(output, *arguments):
-        given = (f"--knowledge={knowledge}", "--combinations=4", "--resamples=100")
-        given = (*given, "--max-length=6", f"--output={output}")
-        given = (*given, f"--salience-model={models['reader']}")
-        status = main(["reproduce", "npov_detection", *map(str, (*given, *arguments))])
-        out, err = capsys.readouterr()
-        return status, out, (err.strip().splitlines() or [""])[-1]
-
-    return run
-
-
 def options_of(models, knowledge, **others):
-    settings = {"combinations": 4, "max_length": 6, "knowledge": str(knowledge)}
-    return DetectionOptions(model=models["bart"], **(settings | others))
+    settings = {"combinations": 4, "resamples": 100, "knowledge": str(knowledge)}
+    settings |= {"salience_model": models["reader"]}
+    return Options(model=models["bart"], **(settings | others))
 
 
-def rows_of(path):
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def cells_of(rows):
+    return {(r["table"], r["test set"], r["error"], r["method"]): r for r in rows}
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory, models, knowledge):
-    """A whole run: its folder, and the rows of its CSV."""
-    folder = tmp_path_factory.mktemp("done") / "out"
-    options = options_of(models, knowledge)
+    """The folder of a study, and the rows of its CSV."""
+    folder = tmp_path_factory.mktemp("done")
+    given = {"hallucination_model": models["hall"]}
+    given |= {"classifiers": {"synth": (models["hall"], models["cov"])}}
 
     def respond(row):
         return told(row) if not row["id"].endswith("04-t0.7") else "Nobody knows."
 
-    write_responses(folder, options, respond)
-    arguments = [
-        "reproduce", "npov_detection", f"--model={models['bart']}", f"--knowledge={knowledge}",
-        "--combinations=4", "--max-length=6", "--resamples=100", f"--output={folder}",
-        f"--hallucination-model={models['hall']}", f"--salience-model={models['reader']}",
-        f"--classifiers=synth={models['hall']},{models['cov']}",
-    ]  # fmt: skip
-    assert main(arguments) == 0
-    with open(folder / "npov_detection.csv", newline="") as file:
-        return folder, list(csv.DictReader(file)), arguments
+    write_responses(folder / "responses.jsonl", knowledge, respond)
+    return folder, run_study(folder, options_of(models, knowledge, **given))
 
 
-def test_data_sets_nest_and_keep_to_their_topics(done):
-    data = done[0] / "data"
-    sets = {path.stem: rows_of(path) for path in data.iterdir()}
-    # 6 of 7 responses a topic are error-free, and each has 4 rows, or 3 where nothing is unused.
-    synth, para, dev = (sets[f"train_{name}"] for name in ("synth", "para", "dev"))
-    assert para[: len(synth)] == synth
-    assert dev[: len(para)] == para
-    assert (len(para), len(dev)) == (2 * len(synth), len(para) + len(sets["validation"]))
-    assert {row["topic"] for row in para} == {"tea"}
-    assert {row["topic"] for row in dev[len(para) :]} == {"mate"}
-    assert {row["topic"] for row in sets["test_unparaphrased_synthetic"]} == {"cocoa", "coffee"}
-    assert set(sets) == {
-        "train_synth", "train_para", "train_dev", "validation",
-        "test_unparaphrased_synthetic", "test_paraphrased_synthetic",
-    }  # fmt: skip
-    for plain, other in zip(synth, para[len(synth) :], strict=True):
-        assert other["id"] == f"{plain['id']}-paraphrased"
-        assert other["response"] == plain["response"]
-        assert all(text.startswith("Drinkers") for text in other["pro_arguments"])
-        assert bool(other["added_argument"]) == bool(plain["added_argument"])
-        assert other["removed_argument"].startswith("Drinkers" if plain["removed_argument"] else "")
-    for row in synth:
-        for start, end in row["hallucinated_spans"]:
-            # The topic's name is in the query too.
-            assert row["removed_argument"].endswith(f" {row['response'][start:end]}.")
-
-
-def test_the_papers_share_of_synthetic_errors(models, knowledge, reproduce, tmp_path):
-    """With as many errors as in the paper, and with more than the topics can give."""
-    write_responses(tmp_path, options_of(models, knowledge))
-    status, out, error = reproduce(
-        tmp_path, f"--model={models['bart']}", "--errors-per-response=published"
-    )
-    assert status == 0, error
-    assert "Rows with a synthetic error: 2.138 to each error-free response" in out
-    sizes = {}
-    for path in (tmp_path / "data").iterdir():
-        found = rows_of(path)
-        sizes[path.stem] = sum(row["error"] == "none" for row in found), len(found)
-    # 7 error-free responses a topic; 7 and 14 times 667 / 312 are 14.97 and 29.93.
-    assert sizes == {
-        "train_synth": (7, 22),
-        "train_para": (14, 44),
-        "train_dev": (28, 88),
-        "validation": (14, 44),
-        "test_unparaphrased_synthetic": (14, 44),
-        "test_paraphrased_synthetic": (14, 44),
-    }
-    status, _, error = reproduce(tmp_path, f"--model={models['bart']}", "--errors-per-response=3")
-    assert status == 2
-    assert "--errors-per-response: 3 rows with an error to each error-free one; even if " in error
-
-
-def test_a_share_of_errors_that_no_responses_could_give_comes_first(models, knowledge, tmp_path):
-    options = options_of(models, knowledge, errors_per_response=3)
-    with pytest.raises(InputError) as error:
-        npov_detection.npov_detection(options, str(tmp_path / "out"))
-    for name in ("validation, plain", "validation, paraphrased", "test, plain"):
-        assert f"{name}: 2." in str(error.value)
-    assert not (tmp_path / "out").exists()
-
-
-def test_all_sets_with_too_few_errors_are_named(models, knowledge, tmp_path):
-    options = options_of(models, knowledge)
-    rows, topics = write_responses(tmp_path, options), read_topics(options)
-    free = npov_detection_data.Judged(rows, {}, None)
-    with pytest.raises(InputError) as error:
-        npov_detection_data.write_sets(tmp_path / "data", rows, topics, free, 0, 3)
-    for name in ("validation, plain", "validation, paraphrased", "test, plain"):
-        assert f"{name}: 3 rows with an error to each of " in str(error.value)
-    assert not (tmp_path / "data").exists()
+@pytest.mark.usefixtures("quick_compilation")
+def test_the_workflows_commands(models, knowledge, tmp_path, capfd):
+    """A random model says nothing that is given, so that its responses are judged by marks."""
+    marks, output = tmp_path / "marks.jsonl", tmp_path / "out"
+    marks.touch()
+    given = (f"--model={models['bart']}", f"--knowledge={knowledge}", "--splits=test")
+    given += ("--combinations=1", "--max-length=6", "--max-input-length=256", "--resamples=100")
+    given += (f"--salience-model={models['reader']}", f"--classifiers=dev={models['hall']},")
+    given += (f"--marks={marks}", f"--output={output}")
+    commands = shown_commands(capfd, "npov_detection", *given)
+    (place,) = (number for number, line in enumerate(commands) if "npov sets" in line)
+    run_in_process(capfd, output, commands[:place])
+    rows = rows_of(output / "responses.jsonl")
+    assert [row["id"] for row in rows] == [
+        f"{name}-01-t{temperature}"
+        for temperature in ("0.0", "0.7")
+        for name in ("cocoa", "coffee")
+    ]
+    assert all(math.isfinite(row["log_prob"]) for row in rows)
+    rows = [row | {"response": row["prediction"]} for row in rows]
+    wrong = {"hallucination": True, "unsupported_spans": [[0, 1]]}
+    write_marks(marks, rows, lambda row: wrong if row["topic"] == "coffee" else {})
+    run_in_process(capfd, output, commands[place:])
+    options = Options(**json.loads((output / "options.json").read_text())["options"])
+    text = tables_of(options, output)
+    assert "Error-free by people's marks" in text
+    assert f"Classifier for hallucination, dev: {models['hall']}." in text
+    cell = json.loads((output / "npov_detection.json").read_text())["rows"][0]
+    found = [cell[name] for name in ("table", "test set", "method", "rows", "errors")]
+    assert found == [1, "full organic", "ROUGE", 4, 2]
 
 
 def test_the_tables_have_the_figures_of_the_scored_files(done):
-    folder, rows, _ = done
-    cells = {(r["table"], r["test set"], r["error"], r["method"]): r for r in rows}
+    folder, rows = done
+    cells, scored = cells_of(rows), {}
+    for name in ("rouge", "salience"):
+        found = rows_of(folder / "scored" / f"{name}.jsonl")
+        scored[name] = [row for row in found if row["corpus"] == "unparaphrased synthetic"]
     for error, field in (
         ("hallucination", "has_hallucination"),
         ("coverage", "has_coverage_error"),
     ):
-        for name, stem in (("unparaphrased synthetic", "test_unparaphrased_synthetic"),):
-            for method, file, scorer in (
-                ("ROUGE", "rouge", f"npov_rouge1_{error}"),
-                ("salience", "salience", f"salience_{error}"),
-            ):
-                scored = rows_of(folder / "scored" / f"{stem}-{file}.jsonl")
-                kept = [r for r in scored if r["fields"]["error"] == "none" or r["fields"][field]]
-                labels = [int(r["fields"]["error"] == "none") for r in kept]
-                scores = [r["scores"][scorer] for r in kept]
+        name = "unparaphrased synthetic"
+        for method, file, scorer in (
+            ("ROUGE", "rouge", f"npov_rouge1_{error}"),
+            ("salience", "salience", f"salience_{error}"),
+        ):
+            kept = [r for r in scored[file] if r["fields"]["error"] == "none" or r["fields"][field]]
+            labels = [int(r["fields"]["error"] == "none") for r in kept]
+            scores = [r["scores"][scorer] for r in kept]
+            area = sklearn.metrics.roc_auc_score(labels, scores)
+            cell = cells["1", name, error, method]
+            assert float(cell["auc"]) == pytest.approx(area)
+            assert float(cell["low"]) <= area <= float(cell["high"])
+            assert (int(cell["rows"]), int(cell["errors"])) == (len(kept), labels.count(0))
+            # Table 6 has the same by the usual aggregation.
+            if method == "salience":
+                assert cells["6", name, error, "max"]["auc"] == cell["auc"]
+                scores = [r["scores"][f"{scorer}_sum"] for r in kept]
                 area = sklearn.metrics.roc_auc_score(labels, scores)
-                cell = cells["1", name, error, method]
-                assert float(cell["auc"]) == pytest.approx(area)
-                assert float(cell["low"]) <= area <= float(cell["high"])
-                assert (int(cell["rows"]), int(cell["errors"])) == (len(kept), labels.count(0))
-                # Table 6 has the same by the usual aggregation.
-                if method == "salience":
-                    assert cells["6", name, error, "max"]["auc"] == cell["auc"]
-                    scores = [r["scores"][f"{scorer}_sum"] for r in kept]
-                    area = sklearn.metrics.roc_auc_score(labels, scores)
-                    assert float(cells["6", name, error, "sum"]["auc"]) == pytest.approx(area)
+                assert float(cells["6", name, error, "sum"]["auc"]) == pytest.approx(area)
     # Responses that copy their arguments are a simple case for words.
     assert float(cells["1", "unparaphrased synthetic", "coverage", "ROUGE"]["auc"]) > 0.9
     # Of an added argument's four words, one is the topic's name, which is told: 1 - 1/4 / 2.
@@ -268,7 +184,7 @@ def test_salience_is_the_derivative_of_the_readers_logits(done, models):
     name = "test_unparaphrased_synthetic"
     sets = rows_of(done[0] / f"data/{name}.jsonl")
     given = next(row for row in sets if row["pro_arguments"] and row["con_arguments"])
-    scored = rows_of(done[0] / f"scored/{name}-salience.jsonl")[sets.index(given)]
+    scored = rows_of(done[0] / "scored/salience.jsonl")[sets.index(given)]
     pro, con = given["pro_arguments"], given["con_arguments"]
     example = GroundedExample(
         given["id"],
@@ -324,149 +240,14 @@ def test_what_is_missing_is_said(done):
     page = (done[0] / "npov_detection.html").read_text()
     assert page.count("<h2") == 7
     assert page.count('<tr class="published">') == 4 + 2 + 4 + 2 + 3
-    found = json.loads((done[0] / "npov_detection.json").read_text())
-    counts = {row["topic"]: row for row in found["tables"][0]["rows"]}
-    assert counts["tea"] == {
-        "split": "train", "topic": "tea", "responses": 7, "error-free": 6, "left out": 1,
-        "unused told": 0, "other words": 0, "empty": 0,
-    }  # fmt: skip
 
 
-def test_the_same_command_computes_nothing(done, monkeypatch):
-    folder, _, arguments = done
-    before = (folder / "npov_detection.json").read_text()
-
-    def fail(*_, **__):
-        raise AssertionError("nothing should be computed")
-
-    monkeypatch.setattr("faith_jax.runs.infer.infer", fail)
-    monkeypatch.setattr("faith_jax.reproduce.npov_detection_scores.score", fail)
-    assert main(arguments) == 0
-    assert (folder / "npov_detection.json").read_text() == before
-    assert main([*arguments, "--seed=1"]) == 2
-
-
-def test_changed_settings_are_refused(done, models, reproduce):
-    folder, _, _ = done
-    model = f"--model={models['bart']}"
-    status, out, error = reproduce(folder, model, "--combinations=5")
-    assert (status, out) == (2, "")
-    assert (
-        "keeps responses with another value of combinations (4, not 5); name another folder"
-        in error
-    )
-    status, _, error = reproduce(folder, model, f"--hallucination-model={models['cov']}")
-    assert status == 2
-    assert "keeps scores of npov_hallucination by another model (" in error
-
-
-def test_marks_make_the_organic_sets(models, knowledge, reproduce, tmp_path):
-    folder = tmp_path / "out"
-    rows = write_responses(folder, options_of(models, knowledge))
-
-    def marks(row):
-        return {
-            "01-t0.0": {"hallucination": True, "unsupported_spans": [[0, 5]]},
-            "01-t0.7": {"coverage": True, "missing_arguments": ["pro 1", "con 1"]},
-            "02-t0.0": {"repetition": True},
-            "03-t0.7": None,
-        }.get(row["id"].partition("-")[2], {})
-
-    path = tmp_path / "marks.jsonl"
-    write_marks(path, rows, marks)
-    model = f"--model={models['bart']}"
-    assert reproduce(folder, model)[0] == 0
-    kept = folder / "scored" / "test_unparaphrased_synthetic-rouge.jsonl"
-    before = len(rows_of(kept))
-    status, out, error = reproduce(folder, model, f"--marks={path}")
-    assert status == 0, error
-    assert "Error-free by people's marks" in out
-    assert "STAND-IN" not in out
-    assert len(rows_of(kept)) < before  # fewer are error-free, so it was scored again
-    organic = rows_of(folder / "data" / "test_full_organic.jsonl")
-    # Of 7 responses to each of 2 topics, 3 are error-free and 2 have full errors.
-    assert [row["error"] for row in organic].count("organic") == 4
-    assert [row["error"] for row in organic].count("none") == 6
-    missing = next(row for row in organic if row["has_coverage_error"])
-    assert missing["added_argument"] == [missing["pro_arguments"][0], missing["con_arguments"][0]]
-    ambiguous = rows_of(folder / "data" / "test_ambiguous_organic.jsonl")
-    assert [row["error"] for row in ambiguous].count("organic") == 2
-    dev, org = (rows_of(folder / "data" / f"train_{name}.jsonl") for name in ("dev", "org"))
-    assert org[: len(dev)] == dev
-    assert [row["error"] for row in org[len(dev) :]] == ["organic"] * 4
-    assert {row["topic"] for row in org[len(dev) :]} == {"tea", "mate"}
-    with open(folder / "npov_detection.csv", newline="") as file:
-        cells = {(r["table"], r["test set"], r["error"]): r for r in csv.DictReader(file)}
-    assert (cells["1", "full organic", "coverage"]["errors"]) == "2"
-    assert ("3", "full organic", "hallucination") in cells
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"id": "cocoa-1-t0.0"}, "'cocoa-1-t0.0' is no response of this run. Did you mean 'cocoa-"),
-        ({"unsupported_spans": [[0, 9999]]}, "field 'unsupported_spans': expected start and end"),
-        (
-            {"missing_arguments": ["pro 9"]},
-            "field 'missing_arguments': expected arguments of this row (pro 1",
-        ),
-        ({"coverage": "maybe"}, "field 'coverage': expected yes or no, got"),
-    ],
-)
-def test_bad_marks(models, knowledge, reproduce, tmp_path, change, message):
-    folder = tmp_path / "out"
-    rows = write_responses(folder, options_of(models, knowledge))
-    path = tmp_path / "marks.jsonl"
-    write_marks(path, rows[-1:], lambda row: change)
-    status, out, error = reproduce(folder, f"--model={models['bart']}", f"--marks={path}")
-    assert (status, out) == (2, "")
-    assert f"{path}:1: " in error
-    assert message in error
-
-
-def test_labels_in_place_of_marks(models, knowledge, reproduce, tmp_path):
-    write_responses(tmp_path / "out", options_of(models, knowledge))
-    path = tmp_path / "labels.jsonl"
-    path.write_text(json.dumps({"id": "cocoa-01-t0.0", "annotators": 2}) + "\n")
-    given = f"--model={models['bart']}", f"--marks={path}"
-    status, _, error = reproduce(tmp_path / "out", *given)
-    assert (status, "name the file of `annotate read --output`" in error) == (2, True)
-
-
-@pytest.mark.parametrize("family", ["bart", "gpt2"])
-def test_responses_are_the_generators_and_none_is_error_free(
-    models, knowledge, reproduce, tmp_path, family
-):
-    """Random models say nothing that is given; what they said is kept all the same."""
-    given = (f"--model={models[family]}", "--splits=test", "--combinations=1")
-    given = (*given, "--max-input-length=256")
-    status, _, error = reproduce(tmp_path / "a", *given)
-    assert status == 2
-    assert "none of 4 responses to a test topic is error-free" in error
-    rows = rows_of(tmp_path / "a" / "responses.jsonl")
-    assert [row["id"] for row in rows] == [
-        "cocoa-01-t0.0", "cocoa-01-t0.7", "coffee-01-t0.0", "coffee-01-t0.7",
-    ]  # fmt: skip
-    assert all(math.isfinite(row["log_prob"]) for row in rows)
-    # A run that is killed behind the first temperature ends in the same place.
-    killed = tmp_path / "b"
-    for name in ("t0.0", "t0.0_inputs.jsonl", "settings.json"):
-        killed.mkdir(exist_ok=True)
-        (tmp_path / "a" / name).rename(killed / name)
-    assert reproduce(killed, *given)[0] == 2
-    assert rows_of(killed / "responses.jsonl") == rows
-
-
-def test_mistakes(models, knowledge, reproduce, tmp_path):
-    few = tmp_path / "few"
-    few.mkdir()
+def test_mistakes(models, knowledge, capsys, tmp_path):
+    few, no_train = tmp_path / "few", tmp_path / "test_only"
     lacking = [topic | {"con": topic["con"][:1]} for topic in topics()]
-    (few / "topics.jsonl").write_text("".join(json.dumps(topic) + "\n" for topic in lacking))
-    no_train = tmp_path / "test_only"
-    no_train.mkdir()
-    kept = [topic for topic in topics() if topic["split"] == "test"]
-    (no_train / "topics.jsonl").write_text("".join(json.dumps(topic) + "\n" for topic in kept))
-    bart = f"--model={models['bart']}"
+    write_rows(few / "topics.jsonl", lacking)
+    write_rows(no_train / "topics.jsonl", [t for t in topics() if t["split"] == "test"])
+    bart, folder = f"--model={models['bart']}", tmp_path / "made"
     for arguments, message in (
         ((), "npov_detection needs a generator: give --model=CHECKPOINT."),
         ((f"--model={models['roberta']}",), "--model: {}: expected a language model, got an enc"),
@@ -482,19 +263,24 @@ def test_mistakes(models, knowledge, reproduce, tmp_path):
         ((bart, "--least-recall=2"), "--least-recall: expected a share in [0, 1], got 2.0."),
         ((bart, "--errors-per-response=0"), "above 0 and at most 3, the kinds of errors, got 0.0"),
         ((bart, "--errors-per-response=paper"), "expected a number or published, got 'paper'"),
+        ((bart, "--errors-per-response=3"), "test, plain: 2."),
+        ((bart, "--errors-per-response=3"), "validation, paraphrased: 2."),
         ((bart, "--beams=2"), "reproduce npov_detection has no argument '--beams=2'"),
         ((bart, "--scorers=bleu"), "has no argument '--scorers=bleu'"),
     ):
-        status, out, error = reproduce(tmp_path / "made", *arguments)
+        given = (f"--knowledge={knowledge}", "--combinations=4", f"--output={folder}", *arguments)
+        status = main(["reproduce", "npov_detection", *given])
+        out, errors = capsys.readouterr()
+        error = errors.strip().splitlines()[-1]
         assert (status, out) == (2, ""), arguments
         assert error.startswith(("faith-jax: ", "faith-jax reproduce npov_detection: argument "))
         assert message.format(models["roberta"]) in error, (arguments, error)
-    assert not (tmp_path / "made").exists() or not any((tmp_path / "made").iterdir())
+    assert not folder.exists()
 
 
 def test_the_best_is_marked_where_it_beats_all(done):
     """The mark in the table follows from the corrected p-values of the others."""
-    _, rows, _ = done
+    _, rows = done
     for row in (row for row in rows if row["table"] == "1"):
         group = [
             r
@@ -508,34 +294,96 @@ def test_the_best_is_marked_where_it_beats_all(done):
 
 def test_salience_is_of_the_generator_by_all_aggregations(models, knowledge):
     """All six scorers share one model, so that its maps are made once."""
-    for given, model in (({}, "bart"), ({"salience_model": models["gpt2"]}, "gpt2")):
-        options = options_of(models, knowledge, **given)
-        _, salience = npov_detection_scores.detectors_of(options)
-        expected = {
-            f"salience_{error}{suffix}": (
-                f"salience_{error}",
-                {"model": models[model], "aggregation": aggregation},
-            )
+    for given, model in (({"salience_model": ""}, "bart"), ({"salience_model": "g"}, "g")):
+        found = Study(options_of(models, knowledge, **given)).detectors["salience"]
+        assert found == {
+            f"salience_{error}{suffix}=salience_{error}": {
+                "model": models.get(model, model),
+                "aggregation": aggregation,
+            }
             for error in ("hallucination", "coverage")
             for suffix, aggregation in (
                 ("", "max"), ("_sum", "sum"), ("_negative_entropy", "negative_entropy"),
             )
         }  # fmt: skip
-        assert salience.scorers == expected
-        assert list(salience.models) == [models[model]]
-        loaded = [registry.load_scorer(name, **o) for name, o in salience.scorers.values()]
-        assert len({id(scorer._compute) for scorer in loaded}) == 1
+    reader = Study(options_of(models, knowledge)).detectors["salience"]
+    loaded = [registry.load_scorer(told.partition("=")[2], **o) for told, o in reader.items()]
+    assert len({id(scorer._compute) for scorer in loaded}) == 1
 
 
-def test_no_errors_are_found_in_responses_that_tell_nothing(models, knowledge, reproduce, tmp_path):
+def test_no_errors_are_found_in_responses_that_tell_nothing(models, knowledge, tmp_path):
     """What `test_the_tables_have_the_figures_of_the_scored_files` finds hangs on what is told."""
-    options = options_of(models, knowledge, splits=("test",), combinations=2)
-    write_responses(tmp_path, options, lambda row: "Nobody knows.")
-    given = (f"--model={models['bart']}", "--splits=test", "--combinations=2")
-    status, _, error = reproduce(tmp_path, *given, "--least-recall=0", "--least-precision=0")
-    assert status == 0, error
-    with open(tmp_path / "npov_detection.csv", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["method"] == "ROUGE"]
-    cells = {(row["table"], row["test set"], row["error"]): row["auc"] for row in rows}
+    given = {"splits": ("test",), "most": 2}
+    write_responses(tmp_path / "responses.jsonl", knowledge, lambda row: "Nobody knows.", **given)
+    options = options_of(models, knowledge, least_recall=0.0, least_precision=0.0)
+    cells = cells_of(run_study(tmp_path, options))
     for table, error in (("1", "hallucination"), ("1", "coverage"), ("3", "coverage")):
-        assert float(cells[table, "unparaphrased synthetic", error]) == pytest.approx(0.5)
+        cell = cells[table, "unparaphrased synthetic", error, "ROUGE"]
+        assert float(cell["auc"]) == pytest.approx(0.5)
+
+
+def drawn(test_set, **scores):
+    """Returns scores of 60 rows, of which every other one has a hallucination."""
+    fields = [{"has_hallucination": str(i % 2), "has_coverage_error": "0"} for i in range(60)]
+    ids = tuple(map(str, range(60)))
+    values = {name: np.asarray(score) for name, score in scores.items()}
+    return {test_set: Corpus(test_set, ids, np.full(60, np.nan), values, ids, tuple(fields))}
+
+
+FORM = json.loads(pathlib.Path(npov_detection.__file__).with_suffix(".json").read_text("utf-8"))
+
+
+def table_of(number, corpora, is_marked=False):
+    (form,) = (npov_detection.Form(**it) for it in FORM["tables"] if it["number"] == number)
+    found = detections(corpora, form.scorers(), form.words, resamples=50)
+    return npov_detection.detection_table(form, found, FORM, is_marked)
+
+
+def test_the_form_of_the_tables():
+    noise = np.random.default_rng(0).normal(size=60)
+    good = 1.0 - np.arange(60) % 2
+    scores = {"npov_rouge1_hallucination": noise, "salience_hallucination": good}
+    corpora = drawn("unparaphrased synthetic", npov_hallucination=noise[::-1], **scores)
+    first = table_of(1, corpora)
+    assert first.title == "Detection of errors (Chang 2024, table 1): ROC AUC"
+    assert first.columns[:4] == (
+        "test set", "hallucinations: ROUGE", "hallucinations: salience",
+        "hallucinations: classifier",
+    )  # fmt: skip
+    rows = {row[0]: row[1:] for row in first.rows}
+    assert rows["full organic"] == ("not annotated",) * 6
+    assert table_of(1, corpora, True).rows[0][1:] == ("not scored",) * 6
+    ours = rows["unparaphrased synthetic"]
+    assert ours[1] == "1.000* (1.000\u20131.000)"
+    assert "*" not in ours[0] + ours[2]
+    assert ours[3:] == ("not scored",) * 3
+    assert list(rows)[2:4] == ["unparaphrased synthetic", "unparaphrased synthetic (published)"]
+    line = dict(zip(first.tidy.columns, first.tidy.rows[0], strict=True))
+    assert (line["table"], line["method"], line["published"]) == (1, "ROUGE", 0.772)
+    sixth = table_of(6, corpora)
+    assert sixth.columns == ("aggregation", "test set", "hallucinations", "coverage errors")
+    assert sixth.rows[0] == ("max", "full organic", "not annotated", "not annotated")
+    assert sixth.rows[1] == ("max", "full organic (published)", "0.808", "0.852")
+    assert sixth.rows[2][:2] == ("max", "unparaphrased synthetic")
+    # A set without the error has no area.
+    one = drawn("unparaphrased synthetic", salience_hallucination=good)
+    for fields in one["unparaphrased synthetic"].fields:
+        fields["has_hallucination"] = "0"
+    assert "one class" in table_of(1, one).rows[2]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 5, 6])
+def test_all_published_figures_are_shown(number):
+    """Each figure of the paper is shown once."""
+    (given,) = (it for it in FORM["tables"] if it["number"] == number)
+    published = [
+        f"{value / 100:.3f}"
+        for rows in given["published"].values()
+        for values in rows.values()
+        for value in values
+        if value is not None
+    ]
+    rows = [row for row in table_of(number, {}).rows if any(str(c).endswith("d)") for c in row)]
+    shown = [cell for row in rows for cell in row if cell in published]
+    assert sorted(shown) == sorted(published)
+    assert len(shown) == {1: 24, 2: 16, 3: 16, 5: 4, 6: 6}[number]

@@ -3,19 +3,18 @@
 The detectors by ROUGE are in `test_planted_scorers.py`.
 """
 
-import csv
 import pathlib
 import re
 
 import numpy as np
 import pytest
 
-from faith_jax.cli import main
 from faith_jax.datasets.npov.choices import response_rows
 from faith_jax.inference.opening import open_language_model, open_tokenizer
-from faith_jax.reproduce.npov_responses import DetectionOptions, read_topics
+from faith_jax.reproduce.npov_detection import Options
+from faith_jax.runs.npov_sets import read_topics
 from faith_jax.scoring import npov_labels
-from tests.reproduce.npov_study import write_marks, write_responses
+from tests.reproduce.npov_study import run_study, write_marks, write_responses
 from tests.reproduce.planted import INVENTED, KNOWLEDGE, sentences, write_rows
 from tests.scoring.tiny_models import write_t5
 
@@ -39,18 +38,14 @@ def write_topics(folder, names, texts):
     write_rows(folder / "topics.jsonl", topics)
 
 
-def options_of(model, knowledge):
-    given = {"splits": ("test",), "combinations": 1}
-    return DetectionOptions(model=model, knowledge=str(knowledge), **given)
+def options_of(model, knowledge, **others):
+    given = {"splits": ("test",), "combinations": 1, "resamples": 200}
+    return Options(model=model, knowledge=str(knowledge), **given, **others)
 
 
-def figures(folder, options, *arguments):
-    """Runs the study; returns the cells of its tables by test set, table, error and method."""
-    command = ["reproduce", "npov_detection", f"--output={folder}", "--splits=test"]
-    command += [f"--model={options.model}", f"--knowledge={options.knowledge}"]
-    assert main([*command, "--combinations=1", "--resamples=200", *arguments]) == 0
-    with open(folder / "npov_detection.csv", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["rows"]]
+def figures(folder, options):
+    """Returns the cells of the study's tables by test set, table, error and method."""
+    rows = [row for row in run_study(folder, options) if row["rows"]]
     return {(r["test set"], r["table"], r["error"], r["method"]): r for r in rows}
 
 
@@ -67,15 +62,21 @@ def test_salience(tmp_path):
     """
     names = ("coffee", "honey", "mint", "sage")  # of which one argument a side is drawn
     write_topics(tmp_path / "knowledge", names, [*KNOWLEDGE, *INVENTED])
-    options = options_of("mini", tmp_path / "knowledge")
-    others = {}
-    for topic in read_topics(options):
-        row, _ = response_rows(topic, options.combinations, options.seed)
+    knowledge, others = tmp_path / "knowledge", {}
+    for topic in read_topics(str(knowledge), ("test",)):
+        row, _ = response_rows(topic, 1)
         others[topic.id] = told(row)
     others["mint"], others["sage"] = others["sage"], others["mint"]
     found = {}
     for name in ("right", "exchanged"):
-        rows = write_responses(tmp_path / name, options, lambda row: others[row["topic"]])
+        (tmp_path / name).mkdir()
+        rows = write_responses(
+            tmp_path / name / "responses.jsonl",
+            knowledge,
+            lambda row: others[row["topic"]],
+            splits=("test",),
+            most=1,
+        )
 
         def marks(row, name=name):
             if name == "right":
@@ -91,7 +92,8 @@ def test_salience(tmp_path):
             return dict.fromkeys(ERRORS, True) | where
 
         write_marks(tmp_path / f"{name}.jsonl", rows, marks)
-        found[name] = figures(tmp_path / name, options, f"--marks={tmp_path / name}.jsonl")
+        options = options_of("mini", knowledge, marks=f"{tmp_path / name}.jsonl")
+        found[name] = figures(tmp_path / name, options)
     # Also of errors that the study itself puts into the responses that tell their arguments.
     slices = {
         ("right", ORGANIC): (1, "8", "4"),
@@ -146,10 +148,16 @@ def test_classifiers(tmp_path, monkeypatch, wrong, area):
     write_topics(tmp_path / "knowledge", [f"topic {n}" for n in range(10)], texts)
     monkeypatch.setattr(npov_labels, "_engine", lambda model, *_: Judge(model, wrong))
     reader, *classifiers = (write_t5(tmp_path / name) for name in ("reader", *ERRORS))
-    options = options_of(reader, tmp_path / "knowledge")
     # Empty responses are none that the study takes for error-free.
-    write_responses(tmp_path, options, lambda row: "" if row["temperature"] else told(row))
-    found = figures(tmp_path, options, f"--classifiers=dev={','.join(classifiers)}")
+    write_responses(
+        tmp_path / "responses.jsonl",
+        tmp_path / "knowledge",
+        lambda row: "" if row["temperature"] else told(row),
+        splits=("test",),
+        most=1,
+    )
+    options = options_of(reader, tmp_path / "knowledge", classifiers={"dev": classifiers})
+    found = figures(tmp_path, options)
     for error in ERRORS:
         for table, method in (("1", "classifier"), ("2", "+Dev")):
             cell = found[SYNTHETIC, table, error, method]

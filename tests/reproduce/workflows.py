@@ -9,6 +9,7 @@ import sys
 
 from faith_jax.cli import main
 
+_SHOWN = "Shell command: "
 _COMMAND = f"{shlex.quote(sys.executable)} -m faith_jax "
 
 
@@ -18,8 +19,9 @@ def shown_commands(capfd, *arguments):
     status = main(["reproduce", *map(str, arguments), "--dry-run"])
     out, err = capfd.readouterr()
     assert status == 0, err
-    lines = [line.strip() for line in out.splitlines() if _COMMAND in line]
-    return [line.removeprefix("Shell command: ") for line in lines]
+    lines = [line.strip() for line in out.splitlines()]
+    commands = [line.removeprefix(_SHOWN) for line in lines if line.startswith(_SHOWN)]
+    return [line for line in commands if line != "None"]
 
 
 def run_in_process(capfd, output, commands):
@@ -30,6 +32,10 @@ def run_in_process(capfd, output, commands):
                 if part.startswith("printf"):
                     _, _, text, _, path = shlex.split(part)
                     pathlib.Path(path).write_text(text)
+                elif part.startswith("cat "):
+                    *inputs, _, path = shlex.split(part.removeprefix("cat "))
+                    texts = [pathlib.Path(name).read_text("utf-8") for name in inputs]
+                    pathlib.Path(path).write_text("".join(texts), "utf-8")
                 elif part.startswith(_COMMAND):
                     given = shlex.split(part.removeprefix(_COMMAND))
                     for name in given:

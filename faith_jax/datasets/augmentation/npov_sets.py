@@ -43,7 +43,7 @@ def synthetic_rows(
     """Yields a response's unparaphrased rows: without an error, and with each it can have.
 
     Args:
-      row: of an error-free response, with the indices `pro` and `con` of its arguments.
+      row: of an error-free response.
       topic: the response's.
       spans: says where a hallucination is.
       seed: of the draws.
@@ -90,8 +90,8 @@ def with_errors_per_response(
 
 def unused_arguments(row: Mapping[str, Any], topic: Topic, side: str) -> list[str]:
     """Returns the arguments of one side of a topic that a response was not given."""
-    arguments = enumerate(getattr(topic, side))
-    return [argument.text for i, argument in arguments if i not in row[side]]
+    given = row[f"{side}_arguments"]
+    return [argument.text for argument in getattr(topic, side) if argument.text not in given]
 
 
 def hallucinated_spans(example: NpovErrorExample, spans: SpanRule) -> list[tuple[int, int]]:

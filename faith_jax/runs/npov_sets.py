@@ -1,0 +1,461 @@
+"""The runs `npov inputs` and `npov sets`: inputs of a generator, and errors in its responses.
+
+Chang 2024, sections 4.1 to 5.2: responses to combinations of a topic's arguments; which of them are
+free of errors, by people's marks or by a rule of words in their place; and of these the training
+and test sets, with synthetic errors and with those that people found.
+"""
+
+import collections
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from faith_jax.annotation.labels import Label, Slice, combined, slice_rows
+from faith_jax.annotation.marks import read_marks
+from faith_jax.annotation.word_rule import REASONS, ErrorFreeRule, retold_spans
+from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.outputs import write_text
+from faith_jax.core.rows import read_jsonl
+from faith_jax.core.schema import Text, Texts, converted
+from faith_jax.core.table import Table
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.datasets import npov
+from faith_jax.datasets.augmentation.npov_errors import ErrorKind
+from faith_jax.datasets.augmentation.npov_sets import (
+    PARAPHRASED,
+    SplitSets,
+    paraphrased_row,
+    paraphrases,
+    synthetic_rows,
+    training_sets,
+    unused_arguments,
+    with_errors_per_response,
+)
+from faith_jax.datasets.npov.choices import MOST_COMBINATIONS, TEMPERATURES, response_rows
+from faith_jax.datasets.samples import sample_folder
+from faith_jax.report.tables import rendered
+
+SAMPLE = "sample"
+SUMMARY, TEST = "sets.json", "test.jsonl"
+NOT_ANNOTATED, _ERROR_FREE = "not annotated", "error-free"
+_ORGANIC = {"full organic": Slice.FULL_ORGANIC, "ambiguous organic": Slice.AMBIGUOUS_ORGANIC}
+_MORE_ERRORS = (
+    "Ask for fewer, or give topics with more arguments than a response is given, and a paraphrase "
+    "of each."
+)
+
+Row = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class SetOptions:
+    """How sets are made.
+
+    Attributes:
+      knowledge: a folder of the raw NPOV format; "sample" = the sample in the package.
+      marks: what `faith-jax annotate read` wrote of people's marks; "" = the rule stands in.
+      least_recall: of the rule, see `ErrorFreeRule`.
+      least_precision: likewise.
+      errors_per_response: rows with a synthetic error to each error-free one, drawn from those that
+        can be made, in (0, 3]; None = all of these.
+      seed: of the synthetic errors.
+
+    Raises:
+      ConfigError: for a number outside its range.
+    """
+
+    knowledge: str = SAMPLE
+    marks: str = ""
+    least_recall: float = ErrorFreeRule.recall
+    least_precision: float = ErrorFreeRule.precision
+    errors_per_response: float | None = None
+    seed: int = 0
+
+    def __post_init__(self):
+        for name in ("least_recall", "least_precision"):
+            if not 0 <= (share := getattr(self, name)) <= 1:
+                option = name.replace("_", "-")
+                raise ConfigError(f"--{option}: expected a share in [0, 1], got {share}.")
+        errors = self.errors_per_response
+        if errors is not None and not 0 < errors <= len(ErrorKind) - 1:
+            raise ConfigError(
+                "--errors-per-response: expected a number above 0 and at most "
+                f"{len(ErrorKind) - 1}, the kinds of errors, got {errors}."
+            )
+
+    @property
+    def rule(self) -> ErrorFreeRule:
+        """What stands in for marks."""
+        return ErrorFreeRule(self.least_recall, self.least_precision)
+
+
+def topics_folder(knowledge: str) -> pathlib.Path:
+    """Returns where topics are: a folder, or that of the sample."""
+    return sample_folder("procon_npov") if knowledge == SAMPLE else pathlib.Path(knowledge)
+
+
+def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npov.Topic]:
+    """Returns the topics of some splits.
+
+    Raises:
+      InputError: for a split without topics, and what `npov.load_topics` raises.
+    """
+    folder = topics_folder(knowledge)
+    topics = npov.load_topics(folder)
+    there = dict.fromkeys(topic.split for topic in topics)
+    for split in splits:
+        if split not in there:
+            raise InputError(
+                f"{folder / npov.TOPICS_FILE}: no topic has the split {split!r}, only "
+                f"{', '.join(there)}; give one of them that split, or choose with --splits."
+            )
+    return [topic for topic in topics if topic.split in splits]
+
+
+def write_inputs(
+    output: str,
+    knowledge: str = SAMPLE,
+    splits: Sequence[str] = npov.SPLITS,
+    combinations: int = MOST_COMBINATIONS,
+    seed: int = 0,
+) -> list[str]:
+    """Writes what a generator responds to, rows that `infer` reads; returns what was done.
+
+    Args:
+      output: a folder, which gets a file for each temperature: t0.0.jsonl and t0.7.jsonl.
+      knowledge: see `SetOptions`.
+      splits: whose topics.
+      combinations: of arguments, for each topic at most.
+      seed: of the combinations.
+
+    Raises:
+      FaithJaxError: for a bad topic, or a folder that cannot be made.
+    """
+    rows = [
+        row
+        for topic in read_topics(knowledge, splits)
+        for row in response_rows(topic, combinations, seed)
+    ]
+    folder, lines = _made(output), []
+    for temperature in TEMPERATURES:
+        part = [row for row in rows if row["temperature"] == temperature]
+        path = folder / f"t{temperature:.1f}.jsonl"
+        _write_rows(path, part)
+        lines.append(f"{path}: {counted(len(part), 'row')} for temperature {temperature:.1f}")
+    return lines
+
+
+def check_errors_per_response(
+    topics: Sequence[npov.Topic], combinations: int, errors: float, seed: int
+) -> None:
+    """Finds a share of errors that topics cannot give, before anything is generated.
+
+    Raises:
+      InputError: too few rows with an error could be made even if all responses were error-free;
+        names all such sets.
+    """
+    written, found = paraphrases(topics), collections.Counter[tuple[str, str, bool]]()
+    for topic in topics:
+        for row in response_rows(topic, combinations, seed):
+            plain = list(synthetic_rows({**row, "response": ""}, topic, lambda *_: []))
+            other = [made for made in plain if paraphrased_row(made, written) is not None]
+            for kind, rows in (("plain", plain), (PARAPHRASED, other)):
+                found.update((topic.split, kind, made["error"] != "none") for made in rows)
+    too_few = [
+        f"{split}, {kind}: {found[split, kind, True] / free:.4g}"
+        for (split, kind, wrong), free in found.items()
+        if not wrong and found[split, kind, True] < round(errors * free)
+    ]
+    if too_few:
+        raise InputError(
+            f"--errors-per-response: {errors:.4g} rows with an error to each error-free one; even "
+            f"if all responses were error-free, there would be: {'; '.join(too_few)}. "
+            f"{_MORE_ERRORS}"
+        )
+
+
+def write_sets(responses: str, output: str, options: SetOptions) -> str:
+    """Writes training, validation and test sets, and returns what they have, as text.
+
+    The folder gets `train_….jsonl`, `validation.jsonl` and `test_….jsonl`, those of them that can
+    be made; `test.jsonl`, all test sets in one with their names as `corpus`; and `sets.json`, what
+    is returned as text.
+
+    Args:
+      responses: JSON lines of `infer`, or with `response` in place of `prediction`; each row also
+        has its `topic` and its `pro_arguments` and `con_arguments`, as `write_inputs` wrote them.
+      output: the folder.
+      options: see there.
+
+    Raises:
+      FaithJaxError: for bad responses or marks, where no response to a test topic is error-free,
+        and where too few rows with an error can be made; nothing is written then.
+    """
+    topics = {topic.id: topic for topic in npov.load_topics(topics_folder(options.knowledge))}
+    rows = _responses(pathlib.Path(responses), topics)
+    labels = _labels(rows, options.marks) if options.marks else None
+    verdicts = dict(_verdicts(rows, topics, labels, options.rule))
+    free = [row for row in rows if verdicts.get(row["id"]) == _ERROR_FREE]
+    if not any(row["split"] == "test" for row in free):
+        tested = sum(row["split"] == "test" for row in rows)
+        raise InputError(
+            f"none of {counted(tested, 'response')} to a test topic is error-free, so that "
+            "there is nothing to put errors into; train the generator longer, lower "
+            "--least-recall and --least-precision, or give --marks."
+        )
+    splits, lost = _split_sets(rows, free, labels, topics, options)
+    sets = _named_sets(splits, {row["split"] for row in rows})
+    tests = {
+        "full organic": _organic_rows(rows, labels, "test", Slice.FULL_ORGANIC),
+        "unparaphrased synthetic": splits["test"].plain or None,
+        "paraphrased synthetic": splits["test"].paraphrased or None,
+        "ambiguous organic": _organic_rows(rows, labels, "test", Slice.AMBIGUOUS_ORGANIC),
+    }
+    sets |= {f"test_{name.replace(' ', '_')}": members for name, members in tests.items()}
+    tables = [_verdict_table(rows, verdicts, labels is not None), _sets_table(sets)]
+    notes = list(
+        _notes(f"{len(free):,} of {counted(len(rows), 'response')}", labels, lost, options)
+    )
+    folder = _made(output)
+    for name, members in sets.items():
+        path = folder / f"{name}.jsonl"
+        if members is None:
+            path.unlink(missing_ok=True)
+        else:
+            _write_rows(path, members)
+    _write_rows(
+        folder / TEST,
+        ({"corpus": name, **row} for name, members in tests.items() for row in members or ()),
+    )
+    told = {"notes": notes, "tables": [table._asdict() for table in tables]}
+    write_text(folder / SUMMARY, json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    shown = "\n".join(rendered(table) for table in tables)
+    return "".join(f"{note}\n" for note in notes) + f"\n{shown}"
+
+
+def read_summary(folder: pathlib.Path) -> tuple[list[str], list[Table]]:
+    """Returns the notes and tables that `write_sets` wrote into its folder."""
+    told = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    tables = [Table(**table) for table in told["tables"]]
+    return told["notes"], [table._replace(rows=tuple(map(tuple, table.rows))) for table in tables]
+
+
+def _made(output: str) -> pathlib.Path:
+    folder = pathlib.Path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--output: {folder}: cannot be written ({error.strerror}).") from None
+    return folder
+
+
+def _write_rows(path: pathlib.Path, rows: Iterable[Row]) -> None:
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+class Response(msgspec.Struct):
+    """A row that sets are made of: what `infer` writes of the rows of `write_inputs`."""
+
+    id: Text
+    topic: Text
+    query: Text
+    pro_arguments: Texts
+    con_arguments: Texts
+    response: str
+
+
+def _responses(path: pathlib.Path, topics: Mapping[str, npov.Topic]) -> list[dict[str, Any]]:
+    """Returns the responses, topic by topic."""
+    found = []
+    for place, row in read_jsonl(path):
+        told = {"response": row["prediction"], **row} if "prediction" in row else row
+        made = msgspec.structs.asdict(converted(told, place, Response, strip=False))
+        if made["topic"] not in topics:
+            raise InputError(
+                f"{place}: field 'topic': {made['topic']!r} is no topic of --knowledge; name the "
+                "folder of the topics that were responded to."
+            )
+        found.append({**made, "split": topics[made["topic"]].split})
+    order = list(topics)
+    return sorted(found, key=lambda row: (order.index(row["topic"]), row["id"]))
+
+
+def _labels(rows: Iterable[Row], marks: str) -> list[Label]:
+    examples = {}
+    for row in rows:
+        texts = (*row["pro_arguments"], *row["con_arguments"])
+        sides = ("pro",) * len(row["pro_arguments"]) + ("con",) * len(row["con_arguments"])
+        examples[row["id"]] = GroundedExample(
+            row["id"], Grounding(texts, sides), (row["query"],), row["response"]
+        )
+    by_id = read_marks(pathlib.Path(marks), examples).by_id()
+    found = (combined(examples[name], group) for name, group in by_id.items())
+    return [label for label in found if label is not None]
+
+
+def _verdicts(
+    rows: Iterable[Row],
+    topics: Mapping[str, npov.Topic],
+    labels: Iterable[Label] | None,
+    rule: ErrorFreeRule,
+) -> Iterator[tuple[str, str]]:
+    """Yields the ids of responses that were judged, with "error-free" or what is wrong."""
+    for label in labels or ():
+        told = str(label.slice).replace("_", " ")
+        yield label.example.id, _ERROR_FREE if label.slice is Slice.ERROR_FREE else told
+    for row in rows if labels is None else ():
+        given = (*row["pro_arguments"], *row["con_arguments"])
+        unused = [t for s in ("pro", "con") for t in unused_arguments(row, topics[row["topic"]], s)]
+        error = rule.error(row["response"], row["query"], given, unused)
+        yield row["id"], error or _ERROR_FREE
+
+
+def _split_sets(
+    rows: Sequence[Row],
+    free: Sequence[Row],
+    labels: Sequence[Label] | None,
+    topics: Mapping[str, npov.Topic],
+    options: SetOptions,
+) -> tuple[dict[str, SplitSets], int]:
+    """Returns the rows of each split, and how many have an argument without a paraphrase."""
+    written, found, lost, too_few = paraphrases(topics.values()), {}, 0, []
+    for split in npov.SPLITS:
+        plain: list[Row] = [
+            made
+            for row in free
+            if row["split"] == split
+            for made in synthetic_rows(row, topics[row["topic"]], retold_spans, options.seed)
+        ]
+        other = [paraphrased_row(row, written) for row in plain]
+        lost += other.count(None)
+        kinds: dict[str, Sequence[Row]] = {
+            "plain": plain,
+            PARAPHRASED: [row for row in other if row is not None],
+        }
+        if options.errors_per_response is not None:
+            for kind, members in kinds.items():
+                try:
+                    kinds[kind] = with_errors_per_response(
+                        members, options.errors_per_response, f"{split}, {kind}", options.seed
+                    )
+                except InputError as error:
+                    too_few.append(str(error))
+        organic = _organic_rows(rows, labels, split, Slice.FULL_ORGANIC)
+        if organic is not None:
+            organic = [row for row in organic if row["error"] == "organic"]
+        found[split] = SplitSets(kinds["plain"], kinds[PARAPHRASED], organic)
+    if too_few:
+        raise InputError(f"--errors-per-response: {'; '.join(too_few)}. {_MORE_ERRORS}")
+    return found, lost
+
+
+def _organic_rows(
+    rows: Iterable[Row], labels: Iterable[Label] | None, split: str, part: Slice
+) -> list[Row] | None:
+    """Returns a split's error-free responses and those with organic errors; None without marks."""
+    if labels is None:
+        return None
+    others = {row["id"]: {"topic": row["topic"]} for row in rows if row["split"] == split}
+    known = [label for label in labels if label.example.id in others]
+    names = (
+        "id", "topic", "query", "pro_arguments", "con_arguments", "response", "has_hallucination",
+        "has_coverage_error",
+    )  # fmt: skip
+    return [
+        {name: row[name] for name in names}
+        | {
+            "error": "none" if row["slice"] == Slice.ERROR_FREE else "organic",
+            "removed_argument": "",
+            "added_argument": row["added_argument"],
+            "paraphrased": 0,
+            "hallucinated_spans": row["hallucinated_spans"],
+        }
+        for row in slice_rows(known, part, others)
+    ]
+
+
+def _named_sets(
+    splits: Mapping[str, SplitSets], there: set[str]
+) -> dict[str, Sequence[Row] | None]:
+    """Returns training and validation sets; None for those of splits without responses."""
+    found: dict[str, Sequence[Row] | None] = {}
+    for name, members in training_sets(splits["train"], splits["validation"]).items():
+        needed = {"train"} if name in ("synth", "para") else {"train", "validation"}
+        found[f"train_{name}"] = members if needed <= there and members else None
+    validation = splits["validation"]
+    return found | {"validation": [*validation.plain, *validation.paraphrased] or None}
+
+
+def _sets_table(sets: Mapping[str, Sequence[Row] | None]) -> Table:
+    rows: list[tuple[Any, ...]] = []
+    for name, members in sets.items():
+        if members is None:
+            rows.append((name, *(None,) * 5))
+            continue
+        flags = ("has_hallucination", "has_coverage_error", "paraphrased")
+        free = sum(row["error"] == "none" for row in members)
+        rows.append((name, len(members), free, *(sum(r[f] for r in members) for f in flags)))
+    columns = ("set", "rows", "error-free", "hallucination", "coverage error", "paraphrased")
+    return Table("Data sets", columns, tuple(rows), ("A dash: needs marks, or another split.",))
+
+
+def _verdict_table(rows: Iterable[Row], verdicts: Mapping[str, str], is_marked: bool) -> Table:
+    """Returns how many responses of each topic are error-free, and why others are not."""
+    counts: dict[tuple[str, str], collections.Counter[str]] = {}
+    for row in rows:
+        count = counts.setdefault((row["split"], row["topic"]), collections.Counter())
+        count[verdicts.get(row["id"], NOT_ANNOTATED)] += 1
+    names = (_ERROR_FREE, *((*_ORGANIC, NOT_ANNOTATED) if is_marked else REASONS))
+    lines = [
+        (*key, sum(count.values()), *(count[name] for name in names))
+        for key, count in counts.items()
+    ]
+    for split in dict.fromkeys(split for split, _ in counts):
+        own = [line[2:] for line in lines if line[0] == split]
+        lines.append((split, "all topics", *(sum(column) for column in zip(*own, strict=True))))
+    by = (
+        "people's marks, and with which errors"
+        if is_marked
+        else "a rule of words, which stands in for the paper's annotation, and why others are not"
+    )
+    title = f"Responses by topic: error-free by {by}"
+    return Table(title, ("split", "topic", "responses", *names), tuple(lines))
+
+
+def _notes(
+    free: str, labels: Sequence[Label] | None, lost: int, options: SetOptions
+) -> Iterator[str]:
+    """Yields who says what is an error, and what is missing."""
+    if labels is not None:
+        seen = counted(len(labels), "response")
+        yield f"Error-free by people's marks ({options.marks}): {free}; {seen} are annotated."
+    else:
+        rule = options.rule
+        yield (
+            f"STAND-IN for the paper's annotation: {free} count as error-free by a rule of words: "
+            f"at least {rule.recall:g} of the stems of each given argument are in the response, at "
+            f"least {rule.precision:g} of the response's stems in the query or a given argument, "
+            f"and less than {rule.unused:g} of an unused argument's own. Such a choice favours "
+            "ROUGE, which sees the same words."
+        )
+        yield "Organic errors are not annotated: give --marks (faith-jax annotate)."
+    yield (
+        "Words of synthetic errors (table 3): uncovered are the words of the added argument; "
+        "hallucinated is, for each sentence of the removed argument, the stretch of the response "
+        "from the first to the last word of it in the sentence that has most of them, by a rule "
+        "and not by annotators."
+    )
+    if options.errors_per_response is not None:
+        yield (
+            f"Rows with a synthetic error: {options.errors_per_response:.4g} to each error-free "
+            "response, drawn."
+        )
+    if lost:
+        yield (
+            f"{counted(lost, 'row')} left out of the paraphrased sets, with an argument without a "
+            "written paraphrase."
+        )
