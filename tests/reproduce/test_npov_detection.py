@@ -102,9 +102,9 @@ def test_the_workflows_commands(models, knowledge, tmp_path, capfd):
     text = tables_of(options, output)
     assert "Error-free by people's marks" in text
     assert f"Classifier for hallucination, dev: {models['hall']}." in text
-    cell = json.loads((output / "npov_detection.json").read_text())["rows"][0]
-    found = [cell[name] for name in ("table", "test set", "method", "rows", "errors")]
-    assert found == [1, "full organic", "ROUGE", 4, 2]
+    rows = json.loads((output / "npov_detection.json").read_text())["rows"]
+    methods = {row["method"] for row in rows if row["test set"] == "full organic"}
+    assert methods == {"ROUGE", "salience", "classifier", "+Dev", "max", "sum", "negative entropy"}
 
 
 def test_the_tables_have_the_figures_of_the_scored_files(done):
