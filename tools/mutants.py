@@ -735,8 +735,8 @@ DATA = _of(
     (
         "sets-unused-arguments",
         "datasets/augmentation/npov_sets.py",
-        "if i not in row[side]]",
-        "if i in row[side]]",
+        "if argument.text not in given]",
+        "if argument.text in given]",
         _SETS,
     ),
     (
