@@ -466,8 +466,8 @@ SCORERS = _of(
     (
         "critic-class",
         "nli.py",
-        "if name in _FAITHFUL or cleaned[1 - number] in _UNFAITHFUL:",
-        "if name in _UNFAITHFUL or cleaned[1 - number] in _FAITHFUL:",
+        "if name in faithful or plain[1 - number] in unfaithful:",
+        "if name in unfaithful or plain[1 - number] in faithful:",
         f"{_NLI}::test_the_faithful_class_has_a_name_or_a_number",
     ),
     (

@@ -62,13 +62,13 @@ _GOES_WITH = {
     "group_field": ("begin",),
     "baseline": ("auc", "systems"),
     "compare": ("systems",),
-    "table": ("systems",),
+    "table": ("accuracy", "systems"),
     "test": ("auc",),
     "cluster_field": ("auc",),
-    "resamples": ("auc", "npov", "npov_words", "systems"),
-    "confidence": ("auc", "npov", "npov_words", "systems"),
-    "seed": ("auc", "npov", "npov_words", "systems"),
-    "scorers": ("auc", "begin", "npov", "npov_words", "pronouns", "systems"),
+    "resamples": ("accuracy", "auc", "npov", "npov_words", "systems"),
+    "confidence": ("accuracy", "auc", "npov", "npov_words", "systems"),
+    "seed": ("accuracy", "auc", "npov", "npov_words", "systems"),
+    "scorers": ("accuracy", "auc", "begin", "npov", "npov_words", "pronouns", "systems"),
     "ensemble": ("auc", "begin", "pronouns"),
 }
 
@@ -81,10 +81,11 @@ class Evaluate(_Comparison):
 
     Attributes:
       files (FILE): scored .jsonl or .parquet files, or TFDS folders
-      protocol: ROC AUC by corpus; Nandwani 2023, table 1; Gupta 2022, section 5.3; Chang 2024,
-        table 1 and table 3; Steen 2023, table 3; mean scores of systems
+      protocol: ROC AUC by corpus; how often scores of at least 0.5 are right; Nandwani 2023, table
+        1; Gupta 2022, section 5.3; Chang 2024, table 1 and table 3; Steen 2023, table 3; mean
+        scores of systems
       compare (SYSTEM:BASELINE): for systems: a pair to compare, in place of --baseline (repeatable)
-      table (JSON): for systems: columns and published figures
+      table (JSON): for systems and accuracy: columns and published figures
       slice_field (NAME): for npov: names a row's slice
       dataset (NAME): for dialfact: NAME[/CONFIG]
       split: for dialfact
@@ -105,15 +106,16 @@ class Evaluate(_Comparison):
       %(prog)s q2.jsonl --ensemble=both=summac_zs,nli_e_minus_c --baseline=summac_zs
       %(prog)s q2.jsonl begin_2021.jsonl --protocol=pronouns
       %(prog)s npov_scores.jsonl --protocol=npov
+      %(prog)s critic_scores.jsonl --protocol=accuracy --scorers=faith_critic_call
       %(prog)s old_system.jsonl new_system.jsonl --protocol=systems --baseline=old_system
       %(prog)s runs/verify/predictions.jsonl --protocol=dialfact --dataset=dialfact/official
     """
 
     files: tuple[str, ...]
     _: dataclasses.KW_ONLY
-    protocol: Literal["auc", "begin", "dialfact", "npov", "npov_words", "pronouns", "systems"] = (
-        "auc"
-    )
+    protocol: Literal[
+        "auc", "accuracy", "begin", "dialfact", "npov", "npov_words", "pronouns", "systems"
+    ] = "auc"
     compare: tuple[str, ...] = ()
     table: str = ""
     slice_field: str = ""

@@ -75,7 +75,7 @@ def add_reproduce_command(commands: argparse._SubParsersAction) -> None:
     ):
         for table in add(tables):
             add_outputs(table)
-            if run in (run_faithdial_table, run_pmi_table, run_npov_detection):
+            if run is not run_nli:
                 add_workflow(table)
             table.set_defaults(run=_runner(run))
 

@@ -1,11 +1,11 @@
 """`reproduce faith_critic`: Dziri 2022, table 4."""
 
 import argparse
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from faith_jax.cli.reproduce_options import add_options, table_parser
-from faith_jax.core.errors import ConfigError
+from faith_jax.cli.reproduce_options import add_options, named_folders, table_parser
 
 _SHARED = ("model", "vocabulary", "max-length", "batch-size", "resamples", "seed")
 
@@ -47,16 +47,14 @@ def add_critic_table(tables: argparse._SubParsersAction) -> list[argparse.Argume
 
 def run_critic_table(_: str, given: Mapping[str, Any], sample: bool, output: str) -> str:
     """Makes the table; returns it as text."""
-    from faith_jax.reproduce.critic_models import CriticTableOptions
-    from faith_jax.reproduce.critic_table import critic_table
+    from faith_jax.reproduce.faith_critic import Options, Table
+    from faith_jax.reproduce.workflow import absolute, table_of_workflow
 
-    settings = dict(given)
-    critics: dict[str, str] = {}
-    for text in settings.pop("critics", []):
-        name, equals, folder = (part.strip() for part in text.partition("="))
-        if not (name and equals and folder):
-            raise ConfigError(f"--critics: expected NAME=FOLDER, got {text!r}.")
-        if name in critics:
-            raise ConfigError(f"--critics: {name!r} is given twice.")
-        critics[name] = folder
-    return critic_table(CriticTableOptions(critics=critics, sample=sample, **settings), output)
+    names = {field.name for field in dataclasses.fields(Options)} - {"critics"}
+    settings: dict[str, Any] = {n: given[n] for n in names & given.keys()}
+    settings["model"] = absolute(settings.get("model", ""))
+    critics = named_folders("critics", given.get("critics", ()))
+    settings["critics"] = {name: absolute(folder) for name, folder in critics.items()}
+    options = Options(sample=sample, **settings)
+    options.check()
+    return table_of_workflow("faith_critic", options, Table, output, given)

@@ -1,11 +1,17 @@
 """The options of `reproduce faithdial`: tables 5 and 8 of Dziri 2022."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from faith_jax.cli.evaluate_commands import listed_names
-from faith_jax.cli.reproduce_options import add_options, add_q2_models, model_scorers, table_parser
+from faith_jax.cli.reproduce_options import (
+    add_options,
+    add_q2_models,
+    model_scorers,
+    named_folders,
+    table_parser,
+)
 from faith_jax.core.errors import ConfigError
 
 # What the sample is trained with, where nobody says: minutes on 2 cores. None of its texts is cut
@@ -120,9 +126,9 @@ def _options(given: Mapping[str, Any], sample: bool) -> Any:
             settings[name] = listed_names(given[name])
     if "seeds" in given:
         settings["seeds"] = _numbers(given["seeds"])
-    named = _named("models", given.get("models", ()))
+    named = named_folders("models", given.get("models", ()))
     settings["models"] = {name: absolute(path) for name, path in named.items()}
-    named = _named("trained", given.get("trained", ()))
+    named = named_folders("trained", given.get("trained", ()))
     # SYSTEM/DATA; the table names the data first.
     settings["trained"] = {
         "/".join(reversed(name.split("/"))): absolute(path) for name, path in named.items()
@@ -140,19 +146,6 @@ def _options(given: Mapping[str, Any], sample: bool) -> Any:
         if key.endswith(f"/{DOHA}"):
             _check_doha(f"--trained: {key}", path, is_trained=True)
     return options
-
-
-def _named(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """Returns what stands behind each name."""
-    found: dict[str, str] = {}
-    for text in texts:
-        name, equals, path = (part.strip() for part in text.partition("="))
-        if not (name and equals and path):
-            raise ConfigError(f"--{option}: expected NAME=FOLDER, got {text!r}.")
-        if name in found:
-            raise ConfigError(f"--{option}: {name!r} is given twice.")
-        found[name] = path
-    return found
 
 
 def _numbers(text: str) -> tuple[int, ...]:

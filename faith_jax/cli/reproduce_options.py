@@ -1,7 +1,7 @@
 """Options that several tables of `reproduce` have, by name."""
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError
@@ -53,6 +53,23 @@ def table_parser(
         description=f"{title}.\n\n{description}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def named_folders(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """Returns the folders by name that an option was given.
+
+    Raises:
+      ConfigError: for another form than NAME=FOLDER, and a name that is given twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, path = (part.strip() for part in text.partition("="))
+        if not (name and equals and path):
+            raise ConfigError(f"--{option}: expected NAME=FOLDER, got {text!r}.")
+        if name in found:
+            raise ConfigError(f"--{option}: {name!r} is given twice.")
+        found[name] = path
+    return found
 
 
 def add_q2_models(table: argparse.ArgumentParser, compares: str = "") -> None:

@@ -24,20 +24,22 @@ class _Input:
     Attributes:
       input (FILE): .jsonl, .csv, .tsv or .parquet (repeatable)
       input_format: of FILE
-      task (NAME): a SeqIO task, in its place
-      tfds (NAME): or a data set: NAME[/CONFIG]
-      split: of the task or data set; of a data set also a slice, as test[:10]
+      task (NAME): a SeqIO task, in its place; NAME@SPLIT for another split (repeatable)
+      tfds (NAME): or a data set: NAME[/CONFIG], likewise (repeatable)
+      split: of tasks or data sets; of a data set also a slice, as test[:10]
       corpus (NAME): of rows that name none
+      system (NAME): that made the responses
       skip_bad_rows: skip bad rows, count and list them
     """
 
     group: ClassVar = "input"
     input: tuple[str, ...] = ()
     input_format: Literal["jsonl", "csv", "tsv", "parquet"] | None = None
-    task: str = ""
-    tfds: str = ""
+    task: tuple[str, ...] = ()
+    tfds: tuple[str, ...] = ()
     split: str = ""
     corpus: str = ""
+    system: str = ""
     skip_bad_rows: bool = False
 
 
@@ -50,7 +52,10 @@ class _Columns:
         names, TRUE's first
       response_column (NAME): the text; default: the usual names, TRUE's first
       history_column (NAME): earlier utterances
-      label_column (NAME): 1 = faithful, 0, or empty (default: label, where there is one)
+      label_column (NAME): 1 = faithful, 0, or empty (default: label, where there is one); of
+        several with commas the first that a row has
+      label_values (LABEL=VALUE): what other labels mean, with commas:
+        entailment=1,contradiction=0,generic= (unknown)
       labels_are_errors: a label of 1 says that there is an error
       id_column (NAME): default: id, where there is one; else, or with --id-column=, the row's
         number
@@ -62,6 +67,7 @@ class _Columns:
     response_column: str = ""
     history_column: str = ""
     label_column: str | None = None
+    label_values: str = ""
     labels_are_errors: bool = False
     id_column: str | None = None
     corpus_column: str | None = None
@@ -82,6 +88,8 @@ class Score(_Columns, _Input):
       output (PATH): .jsonl, .parquet, or a folder for TFDS
       format: of the output
       batch_size (N): rows scored and written at once
+      costs (JSON): write the parameters and the speed of each scorer, of a second pass over the
+        first 64 rows
       restart: discard what a stopped run with this output kept
       dry_run: say what the scorers would see and how much of it they would cut, and stop
 
@@ -93,6 +101,8 @@ class Score(_Columns, _Input):
       %(prog)s --scorers=npov_rouge1_hallucination,npov_rouge1_coverage \
           --tfds=npov_errors/sample --split=test --label-column=has_hallucination \
           --labels-are-errors --output=npov_scores.jsonl
+      %(prog)s --scorers=token_f1 --tfds=true_benchmark/q2 --tfds=true_benchmark/frank \
+          --split=test --costs=costs.json --output=true.jsonl
       %(prog)s --scorers=pmi_faith_mean --scorer-option=pmi_faith_mean.model=checkpoints/gpt2 \
           --scorer-option='pmi_faith_mean.document_prompt=Text: {document}\n' \
           --input=rows.jsonl --output=pmi.jsonl
@@ -106,6 +116,7 @@ class Score(_Columns, _Input):
     output: str
     format: Literal["jsonl", "parquet", "tfds"] | None = None
     batch_size: int = 256
+    costs: str = ""
     restart: bool = False
     dry_run: bool = False
 
@@ -116,15 +127,15 @@ class Score(_Columns, _Input):
         from faith_jax.datasets.grounded_rows import Columns
         from faith_jax.input.score_input import ScoreInput
 
-        first, *more = self.input or [""]
+        sources = {"file": self.input, "task": self.task, "tfds": self.tfds}
+        first = {name: listed[0] for name, listed in sources.items() if listed}
         given = ScoreInput(
-            file=first,
-            more_files=tuple(more),
+            **first,
+            more=tuple(name for listed in sources.values() for name in listed[1:]),
             file_format=self.input_format or "",
-            task=self.task,
-            tfds=self.tfds,
             split=self.split,
             corpus=self.corpus,
+            system=self.system,
             columns=Columns(
                 grounding=self.grounding_column,
                 response=self.response_column,
@@ -133,6 +144,7 @@ class Score(_Columns, _Input):
                 id=self.id_column,
                 corpus=self.corpus_column,
                 label_is_error=self.labels_are_errors,
+                label_values=_label_values(self.label_values),
             ),
         )
 
@@ -160,7 +172,8 @@ class Score(_Columns, _Input):
                 print(f"warning: {warning}")
             _print_skipped(bad_rows)
             return 0
-        summary = score.score(given, told, *output, self.batch_size, bad_rows, self.restart)
+        more = self.batch_size, bad_rows, self.restart, self.costs
+        summary = score.score(given, told, *output, *more)
         rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
         print(f"{summary.output}: {rows}, {scorers}")
         for name, count in summary.undefined.items():
@@ -176,6 +189,21 @@ class Score(_Columns, _Input):
             print(f"columns that JSON cannot hold are left out: {columns}")
         _print_skipped(bad_rows)
         return 0
+
+
+def _label_values(text: str) -> dict[str, int | None]:
+    """Returns what labels mean: 1, 0, or nothing.
+
+    >>> _label_values("Entailment=1, generic=")
+    {'entailment': 1, 'generic': None}
+    """
+    found: dict[str, int | None] = {}
+    for part in listed_names(text):
+        name, equals, value = (it.strip() for it in part.rpartition("="))
+        if not (name and equals and value in ("0", "1", "")):
+            raise ConfigError(f"--label-values: expected LABEL=1, LABEL=0 or LABEL=, got {part!r}.")
+        found[name.lower()] = int(value) if value else None
+    return found
 
 
 def _print_skipped(bad_rows: "BadRows") -> None:

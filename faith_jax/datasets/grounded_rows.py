@@ -18,8 +18,10 @@ from faith_jax.datasets.delimited import read_csv, read_tsv
 FORMATS = {".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 
 # Where no column is named, the first of these that the rows have; TRUE's names come first.
-_GROUNDINGS = ("grounding", "knowledge", "evidence", "pro=pro_arguments,con=con_arguments")
-_RESPONSES = ("generated_text", "prediction", "response")
+_GROUNDINGS = (
+    "grounding", "knowledge", "evidence", "pro=pro_arguments,con=con_arguments", "premise",
+)  # fmt: skip
+_RESPONSES = ("generated_text", "prediction", "response", "hypothesis")
 _HISTORIES = ("history", "context", "message", "query")
 # Several systems may respond to one row, and several trainings of one system.
 SYSTEM_FIELDS = ("system", "replicate")
@@ -34,10 +36,12 @@ class Columns:
         "pro=pro_arguments,con=con_arguments".
       response: of the text to judge.
       history: of the utterances before it, a text or a list; rows may lack it.
-      label: 1 = faithful, 0 = not, empty = unknown; None = "label" where rows have it, "" = none.
+      label: 1 = faithful, 0 = not, empty = unknown; of several with commas the first that a row
+        has. None = "label" where rows have it, "" = none.
       id: None = "id" where rows have it; "" or none in a row = the row's number, from 1.
       corpus: None = "corpus" where rows have it, "" = none.
       label_is_error: a label of 1 says that there is an error: it is not faithful.
+      label_values: what other labels mean, such as {"entailment": 1}; None = unknown.
     """
 
     grounding: str = ""
@@ -47,6 +51,7 @@ class Columns:
     id: str | None = None
     corpus: str | None = None
     label_is_error: bool = False
+    label_values: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
 
 
 class ExampleRow(NamedTuple):
@@ -188,17 +193,21 @@ def _example_row(
     grounding = columns.grounding or _first(_GROUNDINGS, fields, place, "grounding")
     response = columns.response or _first(_RESPONSES, fields, place, "response")
     history = columns.history or next((name for name in _HISTORIES if name in fields), "")
+    label = columns.label
+    if label:
+        names = label.split(",")
+        label = next((name for name in names if name in fields), names[0])
     example = GroundedExample(
         id=_identifier(fields, place, number, columns.id),
         grounding=_grounding(fields, place, grounding),
         history=_texts(fields, place, history) if history else (),
         response=_response(_value(fields, place, response), response, place),
-        label=_label(_optional(fields, place, columns.label, "label"), columns, place),
+        label=_label(_optional(fields, place, label, "label"), columns, label, place),
     )
     named = _optional(fields, place, columns.corpus, "corpus")
     used = {response, history, *_perspectives(grounding).values(), ""}
     used |= {_named(columns.id, "id"), _named(columns.corpus, "corpus")}
-    if _named(columns.label, "label") == "label":  # other names say what the label is of
+    if _named(label, "label") == "label":  # other names say what the label is of
         used.add("label")
     others, left_out = _json_fields({n: v for n, v in fields.items() if n not in used})
     is_named = named is not None and not is_blank(named)
@@ -300,14 +309,16 @@ def _response(value: Any, name: str, place: str) -> str:
     return "" if is_blank(value) else checked_text(value, name, place)
 
 
-def _label(value: Any, columns: Columns, place: str) -> int | None:
+def _label(value: Any, columns: Columns, name: str | None, place: str) -> int | None:
     if value is None or is_blank(value):
         return None
-    known = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+    known = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1, **columns.label_values}
     text = str(value).strip().lower()
     if text not in known:
-        raise field_error(place, columns.label or "label", "1 (faithful), 0, or nothing", value)
-    return 1 - known[text] if columns.label_is_error else known[text]
+        expected = "".join(f"{label}, " for label in columns.label_values)
+        raise field_error(place, name or "label", f"{expected}1 (faithful), 0, or nothing", value)
+    found = known[text]
+    return 1 - found if columns.label_is_error and found is not None else found
 
 
 def _identifier(fields: Mapping[str, Any], place: str, number: int, name: str | None) -> str:

@@ -14,32 +14,34 @@ from faith_jax.input.numpy_examples import numpy_examples
 
 @dataclasses.dataclass(frozen=True)
 class ScoreInput:
-    """What is scored: exactly one of a file, a SeqIO task and a TFDS data set.
+    """What is scored: exactly one of files, SeqIO tasks and TFDS data sets.
 
     Attributes:
       file: JSON lines, CSV, TSV or Parquet.
-      more_files: that follow it.
-      file_format: of the file; "" = as its ending says.
       task: the name of a SeqIO task; its examples' fields are the columns.
       tfds: NAME or NAME/CONFIG of a TFDS data set, ours or another's.
-      split: of the task or data set.
+      more: files, tasks or data sets that follow it.
+      file_format: of the files; "" = as their endings say.
+      split: of the tasks or data sets; NAME@SPLIT says another one.
       columns: which hold what.
       corpus: of rows that name none; "" = the file's, task's or data set's name.
+      system: that made the responses; "" = as the rows say.
     """
 
     file: str = ""
-    more_files: tuple[str, ...] = ()
-    file_format: str = ""
     task: str = ""
     tfds: str = ""
+    more: tuple[str, ...] = ()
+    file_format: str = ""
     split: str = ""
     columns: Columns = dataclasses.field(default_factory=Columns)
     corpus: str = ""
+    system: str = ""
 
     def __post_init__(self):
         if sum(map(bool, (self.file, self.task, self.tfds))) != 1:
             raise ConfigError("Give one of --input, --task and --tfds.")
-        if (self.task or self.tfds) and not self.split:
+        if not self.file and not all(split for _, split in self._data_sets()):
             raise ConfigError("--split: say which split of the data set.")
         if self.file and self.split:
             raise ConfigError("--split: a file has no splits; it goes with --task or --tfds.")
@@ -49,7 +51,17 @@ class ScoreInput:
     @property
     def name(self) -> str:
         """What is scored, for messages."""
-        return self.file or self.task or self.tfds
+        return ", ".join(self._names)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (self.file or self.task or self.tfds, *self.more)
+
+    def _data_sets(self) -> Iterator[tuple[str, str]]:
+        """Yields the names of tasks or data sets with their splits."""
+        for given in self._names:
+            name, _, split = given.partition("@")
+            yield name, split or self.split
 
     def rows(self, bad_rows: BadRows) -> Iterator[ExampleRow]:
         """Yields the examples with what else their rows say.
@@ -57,19 +69,18 @@ class ScoreInput:
         Raises:
           FaithJaxError: for a missing or bad file, an unknown task, data set or split.
         """
+        for row in itertools.chain.from_iterable(self._parts(bad_rows)):
+            yield row._replace(fields={**row.fields, "system": self.system}) if self.system else row
+
+    def _parts(self, bad_rows: BadRows) -> Iterator[Iterator[ExampleRow]]:
         if self.file:
-            return itertools.chain.from_iterable(
-                file_examples(
-                    pathlib.Path(file),
-                    self.file_format,
-                    self.columns,
-                    self.corpus or pathlib.Path(file).stem,
-                    bad_rows,
-                )
-                for file in (self.file, *self.more_files)
-            )
-        rows = dataset_rows(self.task, self.tfds, self.split)
-        return example_rows(rows, self.columns, self.corpus or self.name, bad_rows)
+            for path in map(pathlib.Path, self._names):
+                corpus = self.corpus or path.stem
+                yield file_examples(path, self.file_format, self.columns, corpus, bad_rows)
+            return
+        for name, split in self._data_sets():
+            rows = dataset_rows(*((name, "") if self.task else ("", name)), split)
+            yield example_rows(rows, self.columns, self.corpus or name, bad_rows)
 
     def fingerprint(self) -> dict[str, Any]:
         """Returns what changes with the input.
@@ -79,7 +90,7 @@ class ScoreInput:
         """
         told = dataclasses.asdict(self)
         told["files"] = []
-        for file in (self.file, *self.more_files) if self.file else ():
+        for file in self._names if self.file else ():
             path = pathlib.Path(file)
             try:
                 status = path.stat()

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.datasets.control_tokens import FAITHFUL_TOKENS
 from faith_jax.reproduce.scorers import Scored, as_published, by_grounding, layout
+from faith_jax.reproduce.workflow import Training
 
 logger = logging.getLogger("faith_jax")
 
@@ -232,20 +233,6 @@ def check_names(option: str, names: Iterable[str], known: Iterable[str]) -> None
                 f"--{option}: there is no {name!r}.{did_you_mean(name, known)} There are: "
                 f"{', '.join(known)}."
             )
-
-
-class Training(NamedTuple):
-    """One training: a recipe with its bindings, after another one.
-
-    Attributes:
-      recipe: the gin file.
-      bindings: of its macros.
-      after: the name of the training that it begins from; "" = none.
-    """
-
-    recipe: str
-    bindings: Mapping[str, Any]
-    after: str = ""
 
 
 class Table:

@@ -30,7 +30,7 @@ OF_MODELS = {
     PMI_TABLE: "pmi_table",
     NPOV_DETECTION: NPOV_DETECTION,
     "faithdial": "faithdial_table",
-    "faith_critic": "critic_table",
+    "faith_critic": "faith_critic",
     "nli": "nli_table",
     "nli_phrases": "nli_phrases",
 }

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, ProcessError
 from faith_jax.core.outputs import write_text
@@ -23,6 +23,34 @@ from faith_jax.core.outputs import write_text
 OPTIONS = "options.json"
 _ROWS = "rows.json"
 _LOCK = ".lock"
+
+
+class Training(NamedTuple):
+    """One training: a recipe with its bindings, after another one.
+
+    Attributes:
+      recipe: the gin file.
+      bindings: of its macros.
+      after: the name of the training that it begins from; "" = none.
+    """
+
+    recipe: str
+    bindings: Mapping[str, Any]
+    after: str = ""
+
+
+class Scores(NamedTuple):
+    """One command that scores data sets.
+
+    Attributes:
+      arguments: of `faith-jax score`, but the output.
+      after: the name of the training whose model scores; "" = none.
+      models: the state of the files of other models, so that scores of changed ones are made anew.
+    """
+
+    arguments: Sequence[str]
+    after: str = ""
+    models: Sequence[str] = ()
 
 
 def run_workflow(
@@ -137,7 +165,7 @@ def count_rows(tasks: Iterable[tuple[str, str]], folder: pathlib.Path) -> dict[s
     The counts are kept in the folder, so that a workflow that resumes need not read the data.
 
     Args:
-      tasks: names of tasks with their splits.
+      tasks: names of tasks, or of data sets as NAME/CONFIG, with their splits.
       folder: the workflow's.
 
     Returns:
@@ -153,10 +181,11 @@ def count_rows(tasks: Iterable[tuple[str, str]], folder: pathlib.Path) -> dict[s
         known = {}
     before = dict(known)
     for task, split in tasks:
+        source = ("", task) if "/" in task else (task, "")
         name = f"{task}:{split}"
         if known.get(name) is None:  # data that was missing may be there now
             try:
-                known[name] = sum(1 for _ in dataset_rows(task, "", split))
+                known[name] = sum(1 for _ in dataset_rows(*source, split))
             except (InputError, ConfigError):
                 known[name] = None
     if known != before:

@@ -5,8 +5,8 @@ import functools
 import json
 import math
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
 from faith_jax.core.fields import optional_text, text_field
@@ -20,6 +20,7 @@ from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics import protocols
 from faith_jax.statistics.auc_table import auc_figures, auc_rows, auc_table, npov_figures, npov_rows
 from faith_jax.statistics.npov_detection import npov_cells, without_spans
+from faith_jax.statistics.protocols import AccuracyLayout
 from faith_jax.statistics.scored_corpora import (
     Corpus,
     Range,
@@ -32,8 +33,9 @@ from faith_jax.statistics.scored_corpora import (
 )
 from faith_jax.statistics.systems import Column, Layout, systems_table
 
+_Layout = TypeVar("_Layout")
 # Protocols with intervals, which depend on the seed.
-_RESAMPLED = ("auc", "npov", "npov_words", "systems")
+_RESAMPLED = ("accuracy", "auc", "npov", "npov_words", "systems")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,13 +45,15 @@ class EvaluateOptions:
     Attributes:
       protocol: "auc" (a table of ROC AUC by corpus), "begin" (Nandwani 2023, table 1),
         "pronouns" (Steen 2023, table 3), "npov" and "npov_words" (Chang 2024, tables 1
-        and 3), "systems" (mean scores of systems on the same rows), or "dialfact" (Gupta 2022,
-        section 5.3, for which the files are predictions of `t5x infer`).
+        and 3), "systems" (mean scores of systems on the same rows), "accuracy" (how often scores of
+        at least 0.5 are right), or "dialfact" (Gupta 2022, section 5.3, for which the files are
+        predictions of `t5x infer`).
       development: for "begin", the scored development part.
       group_field: for "begin", the field that parts the test rows; "" = none.
       baseline: for "auc", the scorer that others are compared with; for "systems", the system.
       compare: for "systems", by system the one that it is compared with, in place of `baseline`.
-      table: for "systems", a JSON file of columns and published figures, see `read_layout`.
+      table: for "systems" and "accuracy", a JSON file of columns and published figures, see
+        `read_layout` and `faith_jax.statistics.protocols.AccuracyLayout`.
       test: for "auc", of `faith_jax.statistics.auc_table.TESTS`.
       cluster_field: for "auc", rows with the same value are resampled together.
       resamples: of the bootstrap, and rounds of the test.
@@ -144,7 +148,7 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     Raises:
       FaithJaxError: for a bad or missing file, files that do not match, and wrong options.
     """
-    by_file = ("dialfact", "systems")
+    by_file = ("accuracy", "dialfact", "systems")
     corpora = {} if options.protocol in by_file else _corpora(files, options)
     try:
         table, found = _table(corpora, options, files)
@@ -152,7 +156,11 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
         raise
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    if options.protocol not in ("auc", "systems"):  # which tell of usable rows themselves
+    if options.protocol not in (
+        "accuracy",
+        "auc",
+        "systems",
+    ):  # which tell of usable rows themselves
         sizes = {name: len(corpus.ids) for name, corpus in corpora.items()}
         table = table._replace(notes=table.notes + few_rows(sizes))
     if options.ensembles:
@@ -227,6 +235,8 @@ def _table(
         return table, {"rows": table.records()}
     if options.protocol == "systems":
         return _systems(files, options)
+    if options.protocol == "accuracy":
+        return _accuracy(files, options)
     if options.protocol in ("npov", "npov_words"):
         return _npov(corpora, options)
     if options.protocol == "begin":
@@ -302,6 +312,46 @@ def _systems(files: Sequence[str], options: EvaluateOptions) -> tuple[Table, dic
     return table, {"rows": (table.tidy or table).records()}
 
 
+def _accuracy(files: Sequence[str], options: EvaluateOptions) -> tuple[Table, dict[str, Any]]:
+    """Returns the table of accuracies; rows without a system are of their scorer."""
+    places: dict[str, tuple[str, str]] = {}
+    cut: dict[tuple[str, str], int] = {}
+
+    def rows(path: str) -> Iterator[dict[str, Any]]:
+        for row in read_scored_rows(pathlib.Path(path)):
+            scorers = options.scorers or tuple(row["scores"])
+            if len(scorers) != 1 or scorers[0] not in row["scores"]:
+                raise InputError(
+                    f"{path}: has scores of {', '.join(row['scores'])}; choose one of them with "
+                    "--scorers=NAME."
+                )
+            place = (row["fields"].get("system") or scorers[0], row["corpus"])
+            name = ", ".join(place)
+            places[name] = place
+            cut[place] = cut.get(place, 0) + (row["cut_tokens"].get(scorers[0], 0) > 0)
+            yield {**row, "corpus": name, "scores": {scorers[0]: row["scores"][scorers[0]]}}
+
+    systems: dict[str, dict[str, Corpus]] = {}
+    for name, corpus in read_corpora({path: rows(path) for path in files}).items():
+        system, of = places[name]
+        systems.setdefault(system, {})[of] = corpus
+    layout = _read_table(options.table, _accuracy_layout) if options.table else AccuracyLayout()
+    drawn = options.resamples, options.confidence, options.seed
+    table = protocols.accuracy_table(systems, layout, *drawn)
+    told = [
+        f"{count:,} of {len(systems[system][of].ids):,} by {system} on {layout.corpora.get(of, of)}"
+        for (system, of), count in cut.items()
+        if count
+    ]
+    notes = (f"Inputs that were cut: {'; '.join(told)}.",) if told else ()
+    return table._replace(notes=table.notes + notes), {"rows": (table.tidy or table).records()}
+
+
+def _accuracy_layout(told: Mapping[str, Any]) -> AccuracyLayout:
+    lists = {name: tuple(told[name]) for name in ("headings", "notes") if name in told}
+    return AccuracyLayout(**{**told, **lists})
+
+
 def read_layout(path: str) -> Layout:
     """Reads the columns and the published figures of a table of systems.
 
@@ -312,15 +362,23 @@ def read_layout(path: str) -> Layout:
     Raises:
       ConfigError: for a file that cannot be read, or that has another form.
     """
+    return _read_table(path, _systems_layout)
+
+
+def _systems_layout(told: Mapping[str, Any]) -> Layout:
+    columns = {name: Column(**given) for name, given in told["columns"].items()}
+    published = {
+        (corpus, system): figures
+        for corpus, systems in told.get("published", {}).items()
+        for system, figures in systems.items()
+    }
+    return Layout(told["title"], columns, published, tuple(told.get("notes", ())))
+
+
+def _read_table(path: str, make: Callable[[Mapping[str, Any]], _Layout]) -> _Layout:
+    """Returns what a file says of a table."""
     try:
-        told = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-        columns = {name: Column(**given) for name, given in told["columns"].items()}
-        published = {
-            (corpus, system): figures
-            for corpus, systems in told.get("published", {}).items()
-            for system, figures in systems.items()
-        }
-        return Layout(told["title"], columns, published, tuple(told.get("notes", ())))
+        return make(json.loads(pathlib.Path(path).read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigError(f"--table: {path}: cannot be read ({error.strerror}).") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.outputs import check_outputs
 from faith_jax.core.partial_output import ROWS, count_whole_rows, partial_output
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.grounded_rows import ExampleRow
@@ -23,6 +24,7 @@ from faith_jax.export.jsonl import append_rows
 from faith_jax.export.scored_rows import ScoredRow, lines_of, scored_row, write_parquet
 from faith_jax.input.cut_report import cut_warnings
 from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs.score_costs import write_costs
 from faith_jax.runs.score_preflight import Preflight, look_through, preflight_path
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import load_scorer
@@ -69,6 +71,7 @@ def score(
     batch_size: int = 256,
     bad_rows: BadRows | None = None,
     restart: bool = False,
+    costs: str = "",
     load: Callable[..., BaseScorer] = load_scorer,
 ) -> ScoreSummary:
     """Scores all rows and writes them; see `faith_jax.export.scored_rows` for their form.
@@ -81,6 +84,7 @@ def score(
       batch_size: rows scored and written at once.
       bad_rows: what to do with bad rows; by default scoring stops.
       restart: discard the rows of a run that was stopped.
+      costs: a file for what each scorer costs, see `faith_jax.runs.score_costs`; "" = none.
       load: returns the scorer of a name with its options.
 
     Raises:
@@ -92,6 +96,7 @@ def score(
     if batch_size < 1:
         raise ConfigError(f"--batch-size: expected a positive number, got {batch_size}.")
     loaded = _loaded(scorers, target, load)
+    check_outputs([output], {"--costs": costs})
     bad_rows = bad_rows or BadRows()
     run = {"scorers": scorers, "input": given.fingerprint()}
     with partial_output(target, run, restart) as folder:
@@ -113,6 +118,8 @@ def score(
                 f"{lines} has {counted(written, 'row')}, the input {count:,}: it changed while it "
                 "was scored; score again with --restart."
             )
+        if costs:
+            write_costs(costs, loaded, scorers, given)
         _finish(lines, target, form, list(loaded), given.split or "rows")
     parts = tally.cut_parts()
     for name, cut in parts.items():

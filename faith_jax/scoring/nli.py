@@ -6,19 +6,28 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from faith_jax.core import templates
 from faith_jax.core.cutting import by_name
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.labels import NliLabel
+from faith_jax.core.labels import DecodeLabel, NliLabel
 from faith_jax.core.types import GroundedExample, Score, ScorerCard
-from faith_jax.inference.label_probabilities import CRITIC_FORM, NOT_ENTAILED
+from faith_jax.inference.label_probabilities import CRITIC_FORM, NLI_FORM, NOT_ENTAILED, LabelForm
 from faith_jax.inference.opening import shown_ids
 from faith_jax.scoring.base import BaseScorer, SeenInput, joined
 from faith_jax.scoring.model_cards import FAITH_CRITIC, FAITH_CRITIC_CALL, NLI
 from faith_jax.scoring.pair_classifier import ClassifierOptions, PairClassifier, pair_classifier
 
-# Names of the critic's two classes in published checkpoints, lower case.
-_FAITHFUL = ("entailment", "faithful", "non-hallucination", "yes")
-_UNFAITHFUL = ("hallucination", "unfaithful", "not faithful", "no")
+DECODE_FORM = LabelForm(tuple(label.value for label in DecodeLabel), templates.nli_inputs)
+# What a critic may be trained for.
+CRITIC_FORMS = {"critic": CRITIC_FORM, "nli": NLI_FORM, "decode": DECODE_FORM}
+# Names of the faithful class and of the other one in published checkpoints, lower case.
+_CLASSES = {
+    "critic": (
+        ("entailment", "faithful", "non_hallucination", "yes"),
+        ("hallucination", "unfaithful", "not_faithful", "no"),
+    ),
+    "decode": (("not_contradiction", "non_contradiction"), ("contradiction",)),
+}
 
 
 class PairScorer(BaseScorer):
@@ -149,6 +158,7 @@ def nli_scorer(
 def faith_critic_scorer(
     model: str | None = None,
     faithful_label: str | int | None = None,
+    form: str = "critic",
     **options: Unpack[ClassifierOptions],
 ) -> PairScorer:
     """Returns FaithDial's critic: the probability that the knowledge supports the response.
@@ -157,17 +167,20 @@ def faith_critic_scorer(
       model: a folder of a classifier with two classes of (knowledge, response), or of an
         encoder-decoder that writes the class (`label_words`: faithful, unfaithful).
       faithful_label: see `faithful_class`.
+      form: what the model was trained for: "critic"; "nli" (of three classes, of which entailment
+        is faithful); or "decode" (of contradictions, of which not_contradiction is).
       **options: see `ClassifierOptions`.
 
     Raises:
       ConfigError: without a model, and for a wrong option.
     """
-    return _critic(FAITH_CRITIC, model, faithful_label, options)
+    return _critic(FAITH_CRITIC, model, faithful_label, form, options)
 
 
 def faith_critic_call_scorer(
     model: str | None = None,
     faithful_label: str | int | None = None,
+    form: str = "critic",
     **options: Unpack[ClassifierOptions],
 ) -> PairScorer:
     """Returns the critic's call, 1 or 0, which is what Nandwani 2023 has of it.
@@ -175,27 +188,33 @@ def faith_critic_call_scorer(
     Args:
       model: see `faith_critic_scorer`, as the others.
       faithful_label: see there.
+      form: see there.
       **options: see there.
 
     Raises:
       ConfigError: without a model, and for a wrong option.
     """
-    return _critic(FAITH_CRITIC_CALL, model, faithful_label, options)
+    return _critic(FAITH_CRITIC_CALL, model, faithful_label, form, options)
 
 
 def _critic(
     card: ScorerCard,
     model: str | None,
     faithful_label: str | int | None,
+    form: str,
     options: ClassifierOptions,
 ) -> PairScorer:
-    classify = pair_classifier(model, CRITIC_FORM, **options)
+    if form not in CRITIC_FORMS:
+        raise ConfigError(f"form: expected {', '.join(CRITIC_FORMS)}, got {form!r}.")
+    classify = pair_classifier(model, CRITIC_FORMS[form], **options)
     weights = np.zeros(len(classify.label_names))
-    weights[faithful_class(classify.label_names, faithful_label)] = 1.0
+    weights[faithful_class(classify.label_names, faithful_label, form)] = 1.0
     return PairScorer(card, classify, weights, calls=card is FAITH_CRITIC_CALL)
 
 
-def faithful_class(names: Sequence[str], faithful_label: str | int | None = None) -> int:
+def faithful_class(
+    names: Sequence[str], faithful_label: str | int | None = None, form: str = "critic"
+) -> int:
     """Returns the number of the critic's class that means faithful.
 
     Args:
@@ -203,13 +222,16 @@ def faithful_class(names: Sequence[str], faithful_label: str | int | None = None
       faithful_label: the name of that class, or its number, 0 or 1; default: the class that is
         called so. Where classes have no names but LABEL_0 and LABEL_1, as in the authors'
         checkpoint, it is the first, as there.
+      form: of `CRITIC_FORMS`; of "nli" entailment is faithful.
 
     Raises:
-      ConfigError: where there are not two classes, or the names do not tell.
+      ConfigError: for another number of classes, and where the names do not tell.
 
     >>> faithful_class(["Hallucination", "Entailment"])
     1
     """
+    if form == "nli" and faithful_label is None:
+        return nli_label_numbers(names)[NliLabel.ENTAILMENT]
     if len(names) != 2:
         raise ConfigError(
             f"the model has {len(names)} classes ({', '.join(names)}); expected a critic's two."
@@ -230,10 +252,12 @@ def faithful_class(names: Sequence[str], faithful_label: str | int | None = None
             f"both of the model's classes are named {names[0]}; say the number of the one that "
             "means faithful with faithful_label=0 or faithful_label=1."
         )
-    if cleaned == ["label_0", "label_1"]:
+    if cleaned == ["label_0", "label_1"] and form == "critic":
         return 0
-    for number, name in enumerate(cleaned):
-        if name in _FAITHFUL or cleaned[1 - number] in _UNFAITHFUL:
+    faithful, unfaithful = _CLASSES[form]
+    plain = [name.replace("-", "_").replace(" ", "_") for name in cleaned]
+    for number, name in enumerate(plain):
+        if name in faithful or plain[1 - number] in unfaithful:
             return number
     raise ConfigError(
         f"the model's classes are named {', '.join(names)}; say which one means faithful with "

@@ -1,5 +1,6 @@
 """The protocols by which papers compare scorers and verifiers, beside plain ROC AUC."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import InputError, counted
 from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
-from faith_jax.core.table import Table
+from faith_jax.core.table import Table, figure_text
 from faith_jax.core.words import STEEN_PRONOUNS, first_person_count
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
@@ -195,18 +196,119 @@ def _prediction(text: str, ways: int) -> str:
 
 
 class Accuracy(NamedTuple):
-    """How often a critic is right, in [0, 1], with its bootstrap interval over rows."""
+    """How often calls are right.
+
+    Attributes:
+      value: share of right calls, in [0, 1]; higher = better.
+      interval: its percentile bootstrap over rows.
+      rows: how many have a label and a call.
+    """
 
     value: float
     interval: Interval
     rows: int
 
 
-def critic_accuracy(
-    calls: Sequence[bool], labels: Sequence[bool], resamples: int = RESAMPLES, seed: int = 0
+@dataclasses.dataclass(frozen=True)
+class AccuracyLayout:
+    """How a table of accuracies looks, and what a paper prints for it.
+
+    Attributes:
+      title: of the table.
+      headings: what systems and corpora are called.
+      corpora: how each is called in the table; those not named keep their names.
+      marks: what stands behind figures, by system and corpus.
+      published: per cent by system and corpus, as they are called in the table.
+      notes: on the figures.
+    """
+
+    title: str = "Accuracy with bootstrap intervals"
+    headings: tuple[str, str] = ("system", "corpus")
+    corpora: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    marks: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    published: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def accuracy(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    seed: int = 0,
 ) -> Accuracy:
-    """Returns how often a critic's calls [rows] equal the labels (Dziri 2022, table 4)."""
-    hits = (np.asarray(calls, bool) == np.asarray(labels, bool)).astype(np.float64)
+    """Returns how often scores call rows as the labels do (Dziri 2022, table 4).
+
+    Args:
+      scores: [rows]; at least 0.5 = 1; NaN = no call.
+      labels: [rows] of 0 and 1; NaN = unknown.
+      resamples: of the bootstrap.
+      confidence: of the interval.
+      seed: of the bootstrap.
+    """
+    given, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
+    known = ~np.isnan(given + truth)
+    hits = ((given[known] >= 0.5) == (truth[known] == 1)).astype(np.float64)
+    if not hits.size:
+        return Accuracy(math.nan, Interval(math.nan, math.nan), 0)
     drawn = resampled_counts(hits.size, resamples, seed)
-    interval = percentile_interval(hits @ drawn / hits.size)
+    interval = percentile_interval(hits @ drawn / hits.size, confidence)
     return Accuracy(float(hits.mean()), interval, int(hits.size))
+
+
+def accuracy_table(
+    systems: Mapping[str, Mapping[str, Corpus]],
+    layout: AccuracyLayout,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Table:
+    """Returns the share of right calls of each system on each corpus, in per cent.
+
+    Args:
+      systems: by system and corpus the rows, each with one scorer.
+      layout: of the table.
+      resamples: of the bootstrap.
+      confidence: of the intervals.
+      seed: of the bootstrap.
+    """
+    here = dict.fromkeys(corpus for found in systems.values() for corpus in found)
+    corpora = {name: layout.corpora.get(name, name) for name in [*layout.corpora, *here]}
+    columns = [shown for name, shown in corpora.items() if name in here]
+    rows: list[tuple[Any, ...]] = []
+    tidy: list[tuple[Any, ...]] = []
+    for system, given in systems.items():
+        found = {}
+        for name, corpus in given.items():
+            (scores,) = corpus.scores.values()
+            cell = accuracy(scores, corpus.labels, resamples, confidence, seed)
+            found[corpora[name]] = cell
+        marks = {c: layout.marks.get(system, {}).get(c, "") for c in columns}
+        shown = (_accuracy_text(found[c], marks[c]) if c in found else "" for c in columns)
+        rows.append((system, *shown))
+        if theirs := layout.published.get(system, {}):
+            shown = (f"{theirs[c]:.1f}{marks[c]}" if c in theirs else "" for c in columns)
+            rows.append((f"{system} (published)", *shown))
+        for column in (c for c in columns if c in found):
+            value, interval, count = found[column]
+            share = round(theirs[column] / 100, 6) if column in theirs else None
+            tidy.append((system, column, count, value, *interval, share))
+    names = (*layout.headings, "rows", "accuracy", "low", "high", "published")
+    note = (
+        f"Intervals: {confidence:.0%} percentile bootstrap over rows, "
+        f"{counted(resamples, 'resample')}."
+    )
+    return Table(
+        layout.title,
+        (layout.headings[0], *columns),
+        tuple(rows),
+        (*layout.notes, note),
+        Table("", names, tuple(tidy)),
+    )
+
+
+def _accuracy_text(found: Accuracy, mark: str) -> str:
+    if math.isnan(found.value):
+        return "no labels"
+    low, high = found.interval
+    return figure_text(100 * found.value, (100 * low, 100 * high), 1, mark)

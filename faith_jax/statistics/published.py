@@ -21,7 +21,6 @@ class Published(NamedTuple):
 
 
 _BEGIN = ("P", "R", "F1", "Acc", "F1 cmu", "F1 tc", "F1 wow")
-_CRITICS = ("MNLI", "BEGIN", "FaithCritic")
 _SLICES = ("full organic", "unparaphrased synthetic", "paraphrased synthetic", "ambiguous organic")
 _ORGANIC = ("full organic", "ambiguous organic")
 _NPOV = (
@@ -109,17 +108,6 @@ PUBLISHED = {
     "pronouns": Published(
         "Published: Steen 2023, table 3, gold label.",
         {("label",): {"begin": -0.35, "q2": -0.03, "dialfact": 0.05}},
-    ),
-    "faith_critic": Published(
-        "Published: Dziri 2022, table 4, of another model: the authors' RoBERTa-large. Their code "
-        "trains MNLI's critic on two classes, entailment and all else; ours has MNLI's three. "
-        "Which part of BEGIN is meant is not said there; ours is test.",
-        {
-            ("DECODE",): _row(_CRITICS, 62.5, 58.8, 38.5),
-            ("DNLI",): _row(_CRITICS, 52.4, 59.8, 30.9),
-            ("MNLI",): _row(_CRITICS, 93.1, 61.1, 81.6),
-            ("FaithCritic",): _row(_CRITICS, 74.7, 71.6, 86.5),
-        },
     ),
 }
 

@@ -6,13 +6,15 @@ import json
 import numpy as np
 import pytest
 
-from faith_jax.cli import main
 from faith_jax.core.cutting import CutTokens
+from faith_jax.core.rows import Row
 from faith_jax.inference.text_pairs import PairRow
+from faith_jax.input import score_input
 from faith_jax.scoring import pair_classifier
 from faith_jax.scoring.pair_classifier import PairClassifier
 from faith_jax.tokenizers.vocabularies import load_vocabulary
-from tests.reproduce.planted import prepare, sentences, write_rows, write_table
+from tests.reproduce.planted import prepare, sentences, write_table
+from tests.reproduce.workflows import figures, run_in_process, shown_commands
 from tests.scoring.tiny_models import write_model
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
@@ -34,12 +36,12 @@ def critics(tmp_path_factory):
     return {n: write_model(folder / n, "roberta", label_names=c) for n, c in CLASSES.items()}
 
 
-def write_data(raw, table):
-    """Writes FaithDial, BEGIN's first release and MultiNLI's pairs; returns what is faithful.
+def write_data(raw, monkeypatch):
+    """Makes FaithDial, BEGIN's first release and MultiNLI's pairs; returns what is faithful.
 
     Of a sentence and a response, every other response repeats the sentence. BEGIN's others are
-    hallucinations and, 20 more, generic. MultiNLI comes from TFDS, so its pairs are as the table
-    keeps them.
+    hallucinations and, 20 more, generic. MultiNLI, which comes from TFDS, is put in its task's
+    place.
     """
     truth = {}
     for seed, column in enumerate(COLUMNS):
@@ -75,9 +77,16 @@ def write_data(raw, table):
     ]
     for name in ("dev", "test"):
         write_table(raw / f"{name}_05_24_21.tsv", rows, "\t")
-    fields = ("premise", "hypothesis", "faithful")
-    rows = [dict(zip(fields, pair, strict=True)) for pair in pairs["MNLI"]]
-    write_rows(table / "MNLI.jsonl", rows)
+    mnli = [
+        {"premise": premise, "hypothesis": text, "label": "entailment" if faithful else "neutral"}
+        for premise, text, faithful in pairs["MNLI"]
+    ]
+    really = score_input.dataset_rows
+
+    def dataset_rows(task, tfds, split):
+        return (Row(task, row) for row in mnli) if task == "nli_mnli" else really(task, tfds, split)
+
+    monkeypatch.setattr(score_input, "dataset_rows", dataset_rows)
     return truth | {("BEGIN", text, response): True for text, response, _ in generic}
 
 
@@ -118,11 +127,11 @@ class Planted:
 
 
 @pytest.mark.parametrize("is_shuffled", [False, True], ids=["right 9 in 10 times", "shuffled"])
-def test_accuracy(critics, tmp_path, monkeypatch, is_shuffled):
+def test_accuracy(critics, tmp_path, monkeypatch, capfd, is_shuffled):
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "prepared"))
     raw, table = tmp_path / "raw", tmp_path / "table"
     raw.mkdir()
-    truth = write_data(raw, table)
+    truth = write_data(raw, monkeypatch)
     for name in ("faith_critic", "begin_2021"):
         prepare(name, raw)
     calls = planted_calls(truth, is_shuffled)
@@ -135,12 +144,15 @@ def test_accuracy(critics, tmp_path, monkeypatch, is_shuffled):
 
     monkeypatch.setattr(pair_classifier, "_opened", opened)
     given = [f"--critics={name}={folder}" for name, folder in critics.items()]
-    status = main(["reproduce", "faith_critic", f"--output={table}", "--resamples=200", *given])
-    assert status == 0
-    rows = json.loads((table / "faith_critic.json").read_text("utf-8"))["rows"]
+    run_in_process(
+        capfd,
+        table,
+        shown_commands(capfd, "faith_critic", f"--output={table}", "--resamples=200", *given),
+    )
+    rows = figures(table, "faith_critic", "trained on", "tested on")
     assert len(rows) == len(CLASSES) * len(COLUMNS)
-    for row in rows:
-        generic = (row["trained on"], row["tested on"]) == ("DECODE", "BEGIN")
+    for cell, row in rows.items():
+        generic = cell == ("DECODE", "BEGIN")
         assert row["rows"] == (COUNT + 20 if generic else COUNT)
         assert row["published"] is not None
         if is_shuffled:

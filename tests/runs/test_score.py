@@ -131,6 +131,36 @@ def test_a_task_and_a_data_set(capsys, tmp_path):
     assert (data / "scores" / "1.0.0" / "dataset_info.json").is_file()
 
 
+def test_several_data_sets_and_names_of_scorers(capsys, tmp_path):
+    output, costs = tmp_path / "s.jsonl", tmp_path / "costs.json"
+    status, lines, err = score(
+        capsys,
+        "--tfds=true_benchmark/q2_sample",
+        "--tfds=begin_2021/sample@test",
+        "--split=test[:2]",
+        "--scorers=plain=token_f1,squad=token_f1",
+        "--scorer-option=squad.normalization=squad",
+        "--system=mine",
+        "--label-column=begin_label,label",
+        "--label-values=Entailment=1,generic=,off-topic=0",
+        f"--costs={costs}",
+        f"--output={output}",
+    )
+    assert (status, lines[0]) == (0, f"{output}: 5 rows, 2 scorers"), err
+    rows = list(read_scored_rows(output))
+    assert [row["corpus"] for row in rows] == ["q2"] * 2 + ["begin_2021/sample@test"[:-5]] * 3
+    assert [row["label"] for row in rows[2:]] == [1, 0, None]
+    assert {row["fields"]["system"] for row in rows} == {"mine"}
+    texts = [row["grounding"] for row in rows], [row["generated_text"] for row in rows]
+    found = load_scorer("token_f1", normalization="squad").score(*texts)
+    assert [row["scores"]["squad"] for row in rows] == [score.value for score in found]
+    told = json.loads(costs.read_text())
+    assert list(told) == ["plain", "squad"]
+    assert (told["plain"]["rows"], told["plain"]["corpus"]) == (2, "q2")
+    assert told["plain"]["examples_per_second"] > 0
+    assert told["plain"]["millions"] == []
+
+
 class StoppedError(Exception):
     """Stands for whatever stops a run."""
 
@@ -197,6 +227,8 @@ def test_a_killed_process_goes_on(tmp_path):
         (("--scorers=bleu", "--scorer-option=bleu"), "--scorer-option: expected SCORER.NAME=VALUE"),
         (("--scorers=bleu", "--scorer-option=x.y=1"), "'x' is not among --scorers"),
         (("--scorers=bleu", "--scorer-option=bleu.y=1"), "bleu has no option 'y'"),
+        (("--scorers=bleu", "--label-values=x=2"), "--label-values: expected LABEL=1, LABEL=0 or"),
+        (("--scorers=bleu", "--costs=no/c.json"), "--costs: no/c.json: cannot be written"),
         (("--scorers=bleu", "--batch-size=0"), "--batch-size: expected a positive number"),
         (("--scorers=bleu", "--response-column=txt"), "column 'txt' is missing"),
         (("--scorers=bleu", "--input-format=csv"), "columns"),

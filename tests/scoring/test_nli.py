@@ -53,6 +53,10 @@ def test_the_critics_call_is_its_most_probable_class(models):
     turned = values(load_scorer("faith_critic_call", **options))
     assert turned == [1 - call for call in calls]
     assert set(calls + turned) == {0.0, 1.0}
+    found = values(load_scorer("faith_critic", model=models["nli"], form="nli"))
+    assert found == values(load_scorer("nli_entailment", model=models["nli"]))
+    with pytest.raises(ConfigError, match="form: expected critic, nli, decode, got 'x'"):
+        load_scorer("faith_critic", model=models["nli"], form="x")
 
 
 def test_labels_may_be_told(models):
@@ -151,6 +155,9 @@ def test_label_names():
     }
     assert faithful_class(["LABEL_0", "LABEL_1"]) == 0
     assert faithful_class(["Unfaithful", "Other"]) == 1
+    assert faithful_class(["Contradiction", "Non-Contradiction"], form="decode") == 1
+    assert faithful_class(["other", "contradiction"], form="decode") == 0
+    assert faithful_class(["neutral", "entailment", "contradiction"], form="nli") == 1
     assert nli_label_numbers("abc", ["entailment", "Neutral ", "contradiction"]) == {
         NliLabel.ENTAILMENT: 0,
         NliLabel.NEUTRAL: 1,

@@ -10,8 +10,10 @@ from sklearn import metrics
 from faith_jax.core.errors import InputError
 from faith_jax.core.labels import DialFactLabel, verification_label
 from faith_jax.statistics.protocols import (
+    AccuracyLayout,
+    accuracy,
+    accuracy_table,
     best_threshold,
-    critic_accuracy,
     pronoun_table,
     threshold_table,
     verification_table,
@@ -162,10 +164,30 @@ def test_what_is_missing():
 def test_accuracy_and_its_interval():
     labels = np.arange(400) % 2
     calls = np.where(np.arange(400) < 300, labels, 1 - labels)
-    found = critic_accuracy(calls, labels, resamples=2000)
+    found = accuracy(calls, labels, resamples=2000)
     assert (found.value, found.rows) == (0.75, 400)
     # The bootstrap of a share is a binomial's.
     for end, quantile in zip(found.interval, (0.025, 0.975), strict=True):
         assert end == pytest.approx(stats.binom(400, 0.75).ppf(quantile) / 400, abs=0.005)
-    assert critic_accuracy(calls, labels, resamples=2000) == found
-    assert critic_accuracy(labels, labels).interval == (1.0, 1.0)
+    assert accuracy(calls, labels, resamples=2000) == found
+    assert accuracy(labels, labels).interval == (1.0, 1.0)
+    unknown = accuracy([*calls, math.nan, 1], [*labels, 1, math.nan], resamples=2000)
+    assert unknown == found
+
+
+def test_the_table_of_accuracies():
+    rows = corpus([0.9, 0.5, 0.4, 0.1], [1, 1, 1, math.nan])
+    layout = AccuracyLayout(
+        "Calls",
+        ("critic", "data"),
+        corpora={"other": "Other", "begin": "BEGIN"},
+        marks={"a": {"BEGIN": "!"}},
+        published={"a": {"BEGIN": 61.1, "Other": 50.0}},
+    )
+    unlabelled = corpus([0.9], [math.nan])
+    found = accuracy_table({"a": {"begin": rows}, "b": {"begin": unlabelled}}, layout, 100)
+    assert found.columns == ("critic", "BEGIN")
+    assert found.rows[0][1].startswith("66.7! (")
+    assert found.rows[1:] == (("a (published)", "61.1!"), ("b", "no labels"))
+    assert found.tidy.rows[0][:4] == ("a", "BEGIN", 3, pytest.approx(2 / 3))
+    assert found.tidy.rows[0][-1] == 0.611

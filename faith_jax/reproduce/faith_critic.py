@@ -1,0 +1,292 @@
+"""What FaithDial's table 4 is made of (Dziri 2022); `faith_critic.smk` runs it.
+
+Critics are trained on one data set, or given, and tested on others. Sets are those of the authors'
+code (critic_data.py of FaithDial): of BEGIN's first release generic responses are left out, but for
+DECODE's critic, to which they are no contradiction.
+"""
+
+import dataclasses
+import json
+import logging
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, counted
+from faith_jax.core.kept_settings import checkpoint_state
+from faith_jax.core.labels import Begin2021Label, CriticLabel, DecodeLabel, NliLabel
+from faith_jax.inference.opening import open_tokenizer
+from faith_jax.reproduce.faithdial import check_names
+from faith_jax.reproduce.workflow import Scores, Training
+from faith_jax.scoring.nli import faithful_class
+
+logger = logging.getLogger("faith_jax")
+
+# Appendix D: epochs, and the share of steps that the learning rate warms up for.
+EPOCHS, WARMUP = 10, 0.06
+PUBLISHED_SETS, OWN_SETS = "published", "own"
+_EVALUATIONS = 20  # of a training, as the recipe has them
+# The task that stands for one of the published sets.
+_OWN = {"faith_critic": "faith_critic_all_edits", "begin_2021_classify": "begin_classify"}
+_NLI = tuple(label.value for label in NliLabel)
+_SCORER = "faith_critic_call"
+
+
+class Critic(NamedTuple):
+    """What a row's critic is trained for.
+
+    Attributes:
+      task: its task.
+      form: as the scorer has it.
+      classes: of its head.
+    """
+
+    task: str
+    form: str
+    classes: tuple[str, ...] = _NLI
+
+
+CRITICS = {
+    "DECODE": Critic("nli_decode", "decode", tuple(label.value for label in DecodeLabel)),
+    "DNLI": Critic("nli_dnli", "nli"),
+    "MNLI": Critic("nli_mnli", "nli"),
+    "FaithCritic": Critic(
+        "faith_critic", "critic", (CriticLabel.UNFAITHFUL.value, CriticLabel.FAITHFUL.value)
+    ),
+}
+# Each column's task and split; `validation` of MultiNLI is its matched part.
+TESTED_ON = {
+    "MNLI": ("nli_mnli", "validation"),
+    "BEGIN": ("begin_2021_classify", "test"),
+    "FaithCritic": ("faith_critic", "test"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The table's options.
+
+    Attributes:
+      model: that critics are trained from; "" = rows without a critic are left out.
+      critics: folders of classifiers by the row, of `CRITICS`.
+      vocabulary: of `model`, if it is not in its folder.
+      sample: of the samples in the package.
+      sets: "published" = as the authors' code has them; "own" = BEGIN's second release, FaithCritic
+        with edited responses in each split.
+      train_steps: of each critic; 0 = ten epochs of its data.
+      batch_size: rows of a step.
+      max_length: tokens of a pair at most; premises are cut.
+      resamples: of the intervals.
+      seed: of them, and of trainings.
+    """
+
+    model: str = ""
+    critics: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    vocabulary: str = ""
+    sample: bool = False
+    sets: str = PUBLISHED_SETS
+    train_steps: int = 0
+    batch_size: int = 32
+    max_length: int = 256
+    resamples: int = 1000
+    seed: int = 0
+
+    def check(self) -> None:
+        """Checks names and numbers, and opens the models' files; the accelerator stays free.
+
+        Raises:
+          ConfigError: naming the option.
+        """
+        if not (self.model or self.critics):
+            raise ConfigError(
+                "faith_critic needs critics: give --critics=NAME=FOLDER, or --model=CHECKPOINT to "
+                "train them from."
+            )
+        check_names("sets", (self.sets,), (PUBLISHED_SETS, OWN_SETS))
+        check_names("critics", self.critics, CRITICS)
+        for option, least in (("train_steps", 0), ("batch_size", 1), ("max_length", 8)):
+            if getattr(self, option) < least:
+                name = option.replace("_", "-")
+                raise ConfigError(
+                    f"--{name}: expected at least {least or 1}, got {getattr(self, option)}."
+                )
+        if self.model:
+            _check_classifier(f"--model: {self.model}", self.model)
+        for row, folder in self.critics.items():
+            _check_classifier(f"--critics: {row}", folder, CRITICS[row])
+
+    def task(self, name: str) -> str:
+        """Returns the name of a task of these sets, or of its sample."""
+        if self.sets == OWN_SETS:
+            name = _OWN.get(name, name)
+        return f"{name}_sample" if self.sample else name
+
+
+def _check_classifier(option: str, folder: str, critic: Critic | None = None) -> None:
+    """Checks that a model classifies pairs, and has the classes of a critic."""
+    try:
+        config = open_checkpoint(folder).config
+        if config.is_decoder_only:
+            raise ConfigError(
+                f"{folder}: expected an encoder (RoBERTa, DeBERTa) or an encoder-decoder that "
+                "writes the class (T5), got a decoder-only model."
+            )
+        if critic:
+            open_tokenizer(folder, None, config)
+            if config.is_encoder_only:
+                faithful_class(config.label_names, form=critic.form)
+    except FaithJaxError as error:
+        raise ConfigError(f"{option}: {error}") from None
+
+
+class Table:
+    """What the workflow does, in names of its files.
+
+    Args:
+      options: of the table.
+      rows: how many rows the tasks have that are at hand.
+    """
+
+    def __init__(self, options: Options, rows: Mapping[str, int]):
+        self.options = options
+        self.trainings: dict[str, Training] = {}
+        self.left_out: list[str] = []
+        self.corpora = {
+            column: f"{options.task(task)}@{split}"
+            for column, (task, split) in TESTED_ON.items()
+            if f"{options.task(task)}:{split}" in rows
+        }
+        self.left_out += [f"tested on {c} (no data)" for c in TESTED_ON if c not in self.corpora]
+        self.scores: dict[str, Scores] = {}
+        for row, critic in CRITICS.items():
+            count = rows.get(f"{options.task(critic.task)}:train", 0)
+            if given := options.critics.get(row):
+                state = (checkpoint_state(given),)
+                self.scores[row] = Scores(self._arguments(row, given), models=state)
+            elif options.model and count:
+                self.trainings[row] = self._training(critic, count)
+                self.scores[row] = Scores(self._arguments(row, f"models/{row}"), row)
+            else:
+                why = "no data" if options.model else "no critic is given (--critics, or --model)"
+                self.left_out.append(f"{row} ({why})")
+
+    @staticmethod
+    def tasks(options: Options) -> Iterator[tuple[str, str]]:
+        """Yields the tasks and splits that the table reads."""
+        for task, split in TESTED_ON.values():
+            yield options.task(task), split
+        if options.model:
+            for row, critic in CRITICS.items():
+                if row not in options.critics:
+                    yield options.task(critic.task), "train"
+
+    def check_data(self) -> None:
+        """Checks that there are critics, and something to test them on; warns of what is left out.
+
+        Raises:
+          InputError: where no data is at hand.
+        """
+        for told in self.left_out:
+            logger.warning("left out: %s", told)
+        if not (self.scores and self.corpora):
+            what = "test a critic on" if self.scores else "train a critic on"
+            raise InputError(
+                f"faith_critic: no data to {what}: {'; '.join(self.left_out)}. See `faith-jax "
+                "prepare`."
+            )
+
+    def _training(self, critic: Critic, count: int) -> Training:
+        """Returns a critic's training on as many pairs."""
+        options = self.options
+        writes = not open_checkpoint(options.model).config.is_encoder_only
+        steps = options.train_steps or -(-EPOCHS * count // options.batch_size)
+        period = max(1, steps // _EVALUATIONS)
+        of_kind: dict[str, Any] = {"DECODING": None} if writes else {"LABEL_NAMES": critic.classes}
+        bindings = of_kind | {
+            "INITIAL_CHECKPOINT_PATH": options.model,
+            "VOCABULARY": options.vocabulary or None,
+            "MIXTURE_OR_TASK_NAME": options.task(critic.task),
+            "TASK_FEATURE_LENGTHS": {"inputs": options.max_length, "targets": 8},
+            "TRAIN_STEPS": steps,
+            "WARMUP_STEPS": round(WARMUP * steps),
+            "BATCH_SIZE": options.batch_size,
+            "EVAL_PERIOD": period,
+            "CHECKPOINT_PERIOD": period,
+            "RANDOM_SEED": options.seed,
+        }
+        recipe = "faithdial_generate" if writes else "faith_critic"
+        return Training(f"{recipe}_finetune.gin", bindings)
+
+    def _arguments(self, row: str, model: str) -> list[str]:
+        """Returns what `faith-jax score` is given for a critic."""
+        options = {
+            "model": model, "form": CRITICS[row].form, "max_length": self.options.max_length,
+        }  # fmt: skip
+        labels: dict[str, Any] = {label: int(label == NliLabel.ENTAILMENT) for label in _NLI}
+        of_begin = "begin_label," if self.options.sets == PUBLISHED_SETS else ""
+        if of_begin:
+            labels |= {label.value: int(label.faithfulness) for label in Begin2021Label}
+            labels[Begin2021Label.GENERIC.value] = 1 if row == "DECODE" else ""
+        return [
+            *(f"--task={task}" for task in self.corpora.values()),
+            f"--scorers={_SCORER}",
+            *(f"--scorer-option={_SCORER}.{name}={value}" for name, value in options.items()),
+            f"--system={row}",
+            f"--label-column={of_begin}label",
+            f"--label-values={','.join(f'{label}={value}' for label, value in labels.items())}",
+            "--id-column=",
+        ]
+
+    def layout(self) -> dict[str, Any]:
+        """Returns columns, notes and published figures, as `faith-jax evaluate` reads them."""
+        options, title = self.options, "accuracy with 95% bootstrap intervals (Dziri 2022, table 4)"
+        found: dict[str, Any] = {
+            "title": f"Transfer of critics: {title}",
+            "headings": ["trained on", "tested on"],
+            "corpora": {task.partition("@")[0]: name for name, task in self.corpora.items()},
+            "marks": {row: {c: "\u2020" for c in self.corpora if c != row} for row in self.scores},
+            "notes": list(self._notes()),
+        }
+        if options.sample:
+            return found | {"title": f"SAMPLES, not the paper's data: {found['title']}"}
+        if options.sets == PUBLISHED_SETS:
+            path = pathlib.Path(__file__).with_suffix(".json")
+            published = json.loads(path.read_text(encoding="utf-8"))
+            found["published"] = published["published"]
+            found["notes"] += published["notes"]
+        return found
+
+    def _notes(self) -> Iterator[str]:
+        """Yields what the figures are and what is left out."""
+        options = self.options
+        published = options.sets == PUBLISHED_SETS
+        yield "\u2020 zero-shot: tested on other data than it was trained on."
+        yield (
+            "A pair is called faithful where the critic's most probable class is entailment, "
+            "faithful or not_contradiction; it is faithful where its label is entailment (MNLI), "
+            f"{'entailment' if published else 'Fully attributable'} (BEGIN) or faithful "
+            "(FaithCritic)."
+        )
+        yield "Tested on MNLI's matched validation pairs, on the test split of BEGIN's " + (
+            "first release without generic responses (but DECODE's critic, to which these are "
+            "not_contradiction), and on FaithCritic's test pairs, all of Wizard of Wikipedia's "
+            "responses."
+            if published
+            else "second release, and on FaithCritic's test pairs, edited responses among them; "
+            "published figures, which are of other sets, are not shown."
+        )
+        if self.trainings:
+            length = f"{EPOCHS} epochs of their data"
+            if options.train_steps:
+                length = counted(options.train_steps, "step")
+            yield (
+                f"Trained from {options.model}, {length} in batches of {options.batch_size}: "
+                f"{', '.join(self.trainings)}."
+            )
+        if given := [
+            f"{row} ({options.critics[row]})" for row in CRITICS if row in options.critics
+        ]:
+            yield f"Given critics: {', '.join(given)}."
+        if self.left_out:
+            yield f"Left out: {'; '.join(self.left_out)}."
