@@ -172,8 +172,9 @@ class Score(_Columns, _Input):
                 print(f"warning: {warning}")
             _print_skipped(bad_rows)
             return 0
-        more = self.batch_size, bad_rows, self.restart, self.costs
-        summary = score.score(given, told, *output, *more)
+        summary = score.score(
+            given, told, *output, self.batch_size, bad_rows, self.restart, self.costs
+        )
         rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
         print(f"{summary.output}: {rows}, {scorers}")
         for name, count in summary.undefined.items():
