@@ -45,11 +45,13 @@ class Measure(NamedTuple):
       summands: float64 [rows, sums].
       value: of their totals, [n, sums] to [n]; NaN where it is undefined.
       defined: how many rows count.
+      spread: standard deviation over replicates; NaN for a single one.
     """
 
     summands: Floats
     value: Callable[[Floats], Floats]
     defined: int
+    spread: float = math.nan
 
 
 class Cell(NamedTuple):
@@ -86,8 +88,8 @@ class Column:
     Attributes:
       scorer: whose scores.
       below: in place of the scores, the share of rows below this one.
-      reference: without a scorer, the field that has the reference texts of BLEU-4, of the whole
-        corpus in lower case (0 to 100).
+      reference: without a scorer, the field with the reference texts of the lower-cased corpus's
+        BLEU-4 (0 to 100).
       low: the mean that is shown as 0.
       high: the mean that is shown as 1; 0.01 shows per cent. Nothing is clipped.
       digits: after the point.
@@ -178,17 +180,11 @@ def compared(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> dict[str, dict[str, Cell]]:
-    """Returns each system's figures, by the measure's name.
+    """Returns each system's figures, by the measure's name; arguments are those of `systems_table`.
 
-    Differences are tested by approximate randomization (Noreen 1989): the rows of two systems are
-    exchanged at random, one by one. P-values are corrected over the systems that share a baseline.
-
-    Args:
-      systems: the measures of each; all of the same rows, in the same order.
-      baselines: see `systems_table`, as for the others.
-      resamples: see above.
-      confidence: see above.
-      seed: see above.
+    All measures are of the same rows, in the same order. Differences are tested by approximate
+    randomization (Noreen 1989): the rows of two systems are exchanged at random, one by one.
+    P-values are corrected over the systems that share a baseline.
     """
     measures = next(iter(systems.values()))
     rows = len(next(iter(measures.values())).summands)
@@ -210,6 +206,7 @@ def compared(
                 p_values.get(pair, math.nan),
                 corrected.get(pair, math.nan) <= SIGNIFICANT,
                 it.defined,
+                it.spread,
             )
     return cells
 
@@ -273,7 +270,9 @@ def systems_table(
     notes: list[str] = []
     for corpus in dict.fromkeys(corpus for corpus, _ in rows):
         given = {system: found for (of, system), found in rows.items() if of == corpus}
-        cells = _cells(corpus, given, columns, baselines, resamples, confidence, seed)
+        tested = {name: it for name, it in baselines.items() if {name, it} <= set(given)}
+        measures = _measures(corpus, given, columns)
+        cells = compared(measures, tested, resamples, confidence, seed)
         sizes = {name: sum(len(one.ids) for one in it) for name, it in given.items()}
         notes += _row_notes(corpus, cells, sizes)
         for system, found in cells.items():
@@ -294,44 +293,29 @@ def systems_table(
     return Table(layout.title, ("corpus", "system", *columns), tuple(shown), told, plain)
 
 
-def _cells(
-    corpus: str,
-    systems: Mapping[str, Sequence[Corpus]],
-    columns: Mapping[str, Column],
-    baselines: Mapping[str, str],
-    resamples: int,
-    confidence: float,
-    seed: int,
-) -> dict[str, dict[str, Cell]]:
+def _measures(
+    corpus: str, systems: Mapping[str, Sequence[Corpus]], columns: Mapping[str, Column]
+) -> dict[str, dict[str, Measure]]:
+    """Returns by system the figures of the columns that a corpus has."""
     first = next(iter(systems.values()))[0]
-    here = {
-        name: column
-        for name, column in columns.items()
-        if (not column.scorer or column.scorer in first.scores)
-        and (not column.only or corpus in column.only)
-    }
-    joined: dict[str, dict[str, Measure]] = {}
-    spread: dict[tuple[str, str], float] = {}
+    found: dict[str, dict[str, Measure]] = {}
     for system, replicates in systems.items():
-        joined[system] = {}
         ordered = [_in_order(corpus, system, one, first.ids) for one in replicates]
-        for name, column in here.items():
-            measures = [column.measure(one) for one in ordered]
-            joined[system][name] = measures[0]._replace(
-                summands=np.sum([measure.summands for measure in measures], axis=0),
-                defined=sum(measure.defined for measure in measures),
-            )
-            if len(measures) > 1:
-                spread[system, name] = statistics.stdev(map(_total, measures))
-    tested = {name: it for name, it in baselines.items() if {name, it} <= set(systems)}
-    found = compared(joined, tested, resamples, confidence, seed)
-    return {
-        system: {
-            name: cell._replace(spread=spread.get((system, name), math.nan))
-            for name, cell in row.items()
+        found[system] = {
+            name: _joined([column.measure(one) for one in ordered])
+            for name, column in columns.items()
+            if (not column.scorer or column.scorer in first.scores)
+            and (not column.only or corpus in column.only)
         }
-        for system, row in found.items()
-    }
+    return found
+
+
+def _joined(replicates: Sequence[Measure]) -> Measure:
+    """Returns the figure of the rows of all replicates together."""
+    summands = np.sum([measure.summands for measure in replicates], axis=0)
+    defined = sum(measure.defined for measure in replicates)
+    spread = statistics.stdev(map(_total, replicates)) if len(replicates) > 1 else math.nan
+    return Measure(summands, replicates[0].value, defined, spread)
 
 
 def _in_order(corpus: str, system: str, given: Corpus, ids: Sequence[str]) -> Corpus:
