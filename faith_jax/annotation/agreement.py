@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from faith_jax.annotation.marks import Annotations, Span
 from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, argument_labels
 from faith_jax.core.errors import counted
-from faith_jax.core.table import Table
+from faith_jax.core.table import Table, plain
 from faith_jax.statistics.bootstrap import percentile_interval, resampled_counts
 from faith_jax.statistics.text_metrics import content_words
 
@@ -98,14 +98,9 @@ def binary_agreement(
     sums = np.stack([_sums(table) for table in several], axis=1) @ weights
     figures: dict[str, Any] = {}
     for name, values in _figures(sums, len({len(table) for table in several}) == 1).items():
-        figures[name] = _defined(values[0])
-        ends = percentile_interval(values[1:], confidence)
-        figures[f"{name}_interval"] = tuple(map(_defined, ends))
+        figures[name] = plain(values[0])
+        figures[f"{name}_interval"] = tuple(plain(percentile_interval(values[1:], confidence)))
     return Agreement(len(several), items, yes_share, **figures)
-
-
-def _defined(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def _sums(table: NDArray[np.bool_]) -> NDArray[np.float64]:

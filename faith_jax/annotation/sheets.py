@@ -23,9 +23,11 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from faith_jax.core.errors import ConfigError, InputError, field_error
-from faith_jax.core.fields import optional_text
 from faith_jax.core.rows import Row, decoded, read_jsonl, read_lines
+from faith_jax.core.schema import Text, converted
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.delimited import read_csv
 
@@ -43,6 +45,15 @@ _PLAIN_SIDE = "text"
 _INDENT = " " * 4
 # Full-width signs are formulas to spreadsheet programs of East Asian languages.
 _FORMULA = r"(?:\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n])"
+
+
+class _Told(msgspec.Struct):
+    """The cells of a row that hold texts."""
+
+    id: Text
+    query: str
+    response: str
+    annotator: str = ""
 
 
 class SheetRow(NamedTuple):
@@ -227,17 +238,8 @@ def _check_columns(names: Collection[str], place: str) -> None:
 
 
 def _row(place: str, fields: Mapping[str, Any]) -> SheetRow:
-    for name in ("id", "query", "response"):
-        if not isinstance(fields[name], str):
-            raise field_error(place, name, "a text", fields[name])
-    if not fields["id"].strip():
-        raise field_error(place, "id", "the response's id", fields["id"])
-    query = one_line_end(fields["query"])
-    example = GroundedExample(
-        fields["id"],
-        parsed_arguments(fields["arguments"], place),
-        (query,) if query else (),
-        one_line_end(fields["response"]),
-    )
-    marks = {name: fields[name] for name in MARKS}
-    return SheetRow(place, example, optional_text(fields, "annotator", place), marks)
+    told = converted(fields, place, _Told, strip=False)
+    query, response = one_line_end(told.query), one_line_end(told.response)
+    grounding = parsed_arguments(fields["arguments"], place)
+    example = GroundedExample(told.id, grounding, (query,) if query else (), response)
+    return SheetRow(place, example, told.annotator.strip(), {name: fields[name] for name in MARKS})

@@ -30,8 +30,11 @@ from faith_jax.core.words import lower_words
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
 
-_ARTICLES = frozenset(["a", "an", "the"])
-_TRUE_DROPPED_WORDS = frozenset(["a", "an", "the", "in", "our"])
+# The words that token F1 does not count, by normalisation.
+NORMALIZATIONS = {
+    "true": frozenset(["a", "an", "the", "in", "our"]),
+    "squad": frozenset(["a", "an", "the"]),
+}
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # Runs of letters and digits: white space and punctuation (the underscore too) separate words.
 _WORD = re.compile(r"[^\W_]+")
@@ -95,34 +98,23 @@ def match_words(words: Sequence[Hashable], reference: Iterable[Hashable]) -> tup
     return tuple(matched)
 
 
-def true_words(text: str) -> list[str]:
-    """Returns the words that token F1 compares, normalised as the TRUE benchmark does.
+def f1_words(text: str, normalization: str = "true") -> list[str]:
+    """Returns the words that token F1 compares.
 
-    Lower-cased, ASCII punctuation deleted, split at white space, and a, an, the, in, our dropped.
-    Q²'s authors count other tokens in their baseline: `content_tokens`.
-
-    Reference: Honovich 2022 (TRUE), after the answer overlap of Q².
+    Lower-cased, ASCII punctuation deleted, split at white space. "true" also drops a, an, the, in,
+    our, as TRUE does (Honovich 2022, after the answer overlap of Q²), "squad" the articles alone
+    (Rajpurkar 2016). Q²'s authors count other tokens in their baseline: `content_tokens`.
     """
     words = text.lower().translate(_WITHOUT_PUNCTUATION).split()
-    return [word for word in words if word not in _TRUE_DROPPED_WORDS]
-
-
-def squad_words(text: str) -> list[str]:
-    """Returns the same as SQuAD's evaluation has it: only a, an, the are dropped."""
-    words = text.lower().translate(_WITHOUT_PUNCTUATION).split()
-    return [word for word in words if word not in _ARTICLES]
-
-
-NORMALIZATIONS = {"true": true_words, "squad": squad_words}
+    return [word for word in words if word not in NORMALIZATIONS[normalization]]
 
 
 def token_overlap(response: str, reference: str, normalization: str = "true") -> Overlap:
     """Returns token precision, recall and F1 of a response with its grounding, or a gold response.
 
-    `normalization` is "true" (`true_words`) or "squad" (`squad_words`).
+    `normalization` is that of `f1_words`.
     """
-    split = NORMALIZATIONS[normalization]
-    words, reference_words = split(response), split(reference)
+    words, reference_words = (f1_words(text, normalization) for text in (response, reference))
     matches = sum(match_words(words, reference_words))
     return overlap_of_counts(matches, len(words), len(reference_words))
 

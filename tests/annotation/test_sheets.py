@@ -135,7 +135,10 @@ BAD = [
     (HEADER.replace(",", ";") + "\na;b", "got 2; quote cells that hold a semicolon"),
     (HEADER + "\n" + "x," * 13 + "x", "sheet.csv:2: field 'arguments': expected a line such as"),
     (HEADER + '\n1,a,q,"pro 1: x\npro 1: y",r' + "," * 9, "sheet.csv:2: field 'arguments'"),
-    (HEADER + "\n,a,q,pro 1: x,r" + "," * 9, "sheet.csv:2: field 'id': expected the response's id"),
+    (
+        HEADER + "\n,a,q,pro 1: x,r" + "," * 9,
+        "sheet.csv:2: field 'id': expected a text that is not empty",
+    ),
     (HEADER.encode() + b"\n\xe4" + b"," * 13, "got byte 0xe4; save the file as UTF-8"),
     (b"\xff\xfei\0d\0", "expected UTF-8, got UTF-16; save the file as UTF-8"),
     (b"PK\x03\x04", "expected the columns id"),
