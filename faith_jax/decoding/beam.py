@@ -1,29 +1,30 @@
 """Beam search, as one compiled loop of static shapes over a step function.
 
-Each example has `num_beams` = K live beams and a set of at most K finished hypotheses. At each
-step:
+Each example has `num_beams` = K live beams and at most K finished hypotheses. Each step works as
+follows:
 
-1. Every live beam is continued by every token, and the best max(2, 1 + end tokens) * K of these
-   candidates are taken, by their sums of scores. So at least K of them do not end.
+1. Every live beam is extended by every token. The best max(2, 1 + end tokens) * K of these
+   candidates are selected by their sums of scores, so at least K of them do not end.
 2. A candidate finishes if it ends with an end token or is `max_length` long, and is among the
-   best K candidates; one that ends below rank K is dropped. A finished hypothesis is ranked by
-   sum of scores / length**length_penalty, the end token counted, and the K best of the old and
-   the new ones are kept.
-3. The best K candidates that do not end live on; the cache is reordered after them.
+   best K candidates. A candidate that ends below rank K is dropped. Finished hypotheses are ranked
+   by sum of scores / length**length_penalty, where the length includes the end token. The K best of
+   the old and the new ones are kept.
+3. The best K candidates that do not end become the live beams, and the cache is reordered.
 
-An example is closed, and its hypotheses stay as they are, as soon as
+An example is closed, and its hypotheses no longer change, as soon as
 
 - `early_stopping=True`: K hypotheses have finished;
-- `early_stopping=False`: K have finished, and the best live beam, were it to end now with the sum
-  it has, would not be ranked above the worst of them;
-- `early_stopping="never"`: as False, but where length_penalty > 0 the live beam's sum is divided
-  by max_length**length_penalty, the best that it could come to.
+- `early_stopping=False`: K hypotheses have finished, and the best live beam, if it ended now with
+  its current sum, would not rank above the worst of them;
+- `early_stopping="never"`: like False, but if length_penalty > 0, the sum of the live beam is
+  divided by max_length**length_penalty, which gives the best score that it could reach.
 
-The rules for False and "never" take scores for what can only fall, which is so for
-log-probabilities; PMI-Decode's scores may be positive, and the search may then close before the
-best hypothesis is found. The loop ends when all examples are closed or at `max_length`.
-These are the rules of Hugging Face's beam search, whose `max_new_tokens` is `max_length` here,
-except that a beam with a score of -inf is no beam: it never finishes and never counts.
+The rules for False and "never" assume that sums only decrease. This holds for log-probabilities.
+PMI-Decode's scores may be positive, so its search may close before it finds the best hypothesis.
+The loop ends when all examples are closed or at `max_length`.
+
+These are the rules of Hugging Face's beam search (`max_length` is its `max_new_tokens`), with one
+exception: a beam with a score of -inf does not exist. It never finishes and never counts.
 
 Equal scores are ranked by the number of the candidate, the smaller first: older hypotheses before
 newer ones, better beams before worse ones, then by token id.
@@ -42,15 +43,15 @@ from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end
 
 
 class _Beams(NamedTuple):
-    """Hypotheses of each example, best first; those with a score of -inf are none."""
+    """Hypotheses of each example, best first; a score of -inf marks an empty place."""
 
     tokens: Array  # int32 [batch, beams, max_length]
-    score: Array  # float32 [batch, beams], sums while live, length-penalised when finished
+    score: Array  # float32 [batch, beams]: the sum if live, length-penalised if finished
     log_prob: Array  # float32 [batch, beams]
     length: Array  # int32 [batch, beams]
 
     def take(self, index: Array) -> "_Beams":
-        """Gathers by int32 [batch, new beams]."""
+        """Gathers beams by index, int32 [batch, new beams]."""
         return jax.vmap(lambda beams, i: jax.tree.map(lambda x: x[i], beams))(self, index)
 
 
@@ -64,15 +65,15 @@ class _State(NamedTuple):
 
 
 def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
-    """Searches the responses with the highest sums of scores, by the rules above.
+    """Searches for the responses with the highest scores, by the rules above.
 
     Args:
-      prefilled: a model with batch * num_beams rows, alike within an example.
-      config: width, penalty and rules; its end and padding tokens are set.
+      prefilled: a model with batch * num_beams rows; the rows of an example are equal.
+      config: width, penalty and rules, with end and padding tokens set.
 
     Returns:
-      The `num_return` best hypotheses of each example, best first. Where fewer exist (all else
-      has a probability of 0), the missing ones have no tokens, and scores of -inf.
+      The `num_return` best hypotheses of each example, best first. If fewer exist (all others have
+      a probability of 0), the missing ones have no tokens and scores of -inf.
     """
     beams = config.num_beams
     last = prefilled.first_tokens.reshape(-1, beams)
@@ -83,7 +84,7 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
         log_prob=jnp.full((batch, beams), -jnp.inf, jnp.float32),
         length=jnp.zeros((batch, beams), jnp.int32),
     )
-    # All rows of an example are alike at first: only its first beam lives.
+    # The rows of an example are equal at first, so only its first beam is live.
     live = none._replace(score=none.score.at[:, 0].set(0), log_prob=none.log_prob.at[:, 0].set(0))
 
     def unfinished(state: _State) -> Array:
@@ -101,7 +102,7 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
         finished = _finish(state, candidates, ends, config)
         _, survivors = top_k(jnp.where(ends, -jnp.inf, candidates.score), beams)
         live = candidates.take(survivors)
-        # Where too few candidates survive, their places are taken by ended ones: no beams.
+        # If too few candidates survive, ended ones fill their places; they are not beams.
         dead = jnp.take_along_axis(ends, survivors, axis=1)
         live = live._replace(score=jnp.where(dead, -jnp.inf, live.score))
         parents = jnp.take_along_axis(parents, survivors, axis=1)
@@ -126,7 +127,7 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
 def _continue(
     live: _Beams, scored: StepScores, position: Array, config: DecodingConfig
 ) -> tuple[_Beams, Array]:
-    """Returns the best candidates, and int32 [batch, candidates], the beams they continue."""
+    """Returns the best candidates, and int32 [batch, candidates], the beams that they extend."""
     batch, beams = live.score.shape
     vocab = scored.scores.shape[-1]
     count = min(max(2, 1 + len(config.end_ids)) * beams, beams * vocab)
@@ -149,7 +150,7 @@ def _continue(
 
 
 def _finish(state: _State, candidates: _Beams, ends: Array, config: DecodingConfig) -> _Beams:
-    """Returns the best finished hypotheses, with those of the candidates that now end."""
+    """Returns the best finished hypotheses, including the candidates that end now."""
     beams = config.num_beams
     new = jax.tree.map(lambda x: x[:, :beams], candidates)
     allowed = ends[:, :beams] & state.open[:, None]
@@ -158,7 +159,7 @@ def _finish(state: _State, candidates: _Beams, ends: Array, config: DecodingConf
     both = jax.tree.map(lambda old, n: jnp.concatenate([old, n], axis=1), state.finished, new)
     _, best = top_k(both.score, beams)
     found = both.take(best)
-    # What has not finished leaves nothing behind.
+    # Empty places have no tokens.
     real = found.score > -jnp.inf
     return _Beams(
         tokens=jnp.where(real[:, :, None], found.tokens, config.padding),
@@ -169,7 +170,7 @@ def _finish(state: _State, candidates: _Beams, ends: Array, config: DecodingConf
 
 
 def _may_improve(live: _Beams, finished: _Beams, length: Array, config: DecodingConfig) -> Array:
-    """Returns boolean [batch]: whether a live beam may yet be ranked above a finished one."""
+    """Returns boolean [batch]: whether a live beam may still rank above a finished one."""
     if config.early_stopping == "never" and config.length_penalty > 0:
         length = jnp.int32(config.max_length)
     best = live.score[:, 0] / _penalty(length, config)

@@ -1,7 +1,7 @@
-"""Generation with decoder-only models: their step function, with its caches filled.
+"""Generation with decoder-only models: the step function and its filled caches.
 
-All tokens of an input but its last go through the model at once; their keys and values are held
-once for all beams or samples of an example. The last one is the first that the loop feeds.
+The model reads all tokens of an input except the last at once. Their keys and values are stored
+once for all beams or samples of an example. The loop feeds the last token first.
 """
 
 import jax
@@ -40,15 +40,15 @@ def prefill(
     max_length: int,
     copies: int = 1,
 ) -> Prefilled:
-    """Reads the inputs once, for `copies` rows of each.
+    """Reads the inputs once for `copies` rows of each example.
 
     Args:
       module: the model.
       params: its parameters.
-      input_tokens: int [batch, length], filled up on the right.
+      input_tokens: int [batch, length], padded on the right.
       input_lengths: int [batch], each at least 1.
-      max_length: tokens that will be decoded at most.
-      copies: rows of each example; the inputs' keys and values are not repeated for them.
+      max_length: the largest number of tokens that will be decoded.
+      copies: rows per example, which share the keys and values of the input.
 
     Returns:
       The model with batch * copies rows.
@@ -62,7 +62,7 @@ def prefill(
 def _read(
     module: Transformer, params: PyTree, tokens: Array, lengths: Array, max_length: int
 ) -> tuple[Array, PyTree]:
-    """Returns each row's last token, and the caches of a model that has read those before it."""
+    """Returns each row's last token, and the caches after the tokens before it."""
     last = jnp.take_along_axis(tokens, lengths[:, None] - 1, axis=1)[:, 0]
     _, caches = module.apply(
         {"params": params},
@@ -76,7 +76,7 @@ def _read(
 
 
 def _filled_in_front(tokens: Array, lengths: Array) -> Array:
-    """Returns int32 [batch, length], each row at its end, of rows that are filled up behind."""
+    """Moves the padding of rows [batch, length] from the right to the left, as -1."""
     length = tokens.shape[1]
     place = jnp.arange(length) - (length - lengths[:, None])
     moved = jnp.take_along_axis(tokens, jnp.maximum(place, 0), axis=1)
@@ -107,10 +107,10 @@ def generate(
     row_keys: Array,
     config: DecodingConfig,
 ) -> DecodingResult:
-    """Decodes what follows each row of int [batch, length]; jit with static config.
+    """Decodes the continuation of each row of int [batch, length]; jit with static config.
 
     Raises:
-      ConfigError: where the config asks for PMI-Decode, which needs more inputs.
+      ConfigError: if `config.pmi` is set; PMI-Decode needs more inputs.
     """
     if config.pmi is not None:
         raise ConfigError(
@@ -134,26 +134,26 @@ def generate_pmi(
     row_keys: Array,
     config: DecodingConfig,
 ) -> DecodingResult:
-    """Decodes by PMI-Decode; jit with static config.
+    """Decodes with PMI-Decode; jit with static config.
 
-    Both inputs of an example are read apart, since those without the document are shorter, and
-    decoded in one batch.
+    The two inputs of an example are read separately, because those without the document are
+    shorter, and decoded in one batch.
 
     Args:
       module: the model.
       params: its parameters.
-      input_tokens: int [batch, length], with the document, filled up on the right.
+      input_tokens: int [batch, length], with the document, padded on the right.
       input_lengths: int [batch].
-      input_tokens_without_document: int [batch, any length], the same without it.
+      input_tokens_without_document: int [batch, any length], the same without the document.
       input_lengths_without_document: int [batch].
       row_keys: random keys [batch].
-      config: how tokens are picked; `config.pmi` is set.
+      config: how tokens are selected; `config.pmi` is set.
 
     Returns:
-      Log-probabilities are those with the document, scores those of PMI-Decode.
+      The result, with log-probabilities given the document and the scores of PMI-Decode.
 
     Raises:
-      ConfigError: where `config.pmi` is None.
+      ConfigError: if `config.pmi` is None.
     """
     pmi = config.pmi
     if pmi is None:

@@ -1,4 +1,4 @@
-"""How a response is decoded, as one frozen and hashable configuration."""
+"""The settings of decoding, as one frozen and hashable configuration."""
 
 import dataclasses
 import math
@@ -28,13 +28,13 @@ def _require(holds: bool, name: str, value: Any, expected: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class PMIConfig:
-    """PMI-Decode: how much the document's influence on each token counts (see `decoding.pmi`).
+    """Settings of PMI-Decode: the weight of the document's influence (see `decoding.pmi`).
 
     Attributes:
       alpha: weight of the pointwise mutual information of token and document, in [0, 1]; the
         log-likelihood has weight 1 - alpha.
-      p: only the smallest set of tokens whose probability with the document sums to at least
-        this may be chosen, in (0, 1]; 1 = all tokens.
+      p: in (0, 1]; only the smallest set of tokens whose probabilities with the document sum to at
+        least p may be selected. 1 = all tokens.
 
     Reference: Nandwani 2023, section 4.2 and equation (9).
     """
@@ -50,28 +50,28 @@ class PMIConfig:
 
 @dataclasses.dataclass(frozen=True)
 class DecodingConfig:
-    """How the next token is picked: greedy search, sampling (temperature > 0) or beam search.
+    """How tokens are selected: greedy search, sampling (temperature > 0) or beam search.
 
     Attributes:
-      max_length: tokens decoded at most, the end token included.
+      max_length: the maximum number of decoded tokens, including the end token.
       temperature: scores are divided by it before sampling; 0 = no sampling.
-      top_k: sample from the k best tokens only; 0 = from all.
-      top_p: sample from the nucleus only: the smallest set of most probable tokens whose
-        probability sums to at least this (Holtzman 2020). It follows temperature and top_k.
-      eos_id: the token that ends a response, or several; None = the model's; -1 = none does.
-      pad_id: what fills a row behind its end; None = the model's.
-      num_beams: width of the beam search; 1 = none.
+      top_k: sample only from the k best tokens; 0 = from all.
+      top_p: sample only from the nucleus: the smallest set of most probable tokens whose
+        probabilities sum to at least top_p (Holtzman 2020). Applied after temperature and top_k.
+      eos_id: the token, or tokens, that end a response; None = the model's; -1 = no token.
+      pad_id: the token that pads a row after its end; None = the model's.
+      num_beams: width of the beam search; 1 = no beam search.
       length_penalty: a beam is ranked by its sum of scores / length**length_penalty; the length
-        counts the end token. 0 = plain sums; above 0 longer responses gain.
+        includes the end token. 0 = plain sums; above 0 favours longer responses.
       early_stopping: when beam search stops, see `decoding.beam`: False, True or "never".
-      min_length: tokens of a response at least, the end token included; 0 = no limit.
-      no_repeat_ngram: no n-gram of this many tokens comes twice; 0 = no limit. What was fed before
-        the response counts: the start token, or the prompt of a decoder-only model.
-      forced_bos_id: what each response begins with; None = what is picked.
-      forced_eos_id: what a response that has not ended by then has as its token number
-        `max_length`, or the best of several; None = what is picked. A forced token's score is 0.
-      num_return: responses of each example: the best beams, or that many samples.
-      pmi: the choice by PMI-Decode; None = by the model's probabilities.
+      min_length: the minimum number of tokens, including the end token; 0 = no limit.
+      no_repeat_ngram: no n-gram of this many tokens is repeated; 0 = no limit. Tokens fed before
+        the response count: the start token, or the prompt of a decoder-only model.
+      forced_bos_id: the first token of each response; None = not forced.
+      forced_eos_id: token number `max_length` of a response that has not ended before, or the best
+        of several; None = not forced. A forced token has the score 0.
+      num_return: responses per example: the best beams, or that many samples.
+      pmi: settings of PMI-Decode; None = use the model's probabilities.
     """
 
     max_length: int = 64
@@ -99,7 +99,7 @@ class DecodingConfig:
             "temperature": (_is_real(self.temperature) and self.temperature >= 0, "0 or more"),
             "top_k": (_is_integer(self.top_k, 0), "0 (all tokens) or more"),
             "top_p": (_is_real(self.top_p) and 0 < self.top_p <= 1, "a probability in (0, 1]"),
-            # A negative end token never occurs: such a row never ends.
+            # A negative end token never occurs, so the row never ends.
             "eos_id": (_are_ids(self.eos_id, -1), "a token id, several, or None (the model's)"),
             "pad_id": (
                 self.pad_id is None or _is_integer(self.pad_id, 0),
@@ -133,7 +133,7 @@ class DecodingConfig:
         self._check_search()
 
     def _check_search(self) -> None:
-        """Refuses settings that contradict each other, each with the way out."""
+        """Raises for contradictory settings, with a remedy."""
         if self.num_beams > 1:
             beams = f"with num_beams = {self.num_beams}: beams are searched, not sampled"
             _require(self.temperature == 0, "temperature", self.temperature, f"0 {beams}")
@@ -147,15 +147,15 @@ class DecodingConfig:
 
     @property
     def copies(self) -> int:
-        """Rows of the model that search for the responses of one example."""
+        """The number of rows per example: beams, or samples."""
         return self.num_beams if self.num_beams > 1 else self.num_return
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """The end tokens, in their order.
+        """The end tokens, in order.
 
         Raises:
-          ConfigError: where they are still the model's (see `for_model`).
+          ConfigError: if they are None; call `for_model` first.
         """
         if self.eos_id is None:
             raise ConfigError("decoding: eos_id = None; expected token ids: call for_model first.")
@@ -171,16 +171,16 @@ class DecodingConfig:
 
     @property
     def padding(self) -> int:
-        """The token that fills rows behind their end; raises as `end_ids`."""
+        """The token that pads rows after their end; raises like `end_ids`."""
         if self.pad_id is None:
             raise ConfigError("decoding: pad_id = None; expected a token id: call for_model first.")
         return self.pad_id
 
     def check_vocabulary(self, vocab_size: int) -> None:
-        """Checks the tokens that are set against a model's vocabulary.
+        """Checks that all tokens are in the vocabulary of a model.
 
         Raises:
-          ConfigError: naming the first that is not in it.
+          ConfigError: names the first setting with a token outside it.
         """
         ids = f"{{}} below the model's vocabulary size of {vocab_size}"
         ends = () if self.eos_id is None else self.end_ids
@@ -194,11 +194,11 @@ class DecodingConfig:
         _require(holds, "pad_id", self.pad_id, ids.format("a token id"))
 
     def for_model(self, eos_id: int | tuple[int, ...], pad_id: int) -> "DecodingConfig":
-        """Returns a copy whose end and padding tokens are a model's where they were None.
+        """Returns a copy with end and padding tokens that are None replaced by the model's.
 
         Args:
           eos_id: the model's end token or tokens.
-          pad_id: its padding; where it has none (below 0), the first end token pads.
+          pad_id: the model's padding token; if below 0, the first end token is used instead.
         """
         ends = eos_id if self.eos_id is None else self.eos_id
         if pad_id < 0:

@@ -1,4 +1,4 @@
-"""Generation with encoder-decoder models: their step function, with its caches filled."""
+"""Generation with encoder-decoder models: the step function and its filled caches."""
 
 import jax
 import jax.numpy as jnp
@@ -26,15 +26,15 @@ def prefill(
     max_length: int,
     copies: int = 1,
 ) -> Prefilled:
-    """Encodes the inputs once, for `copies` rows of the decoder each.
+    """Encodes the inputs once for `copies` rows of each example in the decoder.
 
     Args:
       module: the model.
       params: its parameters.
-      encoder_input_tokens: int [batch, encoder_length], padded with the model's `pad_id`; of DoHA a
-        pair.
-      max_length: tokens that will be decoded at most.
-      copies: rows of each example; the encoder's keys and values are not repeated for them.
+      encoder_input_tokens: int [batch, encoder_length], padded with the model's `pad_id`; a pair
+        for DoHA.
+      max_length: the largest number of tokens that will be decoded.
+      copies: rows per example, which share the keys and values of the encoder.
 
     Returns:
       The model with batch * copies rows.
@@ -61,7 +61,7 @@ def _read(module: Transformer, params: PyTree, inputs: Inputs, max_length: int) 
 def _started(
     module: Transformer, params: PyTree, inputs: Inputs, caches: PyTree, copies: int
 ) -> Prefilled:
-    # Constant through the loop, so it is closed over rather than carried.
+    # Constant in the loop, so a closure holds it instead of the loop state.
     fixed = {"params": params, "encoder_cache": caches["encoder_cache"]}
     batch = jax.tree.leaves(inputs)[0].shape[0]
 
@@ -90,7 +90,7 @@ def generate(
     """Decodes responses for each row of int [batch, encoder_length]; jit with static config.
 
     Raises:
-      ConfigError: where the config asks for PMI-Decode, which needs more inputs.
+      ConfigError: if `config.pmi` is set; PMI-Decode needs more inputs.
     """
     if config.pmi is not None:
         raise ConfigError(
@@ -110,24 +110,24 @@ def generate_pmi(
     row_keys: Array,
     config: DecodingConfig,
 ) -> DecodingResult:
-    """Decodes responses by PMI-Decode; jit with static config.
+    """Decodes responses with PMI-Decode; jit with static config.
 
-    Both inputs of an example go through the decoder in one batch, in each step. The encoder reads
-    them apart: those without the document are shorter.
+    The encoder reads the two inputs of an example separately, because those without the document
+    are shorter. Each step decodes both in one batch.
 
     Args:
       module: the model.
       params: its parameters.
       encoder_input_tokens: int [batch, encoder_length], document and history, padded.
-      encoder_input_tokens_without_document: int [batch, any length], the same without it.
+      encoder_input_tokens_without_document: int [batch, any length], without the document.
       row_keys: random keys [batch].
-      config: how tokens are picked; `config.pmi` is set.
+      config: how tokens are selected; `config.pmi` is set.
 
     Returns:
-      Log-probabilities are those with the document, scores those of PMI-Decode.
+      The result, with log-probabilities given the document and the scores of PMI-Decode.
 
     Raises:
-      ConfigError: where `config.pmi` is None.
+      ConfigError: if `config.pmi` is None.
     """
     pmi = config.pmi
     if pmi is None:
@@ -141,23 +141,23 @@ def generate_pmi(
 
 
 def row_keys(seed: int, rows: Array) -> Array:
-    """Returns one random key for each example number [batch], whatever batch it is in."""
+    """Returns a random key for each example number [batch], independent of its batch."""
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(seed), rows)
 
 
 def for_model(config: DecodingConfig, module: Transformer) -> DecodingConfig:
-    """Fills in the model's end and padding tokens where the config leaves them to it.
+    """Replaces end and padding tokens that are None by the model's.
 
     Raises:
-      ConfigError: where the config has tokens that are not in the model's vocabulary.
+      ConfigError: if the config has tokens outside the model's vocabulary.
     """
     config.check_vocabulary(module.config.vocab_size)
-    # -1 never occurs: a model without end tokens decodes to the maximum length.
+    # -1 never occurs, so a model without end tokens decodes to the maximum length.
     return config.for_model(module.config.eos_ids or -1, module.config.pad_id)
 
 
 def _stack_padded(first: Array, second: Array, pad_id: int) -> Array:
-    """Returns int [2 * batch, length] of two arrays [batch, any length], padded."""
+    """Pads two arrays [batch, any length] and stacks them to int [2 * batch, length]."""
     length = max(first.shape[1], second.shape[1])
     padded = [
         jnp.pad(x, ((0, 0), (0, length - x.shape[1])), constant_values=pad_id)

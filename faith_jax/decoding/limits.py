@@ -1,4 +1,4 @@
-"""Which tokens may come next, whatever their scores: lengths, repeated n-grams, forced tokens."""
+"""Limits on the next token: minimum length, repeated n-grams, forced tokens."""
 
 import jax
 import jax.numpy as jnp
@@ -15,19 +15,19 @@ def limited_scores(
     prefilled: Prefilled,
     responses: Array,
 ) -> Array:
-    """Returns the scores [rows, vocab] of the token at `position`, -inf where one may not come.
+    """Returns the scores [rows, vocab] of the token at `position`, -inf for forbidden tokens.
 
-    End tokens may not come before `min_length`, nor tokens that end an n-gram which their row has
-    already. Where nothing else may be chosen (the nucleus of PMI-Decode may hold such tokens only),
-    the model's own log-probabilities of the other tokens take the scores' place. A forced token
-    has the score 0, and all others -inf, whatever else is asked for.
+    End tokens are forbidden before `min_length`, and tokens that complete an n-gram which the row
+    already contains are always forbidden. If no token is left (PMI-Decode's nucleus may contain
+    only forbidden ones), the model's log-probabilities of the other tokens replace the scores. A
+    forced token has the score 0 and all others -inf, regardless of other limits.
 
     Args:
-      scored: of the token at `position`.
-      position: int32 scalar, tokens decoded before it.
+      scored: the scores of the token at `position`.
+      position: int32 scalar, the number of tokens decoded so far.
       config: the limits.
-      prefilled: what rows were fed before their responses.
-      responses: int32 [rows, max_length], of which the first `position` tokens count.
+      prefilled: contains the tokens fed before the responses.
+      responses: int32 [rows, max_length]; only the first `position` tokens count.
     """
     scores = scored.scores
     tokens = jnp.arange(scores.shape[-1])
@@ -41,7 +41,7 @@ def limited_scores(
         forbidden |= repeating(prompt, responses, position, size, scores.shape[-1])
     if config.min_length > 1 or config.no_repeat_ngram:
         others = jnp.where(forbidden, -jnp.inf, scores)
-        # A row in which nothing may be chosen anyway stays so.
+        # A row without any possible token is not changed.
         possible = _any(others) | ~_any(scores)
         scores = jnp.where(possible, others, jnp.where(forbidden, -jnp.inf, scored.log_probs))
     if config.forced_bos_id is not None:
@@ -61,29 +61,29 @@ def _any(scores: Array) -> Array:
 def repeating(
     prompt: Array, responses: Array, position: Array, size: int, vocab_size: int
 ) -> Array:
-    """Returns which tokens would end an n-gram that their row has already, boolean [rows, vocab].
+    """Returns boolean [rows, vocab]: which tokens would complete an n-gram that the row contains.
 
-    As in Hugging Face's search, n-grams of the prompt count, and those that it shares with the
+    As in Hugging Face's search, n-grams of the prompt count, and so do those that span prompt and
     response.
 
     Args:
-      prompt: int32 [rows, any], filled up with -1 in front.
-      responses: int32 [rows, max_length], of which the first `position` tokens count.
+      prompt: int32 [rows, any], padded on the left with -1.
+      responses: int32 [rows, max_length]; only the first `position` tokens count.
       position: int32 scalar.
       size: tokens of an n-gram, 1 or more.
-      vocab_size: of the model.
+      vocab_size: the size of the model's vocabulary.
     """
     history = jnp.concatenate([prompt, responses], axis=1)
     rows, length = history.shape
     known = prompt.shape[1] + position
-    # The first n-grams that could end at each token reach into the padding.
+    # The n-grams that end at the first tokens start in the padding.
     padded = jnp.pad(history, ((0, 0), (size - 1, 0)), constant_values=-1)
     last = jax.lax.dynamic_slice(padded, (0, known), (rows, size - 1))
-    # What no text has in front of it begins with padding, and is no n-gram.
+    # An n-gram that starts with padding does not count.
     found = (padded[:, :length] >= 0) & (jnp.arange(length) < known)
     for place in range(size - 1):
         found &= padded[:, place : place + length] == last[:, place, None]
-    # Tokens that end none are set to one that no vocabulary has, and dropped.
+    # Other tokens are set to an id outside the vocabulary, which is dropped.
     ends = jnp.where(found, history, vocab_size)
     none = jnp.zeros((rows, vocab_size), bool)
     return none.at[jnp.arange(rows)[:, None], ends].set(True, mode="drop")

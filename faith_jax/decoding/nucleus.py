@@ -1,4 +1,4 @@
-"""Which tokens may be chosen: the k best, and the nucleus, without sorting the vocabulary."""
+"""Top-k and nucleus selection of tokens, without sorting the vocabulary."""
 
 from typing import NamedTuple
 
@@ -8,35 +8,34 @@ import numpy as np
 
 from faith_jax.core.types import Array
 
-# So many of the best tokens are looked at one by one; where the nucleus goes on behind them, so
-# many halvings, one sum of the vocabulary each, come before the next look.
+# The number of best tokens that are examined one by one. If the nucleus is larger, this number of
+# halvings, each of which sums over the vocabulary, comes before the next look.
 _LOOKED_AT = 64
 _HALVINGS = 12
-# CPU sums so many columns side by side in half the time of one sum after the other.
+# Summing this many columns side by side takes half the time on CPU.
 _LANES = 64
 
 
 def top_k(scores: Array, k: int) -> tuple[Array, Array]:
     """Returns the k largest of float [rows, vocab] and their int32 indices, both [rows, k].
 
-    Equal ones are ranked by index, the smaller first.
+    Equal scores are ranked by index, the smaller first.
     """
-    # XLA knows a top-k by the two slices behind a sort. Were a caller's own slice merged with one
+    # XLA recognises a top-k by the two slices after a sort. If it merged a caller's slice with one
     # of them, it would sort the whole vocabulary: 200 ms instead of 2 for 8 rows of 128,512. Each
-    # has a barrier of its own: one for both would be handed the operation's tuple, on which XLA's
-    # sharded compilation fails.
+    # output has its own barrier, because XLA's sharded compilation fails on a barrier of the tuple.
     values, indices = jax.lax.top_k(scores, k)
     return jax.lax.optimization_barrier(values), jax.lax.optimization_barrier(indices)
 
 
 def keep_most_probable(logits: Array, k: int, p: float) -> Array:
-    """Returns the logits with all but the top-k and nucleus tokens at minus infinity.
+    """Sets the logits of all tokens outside the top k and the nucleus to minus infinity.
 
-    Ties are kept by token id, the smaller first, so that exactly k tokens remain, and the
-    nucleus is the smallest set whose probability (after top-k) sums to at least p.
+    Ties are broken by token id, the smaller first. Exactly k tokens remain, and the nucleus is the
+    smallest set whose probabilities (after top-k) sum to at least p.
 
     Args:
-      logits: float [rows, vocab], not all -inf; need not be normalised.
+      logits: float [rows, vocab], not all -inf; they need not be normalised.
       k: 0 = no limit.
       p: 1.0 = no limit.
 
@@ -57,12 +56,12 @@ def keep_most_probable(logits: Array, k: int, p: float) -> Array:
 def nucleus(logits: Array, p: float) -> Array:
     """Returns which tokens are in the nucleus, boolean [rows, vocab].
 
-    A token belongs to it as long as those ranked before it do not yet sum to `p`. The last one
-    is looked for among the best tokens. Where it is farther down, bisection first leaves a narrow
-    range of logits to look at: a sort of 32,128 tokens takes ten times as long.
+    A token is in the nucleus if the tokens ranked before it sum to less than `p`. The last token of
+    the nucleus is searched among the best tokens. If it ranks lower, bisection first narrows the
+    range of logits. This is ten times as fast as sorting 32,128 tokens.
 
     Args:
-      logits: float [rows, vocab], not all -inf; equal ones are ranked by id.
+      logits: float [rows, vocab], not all -inf; equal logits are ranked by id.
       p: in (0, 1).
     """
     vocab = logits.shape[-1]
@@ -71,11 +70,11 @@ def nucleus(logits: Array, p: float) -> Array:
     probabilities = jax.nn.softmax(logits, axis=-1)
     best = jnp.max(logits, axis=-1, keepdims=True)
     worst = jnp.min(jnp.where(logits > -jnp.inf, logits, jnp.inf), axis=-1, keepdims=True)
-    # The last token of the nucleus and those behind it hold more than 1 - p together, so it is
-    # at least (1 - p) / vocab probable; the 2 allows for the rounding of the sums.
+    # The last token of the nucleus and those after it sum to more than 1 - p, so its probability is
+    # at least (1 - p) / vocab; the 2 allows for the rounding of the sums.
     farthest = np.float32(np.log(2 * vocab / max(1 - p, 1e-9)))
     nowhere = jnp.zeros(best.shape, bool)
-    # Above the best, by more than a denormal number, which XLA takes for 0.
+    # Above the best by more than a denormal number, which XLA treats as 0.
     high = best + jnp.maximum(1e-6 * jnp.abs(best), 1e-30)
     low = jnp.maximum(best - farthest, worst)
     start = _Range(low, high, best, jnp.int32(0) + nowhere, nowhere)
@@ -93,20 +92,20 @@ def nucleus(logits: Array, p: float) -> Array:
 
 
 class _Range(NamedTuple):
-    """Where the last token of each row's nucleus is; all [rows, 1].
+    """The range of logits that contains the last token of each row's nucleus; all [rows, 1].
 
-    Tokens from `high` on sum to less than p, those from `low` on to at least p.
+    Tokens with logits of at least `high` sum to less than p, those of at least `low` to at least p.
     """
 
     low: Array
     high: Array
-    last: Array  # its logit, once it is found
+    last: Array  # the logit of the last token, once found
     last_id: Array
     found: Array
 
 
 def _mass(inside: Array, probabilities: Array) -> Array:
-    """Sums the probabilities [rows, n * _LANES] of the tokens inside, [rows, 1]."""
+    """Sums the probabilities [rows, n * _LANES] of the tokens inside to [rows, 1]."""
     chosen = jnp.where(inside, probabilities, 0.0).reshape(len(inside), -1, _LANES)
     sums = jax.lax.optimization_barrier(jnp.sum(chosen, axis=1))
     return jnp.sum(sums, axis=-1, keepdims=True)
@@ -121,15 +120,15 @@ def _halve(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Ra
 
 
 def _look(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Range:
-    """Looks for the last token among the best ones of the range."""
+    """Searches for the last token among the best ones of the range."""
     inside = (logits >= bounds.low) & (logits < bounds.high)
     values, ids = top_k(jnp.where(inside, logits, -jnp.inf), min(_LOOKED_AT, logits.shape[-1]))
     before = _mass(logits >= bounds.high, probabilities)
     masses = jnp.take_along_axis(probabilities, ids, axis=-1)
     enough = before + jnp.cumsum(jnp.where(values > -jnp.inf, masses, 0.0), axis=-1) >= p
     reached = jnp.any(enough, axis=-1, keepdims=True)
-    # Where the range has no more tokens, only rounding keeps the sum below p: then its last token
-    # is the nucleus's, or, in an empty range, the one that it ends at.
+    # If the range has no more tokens, only rounding keeps the sum below p. The last token of the
+    # range is then the last of the nucleus; for an empty range, it is the token at its upper end.
     real = jnp.sum(values > -jnp.inf, axis=-1, keepdims=True)
     place = jnp.where(reached, jnp.argmax(enough, axis=-1, keepdims=True), real - 1)
     value, token = (jnp.take_along_axis(x, jnp.maximum(place, 0), axis=-1) for x in (values, ids))
@@ -150,7 +149,7 @@ def _look(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Ran
 def _look_at_tied(
     seen: _Range, tied: Array, value: Array, logits: Array, probabilities: Array, p: float
 ) -> _Range:
-    """Looks among all tokens of one logit by id, in rows [rows, 1] with too many of them."""
+    """Searches by id among all tokens with the same logit, in rows [rows, 1] with many of them."""
     before = _mass(logits > value, probabilities)
     equal = jnp.where(logits == value, probabilities, 0.0)
     enough = before + jnp.cumsum(equal, axis=-1) >= p

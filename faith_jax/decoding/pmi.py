@@ -1,17 +1,17 @@
-"""PMI-Decode: the search of responses that the document makes more probable.
+"""PMI-Decode: searches for responses that the document makes more probable.
 
 The score of a next token v, after the response so far, is
 
     (1 - alpha) log P(v | d, h, r) + alpha [log P(v | d, h, r) - log P(v | h, r)]
 
-limited to the smallest set of tokens whose probability under the first branch, the one with the
-document d, sums to at least p (equation 9). Greedy search, sampling and beam search rank by it;
-with alpha = 0 and p = 1 they find what they find without it.
+limited to the smallest set of tokens whose probabilities in the first branch, with the document d,
+sum to at least p (equation 9). Greedy search, sampling and beam search rank tokens by this score.
+With alpha = 0 and p = 1, their results are the same as without PMI-Decode.
 
-The authors' code (github.com/ynandwan/pmi-faith) computes the same, except that its set also takes
-one token more where the probabilities sum to p exactly, and that their search's own processors
-(minimum length, repeated n-grams, forced tokens) come before the set is taken, ours after. N-grams
-of a decoder-only model's prompt are those of the prompt with the document.
+The authors' code (github.com/ynandwan/pmi-faith) computes the same, with two exceptions. Its set
+contains one more token if the probabilities sum to p exactly. It applies the other limits (minimum
+length, repeated n-grams, forced tokens) before it selects the set; this code applies them after.
+For a decoder-only model, the n-grams of the prompt are those of the prompt with the document.
 
 Reference: Nandwani 2023, section 4.2.
 """
@@ -26,45 +26,45 @@ from faith_jax.decoding.config import PMIConfig
 from faith_jax.decoding.nucleus import keep_most_probable
 from faith_jax.decoding.steps import Prefilled
 
-# A token that is impossible without the document would have an infinite score, and two beams
-# with one could not be ranked: e**-1e4 is far below any probability that float32 can hold.
+# A token that is impossible without the document would have an infinite score, and two beams with
+# such tokens could not be ranked. e**-1e4 is far below any probability in float32.
 _LOWEST_LOG_PROB = -1e4
 
 
 class _PairedCache(NamedTuple):
-    base: PyTree  # of 2 * rows rows
+    base: PyTree  # with 2 * rows rows
     first_tokens: Array  # int32 [2 * rows]
     started: Array  # boolean scalar
 
 
 def pmi_scores(with_document: Array, without_document: Array, config: PMIConfig) -> Array:
-    """Returns the scores of next tokens, -inf for those that may not be chosen.
+    """Returns the scores of next tokens, -inf for tokens that may not be selected.
 
     Args:
       with_document: float32 [rows, vocab], log-probabilities given the document.
-      without_document: likewise without it.
+      without_document: float32 [rows, vocab], log-probabilities without it.
       config: alpha and p.
     """
     allowed = keep_most_probable(with_document, 0, config.p)
-    # (1 - alpha) a + alpha (a - b) = a - alpha b, which is exactly a where alpha is 0.
+    # (1 - alpha) a + alpha (a - b) = a - alpha b, which is exactly a if alpha is 0.
     return allowed - config.alpha * jnp.maximum(without_document, _LOWEST_LOG_PROB)
 
 
 def pmi_decode(base: Prefilled, config: PMIConfig) -> Prefilled:
-    """Returns a model of `rows` rows that scores by PMI-Decode, from one of 2 * rows rows.
+    """Turns a model with 2 * rows rows into one with `rows` rows that scores by PMI-Decode.
 
     Args:
-      base: a plain model. Its first `rows` rows have read the document, the others the same
-        inputs without it; both are fed the same tokens, after their own first ones.
+      base: a plain model. Its first `rows` rows have read the document, the others the same inputs
+        without it. After their own first tokens, both are fed the same tokens.
       config: alpha and p.
 
     Returns:
-      The model; its `log_probs` are those of the rows with the document.
+      The model; its `log_probs` are given the document.
     """
     rows = base.first_tokens.shape[0] // 2
 
     def step(tokens: Array, cache: _PairedCache) -> tuple[StepScores, _PairedCache]:
-        # Prompts of the two branches may end differently.
+        # The prompts of the two branches may end with different tokens.
         fed = jnp.where(cache.started, jnp.tile(tokens, 2), cache.first_tokens)
         scored, updated = base.step(fed, cache.base)
         with_document, without_document = jnp.split(scored.log_probs, 2)

@@ -1,8 +1,8 @@
 """Greedy search and sampling, as one compiled loop over a step function.
 
-The loop knows nothing of the model: it feeds the last token of each row to a `StepFunction` and
-picks the next one. Each example has its own random key, so that what is sampled for it does not
-depend on the other rows of its batch.
+The loop does not depend on the model: it feeds the last token of each row to a `StepFunction` and
+selects the next one. Each example has its own random key, so its samples do not depend on the other
+rows of the batch.
 """
 
 from typing import NamedTuple
@@ -19,12 +19,12 @@ from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end
 
 
 def decode(prefilled: Prefilled, row_keys: Array, config: DecodingConfig) -> DecodingResult:
-    """Decodes a batch by greedy search, sampling or beam search, as the config says.
+    """Decodes a batch by greedy search, sampling or beam search, according to the config.
 
     Args:
       prefilled: a model with batch * `config.copies` rows.
-      row_keys: random keys [batch]; only sampling looks at them.
-      config: how tokens are picked, and when rows end; its end and padding tokens are set.
+      row_keys: random keys [batch]; only sampling uses them.
+      config: how tokens are selected and when rows end, with end and padding tokens set.
 
     Returns:
       Tokens, log-probabilities, lengths and scores; best beams first, samples in any order.
@@ -35,7 +35,7 @@ def decode(prefilled: Prefilled, row_keys: Array, config: DecodingConfig) -> Dec
 
 
 def next_tokens(scores: Array, config: DecodingConfig, row_keys: Array) -> Array:
-    """Picks int32 [rows] from scores [rows, vocab], with one random key a row."""
+    """Selects int32 [rows] from scores [rows, vocab], with one random key per row."""
     if config.temperature == 0.0:
         return _first_best(scores)
     logits = keep_most_probable(scores / config.temperature, config.top_k, config.top_p)
@@ -43,9 +43,9 @@ def next_tokens(scores: Array, config: DecodingConfig, row_keys: Array) -> Array
 
 
 def _first_best(scores: Array) -> Array:
-    """Returns the argmax int32 [rows], by two plain reductions: XLA's own takes 5 times as long.
+    """Returns the argmax int32 [rows] by two plain reductions; XLA's own takes 5 times as long.
 
-    Where scores are NaN, it is any token.
+    If scores are NaN, the result is an arbitrary token.
     """
     best = jnp.max(scores, axis=-1, keepdims=True)
     tokens = jnp.arange(scores.shape[-1], dtype=jnp.int32)
@@ -55,9 +55,9 @@ def _first_best(scores: Array) -> Array:
 def copy_keys(row_keys: Array, copies: int) -> Array:
     """Returns a key for each copy of each example, [batch * copies], from keys [batch].
 
-    Copy 0 has the example's own key, so that its sample is the one that is found alone.
+    Copy 0 has the example's own key, so its sample is the same as with a single copy.
     """
-    # Keys of positions are folded in from 0 on: counted from the other end, copies never meet them.
+    # Positions are folded in from 0 upwards, so copies count downwards to avoid the same numbers.
     numbers = jnp.uint32(0) - jnp.arange(copies, dtype=jnp.uint32)
 
     def keys(key):
@@ -79,11 +79,11 @@ class _State(NamedTuple):
 
 
 def search(prefilled: Prefilled, row_keys: Array, config: DecodingConfig) -> DecodingResult:
-    """Greedy search or sampling until every row has ended or is `max_length` long.
+    """Runs greedy search or sampling until every row has ended or is `max_length` long.
 
-    A row in which nothing may be chosen (every score is -inf) ends there, with a score of -inf.
+    A row without any possible token (every score is -inf) ends there, with a score of -inf.
 
-    Arguments and results are `decode`'s.
+    Arguments and results are those of `decode`.
     """
     rows = prefilled.first_tokens.shape[0]
     keys = copy_keys(row_keys, config.copies)

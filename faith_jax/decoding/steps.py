@@ -1,7 +1,7 @@
-"""What a search needs of a model: its step function, the start, and the order of its cache.
+"""The interface between search and model: step function, first tokens, and cache.
 
-Rows and examples: a search over `batch` examples with `copies` rows each (beams, or samples of
-one example) has `rows = batch * copies` rows, and row r belongs to example r // copies.
+A search over `batch` examples with `copies` rows each (beams or samples of an example) has
+`rows = batch * copies` rows. Row r belongs to example r // copies.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,10 @@ class Prefilled(NamedTuple):
     Attributes:
       step: feeds the last token of each row and scores the next one.
       cache: the model's state before the first token.
-      first_tokens: int32 [rows], what is fed first: the start token, or a prompt's last token.
-      reorder: (cache, int32 [rows]) -> cache whose row r is the given cache's row rows[r].
-      prompt: int32 [rows, any], what each row has been fed of its own sequence, `first_tokens`
-        last, filled up with -1 in front; alike within an example. None = `first_tokens` alone.
+      first_tokens: int32 [rows], the tokens to feed first: the start token, or a prompt's last.
+      reorder: (cache, int32 [rows]) -> cache whose row r is row rows[r] of the given cache.
+      prompt: int32 [rows, any], the tokens of each row's own sequence up to `first_tokens`, padded
+        on the left with -1; equal for the rows of an example. None = only `first_tokens`.
     """
 
     step: StepFunction
@@ -34,16 +34,15 @@ class Prefilled(NamedTuple):
 
 
 class DecodingResult(NamedTuple):
-    """What was decoded; [batch, num_return, ...] where several responses were asked for.
+    """The decoded responses; [batch, num_return, ...] if num_return > 1.
 
     Attributes:
-      tokens: int32 [batch, max_length], padded behind each row's end token.
-      log_prob: float32 [batch], natural log-probability of each row's tokens, the end token
-        included, under the model itself (temperature 1, no top_k, top_p or PMI).
-      length: int32 [batch], tokens of each row, the end token included.
-      score: float32 [batch], the sum of the step function's scores of the tokens; in beam search
-        what beams are ranked by: that sum / length**length_penalty. For a plain model the sum is
-        log_prob.
+      tokens: int32 [batch, max_length], padded after each row's end token.
+      log_prob: float32 [batch], natural log-probability of each row's tokens, including the end
+        token, under the model itself (temperature 1, without top_k, top_p or PMI).
+      length: int32 [batch], the number of tokens of each row, including the end token.
+      score: float32 [batch], the sum of the step function's scores of the tokens, which is log_prob
+        for a plain model. In beam search it is the ranking score: sum / length**length_penalty.
     """
 
     tokens: Array
@@ -53,7 +52,7 @@ class DecodingResult(NamedTuple):
 
 
 def model_scores(logits: Array) -> StepScores:
-    """Returns a plain model's scores of logits [rows, vocab]: its own log-probabilities."""
+    """Returns the scores of a plain model, the log-probabilities of logits [rows, vocab]."""
     log_probs = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
     return StepScores(log_probs, log_probs)
 
@@ -62,10 +61,10 @@ def reorder_rows(cache: PyTree, rows: Array) -> PyTree:
     """Gathers rows of a model's cache.
 
     Args:
-      cache: leaves `cached_key` and `cached_value` [..., rows, heads, length, head_dim], with
-        the layers in front where they are stacked; scalars, which all rows share; any other
-        leaf with the rows first.
-      rows: int32 [new rows], which old row each new row continues.
+      cache: leaves `cached_key` and `cached_value` [..., rows, heads, length, head_dim], with the
+        layers first if they are stacked; scalars, which all rows share; other leaves with the rows
+        first.
+      rows: int32 [new rows], the old row that each new row continues.
     """
 
     def gather(path, leaf):
@@ -79,20 +78,20 @@ def reorder_rows(cache: PyTree, rows: Array) -> PyTree:
 
 
 def repeat_rows(cache: PyTree, batch: int, copies: int) -> PyTree:
-    """Returns a cache of `batch` rows with each row `copies` times, one after the other."""
+    """Repeats each of the `batch` rows of a cache `copies` times, next to each other."""
     if copies == 1:
         return cache
     return reorder_rows(cache, jnp.repeat(jnp.arange(batch), copies))
 
 
 def stack_rows(first: PyTree, second: PyTree) -> PyTree:
-    """Returns the caches of two batches as those of one, the first one's rows in front.
+    """Joins the caches of two batches into one, with the rows of the first batch first.
 
     Args:
-      first: what a model keeps of its inputs: keys and values [..., rows, heads, length, head_dim],
-        with the layers in front where they are stacked, `valid` [rows, length], and scalars,
+      first: what a model stores about its inputs: keys and values [..., rows, heads, length,
+        head_dim], with the layers first if they are stacked, `valid` [rows, length], and scalars,
         which are equal in both.
-      second: likewise, of any length; the shorter one is filled up with zeros at the end.
+      second: the same, of any length; the shorter one is padded with zeros at the end.
     """
 
     def stack(path, a, b):
@@ -110,7 +109,7 @@ def stack_rows(first: PyTree, second: PyTree) -> PyTree:
 
 
 def is_end(tokens: Array, config: DecodingConfig) -> Array:
-    """Returns where tokens are an end token: boolean, of their shape."""
+    """Returns which tokens are end tokens, boolean of the same shape."""
     found = jnp.zeros(jnp.shape(tokens), bool)
     for end in config.end_ids:
         found |= tokens == end
