@@ -141,7 +141,7 @@ def test_outputs_overwrite_no_input_and_not_each_other(capsys, tmp_path, monkeyp
         (["--split=dev"], "--split: goes with --protocol=dialfact"),
         (["--test=delong"], "--test: goes with --baseline"),
         (["--protocol=pronouns", "--baseline=s"], "--baseline: goes with --protocol=auc"),
-        (["--protocol=pronouns", "--seed=1"], "--seed: goes with --protocol=auc or npov"),
+        (["--protocol=pronouns", "--seed=1"], "--seed: goes with --protocol=accuracy or auc"),
         (["--protocol=npov", "--cluster-field=x"], "--cluster-field: goes with --protocol=auc"),
         (["--confidence=0"], "between 0 and 1, not 0"),
         (
