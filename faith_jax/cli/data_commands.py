@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.runs.options import NegativesOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,8 +168,8 @@ class ControlTokens:
         _print(control_tokens.add_control_tokens(self.folder, labels))
 
 
-@dataclasses.dataclass(frozen=True)
-class Negatives:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Negatives(NegativesOptions):
     r"""Makes unfaithful responses for FaithDial's turns, for InfoNCE.
 
     Perturb and generate (Dziri 2022): gives each turn's knowledge other entities or other verbs,
@@ -176,18 +177,7 @@ class Negatives:
     turn as an unfaithful one. A run that was stopped resumes.
 
     Attributes:
-      folder (FOLDER): of train.json, valid.json and test.json; or sample
-      model (FOLDER): the generator
-      output (FOLDER): of files and data set
-      vocabulary (FILE): the model's, where it carries none
-      tagger: finds entities and verbs: spacy:PIPELINE, or rules, which needs no model and misses
-        much
-      perturbations (N): of each knowledge, at most
-      max_length (N): tokens of a response
-      max_input_length (N): tokens of an input
-      batch_size (N): rows decoded at once
-      seed (N): of substitutes and sampling
-      top_p: of nucleus sampling, the paper's
+      output (FOLDER): a new folder, of the files and the data set
 
     Examples:
       %(prog)s sample --model=mini --tagger=rules --output=runs/negatives
@@ -198,26 +188,13 @@ class Negatives:
           --gin_file=faithdial_generate_infonce.gin …
     """
 
-    folder: str
-    _: dataclasses.KW_ONLY
-    model: str
     output: str
-    vocabulary: str | None = None
-    tagger: str = "spacy:en_core_web_sm"
-    perturbations: int = 7
-    max_length: int = 64
-    max_input_length: int = 512
-    batch_size: int = 16
-    seed: int = 0
-    top_p: float = 0.6
 
     def run(self) -> None:
         quiet_tensorflow()
-        from faith_jax.runs.negatives import NegativesOptions, negatives
+        from faith_jax.runs.negatives import negatives
 
-        settings = dataclasses.asdict(self)
-        output = settings.pop("output")
-        _print(negatives(NegativesOptions(**settings), output))
+        _print(negatives(self, self.output))
 
 
 def _print(lines: Iterable[str]) -> None:

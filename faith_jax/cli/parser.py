@@ -10,6 +10,7 @@ docstring stands in the list of commands, "Attributes:" says what each option is
     Literal["a", "b"]     choices
     X | None              None if not given
     str | bool            True if given without a value
+    Annotated[T, read]    what `read` makes of the text
 
 Fields that are not `KW_ONLY` are arguments without a name. What stands for a value in the help is
 in parentheses: "output (FOLDER): all that is made", or an option's own name, such as
@@ -91,6 +92,8 @@ def _add_option(group: Any, field: dataclasses.Field, value: str, told: str, bet
             settings["choices"] = typing.get_args(kind)
     if field.type is bool:
         settings["action"] = "store_true"
+    elif typing.get_origin(field.type) is typing.Annotated:
+        settings["type"] = kinds[1]
     elif "choices" not in settings:
         settings["type"] = kinds[0] if kinds else field.type
     if not field.kw_only:

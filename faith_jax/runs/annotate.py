@@ -1,7 +1,6 @@
 """The runs `annotate write`, `read` and `agreement`: errors in responses, marked by people."""
 
 import collections
-import dataclasses
 import json
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,82 +15,31 @@ from faith_jax.core.errors import ConfigError, InputError, counted
 from faith_jax.core.outputs import check_outputs, write_text
 from faith_jax.datasets.augmentation.draws import draw
 from faith_jax.report.tables import rendered
+from faith_jax.runs.options import AgreementOptions, ReadSheets, Sheets, WriteSheets
 
 ANNOTATOR = "{annotator}"
 _ORGANIC = {Slice.FULL_ORGANIC: "full", Slice.AMBIGUOUS_ORGANIC: "ambiguous"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Sheets:
-    """Filled sheets, and how to read them.
-
-    Attributes:
-      paths: the files.
-      input: the responses that the sheets were written from; "" = not checked against them.
-      knowledge: see `write_sheets`.
-      blank_is_no: see `faith_jax.annotation.marks.read_annotations`, as for `complete`.
-      complete: see above.
-    """
-
-    paths: Sequence[str]
-    input: str = ""
-    knowledge: str = "procon_npov"
-    blank_is_no: bool = False
-    complete: bool = False
-
-    def read(self) -> tuple[Annotations, dict[str, Mapping[str, Any]]]:
-        """Returns what the sheets say, and by id the other fields of the input's rows.
-
-        Raises:
-          FaithJaxError: for bad sheets, and where none of their rows is filled in.
-        """
-        paths, originals, others = [pathlib.Path(path) for path in self.paths], None, {}
-        if self.input:
-            responses = read_responses(pathlib.Path(self.input), self.knowledge)
-            originals = {response.example.id: response.example for response in responses}
-            others = {response.example.id: response.fields for response in responses}
-        found = read_annotations(paths, originals, self.blank_is_no, self.complete)
-        if not found.marks:
-            raise InputError(
-                f"{', '.join(self.paths)}: none of {counted(len(found.empty), 'row')} is annotated "
-                f"yet; fill in the columns {', '.join(ERRORS)}."
-            )
-        return found, others
-
-
-def write_sheets(
-    input_path: str,
-    output: str,
-    annotators: Sequence[str] = (),
-    sample: int | None = None,
-    seed: int = 0,
-    knowledge: str = "procon_npov",
-    overwrite: bool = False,
-) -> list[str]:
+def write_sheets(options: WriteSheets) -> list[str]:
     """Writes a sheet to fill in, or one for each annotator, and returns what was done, as lines.
-
-    Args:
-      input_path: the responses, see `faith_jax.annotation.responses`.
-      output: a .csv or .jsonl file; with "{annotator}" in its name, a file for each.
-      annotators: each gets all responses; without any, annotators write their names themselves.
-      sample: how many responses are drawn; None = all.
-      seed: another seed is another sample. A response's luck does not depend on the others'.
-      knowledge: where arguments in rows of `infer` are looked up.
-      overwrite: replace sheets that are there, which may be filled in.
 
     Raises:
       FaithJaxError: for bad input and wrong options; nothing is written then.
     """
+    output = options.output
     form = sheet_format(pathlib.Path(output))
-    files = _sheet_files(output, annotators)
-    check_outputs([input_path], {f"--output ({path})": path for path in files})
+    files = _sheet_files(output, options.annotators)
+    check_outputs([options.input], {f"--output ({path})": path for path in files})
     for path in files:
-        if pathlib.Path(path).exists() and not overwrite:
+        if pathlib.Path(path).exists() and not options.overwrite:
             raise ConfigError(
                 f"--output: {path} exists already, and may be filled in; name another file, or "
                 "give --overwrite."
             )
-    chosen = _sampled(read_responses(pathlib.Path(input_path), knowledge), sample, seed)
+    chosen = _sampled(
+        read_responses(pathlib.Path(options.input), options.knowledge), options.sample, options.seed
+    )
     examples = [response.example for response in chosen]
     lines = []
     for path, names in files.items():
@@ -102,8 +50,8 @@ def write_sheets(
     split = sum(response.by_sentence for response in chosen)
     if split:
         lines.append(
-            f"{counted(split, 'response')} with arguments that are not in {knowledge}: there, each "
-            "sentence counts as an argument (--knowledge=FOLDER names other topics)"
+            f"{counted(split, 'response')} with arguments that are not in {options.knowledge}: "
+            "there, each sentence counts as an argument (--knowledge=FOLDER names other topics)"
         )
     return lines
 
@@ -137,32 +85,42 @@ def _sampled(
     return [responses[number] for number in sorted(drawn)]
 
 
-def read_sheets(
-    sheets: Sheets, output: str, labels: str = "", slices: str = "", ties: Ties = Ties.ERROR
-) -> list[str]:
-    """Reads filled sheets, writes what they say, and returns it in short, as lines.
+def _read(sheets: Sheets) -> tuple[Annotations, dict[str, Mapping[str, Any]]]:
+    """Returns what sheets say, and by id the other fields of the input's rows.
 
-    Args:
-      sheets: the files, and how to read them.
-      output: JSON lines, one row for each response and annotator.
-      labels: JSON lines, one row for each response with the annotators' common label; "" =
-        `output` with "_labels" behind its stem.
-      slices: a folder for the test slices full_organic.jsonl and ambiguous_organic.jsonl; "" =
-        none.
-      ties: what becomes of an error to which as many annotators say yes as no.
+    Raises:
+      FaithJaxError: for bad sheets, and where none of their rows is filled in.
+    """
+    paths, originals, others = [pathlib.Path(path) for path in sheets.sheets], None, {}
+    if sheets.input:
+        responses = read_responses(pathlib.Path(sheets.input), sheets.knowledge)
+        originals = {response.example.id: response.example for response in responses}
+        others = {response.example.id: response.fields for response in responses}
+    found = read_annotations(paths, originals, sheets.blank_is_no, sheets.complete)
+    if not found.marks:
+        raise InputError(
+            f"{', '.join(sheets.sheets)}: none of {counted(len(found.empty), 'row')} is annotated "
+            f"yet; fill in the columns {', '.join(ERRORS)}."
+        )
+    return found, others
+
+
+def read_sheets(options: ReadSheets) -> list[str]:
+    """Reads filled sheets, writes what they say, and returns it in short, as lines.
 
     Raises:
       FaithJaxError: for bad sheets and wrong options; nothing is written then.
     """
+    output, slices, ties = options.output, options.slices, Ties(options.ties)
     target = pathlib.Path(output)
-    labels = labels or str(target.with_name(f"{target.stem}_labels.jsonl"))
+    labels = options.labels or str(target.with_name(f"{target.stem}_labels.jsonl"))
     parts = {part: str(pathlib.Path(slices) / f"{part}.jsonl") for part in _ORGANIC if slices}
     for option, path in (("--output", output), ("--labels", labels)):
         if pathlib.Path(path).suffix != ".jsonl":
             raise ConfigError(f"{option}: {path}: JSON lines are written; name a .jsonl file.")
-    inputs = [*sheets.paths, sheets.input]
+    inputs = [*options.sheets, options.input]
     check_outputs(inputs, {"--output": output, "--labels": labels})
-    found, others = sheets.read()
+    found, others = _read(options)
     by_id = found.by_id()
     given = [combined(found.examples[name], marks, ties) for name, marks in by_id.items()]
     kept = [label for label in given if label is not None]
@@ -217,28 +175,15 @@ def _tie_lines(labels: Sequence[Label], dropped: int, ties: Ties) -> list[str]:
     return [line] if tied else []
 
 
-def agreement(
-    sheets: Sheets,
-    resamples: int = 1000,
-    confidence: float = 0.95,
-    seed: int = 0,
-    json_path: str = "",
-) -> str:
+def agreement(options: AgreementOptions) -> str:
     """Returns the table of agreement between annotators, and writes its figures if asked to.
-
-    Args:
-      sheets: the files, and how to read them.
-      resamples: of the bootstrap over responses.
-      confidence: of the intervals.
-      seed: of the resamples.
-      json_path: a file for all figures; "" = none.
 
     Raises:
       FaithJaxError: for bad sheets and wrong options.
     """
-    check_outputs([*sheets.paths, sheets.input], {"--json": json_path})
-    found, _ = sheets.read()
-    table, figures = agreement_table(found, resamples, confidence, seed)
-    if json_path:
-        write_text(json_path, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
+    check_outputs([*options.sheets, options.input], {"--json": options.json})
+    found, _ = _read(options)
+    table, figures = agreement_table(found, options.resamples, options.confidence, options.seed)
+    if options.json:
+        write_text(options.json, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
     return rendered(table)

@@ -5,7 +5,7 @@ import functools
 import json
 import math
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
@@ -16,6 +16,7 @@ from faith_jax.core.table import Table
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
 from faith_jax.report.tables import rendered
+from faith_jax.runs.options import EvaluateFiles, EvaluateOptions, listed_names
 from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics import protocols
 from faith_jax.statistics.auc_table import auc_figures, auc_rows, auc_table, npov_figures, npov_rows
@@ -38,88 +39,27 @@ _Layout = TypeVar("_Layout")
 _RESAMPLED = ("accuracy", "auc", "npov", "npov_words", "systems")
 
 
-@dataclasses.dataclass(frozen=True)
-class EvaluateOptions:
-    """How scored files are evaluated.
-
-    Attributes:
-      protocol: "auc" (a table of ROC AUC by corpus), "begin" (Nandwani 2023, table 1),
-        "pronouns" (Steen 2023, table 3), "npov" and "npov_words" (Chang 2024, tables 1
-        and 3), "systems" (mean scores of systems on the same rows), "accuracy" (how often scores of
-        at least 0.5 are right), or "dialfact" (Gupta 2022, section 5.3, for which the files are
-        predictions of `t5x infer`).
-      development: for "begin", the scored development part.
-      group_field: for "begin", the field that parts the test rows; "" = none.
-      baseline: for "auc", the scorer that others are compared with; for "systems", the system.
-      compare: for "systems", by system the one that it is compared with, in place of `baseline`.
-      table: for "systems" and "accuracy", a JSON file of columns and published figures, see
-        `read_layout` and `faith_jax.statistics.protocols.AccuracyLayout`.
-      test: for "auc", of `faith_jax.statistics.auc_table.TESTS`.
-      cluster_field: for "auc", rows with the same value are resampled together.
-      resamples: of the bootstrap, and rounds of the test.
-      confidence: of the intervals.
-      seed: of both.
-      slice_field: for "npov", the field that names a row's slice; "" = each corpus is one.
-      scorers: those to evaluate, in this order; empty = all that the files have.
-      ensembles: by name the members' scorers, each with its range; None = as its card declares.
-        For "auc", "begin" and "pronouns".
-      dataset: for "dialfact", the data set with the claims.
-      split: of the data set.
-    """
-
-    protocol: str = "auc"
-    development: str = ""
-    group_field: str = "source"
-    baseline: str = ""
-    compare: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    table: str = ""
-    test: str = "approximate_randomization"
-    cluster_field: str = ""
-    resamples: int = 1000
-    confidence: float = 0.95
-    seed: int = 0
-    slice_field: str = ""
-    scorers: tuple[str, ...] = ()
-    ensembles: Mapping[str, Mapping[str, Range | None]] = dataclasses.field(default_factory=dict)
-    dataset: str = "dialfact"
-    split: str = "test"
-
-
-def evaluate(
-    files: Sequence[str],
-    options: EvaluateOptions,
-    json_path: str = "",
-    tables: Mapping[str, str] | None = None,
-    histograms: str = "",
-    roc_curves: str = "",
-) -> str:
+def evaluate(options: EvaluateFiles) -> str:
     """Evaluates scored files, writes what is asked for, and returns the table as text.
-
-    Args:
-      files: from `faith-jax score`.
-      options: see there.
-      json_path: a file for all figures; "" = none.
-      tables: files for the table by format: "markdown", "latex", "csv".
-      histograms: a PNG file for the scores' distribution; "" = none.
-      roc_curves: a PNG file for the ROC curves; "" = none.
 
     Raises:
       FaithJaxError: for a bad or missing file, files that do not match, and wrong options.
     """
-    outputs = {"--json": json_path, "--histograms": histograms, "--roc-curves": roc_curves}
-    outputs |= {f"--{form}": path for form, path in (tables or {}).items()}
-    check_outputs([*files, options.development], outputs)
-    check_endings({"--histograms": histograms, "--roc-curves": roc_curves}, ".png")
-    if options.protocol == "dialfact" and (histograms or roc_curves):
+    pictures = {"--histograms": options.histograms, "--roc-curves": options.roc_curves}
+    tables = {form: getattr(options, form) for form in ("markdown", "latex", "csv")}
+    outputs = {f"--{form}": path for form, path in tables.items()} | pictures
+    check_outputs([*options.files, options.development], {"--json": options.json, **outputs})
+    check_endings(pictures, ".png")
+    if options.protocol == "dialfact" and any(pictures.values()):
         raise ConfigError("--protocol=dialfact has labels, and no scores to draw.")
-    found = evaluation(files, options)
-    write_evaluation(found, json_path, tables)
+    found = evaluation(options.files, options)
+    write_evaluation(found, options.json, {form: path for form, path in tables.items() if path})
     # What is drawn is of the rows that the table is of.
     drawn = {name: corpus.part(corpus.usable()) for name, corpus in found.corpora.items()}
-    if histograms:
-        figures.save_histograms(drawn, pathlib.Path(histograms))
-    if roc_curves:
-        figures.save_roc_curves(drawn, pathlib.Path(roc_curves))
+    if options.histograms:
+        figures.save_histograms(drawn, pathlib.Path(options.histograms))
+    if options.roc_curves:
+        figures.save_roc_curves(drawn, pathlib.Path(options.roc_curves))
     return rendered(found.table)
 
 
@@ -163,8 +103,9 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     ):  # which tell of usable rows themselves
         sizes = {name: len(corpus.ids) for name, corpus in corpora.items()}
         table = table._replace(notes=table.notes + few_rows(sizes))
-    if options.ensembles:
-        table = table._replace(notes=table.notes + (_ensemble_note(options.ensembles),))
+    if options.ensemble:
+        note = _ensemble_note(_ensembles(options.ensemble))
+        table = table._replace(notes=(*table.notes, note))
     drawn = ("resamples", "confidence", "seed") if options.protocol in _RESAMPLED else ()
     settings = {name: getattr(options, name) for name in ("protocol", *drawn)}
     return Evaluation(table, {**settings, **found}, corpora)
@@ -194,9 +135,51 @@ def write_evaluation(
 def _corpora(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus]:
     rows = {path: read_scored_rows(pathlib.Path(path)) for path in files}
     found = read_corpora(rows)
-    for name, ranges in options.ensembles.items():
+    ensembles = _ensembles(options.ensemble)
+    for name, ranges in ensembles.items():
         found = with_ensembles(found, {name: tuple(ranges)}, functools.partial(_range, ranges))
-    return chosen_scorers(found, (*options.scorers, *options.ensembles) if options.scorers else ())
+    return chosen_scorers(found, (*options.scorers, *ensembles) if options.scorers else ())
+
+
+def _pairs(texts: Iterable[str]) -> dict[str, str]:
+    """Returns by system the one that it is compared with.
+
+    Raises:
+      ConfigError: for another form.
+    """
+    found = {}
+    for text in texts:
+        system, colon, baseline = text.rpartition(":")
+        if not (system and colon and baseline) or system == baseline:
+            raise ConfigError(f"--compare: expected SYSTEM:BASELINE, got {text!r}.")
+        found[system] = baseline
+    return found
+
+
+def _ensembles(texts: Iterable[str]) -> dict[str, Any]:
+    """Returns by name each ensemble's scorers with their ranges, None = not given.
+
+    Raises:
+      ConfigError: for another form.
+    """
+    found: dict[str, dict[str, Range | None]] = {}
+    for text in texts:
+        name, equals, listed = text.partition("=")
+        members: dict[str, Range | None] = {}
+        for member in listed_names(listed):
+            scorer, *ends = member.split(":")
+            try:
+                members[scorer] = Range(*map(float, ends)) if ends else None
+            except (ValueError, TypeError):
+                raise ConfigError(
+                    f"--ensemble: expected SCORER or SCORER:LOW:HIGH, got {member!r}."
+                ) from None
+        if not (equals and name and len(members) > 1):
+            raise ConfigError(f"--ensemble: expected NAME=SCORER,SCORER, got {text!r}.")
+        if name in found:
+            raise ConfigError(f"--ensemble: {name!r} is given twice.")
+        found[name] = members
+    return found
 
 
 def _range(given: Mapping[str, Range | None], scorer: str) -> Range:
@@ -301,7 +284,7 @@ def _systems(files: Sequence[str], options: EvaluateOptions) -> tuple[Table, dic
     grouped: dict[tuple[str, str], list[Corpus]] = {}
     for name, corpus in chosen_scorers(found, options.scorers).items():
         grouped.setdefault(places[name], []).append(corpus)
-    baselines = dict(options.compare)
+    baselines = _pairs(options.compare)
     if options.baseline:
         systems = dict.fromkeys(system for _, system in grouped)
         baselines = {name: options.baseline for name in systems if name != options.baseline}

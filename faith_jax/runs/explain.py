@@ -6,6 +6,7 @@ import logging
 import math
 import pathlib
 from collections.abc import Sequence
+from typing import cast
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.outputs import check_endings, check_outputs, write_text
@@ -14,11 +15,11 @@ from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov, samples
 from faith_jax.datasets.grounded_rows import Columns, file_examples
 from faith_jax.report.salience import (
-    THRESHOLD,
     SaliencePicture,
     salience_page,
     salience_picture,
 )
+from faith_jax.runs.options import ExplainOptions, SalienceMap
 from faith_jax.scoring.salience.inputs import generated_response
 from faith_jax.scoring.salience.scorers import Salience, SalienceOptions, open_salience
 
@@ -29,142 +30,21 @@ MOST_EXAMPLES = 20
 _MAX_RESPONSE = 256  # tokens of a response that the model writes
 
 
-@dataclasses.dataclass(frozen=True)
-class Explained:
-    """What is explained.
-
-    Attributes:
-      pro: arguments for.
-      con: arguments against.
-      grounding: texts without sides, in place of them.
-      history: earlier utterances, oldest first; or the query.
-      response: the text to explain; None = the model writes it.
-      knowledge: "sample", or a folder of topics, from which the query's arguments are taken.
-      arguments: how many of them a side.
-      seed: of which they are.
-      file: rows as `faith-jax score` reads them, in place of all others.
-      columns: of the file.
-      ids: of the file's rows; empty = its first.
-      most: how many rows of the file at most.
-    """
-
-    pro: tuple[str, ...] = ()
-    con: tuple[str, ...] = ()
-    grounding: tuple[str, ...] = ()
-    history: tuple[str, ...] = ()
-    response: str | None = None
-    knowledge: str = ""
-    arguments: int = 2
-    seed: int = 0
-    file: str = ""
-    columns: Columns = dataclasses.field(default_factory=Columns)
-    ids: tuple[str, ...] = ()
-    most: int = MOST_EXAMPLES
-
-    def examples(self) -> list[GroundedExample]:
-        """Returns the examples.
-
-        Raises:
-          FaithJaxError: on texts that do not go together, a topic that is not in the knowledge, and
-            a file that is bad or lacks an id.
-        """
-        texts = bool(self.pro or self.con or self.grounding)
-        if texts + bool(self.knowledge) + bool(self.file) != 1:
-            raise ConfigError(
-                "Give what the response was written from, by one of: --pro and --con, --grounding, "
-                "--knowledge, --input."
-            )
-        if self.file:
-            if self.response is not None:
-                raise ConfigError("--response: the rows of --input have theirs; leave one out.")
-            return self._of_file()
-        grounding = self._of_topic() if self.knowledge else self._of_texts()
-        return [GroundedExample("response", grounding, self.history, self.response or "")]
-
-    def _of_texts(self) -> Grounding:
-        if self.grounding and (self.pro or self.con):
-            raise ConfigError("--grounding: is for texts without sides; leave --pro and --con out.")
-        if not self.grounding and not (self.pro and self.con):
-            given, missing = ("--pro", "--con") if self.pro else ("--con", "--pro")
-            raise InputError(
-                f"The arguments are on one side only: {given} without {missing}. Give {missing} "
-                "too, or texts without sides by --grounding."
-            )
-        for text in (*self.grounding, *self.pro, *self.con):
-            if not text.strip():
-                raise InputError("An argument is empty; leave it out or give its text.")
-        if self.grounding:
-            return Grounding(self.grounding)
-        sides = ("pro",) * len(self.pro) + ("con",) * len(self.con)
-        return Grounding((*self.pro, *self.con), sides)
-
-    def _of_topic(self) -> Grounding:
-        if not self.history:
-            raise ConfigError("--knowledge: ask one of its questions by --query.")
-        folder = (
-            samples.sample_folder("procon_npov")
-            if self.knowledge == SAMPLE
-            else pathlib.Path(self.knowledge)
-        )
-        topic = npov.retrieve(npov.load_topics(folder), self.history[-1])
-        pro, con = npov.choose_arguments(topic, self.arguments, self.seed)
-        sides = ("pro",) * len(pro) + ("con",) * len(con)
-        return Grounding(tuple(argument.text for argument in (*pro, *con)), sides)
-
-    def _of_file(self) -> list[GroundedExample]:
-        path = pathlib.Path(self.file)
-        wanted = set(self.ids)
-        found, seen = [], []
-        for row in file_examples(path, "", self.columns, path.stem, BadRows()):
-            seen.append(row.example.id)
-            if not wanted or row.example.id in wanted:
-                found.append(row.example)
-            if not wanted and len(found) == self.most:
-                break
-        for missing in sorted(wanted - {example.id for example in found}):
-            raise InputError(f"{path}: no row has the id {missing!r}.{did_you_mean(missing, seen)}")
-        if not found:
-            raise InputError(f"{path}: has no rows.")
-        return found
-
-
-def explain(
-    given: Explained,
-    model: str,
-    options: SalienceOptions,
-    threshold: float = THRESHOLD,
-    html: str = "",
-    png: str = "",
-    json_file: str = "",
-) -> list[SaliencePicture]:
-    """Computes the maps and writes what was asked for.
-
-    Args:
-      given: what is explained.
-      model: the language model whose gradients they are; the one that wrote the responses tells
-        most.
-      options: of the maps.
-      threshold: in [0, 1], below which words are marked.
-      html: a page to write; "" = none.
-      png: a heat map to write; further examples' are NAME-2.png and so on.
-      json_file: words and values to write, one line an example.
-
-    Returns:
-      The pictures, in order.
+def explain(given: ExplainOptions) -> list[SaliencePicture]:
+    """Computes the maps, writes what was asked for, and returns the pictures in order.
 
     Raises:
       FaithJaxError: on wrong settings or input, on a response without content words; nothing is
         written then.
     """
-    if not 0 <= threshold <= 1:
-        raise ConfigError(f"--threshold: expected a share from 0 to 1, got {threshold!r}.")
-    inputs = [given.file] if given.file else []
-    check_outputs(inputs, {"--html": html, "--png": png, "--json": json_file})
-    check_endings({"--png": png}, ".png")
-    check_endings({"--html": html}, ".html")
-    examples = given.examples()
-    salience = open_salience(model, **options)
-    if not given.file and given.response is None:
+    inputs = [given.input] if given.input else []
+    check_outputs(inputs, {"--html": given.html, "--png": given.png, "--json": given.json})
+    check_endings({"--png": given.png}, ".png")
+    check_endings({"--html": given.html}, ".html")
+    examples = _examples(given)
+    settings = {field.name: getattr(given, field.name) for field in dataclasses.fields(SalienceMap)}
+    salience = open_salience(given.model, **cast(SalienceOptions, settings))
+    if not given.input and given.response is None:
         examples = [_with_response(salience, example) for example in examples]
     maps = salience(examples)
     pictures = []
@@ -181,8 +61,8 @@ def explain(
                     f"{example.id}: the {name} has no content words to explain: {shown!r}."
                 )
         assert found is not None  # a response with content words is not empty
-        pictures.append(salience_picture(example, found, threshold))
-    _write(pictures, html, png, json_file)
+        pictures.append(salience_picture(example, found, given.threshold))
+    _write(pictures, given.html, given.png, given.json)
     return pictures
 
 
@@ -245,3 +125,78 @@ def _json_line(picture: SaliencePicture) -> str:
         "cut": dict(salience.cut),
     }
     return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def _history(given: ExplainOptions) -> tuple[str, ...]:
+    return (*given.history, given.query) if given.query else given.history
+
+
+def _examples(given: ExplainOptions) -> list[GroundedExample]:
+    """Returns the examples.
+
+    Raises:
+      FaithJaxError: on texts that do not go together, a topic that is not in the knowledge, and
+        a file that is bad or lacks an id.
+    """
+    texts = bool(given.pro or given.con or given.grounding)
+    if texts + bool(given.knowledge) + bool(given.input) != 1:
+        raise ConfigError(
+            "Give what the response was written from, by one of: --pro and --con, --grounding, "
+            "--knowledge, --input."
+        )
+    if given.input:
+        if given.response is not None:
+            raise ConfigError("--response: the rows of --input have theirs; leave one out.")
+        return _of_file(given)
+    grounding = _of_topic(given) if given.knowledge else _of_texts(given)
+    return [GroundedExample("response", grounding, _history(given), given.response or "")]
+
+
+def _of_texts(given: ExplainOptions) -> Grounding:
+    if given.grounding and (given.pro or given.con):
+        raise ConfigError("--grounding: is for texts without sides; leave --pro and --con out.")
+    if not given.grounding and not (given.pro and given.con):
+        there, missing = ("--pro", "--con") if given.pro else ("--con", "--pro")
+        raise InputError(
+            f"The arguments are on one side only: {there} without {missing}. Give {missing} "
+            "too, or texts without sides by --grounding."
+        )
+    for text in (*given.grounding, *given.pro, *given.con):
+        if not text.strip():
+            raise InputError("An argument is empty; leave it out or give its text.")
+    if given.grounding:
+        return Grounding(given.grounding)
+    sides = ("pro",) * len(given.pro) + ("con",) * len(given.con)
+    return Grounding((*given.pro, *given.con), sides)
+
+
+def _of_topic(given: ExplainOptions) -> Grounding:
+    if not _history(given):
+        raise ConfigError("--knowledge: ask one of its questions by --query.")
+    folder = (
+        samples.sample_folder("procon_npov")
+        if given.knowledge == SAMPLE
+        else pathlib.Path(given.knowledge)
+    )
+    topic = npov.retrieve(npov.load_topics(folder), _history(given)[-1])
+    pro, con = npov.choose_arguments(topic, given.arguments, given.seed)
+    sides = ("pro",) * len(pro) + ("con",) * len(con)
+    return Grounding(tuple(argument.text for argument in (*pro, *con)), sides)
+
+
+def _of_file(given: ExplainOptions) -> list[GroundedExample]:
+    path = pathlib.Path(given.input)
+    wanted = set(given.id)
+    columns = Columns(given.grounding_column, given.response_column, given.history_column)
+    found, seen = [], []
+    for row in file_examples(path, "", columns, path.stem, BadRows()):
+        seen.append(row.example.id)
+        if not wanted or row.example.id in wanted:
+            found.append(row.example)
+        if not wanted and len(found) == MOST_EXAMPLES:
+            break
+    for missing in sorted(wanted - {example.id for example in found}):
+        raise InputError(f"{path}: no row has the id {missing!r}.{did_you_mean(missing, seen)}")
+    if not found:
+        raise InputError(f"{path}: has no rows.")
+    return found

@@ -30,12 +30,13 @@ from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.templates import dialogue_inputs, one_space
 from faith_jax.datasets.augmentation import knowledge_perturbation as perturbation
-from faith_jax.datasets.augmentation.tagging import DEFAULT_TAGGER, TaggedText, load_tagger
+from faith_jax.datasets.augmentation.tagging import TaggedText, load_tagger
 from faith_jax.datasets.raw.faithdial import read_turns
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.runs import show_tasks
 from faith_jax.runs.infer import infer
+from faith_jax.runs.options import NegativesOptions
 from faith_jax.runs.setup import check_language_model
 
 logger = logging.getLogger("faith_jax")
@@ -47,53 +48,16 @@ _TAGGED = 1000  # texts between two lines of progress
 _MARK = "#"  # between a turn's id and its perturbation's
 
 
-@dataclasses.dataclass(frozen=True)
-class NegativesOptions:
-    """What decides the negatives.
+def _source(options: NegativesOptions) -> pathlib.Path:
+    """Returns where the files are."""
+    if options.folder == SAMPLE:
+        return sample_folder("faithdial")
+    return pathlib.Path(options.folder).expanduser()
 
-    Attributes:
-      folder: of FaithDial's train.json, valid.json and test.json; "sample" = the embedded sample.
-      model: a generator, trained on Wizard of Wikipedia's responses.
-      perturbations: of each turn's knowledge, by turns of entities and of verbs; with a response
-        of Wizard of Wikipedia that is hallucinated the default makes 8, the paper's most.
-      tagger: finds entities and verbs, see `load_tagger`.
-      top_p: of nucleus sampling; the paper's inference has 0.6.
-      max_length: tokens of a response.
-      max_input_length: tokens of an input.
-      batch_size: rows decoded at once.
-      seed: of substitutes and sampling.
-      vocabulary: the model's, where it carries none.
-    """
 
-    folder: str
-    model: str
-    perturbations: int = 7
-    tagger: str = DEFAULT_TAGGER
-    top_p: float = 0.6
-    max_length: int = 64
-    max_input_length: int = 512
-    batch_size: int = 16
-    seed: int = 0
-    vocabulary: str | None = None
-
-    def __post_init__(self):
-        if self.perturbations < 1:
-            raise ConfigError(
-                f"--perturbations: expected a positive number, got {self.perturbations}."
-            )
-        _ = self.decoding
-
-    @property
-    def decoding(self) -> DecodingConfig:
-        """How the model responds."""
-        return DecodingConfig(self.max_length, temperature=1.0, top_p=self.top_p)
-
-    @property
-    def source(self) -> pathlib.Path:
-        """Where the files are."""
-        if self.folder == SAMPLE:
-            return sample_folder("faithdial")
-        return pathlib.Path(self.folder).expanduser()
+def _decoding(options: NegativesOptions) -> DecodingConfig:
+    """Returns how the model responds."""
+    return DecodingConfig(options.max_length, temperature=1.0, top_p=options.top_p)
 
 
 def negatives(options: NegativesOptions, output: str) -> list[str]:
@@ -116,16 +80,17 @@ def negatives(options: NegativesOptions, output: str) -> list[str]:
         raise ConfigError(f"--output: {target} holds negatives already, all of them; name another.")
     if target.exists():
         raise ConfigError(f"--output: {target} exists already; remove it or name another.")
-    if not options.source.is_dir():
+    _decoding(options)  # checks its numbers
+    if not _source(options).is_dir():
         raise InputError(
             f"{options.folder}: no such folder; give that of FaithDial's files, or {SAMPLE!r}."
         )
     check_language_model("--model", options.model)
-    turns = {name: list(read_turns(options.source / name, BadRows())) for name in _ALL_FILES}
+    turns = {name: list(read_turns(_source(options) / name, BadRows())) for name in _ALL_FILES}
     rows = list(_perturbed([turn for name in FILES for turn in turns[name]], options))
     if not rows:
         raise InputError(
-            f"{options.source}: {options.tagger} finds no entity or verb in any knowledge that "
+            f"{_source(options)}: {options.tagger} finds no entity or verb in any knowledge that "
             "could be another; choose another --tagger."
         )
     partial = target.with_name(target.name + ".partial")
@@ -136,8 +101,8 @@ def negatives(options: NegativesOptions, output: str) -> list[str]:
     if not responses.exists():
         _respond(options, partial / "perturbed.jsonl", responses)
     found = _by_turn(responses / "predictions.jsonl")
-    lines = [_write(options.source, partial, name, turns[name], found) for name in FILES]
-    shutil.copy(options.source / "test.json", partial / "test.json")
+    lines = [_write(_source(options), partial, name, turns[name], found) for name in FILES]
+    shutil.copy(_source(options) / "test.json", partial / "test.json")
     for line in show_tasks.prepare("faithdial", str(partial / "tfds"), str(partial)):
         logger.info("%s", line.replace(str(partial), str(target)))  # where it will be
     partial.rename(target)
@@ -146,10 +111,11 @@ def negatives(options: NegativesOptions, output: str) -> list[str]:
 
 def _check_settings(partial: pathlib.Path, options: NegativesOptions) -> None:
     """Refuses the folder of a stopped run with other settings."""
-    settings = dataclasses.asdict(options) | {
+    names = [field.name for field in dataclasses.fields(NegativesOptions)]
+    settings: dict[str, Any] = {name: getattr(options, name) for name in names} | {
         "state of the model's files": checkpoint_state(options.model),
         "state of the data": [
-            hashlib.sha256((options.source / name).read_bytes()).hexdigest()[:16]
+            hashlib.sha256((_source(options) / name).read_bytes()).hexdigest()[:16]
             for name in _ALL_FILES
         ],
     }
@@ -211,7 +177,7 @@ def _respond(options: NegativesOptions, rows: pathlib.Path, output: pathlib.Path
         input_file=str(rows),
         max_input_length=options.max_input_length,
         batch_size=options.batch_size,
-        decoding=options.decoding,
+        decoding=_decoding(options),
         seed=options.seed,
         formats=("jsonl",),
         vocabulary=options.vocabulary,

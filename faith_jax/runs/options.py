@@ -1,0 +1,428 @@
+"""The options of runs, once: as the command line has them, and as the runs take them.
+
+`faith_jax.cli.parser` says how a field becomes an option. Nothing slow is imported here.
+"""
+
+import dataclasses
+from typing import Annotated, ClassVar, Literal
+
+from faith_jax.core.errors import ConfigError
+
+LEAST_RESAMPLES = 100
+
+
+def listed_names(listed: str) -> list[str]:
+    """Returns the names that commas separate."""
+    return [name.strip() for name in listed.split(",") if name.strip()]
+
+
+# Names that are given at once, with commas.
+Names = Annotated[tuple[str, ...], listed_names]
+
+
+def check_draws(resamples: int = LEAST_RESAMPLES, seed: int = 0) -> None:
+    """Checks what decides random draws.
+
+    Raises:
+      ConfigError: naming the option.
+    """
+    if resamples < LEAST_RESAMPLES:
+        raise ConfigError(f"--resamples: expected at least {LEAST_RESAMPLES}, got {resamples}.")
+    if seed < 0:
+        raise ConfigError(f"--seed: expected 0 or more, got {seed}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class NegativesOptions:
+    """What decides the negatives.
+
+    Attributes:
+      folder (FOLDER): of FaithDial's train.json, valid.json and test.json; or sample
+      model (FOLDER): the generator, trained on Wizard of Wikipedia's responses
+      vocabulary (FILE): the model's, where it carries none
+      tagger: finds entities and verbs: spacy:PIPELINE, or rules, which needs no model and misses
+        much
+      perturbations (N): of each knowledge at most, by turns of entities and of verbs; with a
+        response of Wizard of Wikipedia that is hallucinated the default makes the paper's 8
+      max_length (N): tokens of a response
+      max_input_length (N): tokens of an input
+      batch_size (N): rows decoded at once
+      seed (N): of substitutes and sampling
+      top_p: of nucleus sampling, the paper's
+    """
+
+    folder: str
+    _: dataclasses.KW_ONLY
+    model: str
+    vocabulary: str | None = None
+    tagger: str = "spacy:en_core_web_sm"
+    perturbations: int = 7
+    max_length: int = 64
+    max_input_length: int = 512
+    batch_size: int = 16
+    seed: int = 0
+    top_p: float = 0.6
+
+    def __post_init__(self):
+        if self.perturbations < 1:
+            raise ConfigError(
+                f"--perturbations: expected a positive number, got {self.perturbations}."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Knowledge:
+    """Where arguments are looked up.
+
+    Attributes:
+      knowledge (FOLDER): topics by which the arguments in rows of t5x infer are told apart: a
+        folder of the raw NPOV format or a sample's name
+    """
+
+    knowledge: str = "procon_npov"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WriteSheets(_Knowledge):
+    """Sheets that are written for annotators.
+
+    Attributes:
+      input (FILE): responses: what t5x infer or faith-jax score wrote, or rows with id, query,
+        pro_arguments and con_arguments (or a grounding) and response
+      output (SHEET): .csv (for spreadsheet programs) or .jsonl; with {annotator} in its name, a
+        file for each
+      annotators (NAMES): separated by commas; each gets all responses (without: annotators write
+        their names)
+      sample (N): draw N of the responses (default: all)
+      seed: of the sample; whether a response is drawn does not depend on the others
+      overwrite: replace a sheet that is there, filled in or not
+    """
+
+    input: str
+    output: str
+    annotators: Names = ()
+    sample: int | None = None
+    seed: int = 0
+    overwrite: bool = False
+
+    def __post_init__(self):
+        check_draws(seed=self.seed)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sheets(_Knowledge):
+    """Filled sheets, and how they are read.
+
+    Attributes:
+      sheets (SHEET): .csv (with commas, semicolons or tabs), .jsonl
+      input (FILE): what the sheets were written from: texts must still be the same, and labels get
+        its other fields, such as the topic
+      blank_is_no: in a row that is begun, an empty mark of an ambiguous error is a no
+      complete: sheets with rows that are not annotated yet are an error
+    """
+
+    sheets: tuple[str, ...]
+    _: dataclasses.KW_ONLY
+    input: str = ""
+    blank_is_no: bool = False
+    complete: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReadSheets(Sheets):
+    """What is written of filled sheets.
+
+    Attributes:
+      output (MARKS): .jsonl: what each annotator says
+      labels (LABELS): .jsonl: what the majority says, in rows that faith-jax score reads (default:
+        MARKS_labels.jsonl)
+      slices (FOLDER): write Chang 2024's test slices full_organic.jsonl and ambiguous_organic.jsonl
+        too
+      ties: where as many say yes as no: the response has the error, does not have it, gets no
+        label, or the sheets are an error
+    """
+
+    output: str
+    labels: str = ""
+    slices: str = ""
+    ties: Literal["error", "no-error", "drop", "refuse"] = "error"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AgreementOptions(Sheets):
+    """How the agreement of annotators is measured.
+
+    Attributes:
+      json (PATH): write all figures
+      resamples (N): of the bootstrap over responses
+      confidence: of the intervals
+      seed: of the bootstrap
+    """
+
+    json: str = ""
+    resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self):
+        check_draws(self.resamples, self.seed)
+        if not 0 < self.confidence < 1:
+            raise ConfigError(
+                f"--confidence: expected a number between 0 and 1, got {self.confidence}."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _ExplainSource:
+    """What a response was written from.
+
+    Attributes:
+      query (TEXT): the question
+      pro (TEXT): an argument for (repeatable)
+      con (TEXT): an argument against (repeatable)
+      grounding (TEXT): a text without a side, in place of them (repeatable)
+      history (TEXT): an earlier utterance, oldest first (repeatable)
+      knowledge (FOLDER): take the arguments of the query's topic from here; 'sample' = the embedded
+        sample
+      arguments (N): of each side
+      seed: of which arguments
+      input (FILE): or rows, as score reads them
+      id: of a row (repeatable; default: the first 20 rows)
+      grounding_column (NAME): as of score; likewise the next
+      response_column (NAME): of the response
+      history_column (NAME): of earlier utterances
+    """
+
+    group: ClassVar = "what the response was written from"
+    query: str = ""
+    pro: tuple[str, ...] = ()
+    con: tuple[str, ...] = ()
+    grounding: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+    knowledge: str = ""
+    arguments: int = 2
+    seed: int = 0
+    input: str = ""
+    id: tuple[str, ...] = ()
+    grounding_column: str = ""
+    response_column: str = ""
+    history_column: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _ExplainOutput:
+    """What is written of a map.
+
+    Attributes:
+      html (FILE): a page with the heat map
+      png (FILE): the heat map; further rows' are NAME-2.png and so on
+      json (FILE): words and values, one line for each row
+      color: of the text; auto: in a terminal, unless NO_COLOR is set
+      threshold (SHARE): in [0, 1], below which words are marked
+    """
+
+    group: ClassVar = "output"
+    html: str = ""
+    png: str = ""
+    json: str = ""
+    color: Literal["auto", "always", "never"] = "auto"
+    threshold: float = 0.1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SalienceMap:
+    """How a salience map is made; see `faith_jax.scoring.salience.scorers.SalienceOptions`.
+
+    Attributes:
+      method: gradient_x_input or gradient_l2
+      vocabulary (FOLDER): of the tokenizer, if not the model's
+      max_length (N): tokens that the model reads
+      max_bytes (N): of activations; a larger map is computed in parts
+    """
+
+    group: ClassVar = "the map"
+    method: str = "gradient_x_input"
+    vocabulary: str | None = None
+    max_length: int | None = None
+    max_bytes: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExplainOptions(SalienceMap, _ExplainOutput, _ExplainSource):
+    """What is explained, and what is written.
+
+    Attributes:
+      model (FOLDER): of the language model, best the writer's
+      response (TEXT): the text (default: the model writes it)
+    """
+
+    model: str
+    response: str | None = None
+
+    def __post_init__(self):
+        if not 0 <= self.threshold <= 1:
+            raise ConfigError(f"--threshold: expected a share from 0 to 1, got {self.threshold!r}.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Which scorers are compared, and how.
+
+    Attributes:
+      scorers (NAMES): only these, in this order, separated by commas (default: all)
+      baseline (NAME): the scorer (or system) that others must beat
+      test: of significance, with a baseline
+      cluster_field (NAME): rows with the same value of this field, such as a document's id, are not
+        independent
+      resamples (N): of the bootstrap, and rounds of the test
+      confidence: of the intervals
+      seed: of both
+    """
+
+    scorers: Names = ()
+    baseline: str = ""
+    test: Literal["approximate_randomization", "delong", "hanley_mcneil"] = (
+        "approximate_randomization"
+    )
+    cluster_field: str = ""
+    resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.test != Comparison.test and not self.baseline:
+            raise ConfigError(
+                "--test: goes with --baseline, the scorer that others are tested with; give "
+                "--baseline=SCORER."
+            )
+        check_draws(self.resamples, self.seed)
+
+
+# The protocols of `evaluate` to which an option says something; with others it is an error.
+_GOES_WITH = {
+    "slice_field": ("npov", "npov_words"),
+    "dataset": ("dialfact",),
+    "split": ("dialfact",),
+    "development": ("begin",),
+    "group_field": ("begin",),
+    "baseline": ("auc", "systems"),
+    "compare": ("systems",),
+    "table": ("accuracy", "systems"),
+    "test": ("auc",),
+    "cluster_field": ("auc",),
+    "resamples": ("accuracy", "auc", "npov", "npov_words", "systems"),
+    "confidence": ("accuracy", "auc", "npov", "npov_words", "systems"),
+    "seed": ("accuracy", "auc", "npov", "npov_words", "systems"),
+    "scorers": ("accuracy", "auc", "begin", "npov", "npov_words", "pronouns", "systems"),
+    "ensemble": ("auc", "begin", "pronouns"),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(Comparison):
+    """How scored files are evaluated.
+
+    Attributes:
+      protocol: ROC AUC by corpus; how often scores of at least 0.5 are right; Nandwani 2023, table
+        1; Gupta 2022, section 5.3, of predictions of t5x infer; Chang 2024, table 1 and table 3;
+        Steen 2023, table 3; mean scores of systems on the same rows
+      compare (SYSTEM:BASELINE): for systems: a pair to compare, in place of --baseline (repeatable)
+      table (JSON): for systems and accuracy: columns and published figures
+      slice_field (NAME): for npov: names a row's slice (default: each corpus is one)
+      dataset (NAME): for dialfact: NAME[/CONFIG] with the claims
+      split: for dialfact
+      development (FILE): for begin: the scored development part
+      group_field (NAME): for begin: F1 by this field too
+      ensemble (NAME=SCORER,SCORER): the mean of several scorers' scores, each mapped from its range
+        to 0 to 1; a scorer of your own as SCORER:LOW:HIGH (repeatable)
+    """
+
+    protocol: Literal[
+        "auc", "accuracy", "begin", "dialfact", "npov", "npov_words", "pronouns", "systems"
+    ] = "auc"
+    compare: tuple[str, ...] = ()
+    table: str = ""
+    slice_field: str = ""
+    dataset: str = "dialfact"
+    split: str = "test"
+    development: str = ""
+    group_field: str = "source"
+    ensemble: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        for name, protocols in _GOES_WITH.items():
+            is_given = getattr(self, name) != getattr(EvaluateOptions, name)
+            if is_given and self.protocol not in protocols:
+                raise ConfigError(
+                    f"--{name.replace('_', '-')}: goes with --protocol={' or '.join(protocols)},"
+                    f" not with {self.protocol}."
+                )
+        super().__post_init__()
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateFiles(EvaluateOptions):
+    """What is evaluated, and what is written.
+
+    Attributes:
+      files (FILE): scored .jsonl or .parquet files, or TFDS folders
+      json (PATH): write all figures
+      markdown (PATH): write the table
+      latex (PATH): write the table
+      csv (PATH): write the table
+      histograms (PATH): write the scores' distributions (PNG)
+      roc_curves (PATH): write the ROC curves (PNG)
+    """
+
+    files: tuple[str, ...]
+    _: dataclasses.KW_ONLY
+    json: str = ""
+    markdown: str = ""
+    latex: str = ""
+    csv: str = ""
+    histograms: str = ""
+    roc_curves: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _ReportSalience:
+    """Heat maps in a report; see `faith_jax.report.salience.ReportSalience`.
+
+    Attributes:
+      salience_model (FOLDER): of the language model
+      salience_rows (N): how many rows
+      salience_threshold (SHARE): below which words are marked
+      salience_method: gradient_x_input or gradient_l2
+    """
+
+    group: ClassVar = "salience: heat maps of where words come from (docs/salience.md)"
+    salience_model: str = ""
+    salience_rows: int = 5
+    salience_threshold: float = 0.1
+    salience_method: str = "gradient_x_input"
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportOptions(_ReportSalience, Comparison):
+    """What a page of scored files shows.
+
+    Attributes:
+      files (FILE): scored .jsonl or .parquet files, or TFDS folders
+      output (HTML): the page
+      title: of the page (default: the files' names)
+      most_examples (N): in the page; the figures are of all rows
+    """
+
+    files: tuple[str, ...]
+    _: dataclasses.KW_ONLY
+    output: str
+    title: str = ""
+    most_examples: int = 10_000
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.most_examples < 1:
+            raise ConfigError("--most-examples: expected a positive number.")
+        for field in dataclasses.fields(_ReportSalience):
+            if not self.salience_model and getattr(self, field.name) != field.default:
+                raise ConfigError(f"--{field.name.replace('_', '-')}: goes with --salience-model.")
