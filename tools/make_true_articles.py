@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from faith_jax.core.errors import FaithJaxError, InputError
 from faith_jax.core.fields import text_field
+from faith_jax.core.files import written_whole
 from faith_jax.core.rows import read_jsonl
 from faith_jax.datasets.delimited import read_csv
 
@@ -62,12 +63,10 @@ def make(corpus: str, folder: pathlib.Path, articles: str | None) -> pathlib.Pat
             f"there, {missing[0]} the first."
         )
     target = folder / f"{corpus}_articles.jsonl"
-    beside = target.with_name(f".{target.name}.partial")
-    with open(beside, "w", encoding="utf-8") as file:
+    with written_whole(target) as beside, open(beside, "w", encoding="utf-8") as file:
         for identifier in sorted(found):
             row = {"id": identifier, "article": _one_line(found[identifier])}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    beside.replace(target)
     return target
 
 

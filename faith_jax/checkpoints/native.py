@@ -8,7 +8,6 @@
 
 import dataclasses
 import json
-import os
 import pathlib
 
 from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash, new_folder
@@ -16,6 +15,7 @@ from faith_jax.checkpoints.hugging_face.families import family_name
 from faith_jax.checkpoints.orbax import read_arrays, write_arrays
 from faith_jax.checkpoints.tensors import read_json
 from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.files import written_whole
 from faith_jax.models.config import TransformerConfig
 
 MODEL_JSON = "model.json"
@@ -40,9 +40,8 @@ def write_model_json(folder: str | pathlib.Path, checkpoint: Checkpoint) -> None
         "base": checkpoint.base,
         "metadata": checkpoint.metadata,
     }
-    beside = path.with_suffix(".tmp")
-    beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
-    os.replace(beside, path)
+    with written_whole(path) as beside:
+        beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
 
 
 def read_model_json(folder: str | pathlib.Path) -> Checkpoint:

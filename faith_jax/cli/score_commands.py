@@ -123,7 +123,7 @@ class Score(_Columns, _Input):
     def run(self) -> int:
         if self.task or self.tfds or self.format == "tfds" or "." not in self.output:
             quiet_tensorflow()
-        from faith_jax.core.partial_output import kept_rows
+        from faith_jax.core.files import kept_rows
         from faith_jax.datasets.grounded_rows import Columns
         from faith_jax.input.score_input import ScoreInput
 

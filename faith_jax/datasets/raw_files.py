@@ -6,16 +6,15 @@ files. What is fetched is checked against the checksum in our code before anythi
 
 import contextlib
 import hashlib
-import os
 import pathlib
 import shutil
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from typing import IO
 
 from faith_jax.core.errors import InputError
+from faith_jax.core.files import written_whole
 from faith_jax.datasets.raw_dataset import RawDataset, RawFile
 from faith_jax.datasets.samples import sample_folder
 
@@ -98,7 +97,11 @@ def _fetched(
         download = _download(file, folder, by_hand)
         if not file.member:
             return download
-        with _written_whole(target) as output, _opened_member(download, file.member) as source:
+        with (
+            written_whole(target, shared=True) as beside,
+            open(beside, "wb") as output,
+            _opened_member(download, file.member) as source,
+        ):
             shutil.copyfileobj(source, output, _PIECE_BYTES)
     except (KeyError, tarfile.TarError, zipfile.BadZipFile) as error:
         raise InputError(f"{download}: holds no file {file.member} ({error}). {by_hand}") from None
@@ -120,19 +123,18 @@ def _download(file: RawFile, folder: pathlib.Path, by_hand: str) -> pathlib.Path
     target = folder / (file.url.rpartition("/")[2] if file.member else file.name)
     if target.exists() and checksum(target, file.checksum) == file.checksum:
         return target
-    with tempfile.TemporaryDirectory(dir=folder) as beside:
+    with written_whole(target, shared=True) as beside:
         try:
-            path = pooch.retrieve(file.url, None, fname=target.name, path=beside, progressbar=True)
+            pooch.retrieve(file.url, None, beside.name, target.parent, progressbar=True)
         except (requests.RequestException, OSError, ValueError) as error:
             raise InputError(
                 f"{file.url}: cannot be fetched ({_reason(error)}). {by_hand}"
             ) from None
-        if checksum(pathlib.Path(path), file.checksum) != file.checksum:
+        if checksum(beside, file.checksum) != file.checksum:
             raise InputError(
                 f"{file.url}: is not the file that this version of faith_jax knows (its checksum "
                 f"is not {file.checksum}). {by_hand}"
             )
-        os.replace(path, target)
     return target
 
 
@@ -171,16 +173,3 @@ def _opened_member(archive: pathlib.Path, member: str) -> Iterator[IO[bytes]]:
             raise KeyError(f"{member} is no file")
         with extracted:
             yield extracted
-
-
-@contextlib.contextmanager
-def _written_whole(target: pathlib.Path) -> Iterator[IO[bytes]]:
-    """Opens a file beside `target`, which becomes `target` at the end and vanishes on an error."""
-    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as output:
-        try:
-            yield output
-            output.flush()
-            os.replace(output.name, target)
-        except BaseException:
-            pathlib.Path(output.name).unlink(missing_ok=True)
-            raise

@@ -1,7 +1,6 @@
 """A split's rows as a run reads them, in an Arrow file that any row can be read from at once."""
 
 import contextlib
-import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.files import written_whole
 
 _FINGERPRINT = b"fingerprint"
 _ROWS = 1000  # of an Arrow record batch
@@ -98,17 +98,17 @@ def write_cache(
       ConfigError: the file cannot be written.
     """
     schema = _SCHEMA.with_metadata({_FINGERPRINT: fingerprint})
-    beside = path.with_name(path.name + ".partial")
     count = 0
     ours = not path.parent.exists()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with pa.OSFile(str(beside), "wb") as file, pa.ipc.new_file(file, schema) as writer:
-            for batch in _batches(rows, schema):
-                writer.write_batch(batch)
-                count += batch.num_rows
-        if count:
-            os.replace(beside, path)
+        with written_whole(path) as beside:
+            with pa.OSFile(str(beside), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+                for batch in _batches(rows, schema):
+                    writer.write_batch(batch)
+                    count += batch.num_rows
+            if not count:
+                beside.unlink()
     except OSError as error:
         raise ConfigError(
             f"{path}: the rows of {where} cannot be kept there ({error.strerror or error}); free "
@@ -116,7 +116,6 @@ def write_cache(
         ) from None
     finally:
         with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
             if ours:
                 path.parent.rmdir()  # where it is empty
     if not count:

@@ -1,9 +1,7 @@
 """Pictures as PNG files: histograms, ROC curves, curves over steps, heat maps of salience."""
 
-import contextlib
 import itertools
 import logging
-import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.files import written_whole
 from faith_jax.report.panels import (
     CLASS_COLOURS,
     CLASSES,
@@ -240,13 +239,10 @@ def save_figure(figure: Any, path: pathlib.Path) -> None:
     A file that cannot be written is a ConfigError.
     """
     figure.tight_layout()
-    beside = path.with_name(f".{path.name}.partial")
     try:
-        figure.savefig(beside, format="png", dpi=150)
-        os.replace(beside, path)
+        with written_whole(path) as beside:
+            figure.savefig(beside, format="png", dpi=150)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
         raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None
     finally:
         _pyplot().close(figure)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, counted
-from faith_jax.core.kept_settings import checkpoint_state
+from faith_jax.core.files import checkpoint_state
 from faith_jax.core.labels import Begin2021Label, CriticLabel, DecodeLabel, NliLabel
 from faith_jax.inference.opening import open_tokenizer
 from faith_jax.reproduce.faithdial import check_names

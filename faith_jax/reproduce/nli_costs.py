@@ -10,7 +10,7 @@ import time
 import jax
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.outputs import write_text
+from faith_jax.core.files import write_text
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.inference.opening import open_model

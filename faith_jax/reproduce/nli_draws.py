@@ -10,15 +10,15 @@ import pathlib
 from typing import Any
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.kept_settings import (
+from faith_jax.core.files import (
     SETTINGS,
     as_json,
     check_same,
     checkpoint_state,
     read_settings_file,
     write_settings,
+    write_text,
 )
-from faith_jax.core.outputs import write_text
 from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, phrase_draw
 from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.reproduce.nli_methods import BASE, NLI_PHRASES, ModelOptions, check_base, check_names

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from faith_jax.core.errors import counted
-from faith_jax.core.kept_settings import made_folder
+from faith_jax.core.files import made_folder
 from faith_jax.datasets.raw.true_benchmark import AVERAGED
 from faith_jax.reproduce.nli_draws import (
     PhraseOptions,

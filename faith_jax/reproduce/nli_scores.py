@@ -13,15 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
-from faith_jax.core.kept_settings import (
+from faith_jax.core.files import (
     SETTINGS,
     as_json,
     checkpoint_state,
     made_folder,
     read_settings_file,
     write_settings,
+    write_text,
 )
-from faith_jax.core.outputs import write_text
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from faith_jax.annotation.word_rule import ErrorFreeRule
 from faith_jax.checkpoints import embedded
 from faith_jax.core.errors import ConfigError, counted
-from faith_jax.core.kept_settings import checkpoint_state
-from faith_jax.core.outputs import write_text
+from faith_jax.core.files import checkpoint_state, write_text
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.table import Table, figure_text
 from faith_jax.datasets import npov

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
-from faith_jax.core.kept_settings import as_json, check_same, read_settings_file
-from faith_jax.core.outputs import write_text
+from faith_jax.core.files import as_json, check_same, read_settings_file, write_text
 from faith_jax.core.rows import BadRows
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.outputs import write_text
+from faith_jax.core.files import write_text
 from faith_jax.report.tables import rendered
 from faith_jax.statistics.dataset_statistics import Table
 

@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, ProcessError
-from faith_jax.core.kept_settings import as_json, checkpoint_state
-from faith_jax.core.outputs import write_text
+from faith_jax.core.files import as_json, checkpoint_state, write_text
 from faith_jax.runs.run_log import read_settings
 from faith_jax.training.checkpoints import newest_step
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, ProcessError
-from faith_jax.core.outputs import write_text
+from faith_jax.core.files import write_text
 
 OPTIONS = "options.json"
 _ROWS = "rows.json"

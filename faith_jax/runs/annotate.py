@@ -12,7 +12,7 @@ from faith_jax.annotation.marks import Annotations, marks_row, read_annotations
 from faith_jax.annotation.responses import AnnotationResponse, read_responses
 from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, sheet_format, sheet_text
 from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.outputs import check_outputs, write_text
+from faith_jax.core.files import check_outputs, write_text
 from faith_jax.datasets.augmentation.draws import draw
 from faith_jax.report.tables import rendered
 from faith_jax.runs.options import AgreementOptions, ReadSheets, Sheets, WriteSheets

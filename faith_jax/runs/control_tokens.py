@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Unpack
 import msgspec
 
 from faith_jax.core.errors import InputError
+from faith_jax.core.files import written_whole
 from faith_jax.core.json_items import read_array
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.progress import Progress
@@ -234,16 +235,11 @@ def _marked(path: pathlib.Path, utterances: str, tokens: Mapping[str, list[str]]
 
 def _write(contents: Mapping[pathlib.Path, Iterator[str]]) -> None:
     """Writes texts, piece by piece; all files appear whole, or none."""
-    beside = {path: path.with_name(f".{path.name}.partial") for path in contents}
     try:
-        for path, pieces in contents.items():
-            with open(beside[path], "w", encoding="utf-8") as file:
-                file.writelines(pieces)
-        for path, partial in beside.items():
-            partial.replace(path)
+        with contextlib.ExitStack() as stack:
+            for path, pieces in contents.items():
+                beside = stack.enter_context(written_whole(path))
+                with open(beside, "w", encoding="utf-8") as file:
+                    file.writelines(pieces)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
-    finally:
-        for partial in beside.values():
-            with contextlib.suppress(OSError):
-                partial.unlink(missing_ok=True)

@@ -3,9 +3,7 @@
 import contextlib
 import dataclasses
 import json
-import os
 import pathlib
-import shutil
 from collections.abc import Callable, Iterator
 
 import jax
@@ -17,6 +15,7 @@ from faith_jax.checkpoints.hugging_face import folder as hugging_face
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import is_checkpoint, open_checkpoint
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.files import written_whole
 from faith_jax.tokenizers.vocabularies import tokenizer_folder
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -92,7 +91,7 @@ def _convert(
     place = pathlib.Path(target).expanduser().absolute()
     check_target(source, place, overwrite)
     checkpoint = open_checkpoint(source)
-    with written_whole(place) as beside:
+    with folder_written_whole(place) as beside:
         write(checkpoint, beside)
         for folder in (tokenizer_folder(source), checkpoint.metadata["source"]):
             if folder is not None:
@@ -100,7 +99,7 @@ def _convert(
 
 
 def check_target(source: str, place: pathlib.Path, overwrite: bool) -> None:
-    """Checks that `written_whole` may replace a target.
+    """Checks that `folder_written_whole` may replace a target.
 
     Raises:
       ConfigError: it exists and `overwrite` is false, it holds the source, or it is no checkpoint.
@@ -121,34 +120,14 @@ def check_target(source: str, place: pathlib.Path, overwrite: bool) -> None:
 
 
 @contextlib.contextmanager
-def written_whole(place: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Gives the path of a folder to make, which takes the place of another or vanishes on an error.
+def folder_written_whole(place: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields the path of a folder to make, as `written_whole` does.
 
     Raises:
       ConfigError: it cannot be written.
     """
-    beside, old = (place.with_name(f".{place.name}.{end}") for end in ("partial", "replaced"))
-    _remove(beside)
     try:
-        yield beside
-        if not place.exists():
-            os.replace(beside, place)
-            return
-        _remove(old)
-        os.replace(place, old)
-        try:
-            os.replace(beside, place)
-        except OSError:
-            os.replace(old, place)
-            raise
-        _remove(old)
+        with written_whole(place) as beside:
+            yield beside
     except OSError as error:
         raise ConfigError(f"{place}: cannot be written ({error.strerror or error}).") from None
-    finally:
-        _remove(beside)
-
-
-def _remove(folder: pathlib.Path) -> None:
-    if folder.is_symlink():
-        folder.unlink()
-    shutil.rmtree(folder, ignore_errors=True)

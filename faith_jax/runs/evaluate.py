@@ -3,12 +3,12 @@
 import json
 import logging
 import math
-import os
 from collections.abc import Callable
 
 import jax
 import optax
 
+from faith_jax.core.files import written_whole
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.input.task_batches import DatasetConfig, SplitRows
@@ -73,15 +73,14 @@ def evaluate(
         logger.info("%s %s: %.4f", eval_dataset.split, name, value)
     if folder is not None and jax.process_index() == 0:
         path = folder / "evaluation.json"
-        beside = path.with_suffix(".tmp")
         described = {
             "checkpoint": str(checkpoint_path),
             "task": eval_dataset.mixture_or_task_name,
             "split": eval_dataset.split,
             "metrics": metrics,
         }
-        beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
-        os.replace(beside, path)
+        with written_whole(path) as beside:
+            beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
     return metrics
 
 

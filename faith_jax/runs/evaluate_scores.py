@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
 from faith_jax.core.fields import optional_text, text_field
-from faith_jax.core.outputs import check_endings, check_outputs, write_text
+from faith_jax.core.files import check_endings, check_outputs, write_text
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.table import Table
 from faith_jax.export.read_scored import read_scored_rows

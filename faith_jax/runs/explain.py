@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
-from faith_jax.core.outputs import check_endings, check_outputs, write_text
+from faith_jax.core.files import check_endings, check_outputs, write_text
 from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov, samples

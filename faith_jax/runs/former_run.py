@@ -1,13 +1,13 @@
 """What MODEL_DIR holds when a run begins: nothing, this run, or another, which is left alone."""
 
 import logging
-import os
 import pathlib
 from typing import Any
 
 from faith_jax.checkpoints.checkpoint import Checkpoint
 from faith_jax.checkpoints.native import MODEL_JSON, read_model_json
 from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.files import written_whole
 from faith_jax.models.config import TransformerConfig
 from faith_jax.runs.run_log import CONFIG
 from faith_jax.runs.run_settings import (
@@ -100,9 +100,8 @@ def write_config(folder: pathlib.Path) -> None:
     """Writes the gin config that is in force into MODEL_DIR, empty where gin is not used."""
     import gin
 
-    beside = folder / f".{CONFIG}.partial"
-    beside.write_text(gin.config_str(), encoding="utf-8")
-    os.replace(beside, folder / CONFIG)
+    with written_whole(folder / CONFIG) as beside:
+        beside.write_text(gin.config_str(), encoding="utf-8")
 
 
 def _check_initial(

@@ -26,7 +26,7 @@ from jax.experimental import multihost_utils
 from faith_jax.checkpoints import embedded
 from faith_jax.core.cutting import Kind, by_name, check_policy
 from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.kept_settings import checkpoint_state
+from faith_jax.core.files import checkpoint_state, written_whole
 from faith_jax.core.progress import Progress
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.decoding.config import DecodingConfig
@@ -286,11 +286,9 @@ def _is_finished(output: pathlib.Path, fingerprint: str) -> bool:
 
 def _join(folders: Sequence[pathlib.Path], path: pathlib.Path) -> None:
     """Joins the rows of all systems in one file."""
-    beside = path.with_name(path.name + ".partial")
-    with open(beside, "wb") as joined:
+    with written_whole(path) as beside, open(beside, "wb") as joined:
         for folder in folders:
             joined.write((folder / PREDICTIONS).read_bytes())
-    os.replace(beside, path)
 
 
 def _fresh_output(output: pathlib.Path) -> None:

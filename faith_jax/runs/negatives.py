@@ -16,16 +16,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.json_items import read_array
-from faith_jax.core.kept_settings import (
+from faith_jax.core.files import (
     SETTINGS,
     as_json,
     check_same,
     checkpoint_state,
     read_settings_file,
     write_settings,
+    write_text,
 )
-from faith_jax.core.outputs import write_text
+from faith_jax.core.json_items import read_array
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.templates import dialogue_inputs, one_space

@@ -18,7 +18,7 @@ from faith_jax.annotation.labels import Label, Slice, combined, slice_rows
 from faith_jax.annotation.marks import read_marks
 from faith_jax.annotation.word_rule import REASONS, ErrorFreeRule, retold_spans
 from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.outputs import write_text
+from faith_jax.core.files import write_text
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, Texts, converted
 from faith_jax.core.table import Table

@@ -8,7 +8,6 @@ and shows the first examples as the model reads them. It warns of what nobody wa
 import collections
 import json
 import logging
-import os
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.files import written_whole
 from faith_jax.input.cut_report import (
     PARTS,
     Report,
@@ -140,12 +140,11 @@ def tell(report: Report, path: pathlib.Path | None, dry_run: bool = False) -> No
         for warning in report.get("warnings", ()):
             logger.warning("%s", warning)
     if path is not None:
-        beside = path.with_name(path.name + ".tmp")
         text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(text, encoding="utf-8")
-            os.replace(beside, path)
+            with written_whole(path) as beside:
+                beside.write_text(text, encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"{path}: cannot be written ({error.strerror or error}).") from None
         logger.info("Written: %s", path)

@@ -1,7 +1,5 @@
 """The runs `export-prompt` and `import-prompt`: soft prompts as .npy files and PEFT's folders."""
 
-import contextlib
-import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -21,10 +19,11 @@ from faith_jax.checkpoints.peft import (
     write_peft_prompt,
 )
 from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.files import written_whole
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.soft_prompt import read_npy
 from faith_jax.runs import setup
-from faith_jax.runs.convert import check_target, written_whole
+from faith_jax.runs.convert import check_target, folder_written_whole
 from faith_jax.tokenizers.vocabularies import tokenizer_folder
 
 
@@ -116,7 +115,7 @@ def export_prompt(
     _check_peft_form(prompts.config, name, source)
     vectors = prompts.vectors[name] * np.float32(embedding_scale(prompts.config))
     where = base_name or _transformers_path(prompts)
-    with written_whole(place) as beside:
+    with folder_written_whole(place) as beside:
         beside.mkdir(parents=True)
         write_peft_prompt(beside, vectors, prompts.config, where)
 
@@ -169,7 +168,7 @@ def import_prompt(
         _write_npy(place, target, vectors)
         return
     metadata = {"source": str(source), "format": "npy" if _is_file(source) else "peft"}
-    with written_whole(place) as beside:
+    with folder_written_whole(place) as beside:
         _write_checkpoint(beside, checkpoint, where, name, vectors, metadata)
 
 
@@ -272,14 +271,9 @@ def _transformers_path(prompts: Prompts) -> str:
 
 
 def _write_npy(place: pathlib.Path, target: str, vectors: np.ndarray) -> None:
-    beside = place.with_name(f".{place.name}.partial")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as file:
+        with written_whole(place) as beside, beside.open("wb") as file:
             np.save(file, np.asarray(vectors, np.float32), allow_pickle=False)
-        os.replace(beside, place)
     except OSError as error:
         raise ConfigError(f"{target}: cannot be written ({error.strerror or error}).") from None
-    finally:
-        with contextlib.suppress(OSError):
-            beside.unlink()

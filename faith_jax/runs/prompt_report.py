@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.outputs import check_endings, check_outputs, write_text
+from faith_jax.core.files import check_endings, check_outputs, write_text
 from faith_jax.report.figures import save_curves
 from faith_jax.report.prompts import (
     PromptReport,

@@ -5,7 +5,6 @@ kept, and never made up again.
 """
 
 import logging
-import os
 import pathlib
 from collections.abc import Mapping
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.checkpoint import PROMPTS
 from faith_jax.core.errors import CheckpointError
+from faith_jax.core.files import written_whole
 
 logger = logging.getLogger("faith_jax")
 
@@ -61,10 +61,9 @@ def write_prompt_starts(
     origin: Mapping[str, str] | None = None,
 ) -> None:
     """Writes the starts, float32 [length, embed] by name, and their origin into MODEL_DIR."""
-    beside = folder / f".{PROMPT_START}.partial"
     given = {name: np.asarray(v, np.float32) for name, v in starts.items()}
-    tensors.write_tensor_file(beside, given, origin or {})
-    os.replace(beside, folder / PROMPT_START)
+    with written_whole(folder / PROMPT_START) as beside:
+        tensors.write_tensor_file(beside, given, origin or {})
 
 
 def read_prompt_starts(folder: pathlib.Path) -> Starts | None:

@@ -4,7 +4,7 @@ import pathlib
 from typing import Any
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.outputs import check_outputs, write_text
+from faith_jax.core.files import check_outputs, write_text
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.html import report_page
 from faith_jax.report.panels import scorers_of

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.outputs import check_outputs
-from faith_jax.core.partial_output import ROWS, count_whole_rows, partial_output
+from faith_jax.core.files import ROWS, check_outputs, count_whole_rows, partial_output
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.export.jsonl import append_rows

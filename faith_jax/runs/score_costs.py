@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from faith_jax.core.outputs import write_text
+from faith_jax.core.files import write_text
 from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.input.score_input import ScoreInput

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from faith_jax.core.cutting import CutTokens
 from faith_jax.core.errors import InputError, counted
-from faith_jax.core.outputs import write_text
+from faith_jax.core.files import write_text
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.input.cut_report import Report, cut_lines, cut_of_inputs, cut_warnings
 from faith_jax.scoring.base import BaseScorer, SeenInput

@@ -7,6 +7,7 @@ import pathlib
 from typing import Any
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.files import written_whole
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.base import NAMES, Tokenizer
 from faith_jax.tokenizers.match import check_vocabulary
@@ -205,6 +206,5 @@ def _known(vocabulary: Any) -> Tokenizer | None:
 
 
 def _write(path: pathlib.Path, content: bytes) -> None:
-    beside = path.with_name(f".{path.name}.partial")
-    beside.write_bytes(content)
-    beside.replace(path)
+    with written_whole(path) as beside:
+        beside.write_bytes(content)

@@ -3,10 +3,11 @@
 import json
 import logging
 import math
-import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from faith_jax.core.files import written_whole
 
 logger = logging.getLogger("faith_jax")
 
@@ -77,6 +78,5 @@ def _drop_later_steps(path: pathlib.Path, start_step: int) -> None:
             continue  # a line that was cut when the run was killed
         if isinstance(row, dict) and row.get("step", math.inf) <= start_step:
             kept.append(line)
-    beside = path.with_suffix(".tmp")
-    beside.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
-    os.replace(beside, path)
+    with written_whole(path) as beside:
+        beside.write_text("".join(line + "\n" for line in kept), encoding="utf-8")

@@ -195,16 +195,13 @@ def kept_archive(tmp_path):
     return RawFile("a.tsv", "http://127.0.0.1:9/d.tgz", checksum, member="a.tsv")
 
 
-@pytest.mark.parametrize("opened", ["TemporaryDirectory", "NamedTemporaryFile"])
-def test_a_disk_that_is_full_or_locked(tmp_path, monkeypatch, opened):
+def test_a_disk_that_is_full_or_locked(tmp_path, monkeypatch):
     file = kept_archive(tmp_path)
-    if opened == "TemporaryDirectory":
-        file = RawFile("a.tsv", "http://127.0.0.1:9/a.tsv", SHA256)
 
     def refuse(*arguments, **fields):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(raw_files.tempfile, opened, refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(InputError, match=r"downloads: cannot be written \(Permission denied\)"):
         obtain(tmp_path, file)
     assert files_below(tmp_path) == ["downloads/d.tgz"]

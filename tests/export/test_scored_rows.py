@@ -7,7 +7,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.partial_output import count_whole_rows
+from faith_jax.core.files import count_whole_rows
 from faith_jax.core.types import GroundedExample, Grounding, Score, WordScore
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.export import scored_rows

@@ -137,7 +137,7 @@ def test_the_old_target_is_put_back_where_the_new_one_cannot_be_renamed(
             raise OSError(13, "Permission denied")
         replace(old, new)
 
-    monkeypatch.setattr(convert.os, "replace", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(ConfigError, match="Permission denied"):
         export_checkpoint(str(source), str(target), overwrite=True)
     assert stored(target) == before

@@ -21,6 +21,7 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from faith_jax.core.errors import InputError, did_you_mean
+from faith_jax.core.files import written_whole
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets import raw_files
 from faith_jax.datasets.builders.beam import BeamPipeline, numbered_examples
@@ -307,9 +308,8 @@ def _prepare_beside(
         made.paths, made.raw_folder = paths, raw_folder
         made.bad_rows, made.beam = BadRows(skip_bad_rows), beam
         made.download_and_prepare(download_config=beam.download_config() if beam else None)
-        if target.exists():
-            os.replace(target, pathlib.Path(beside) / "replaced")
-        os.replace(made.data_dir, target)
+        with written_whole(target, shared=True) as place:
+            os.replace(made.data_dir, place)
 
 
 @contextlib.contextmanager

@@ -8,12 +8,12 @@ import dataclasses
 import json
 import os
 import pathlib
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from faith_jax.core.errors import InputError, shown
 from faith_jax.core.fields import checked_text
+from faith_jax.core.files import written_whole
 from faith_jax.datasets.npov import procon_topics
 from faith_jax.datasets.npov.procon_pages import Page, read_page
 from faith_jax.datasets.npov.procon_text import Repairs
@@ -108,12 +108,10 @@ def convert(
     _check_questions(topics, pages)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=output.parent, prefix=".prepare_procon_") as near:
-            staged = pathlib.Path(near) / "new"
+        with written_whole(output) as staged:
             _write(staged, topics, options)
             checked = load_topics(staged)  # what was written must be what the parser takes
             responses = load_responses(staged, checked)
-            _put(staged, output, pathlib.Path(near) / "old")
     except OSError as error:
         raise InputError(f"{output}: cannot be written ({error.strerror}).") from None
     return Conversion(tuple(pages.values()), checked, responses, reason, tuple(notes))
@@ -205,18 +203,6 @@ def _topic_row(topic: Topic) -> dict[str, Any]:
 def _write_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def _put(staged: pathlib.Path, output: pathlib.Path, old: pathlib.Path) -> None:
-    """Moves a finished folder to its place, and an earlier one out of it."""
-    if output.exists():
-        os.rename(output, old)
-    try:
-        os.rename(staged, output)
-    except OSError:
-        if old.exists():
-            os.rename(old, output)
-        raise
 
 
 def read_texts_by_name(path: str | pathlib.Path) -> dict[str, str]:

@@ -11,7 +11,21 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.partial_output import ROWS, kept_rows, partial_folder, partial_output
+from faith_jax.core.files import (
+    ROWS,
+    SETTINGS,
+    as_json,
+    check_same,
+    checkpoint_state,
+    kept_rows,
+    made_folder,
+    partial_folder,
+    partial_output,
+    read_settings_file,
+    write_settings,
+    write_text,
+    written_whole,
+)
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import score as run
@@ -91,17 +105,18 @@ def test_rows_of_another_run_are_not_discarded(capsys, tmp_path, monkeypatch):
     assert (status, "There is no scorer 'blue'" in error) == (2, True)
     status, _, error = score(capsys, "--scorers=token_f1", *arguments)
     assert status == 2
-    assert "keeps 6 rows of another run (--scorers=token_f1,bleu); finish it with" in error
+    assert "keeps 6 rows of another run (another value of scorers" in error
+    assert "finish it with its own command" in error
     option = "--scorer-option=token_f1.normalization=squad"
     status, _, error = score(capsys, "--scorers=token_f1,bleu", option, *arguments)
-    assert (status, "(with other --scorer-option)" in error) == (2, True)
+    assert (status, "(another value of scorers" in error) == (2, True)
     other = rows_file(tmp_path / "other.jsonl")
     status, _, error = score(
         capsys, "--scorers=token_f1,bleu", f"--input={other}", f"--output={tmp_path}/s.jsonl"
     )
-    assert (status, "(of another input)" in error) == (2, True)
+    assert (status, "(another value of input" in error) == (2, True)
     status, _, error = score(capsys, "--scorers=token_f1,bleu", "--corpus=x", *arguments)
-    assert (status, "other columns or settings" in error) == (2, True)
+    assert (status, "(another value of input" in error) == (2, True)
     assert (tmp_path / "s.jsonl.partial" / ROWS).read_bytes() == before
     assert score(capsys, "--scorers=rougeL_f1", "--restart", *arguments)[0] == 0
     found = read_scored_rows(tmp_path / "s.jsonl")
@@ -186,3 +201,70 @@ def test_a_run_that_is_stopped_before_it_scored(capsys, tmp_path, monkeypatch):
     status, _, error = score(capsys, *arguments)
     assert (status, error) == (130, "faith-jax: interrupted; nothing was scored yet.")
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text(path, "ä")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "\ud800")
+    assert path.read_text(encoding="utf-8") == "ä"
+    with written_whole(path):
+        pass  # nothing was written
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+    with pytest.raises(ConfigError, match=r"a\.txt/b: cannot be written \(Not a directory\)"):
+        write_text(path / "b", "")
+
+
+def test_a_folder_replaces_another(tmp_path):
+    folder = tmp_path / "made"
+    for text in ("first", "second"):
+        with written_whole(folder, shared=True) as beside:
+            beside.mkdir()
+            (beside / text).write_text(text)
+    with pytest.raises(FileNotFoundError), written_whole(folder) as beside:
+        (beside / "no such folder").mkdir()
+    assert [str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")] == ["made", "made/second"]
+
+
+def test_settings_are_read_as_they_were_written(tmp_path):
+    settings = as_json({"seeds": (0, 1), "folder": tmp_path, "scorers": {"näher": {}}})
+    write_settings(tmp_path, settings)
+    assert read_settings_file(tmp_path / SETTINGS, "scorers") == settings
+    assert settings["seeds"] == [0, 1]
+    assert settings["folder"] == str(tmp_path)
+
+
+@pytest.mark.parametrize("text", [None, "", "no json", "[1]", "3", '{"scorers": []}', "{}"])
+def test_what_is_no_settings_file(tmp_path, text):
+    path = tmp_path / SETTINGS
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError, match=r"settings\.json: not readable; name another --output"):
+        read_settings_file(path, "scorers")
+
+
+def test_another_value_is_named(tmp_path):
+    before = {"seed": 0, "model": "a", "former": 1}
+    check_same(tmp_path, before, {"seed": 0}, "draws")
+    with pytest.raises(ConfigError, match=r"keeps draws with another value of model \(a, not b\)"):
+        check_same(tmp_path, before, {"seed": 0, "model": "b"}, "draws")
+    with pytest.raises(ConfigError, match=r"another value of later \(None, not 2\)"):
+        check_same(tmp_path, before, {"later": 2}, "draws")
+
+
+def test_the_state_of_a_checkpoint_changes_with_its_files(tmp_path):
+    file = tmp_path / "deep" / "model.safetensors"
+    file.parent.mkdir()
+    file.write_bytes(b"1")
+    first = checkpoint_state(str(tmp_path))
+    assert checkpoint_state(str(tmp_path)) == first
+    file.write_bytes(b"12")
+    assert checkpoint_state(str(tmp_path)) != first
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    assert made_folder(tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"--output: .*file: cannot be written \(File exists\)"):
+        made_folder(tmp_path / "file")
