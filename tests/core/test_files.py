@@ -176,7 +176,7 @@ def test_a_run_that_is_asked_to_end_says_what_is_kept(tmp_path, number, status, 
     assert process.returncode == status
     kept = sum(1 for line in lines.open() if line.endswith("\n"))
     assert errors.splitlines()[-1] == (
-        f"faith-jax: {what}; {kept:,} scored rows are kept; the same command goes on from there."
+        f"faith-jax: {what}; {kept:,} scored rows are kept; the same command resumes there."
     )
 
 
