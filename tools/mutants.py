@@ -672,8 +672,8 @@ STATISTICS = _of(
     (
         "salience-attribution-axis",
         "salience_scores.py",
-        "return contributions(np.asarray(words).T, aggregation)",
-        "return contributions(np.asarray(words), aggregation)",
+        "return aggregated(self.values.T, aggregation)",
+        "return aggregated(self.values, aggregation)",
         _SALIENCE_SCORES,
     ),
     (

@@ -7,7 +7,8 @@ Reference: Chang 2024, section 3.2 and appendix C.
 """
 
 import dataclasses
-from collections.abc import Hashable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,25 +62,30 @@ class WordSalience:
         return sum(self.cut.values())
 
     def contributions(self, aggregation: str = "max") -> Floats:
-        """Returns alpha [argument words]."""
-        return contributions(self.values, aggregation)
+        """Returns what each argument word contributes to the response: alpha [argument words]."""
+        return aggregated(self.values, aggregation)
 
     def attributions(self, aggregation: str = "max") -> Floats:
-        """Returns beta [response words]."""
-        return attributions(self.values, aggregation)
+        """Returns what of each response word the arguments account for: beta [response words]."""
+        return aggregated(self.values.T, aggregation)
 
     def attribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
-        """Returns the example's score; NaN without content words."""
-        if not self.values.size:
-            return float("nan")
-        return attribution_score(self.attributions(aggregation), mean)
+        """Returns the mean attribution; 1 less it is the hallucination score.
+
+        NaN where response or grounding has no content words.
+        """
+        return average(self.attributions(aggregation), mean) if self.values.size else math.nan
 
     def contribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
-        """Returns the example's score; NaN without content words."""
+        """Returns the mean contribution of the perspective with the smallest.
+
+        1 less it is the coverage error score. NaN where response or grounding has no content words.
+        """
         if not self.values.size:
-            return float("nan")
-        sides = [word.perspective for word in self.argument_words]
-        return contribution_score(self.contributions(aggregation), sides, mean)
+            return math.nan
+        values = self.contributions(aggregation)
+        sides = np.array([word.perspective for word in self.argument_words])
+        return min(average(values[sides == side], mean) for side in set(sides.tolist()))
 
 
 def normalized_columns(token_map: NDArray[np.floating]) -> Floats:
@@ -116,18 +122,15 @@ def word_map(
     return found
 
 
-def contributions(words: NDArray[np.floating], aggregation: str = "max") -> Floats:
-    """Returns what each word of the inputs contributes to the response (alpha, equation 1).
+def aggregated(words: NDArray[np.floating], aggregation: str = "max") -> Floats:
+    """Returns one share for each row of a map, higher = more surely covered (equations 1 and 2).
 
     Args:
-      words: [input words, response words], from `word_map`.
+      words: [rows, columns], from `word_map`.
       aggregation: one of AGGREGATIONS. "max": the largest entry of the row, in [0, 1]. "sum": the
         row's sum, 0 or more. "negative_entropy": of the row as a distribution, as its exponential,
         which ranks alike and has a geometric mean: from 1 / words (evenly spread) to 1 (one word);
         0 for a row of zeros.
-
-    Returns:
-      [input words]; higher = more surely covered.
     """
     words = np.asarray(words, np.float64)
     if not words.shape[1]:
@@ -142,41 +145,12 @@ def contributions(words: NDArray[np.floating], aggregation: str = "max") -> Floa
     return np.where(sums > 0, np.exp((shares * logs).sum(axis=1)), 0.0)
 
 
-def attributions(words: NDArray[np.floating], aggregation: str = "max") -> Floats:
-    """Returns what of each word of the response the inputs account for (beta, equation 2).
-
-    As `contributions`, over the columns: [response words], higher = less likely hallucinated.
-    """
-    return contributions(np.asarray(words).T, aggregation)
-
-
-def attribution_score(values: NDArray[np.floating], mean: str = "geometric") -> float:
-    """Returns the mean of `attributions` [response words]; 1 less it is the hallucination score.
-
-    The `mean` is "geometric" (appendix C) or "arithmetic" (the body text). In [0, 1] for "max"; NaN
-    for a response without words.
-    """
-    values = np.asarray(values, np.float64)
-    if not values.size:
-        return float("nan")
+def average(values: Floats, mean: str = "geometric") -> float:
+    """Returns the mean of shares: "geometric" (appendix C) or "arithmetic" (the body text)."""
     if mean == "arithmetic":
         return float(values.mean())
     with np.errstate(divide="ignore"):
         return float(np.exp(np.log(values).mean()))
-
-
-def contribution_score(
-    values: NDArray[np.floating], perspectives: Sequence[Hashable], mean: str = "geometric"
-) -> float:
-    """Returns the mean of `contributions` [input words] of the perspective that has the smallest.
-
-    1 less it is the coverage error score. In [0, 1] for "max"; NaN without words.
-    """
-    values = np.asarray(values, np.float64)
-    names = list(dict.fromkeys(perspectives))
-    of_each = [np.array([p == name for p in perspectives]) for name in names]
-    means = [attribution_score(values[chosen], mean) for chosen in of_each]
-    return min(means) if means else float("nan")
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:

@@ -37,21 +37,31 @@ def test_words_are_the_largest_pairs_of_tokens():
     assert scores.word_map(tokens, rows, []).shape == (2, 0)
 
 
+def salience(values, sides=()):
+    values = np.array(values)
+    rows = sides or [""] * len(values)
+    words = [scores.PlacedWord("w", 0, 1, 0, side) for side in rows]
+    columns = [scores.PlacedWord("w", 0, 1)] * values.shape[1]
+    return scores.WordSalience(tuple(words), tuple(columns), values)
+
+
 def test_contributions_and_attributions():
-    np.testing.assert_allclose(scores.contributions(WORDS), [0.5, 0.25])
-    np.testing.assert_allclose(scores.attributions(WORDS), [0.5, 0, 0.25])
-    np.testing.assert_allclose(scores.contributions(WORDS, "sum"), [0.75, 0.5])
-    np.testing.assert_allclose(scores.attributions(WORDS, "sum"), [0.75, 0, 0.5])
+    found = salience(WORDS)
     # Shares 2/3 and 1/3, then 1/2 and 1/2; a column of zeros.
     third = math.exp(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
-    np.testing.assert_allclose(scores.contributions(WORDS, "negative_entropy"), [third, 0.5])
-    np.testing.assert_allclose(scores.attributions(WORDS, "negative_entropy"), [third, 0, 0.5])
+    for aggregation, rows, columns in (
+        ("max", [0.5, 0.25], [0.5, 0, 0.25]),
+        ("sum", [0.75, 0.5], [0.75, 0, 0.5]),
+        ("negative_entropy", [third, 0.5], [third, 0, 0.5]),
+    ):
+        np.testing.assert_allclose(found.contributions(aggregation), rows)
+        np.testing.assert_allclose(found.attributions(aggregation), columns)
 
 
 @given(MAPS)
 def test_negative_entropy_ranks_as_the_entropy_itself(token_map):
     words = scores.normalized_columns(token_map)
-    found = scores.contributions(words, "negative_entropy")
+    found = scores.aggregated(words, "negative_entropy")
     for row, value in zip(words, found, strict=True):
         shares = row[row > 0] / row.sum() if row.any() else None
         expected = 0 if shares is None else np.exp(np.sum(shares * np.log(shares)))
@@ -60,16 +70,18 @@ def test_negative_entropy_ranks_as_the_entropy_itself(token_map):
 
 
 def test_example_scores():
-    assert scores.attribution_score([0.5, 0.125]) == pytest.approx(0.25)
-    assert scores.attribution_score([0.5, 0.125], "arithmetic") == pytest.approx(0.3125)
-    assert scores.attribution_score([0.5, 0.0]) == 0
-    values, sides = [0.5, 0.125, 0.4, 0.1], ["pro", "pro", "con", "con"]
-    assert scores.contribution_score(values, sides) == pytest.approx(0.2)
-    assert scores.contribution_score(values, sides, "arithmetic") == pytest.approx(0.25)
-    assert math.isnan(scores.attribution_score([]))
-    assert math.isnan(scores.contribution_score([], []))
+    words = salience([[0.5, 0.125]])
+    assert words.attribution_score() == pytest.approx(0.25)
+    assert words.attribution_score(mean="arithmetic") == pytest.approx(0.3125)
+    assert salience([[0.5, 0.0]]).attribution_score() == 0
+    sides = salience([[0.5], [0.125], [0.4], [0.1]], ["pro", "pro", "con", "con"])
+    assert sides.contribution_score() == pytest.approx(0.2)
+    assert sides.contribution_score(mean="arithmetic") == pytest.approx(0.25)
 
 
 def test_no_words_on_one_side_of_the_map():
-    assert scores.contributions(np.zeros((2, 0))).tolist() == [0, 0]
-    assert scores.attributions(np.zeros((2, 0))).shape == (0,)
+    found = salience(np.zeros((2, 0)))
+    assert found.contributions().tolist() == [0, 0]
+    assert found.attributions().shape == (0,)
+    assert math.isnan(found.attribution_score())
+    assert math.isnan(found.contribution_score())

@@ -87,8 +87,8 @@ class SalienceScorer(BaseScorer):
     Args:
       name: "salience_hallucination" or "salience_coverage".
       compute: shared by the scorers of a model.
-      aggregation: see `salience_scores.contributions`.
-      mean: see `salience_scores.attribution_score`.
+      aggregation: see `salience_scores.aggregated`.
+      mean: see `salience_scores.average`.
     """
 
     def __init__(self, name: str, compute: Salience, aggregation: str, mean: str):
