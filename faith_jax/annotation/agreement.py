@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.annotation.marks import Annotations, Span
-from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, argument_labels
+from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS
 from faith_jax.core.errors import counted
 from faith_jax.core.table import Table, plain
 from faith_jax.statistics.bootstrap import percentile_interval, resampled_counts
@@ -192,7 +192,7 @@ def _named(found: Annotations) -> dict[str, list[ArrayLike]]:
         both = [one["hallucination"] + one["partial_hallucination"] for one in named]
         units["unsupported words"].append(marked_words(example.response, full))
         units["unsupported or partial words"].append(marked_words(example.response, both))
-        labels = argument_labels(example.grounding)
+        labels = example.grounding.labels()
         missing = [[label in one["coverage"] for label in labels] for one in named]
         units["missing arguments"].append(missing)
     return units

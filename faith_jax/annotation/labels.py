@@ -15,7 +15,6 @@ from faith_jax.annotation.sheets import (
     AMBIGUOUS_ERRORS,
     ERRORS,
     FULL_ERRORS,
-    argument_labels,
     arguments_by_label,
     query_of,
 )
@@ -90,7 +89,7 @@ def combined(
         error: (ties is Ties.ERROR) if error in tied else 2 * count > len(marks)
         for error, count in counts.items()
     }
-    labels = argument_labels(example.grounding)
+    labels = example.grounding.labels()
     named: dict[str, tuple[Any, ...]] = {}
     for error in (*SPANS, *ARGUMENTS):
         said = [one.named[error] for one in marks if answers[error] and one.answers[error]]

@@ -22,7 +22,6 @@ from faith_jax.annotation.sheets import (
     ERRORS,
     MARKS,
     SheetRow,
-    argument_labels,
     arguments_by_label,
     one_line_end,
     query_of,
@@ -231,7 +230,7 @@ def _parsed_marks(
         remedy = "write a name into each row"
         raise field_error(place, "annotator", "who marked the row", annotator, remedy)
     answers = {name: _answer(fields.get(name), name, place, blank_is_no) for name in ERRORS}
-    response, labels = example.response, argument_labels(example.grounding)
+    response, labels = example.response, example.grounding.labels()
 
     def spans(cell: Any) -> list[str]:
         # The response may hold what separates spans.

@@ -16,7 +16,6 @@ reading takes off again.
 
 import csv
 import io
-import itertools
 import json
 import pathlib
 import re
@@ -40,7 +39,7 @@ ERRORS = (*FULL_ERRORS, *AMBIGUOUS_ERRORS)
 MARKS = (*ERRORS, "unsupported_spans", "missing_arguments", "note")
 COLUMNS = ("id", "annotator", "query", "arguments", "response", *MARKS)
 
-# The label of a text in a grounding without perspectives.
+# In the labels of a grounding without perspectives.
 _PLAIN_SIDE = "text"
 _INDENT = " " * 4
 # Full-width signs are formulas to spreadsheet programs of East Asian languages.
@@ -72,19 +71,6 @@ class SheetRow(NamedTuple):
     marks: Mapping[str, Any]
 
 
-def argument_labels(grounding: Grounding) -> tuple[str, ...]:
-    """Returns the label of each text of a grounding: its side, and its number there from 1.
-
-    >>> argument_labels(Grounding(("a", "b", "c"), ("pro", "pro", "con")))
-    ('pro 1', 'pro 2', 'con 1')
-    >>> argument_labels(Grounding(("a", "b")))
-    ('text 1', 'text 2')
-    """
-    sides = grounding.perspectives or (_PLAIN_SIDE,) * len(grounding.texts)
-    counts = {side: itertools.count(1) for side in sides}
-    return tuple(f"{side} {next(counts[side])}" for side in sides)
-
-
 def query_of(example: GroundedExample) -> str:
     """Returns what was asked, as one text."""
     return "\n".join(example.history)
@@ -107,7 +93,7 @@ def unguarded(cell: str) -> str:
 
 def arguments_by_label(grounding: Grounding) -> dict[str, str]:
     """Returns the texts of a grounding by their labels."""
-    return dict(zip(argument_labels(grounding), grounding.texts, strict=True))
+    return dict(zip(grounding.labels(), grounding.texts, strict=True))
 
 
 def arguments_cell(arguments: Mapping[str, str]) -> str:
@@ -136,7 +122,7 @@ def parsed_arguments(cell: Any, place: str) -> Grounding:
     if pairs and all(sides) and all(isinstance(text, str) for _, text in pairs):
         texts = tuple(one_line_end(text) for _, text in pairs)
         grounding = Grounding(texts, () if set(sides) == {_PLAIN_SIDE} else sides)
-        if argument_labels(grounding) == labels:
+        if grounding.labels() == labels:
             return grounding
     raise field_error(
         place, "arguments", "a line such as 'pro 1: ...' for each argument, numbered on its side",

@@ -47,6 +47,15 @@ class Grounding:
             t for t, p in zip(self.texts, self.perspectives, strict=True) if p == perspective
         )
 
+    def labels(self, plain: str = "text") -> tuple[str, ...]:
+        """Returns a label for each text: its perspective, or `plain`, and its number there from 1.
+
+        >>> Grounding(("a", "b", "c"), ("pro", "pro", "con")).labels()
+        ('pro 1', 'pro 2', 'con 1')
+        """
+        sides = self.perspectives or (plain,) * len(self.texts)
+        return tuple(f"{side} {sides[: i + 1].count(side)}" for i, side in enumerate(sides))
+
 
 @dataclasses.dataclass(frozen=True)
 class GroundedExample:

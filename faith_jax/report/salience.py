@@ -98,12 +98,11 @@ def salience_picture(
 ) -> SaliencePicture:
     """Returns the picture of an example; words with a value below the threshold are marked."""
     contributions, attributions = salience.contributions(), salience.attributions()
-    names = example.grounding.perspectives or ("grounding",) * len(example.grounding.texts)
     arguments = []
-    for number, text in enumerate(example.grounding.texts):
+    titles = example.grounding.labels("grounding")
+    for number, (title, text) in enumerate(zip(titles, example.grounding.texts, strict=True)):
         chosen = [i for i, w in enumerate(salience.argument_words) if w.number == number]
         words = [salience.argument_words[i] for i in chosen]
-        title = f"{names[number]} {names[: number + 1].count(names[number])}"
         pieces = tuple(_pieces(text, words, contributions[chosen], threshold))
         arguments.append(ShownText(title, pieces))
     response = _pieces(example.response, salience.response_words, attributions, threshold)
