@@ -8,6 +8,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+# Of a figure that differs significantly, in all tables.
+MARK = "*"
+
 
 class Table(NamedTuple):
     """A table to be printed.

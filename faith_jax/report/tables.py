@@ -8,8 +8,7 @@ from typing import Any
 
 import tabulate
 
-from faith_jax.core.table import Table
-from faith_jax.statistics.significance import MARK
+from faith_jax.core.table import MARK, Table
 
 FORMATS = ("text", "markdown", "latex", "csv")
 _STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs"}

@@ -17,7 +17,7 @@ from faith_jax.checkpoints import embedded
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.files import checkpoint_state, write_text
 from faith_jax.core.rows import read_jsonl
-from faith_jax.core.table import Table, figure_text
+from faith_jax.core.table import MARK, Table, figure_text
 from faith_jax.datasets import npov
 from faith_jax.datasets.npov.choices import (
     MOST_COMBINATIONS,
@@ -40,7 +40,7 @@ from faith_jax.runs.npov_sets import (
 from faith_jax.statistics.npov_detection import ERRORS, Detection, Key, comparisons, detections
 from faith_jax.statistics.salience_scores import AGGREGATIONS
 from faith_jax.statistics.scored_corpora import Corpus, read_corpora
-from faith_jax.statistics.significance import MARK, SIGNIFICANT
+from faith_jax.statistics.significance import SIGNIFICANT
 
 NAME = "npov_detection"
 # Classifiers by what they are trained on (section 5.2 and appendix B.1); table 1 has MAIN's.

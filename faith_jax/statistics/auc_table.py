@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faith_jax.core.errors import ConfigError, counted
-from faith_jax.core.table import Table, figure_text, plain
+from faith_jax.core.table import MARK, Table, figure_text, plain
 from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
 from faith_jax.statistics.roc import roc_auc
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.significance import (
-    MARK,
     SIGNIFICANT,
     Comparison,
     Exchanges,

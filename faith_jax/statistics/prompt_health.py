@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.floating]
@@ -219,6 +217,8 @@ def nearest_by_distance(
     Returns:
       Ids and L2 distances [length, count], closest first; equal ones by id.
     """
+    from scipy.spatial.distance import cdist  # takes half a second to import, as below
+
     found = np.concatenate([cdist(vectors, rows) for rows in _parts(embedding)], axis=1)
     order = np.argsort(found, axis=1, kind="stable")[:, :count]
     return order, np.take_along_axis(found, order, axis=1)
@@ -299,6 +299,8 @@ def matching(first: Floats, second: Floats) -> tuple[tuple[int, ...], tuple[floa
     Returns:
       For each vector of the shorter prompt the other's index, and their cosine.
     """
+    from scipy.optimize import linear_sum_assignment
+
     table = cosines(first, second)
     if table.shape[0] > table.shape[1]:
         table = table.T

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from faith_jax.core.errors import InputError, counted
 from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
@@ -114,6 +113,8 @@ def _tau(values: np.ndarray, counts: Sequence[int]) -> float:
     values, counted = values[known], np.asarray(counts)[known]
     if values.size < 2 or np.ptp(values) == 0 or np.ptp(counted) == 0:
         return math.nan
+    from scipy import stats  # takes a second to import
+
     return float(stats.kendalltau(values, counted).statistic)
 
 

@@ -15,14 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from faith_jax.statistics.bootstrap import cluster_numbers
 from faith_jax.statistics.roc import checked, roc_auc
 
 SIGNIFICANT = 0.05
-# Of a figure that differs significantly, in all tables.
-MARK = "*"
 
 
 class Comparison(NamedTuple):
@@ -53,6 +50,8 @@ def exchanges(
     changes no AUC. With clusters, scores of a cluster are exchanged together. The p-value is at
     least 1 / (rounds + 1).
     """
+    from scipy import stats  # takes a second to import, as below
+
     (first, positive), (second, _) = checked(scores_a, labels), checked(scores_b, labels)
     difference = roc_auc(first, positive) - roc_auc(second, positive)
     if math.isnan(difference):
@@ -127,6 +126,8 @@ def delong_covariance(
 
     Reference: Obuchowski 1997, Nonparametric analysis of clustered ROC curve data, section 2.
     """
+    from scipy import stats
+
     values, positive = checked(np.asarray(scores, np.float64), labels)
     groups = cluster_numbers(positive.size, clusters)
     positives, negatives = values[:, positive], values[:, ~positive]
@@ -183,7 +184,7 @@ def hanley_mcneil_test(scores_a: ArrayLike, scores_b: ArrayLike, labels: ArrayLi
 def _normal_test(difference: float, variance: float) -> Comparison:
     if variance <= 1e-18:  # the scorers order the rows alike, or nothing varies
         return Comparison(float(difference), float(abs(difference) < 1e-12))
-    p_value = 2 * stats.norm.sf(abs(difference) / math.sqrt(variance))
+    p_value = math.erfc(abs(difference) / math.sqrt(2 * variance))
     return Comparison(float(difference), float(p_value))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
-from faith_jax.core.table import Table, figure_text
+from faith_jax.core.table import MARK, Table, figure_text
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
@@ -28,7 +28,6 @@ from faith_jax.statistics.bootstrap import (
 )
 from faith_jax.statistics.scored_corpora import Corpus, few_rows
 from faith_jax.statistics.significance import (
-    MARK,
     SIGNIFICANT,
     holm_by_baseline,
     randomization_p_value,
