@@ -75,8 +75,7 @@ def add_reproduce_command(commands: argparse._SubParsersAction) -> None:
     ):
         for table in add(tables):
             add_outputs(table)
-            if run is not run_nli:
-                add_workflow(table)
+            add_workflow(table)
             table.set_defaults(run=_runner(run))
 
 

@@ -1,12 +1,12 @@
 """The options of `reproduce nli` and `reproduce nli_phrases` (Steen 2023, tables 1, 2, 4 and 5)."""
 
 import argparse
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from faith_jax.cli.evaluate_commands import listed_names
 from faith_jax.cli.reproduce_options import add_options, add_q2_models, table_parser
-from faith_jax.cli.shared import TerminatedError
 from faith_jax.core.errors import ConfigError
 
 
@@ -32,9 +32,7 @@ def add_nli_tables(tables: argparse._SubParsersAction) -> list[argparse.Argument
             metavar="FOLDER",
             help="the same classifier, trained on augmented ANLI",
         )
-        table.add_argument(
-            "--corpora", dest="true_corpora", metavar="NAMES", help="of TRUE (default: its nine)"
-        )
+        table.add_argument("--corpora", metavar="NAMES", help="of TRUE (default: its nine)")
         table.add_argument(
             "--dropout-passes", type=int, metavar="K", help="of Monte-Carlo dropout (default 15)"
         )
@@ -80,52 +78,40 @@ def _add_draws(table: argparse.ArgumentParser) -> None:
 
 def run_nli(table: str, given: Mapping[str, Any], sample: bool, output: str) -> str:
     """Makes one of both tables; returns it as text."""
-    settings = dict(given)
-    settings["models"] = _models(settings)
-    for name in ("true_corpora", "methods"):
-        if name in settings:
-            settings[name.removeprefix("true_")] = tuple(listed_names(settings.pop(name)))
-    from faith_jax.reproduce import nli_methods, nli_phrases, nli_table
-    from faith_jax.runs import train
+    from faith_jax.reproduce import nli, nli_phrases
+    from faith_jax.reproduce.workflow import table_of_workflow
 
-    if table == "nli":
-        options = nli_methods.NliOptions(sample=sample, **settings)
-        return nli_table.nli_table(options, output)
-    wanted = nli_phrases.PhraseOptions(sample=sample, **settings)
-    try:
-        return nli_phrases.nli_phrases(wanted, output)
-    except train.Stopped as stopped:
-        raise TerminatedError from stopped
+    settings = {**given, "sample": sample, "models": _models(given)}
+    for name in ("corpora", "methods"):
+        if name in given:
+            settings[name] = listed_names(given[name])
+    page = nli if table == "nli" else nli_phrases
+    known = {field.name for field in dataclasses.fields(page.Options)}
+    options = page.Options(**{name: settings[name] for name in known & settings.keys()})
+    options.check()
+    return table_of_workflow(table, options, page.Table, output, given)
 
 
-def _models(settings: dict[str, Any]) -> Any:
-    """Takes the models with their scorers' options out of what was given."""
+def _models(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns the models with their scorers' options."""
     from faith_jax.cli.score_commands import scorer_options
-    from faith_jax.reproduce.nli_methods import MODELS, ModelOptions
+    from faith_jax.reproduce.nli import MODELS
+    from faith_jax.reproduce.workflow import absolute
 
-    folders = {name: settings.pop(_dest(option), "") for name, option in MODELS.items()}
-    models = scorer_options(list(MODELS), settings.pop("scorer_option", []), "the models")
-    for name, folder in folders.items():
+    models = scorer_options(list(MODELS), given.get("scorer_option", []), "the models")
+    for name, option in MODELS.items():
+        folder = given.get(option.removeprefix("--").replace("-", "_"), "")
         if models[name] and not folder:
-            raise ConfigError(f"--scorer-option: {name} has no model; give {MODELS[name]}.")
+            raise ConfigError(f"--scorer-option: {name} has no model; give {option}.")
         if folder:
-            models[name] = {"model": folder} | models[name]
-    more = {name: settings.pop(f"q2_{name}", "") for name in ("answer_model", "nli_model")}
-    for name, folder in more.items():
-        if folder and not folders["q2"]:
-            raise ConfigError(f"--q2-{name.replace('_', '-')}: goes with --q2-model.")
-    if folders["q2"]:
+            models[name] = {"model": absolute(folder)} | models[name]
+    for name in ("answer_model", "nli_model"):
+        if folder := given.get(f"q2_{name}", ""):
+            if not models["q2"]:
+                raise ConfigError(f"--q2-{name.replace('_', '-')}: goes with --q2-model.")
+            models["q2"][name] = absolute(folder)
+    if models["q2"] and "nli_model" not in models["q2"]:
         base = models["base"]
-        shared = {"nli_model": base.get("model", "")}
-        if not more["nli_model"] and "labels" in base:
-            shared["labels"] = base["labels"]
-        asked = {name: folder for name, folder in more.items() if folder}
-        models["q2"] = shared | models["q2"] | asked
-    found = {name: options for name, options in models.items() if options}
-    chosen = {n: settings[n] for n in ("dropout_passes", "seed") if n in settings}
-    settings.pop("dropout_passes", None)
-    return ModelOptions(found, **chosen)
-
-
-def _dest(option: str) -> str:
-    return option.removeprefix("--").replace("-", "_")
+        labels = {"labels": base["labels"]} if "labels" in base else {}
+        models["q2"] = labels | {"nli_model": base.get("model", "")} | models["q2"]
+    return {name: options for name, options in models.items() if options}

@@ -1,162 +1,212 @@
-"""Steen 2023, table 5, in one run: does it matter which phrases a classifier is trained on?
+"""Steen 2023's table 5: does it matter which phrases a classifier is trained on?
 
-The output folder has the scores of Base in `no_augmentation`, perhaps those of the model trained on
-all phrases in `augmented`, and a folder for each draw: its training (`run`) and its scores
-(`scores`). A further run with the same settings keeps all of it; a training that was stopped goes
-on from its checkpoint.
+`nli_phrases.smk` trains the base once for each draw of phrases, and scores TRUE by each and by the
+base itself, all by e-c with Monte-Carlo dropout.
 """
 
-import logging
+import dataclasses
 import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from faith_jax.core.errors import counted
-from faith_jax.core.files import made_folder
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, phrase_draw
 from faith_jax.datasets.raw.true_benchmark import AVERAGED
-from faith_jax.reproduce.nli_draws import (
-    PhraseOptions,
-    check_settings,
-    check_task,
-    draw_folder,
-    trained_draw,
-)
-from faith_jax.reproduce.nli_methods import ALL_OF_BASE, BASE, NLI_PHRASES, ModelOptions
-from faith_jax.reproduce.nli_scores import Cells
-from faith_jax.reproduce.nli_tables import phrase_table
-from faith_jax.reproduce.published_nli import AVERAGE
-from faith_jax.reproduce.table_files import write_tables
-from faith_jax.scoring.pair_classifier import forget_classifiers
-from faith_jax.statistics.dataset_statistics import Table
+from faith_jax.reproduce import nli_tables
+from faith_jax.reproduce.nli import BASE, Method, ModelOptions, check_corpora, read_scores
+from faith_jax.reproduce.nli_tables import AVERAGE
+from faith_jax.reproduce.workflow import Scores, Training
 from faith_jax.statistics.roc import roc_auc
-from faith_jax.statistics.scored_corpora import check_usable
 
-__all__ = ["PhraseOptions", "nli_phrases"]
-
-logger = logging.getLogger("faith_jax")
-
+_TASK = "nli_anli_augmented"
+_WARM_UP = 0.06  # of the steps (Steen 2023, table 7)
+_EVALUATIONS = 10  # of a training, each with a checkpoint
 _METHOD = "e_minus_c_mc"
+_PLAIN, _AUGMENTED = "no_augmentation", "augmented"
 
 
-def nli_phrases(options: PhraseOptions, output: str) -> str:
-    """Trains, scores, writes the table as nli_phrases.md, .tex, .csv and .json, and returns it.
+@dataclasses.dataclass(frozen=True)
+class Options(ModelOptions):
+    """The options; the training's numbers are the recipe's.
+
+    Attributes:
+      draws: how many sets of phrases are drawn.
+      phrases: in each.
+      train_task: "" = ANLI, or its sample; `nli_anli_augmented` or a mixture with it.
+      train_steps: of each draw.
+      batch_size: rows of a step.
+      learning_rate: its peak.
+      max_input_length: tokens of a row in training.
+    """
+
+    draws: int = 10
+    phrases: int = 5
+    train_task: str = ""
+    train_steps: int = 2000
+    batch_size: int = 64
+    learning_rate: float = 5e-6
+    max_input_length: int = 512
+
+    def check(self) -> None:
+        """See `ModelOptions`."""
+        super().check()
+        for name, low, high in (
+            ("draws", 1, math.inf),
+            ("phrases", 1, len(PHRASES)),
+            ("train_steps", 1, math.inf),
+            ("batch_size", 1, math.inf),
+            ("max_input_length", 8, math.inf),
+        ):
+            if not low <= (value := getattr(self, name)) <= high:
+                until = f" and at most {high}, the paper's" if high < math.inf else ""
+                option = name.replace("_", "-")
+                raise ConfigError(f"--{option}: expected at least {low}{until}, got {value}.")
+        if not self.learning_rate > 0:
+            raise ConfigError(f"--learning-rate: expected more than 0, got {self.learning_rate}.")
+        self._check_task()
+        self.check_scorers(self.methods)
+
+    def _check_task(self) -> None:
+        """Checks that the task has dialogue phrases."""
+        from faith_jax.tasks import lookup
+
+        try:
+            found = lookup.get_task(self.task)
+        except ConfigError as error:
+            raise ConfigError(f"--train-task: {error}") from None
+        parts = {part.name for part in getattr(found, "tasks", [found])}
+        if not parts & {_TASK, f"{_TASK}_sample"}:
+            raise ConfigError(
+                f"--train-task: {self.task} has no dialogue phrases; give {_TASK}, or a mixture "
+                "with it."
+            )
+
+    @property
+    def task(self) -> str:
+        """The task that is trained on."""
+        return self.train_task or f"{_TASK}{'_sample' if self.sample else ''}"
+
+    @property
+    def methods(self) -> dict[str, Method]:
+        """The models that are scored as they are."""
+        given = {_PLAIN: BASE, _AUGMENTED: _AUGMENTED}
+        return {
+            name: Method(model, "nli_e_minus_c", dropout=True)
+            for name, model in given.items()
+            if model in self.models
+        }
+
+
+class Table:
+    """What the workflow does, in names of its files, and what becomes of its scores.
 
     Args:
-      options: see there.
-      output: the folder; with samples, the table's files are named nli_phrases_sample.
-
-    Raises:
-      Stopped: after a SIGTERM in training, when the state is saved.
-      FaithJaxError: for a wrong option or checkpoint, for a folder with draws of other settings or
-        scores of other rows, and where no corpus is at hand.
+      options: of the table.
+      rows: how many rows the data sets have that are at hand.
     """
-    folder = made_folder(output)
-    check_task(options.task)
-    check_settings(folder, options)
-    base = _cells(folder / "no_augmentation", options.models.models[BASE]["model"], options)
-    corpora = base.begin(options.corpora)
-    no_augmentation = _areas(base, corpora)
-    augmented: dict[str, float] = {}
-    if "augmented" in options.models.models:
-        given = options.models.models["augmented"]
-        cells = _cells(folder / "augmented", given["model"], options, given)
-        cells.begin(corpora)
-        augmented = _areas(cells, corpora)
-    draws = [_draw(folder, number, corpora, options) for number in range(options.draws)]
-    both = {c: [no_augmentation[c], *(draw[c] for draw in draws)] for c in corpora}
-    averaged = [c for c in corpora if c in AVERAGED and not any(map(math.isnan, both[c]))]
-    columns = [*corpora, *([AVERAGE] if len(averaged) > 1 else [])]
-    with_average = [
-        _with_average(areas, averaged) for areas in (no_augmentation, augmented, *draws)
-    ]
-    plain, original, *drawn = with_average
-    table = phrase_table(
-        {c: [draw[c] for draw in drawn] for c in columns},
-        plain,
-        original,
-        averaged,
-        not options.sample,
-    )
-    return _written(folder, table, averaged, options)
 
+    def __init__(self, options: Options, rows: Mapping[str, int]):
+        self.options, self.corpora = options, options.corpora_of(rows)
+        self.draws = [f"draw_{number}" for number in range(options.draws)]
+        self.trainings = {name: self._training(n) for n, name in enumerate(self.draws)}
+        methods = options.methods
+        self.scores: dict[str, Scores] = {
+            name: options.scores({_METHOD: method}, self.corpora)
+            for name, method in methods.items()
+        }
+        for name in self.draws:
+            given = {_METHOD: methods[_PLAIN]}
+            self.scores[name] = options.scores(given, self.corpora, trained=name)
 
-def _written(
-    folder: pathlib.Path, table: Table, averaged: Sequence[str], options: PhraseOptions
-) -> str:
-    title = "Robustness to the choice of dialogue phrases (Steen 2023)"
-    if options.sample:
-        title = f"SAMPLES, not the paper's data: {title}"
-    figures = {
-        "sample": options.sample,
-        "settings": options.settings(),
-        "phrases": [list(options.phrases_of(number)) for number in range(options.draws)],
-    }
-    path = folder / (f"{NLI_PHRASES}_sample" if options.sample else NLI_PHRASES)
-    return write_tables(path, title, tuple(_notes(averaged, options)), [table], figures)
+    @staticmethod
+    def tasks(options: Options) -> Iterator[tuple[str, str]]:
+        """Yields the data sets and splits that the table reads."""
+        return options.tasks()
 
+    def check_data(self) -> None:
+        """See `check_corpora`."""
+        check_corpora(self.corpora, self.options)
 
-def _cells(
-    folder: pathlib.Path,
-    model: str,
-    options: PhraseOptions,
-    given: Mapping[str, object] | None = None,
-) -> Cells:
-    """Returns the scores of a model by e-c with Monte-Carlo dropout."""
-    base = dict(given or options.models.models[BASE]) | {"model": model}
-    models = ModelOptions({BASE: base}, options.models.dropout_passes, options.models.seed)
-    return Cells(folder, {_METHOD: ALL_OF_BASE}, models, options.sample)
+    def _phrases(self, number: int) -> tuple[str, ...]:
+        return phrase_draw(number, self.options.phrases, self.options.seed)
 
+    def _training(self, number: int) -> Training:
+        """Returns the training of a draw; the step with the lowest validation loss counts."""
+        options, base = self.options, self.options.models[BASE]
+        period = max(1, options.train_steps // _EVALUATIONS)
+        bindings = {
+            "INITIAL_CHECKPOINT_PATH": base["model"],
+            "MIXTURE_OR_TASK_NAME": options.task,
+            "PHRASES": self._phrases(number),
+            "TRAIN_STEPS": options.train_steps,
+            "WARMUP_STEPS": round(_WARM_UP * options.train_steps),
+            "BATCH_SIZE": options.batch_size,
+            "LEARNING_RATE": options.learning_rate,
+            "TASK_FEATURE_LENGTHS": {"inputs": options.max_input_length, "targets": 8},
+            "EVAL_PERIOD": period,
+            "CHECKPOINT_PERIOD": period,
+            "KEEP_LAST": 1,
+            "RANDOM_SEED": options.seed,
+        }
+        if base.get("vocabulary"):
+            bindings["VOCABULARY"] = base["vocabulary"]
+        if labels := base.get("labels"):
+            names = labels.split(",") if isinstance(labels, str) else labels
+            bindings["LABEL_NAMES"] = tuple(name.strip().lower() for name in names)
+        return Training("nli_anli_augmented_finetune.gin", bindings)
 
-def _draw(
-    folder: pathlib.Path, number: int, corpora: Sequence[str], options: PhraseOptions
-) -> dict[str, float]:
-    """Returns the AUC of a draw by corpus; trains and scores what is missing."""
-    own = draw_folder(folder, number)
-    cells = _cells(own / "scores", str(own / "run"), options)
-    if any(cells.missing(corpus) for corpus in corpora):
-        made_folder(own)
-        forget_classifiers()  # training needs the room
-        cells = _cells(own / "scores", trained_draw(own, number, options), options)
-        cells.begin(corpora)
-    else:
-        logger.info("%s is kept", own)
-    return _areas(cells, corpora)
+    def write(self, folder: pathlib.Path) -> None:
+        """Writes nli_phrases.md, .tex, .csv and .json; of samples as nli_phrases_sample."""
+        options = self.options
+        areas = {name: self._areas(folder, name) for name in self.scores}
+        compared = [areas[name] for name in (_PLAIN, *self.draws)]
+        averaged = [
+            c
+            for c in self.corpora
+            if c in AVERAGED and not any(math.isnan(it[c]) for it in compared)
+        ]
+        if len(averaged) > 1:
+            for it in areas.values():
+                it[AVERAGE] = sum(it[c] for c in averaged) / len(averaged)
+        columns = list(areas[_PLAIN])
+        table = nli_tables.phrase_table(
+            {c: [areas[name][c] for name in self.draws] for c in columns},
+            areas[_PLAIN],
+            areas.get(_AUGMENTED, {}),
+            averaged,
+            {} if options.sample else nli_tables.published(),
+        )
+        figures = {
+            "sample": options.sample,
+            "settings": dataclasses.asdict(options),
+            "phrases": [list(self._phrases(number)) for number in range(options.draws)],
+        }
+        title = "Robustness to the choice of dialogue phrases (Steen 2023)"
+        told = (title, tuple(self._notes(averaged)), [table], figures)
+        nli_tables.write_tables(folder, "nli_phrases", options.sample, *told)
 
+    def _areas(self, folder: pathlib.Path, name: str) -> dict[str, float]:
+        """Returns the AUC by corpus, NaN where a class is missing."""
+        read = read_scores(folder, [name])
+        parts = {corpus: read[corpus].part(read[corpus].usable()) for corpus in self.corpora}
+        return {c: roc_auc(part.scores[_METHOD], part.labels) for c, part in parts.items()}
 
-def _areas(cells: Cells, corpora: Sequence[str]) -> dict[str, float]:
-    """Returns the AUC by corpus, NaN where a class is missing; scores what is not scored yet."""
-    found = {}
-    for corpus in corpora:
-        cells.score(corpus, list(cells.methods))
-        scored = cells.corpus(corpus)
-        check_usable({corpus: scored})
-        part = scored.part(scored.usable())
-        found[corpus] = roc_auc(part.scores[_METHOD], part.labels)
-    forget_classifiers()
-    return found
-
-
-def _with_average(areas: Mapping[str, float], averaged: Sequence[str]) -> dict[str, float]:
-    if not areas or len(averaged) < 2:
-        return dict(areas)
-    return {**areas, AVERAGE: sum(areas[c] for c in averaged) / len(averaged)}
-
-
-def _notes(averaged: Sequence[str], options: PhraseOptions) -> Iterator[str]:
-    """Yields what the figures are of."""
-    steps = f"{counted(options.train_steps, 'step')} of {counted(options.batch_size, 'row')}"
-    yield (
-        f"base: {options.models.models[BASE]['model']}, trained {counted(options.draws, 'time')} "
-        f"on {options.task} with {options.phrases} of the paper's ten phrases, {steps}, peak "
-        f"learning rate {options.learning_rate:g}; the checkpoint with the lowest validation loss "
-        "counts."
-    )
-    yield (
-        f"Scores: e-c, the mean over k = {options.models.dropout_passes} Monte-Carlo dropout "
-        "masks. std: of a sample (n - 1); no augmentation: base without this training."
-    )
-    if "augmented" in options.models.models:
-        model = options.models.models["augmented"]["model"]
-        yield f"from all: the average less the AUC of {model}, scored likewise."
-    if len(averaged) > 1:
-        yield f"Averages are over {', '.join(averaged)}."
+    def _notes(self, averaged: Sequence[str]) -> Iterator[str]:
+        """Yields what the figures are of."""
+        options = self.options
+        steps = f"{counted(options.train_steps, 'step')} of {counted(options.batch_size, 'row')}"
+        yield (
+            f"base: {options.models[BASE]['model']}, trained {counted(options.draws, 'time')} on "
+            f"{options.task} with {options.phrases} of the paper's ten phrases, {steps}, peak "
+            f"learning rate {options.learning_rate:g}; the checkpoint with the lowest validation "
+            "loss counts."
+        )
+        yield (
+            f"Scores: e-c, the mean over k = {options.dropout_passes} Monte-Carlo dropout masks. "
+            "std: of a sample (n - 1); no augmentation: base without this training."
+        )
+        if _AUGMENTED in options.models:
+            model = options.models[_AUGMENTED]["model"]
+            yield f"from all: the average less the AUC of {model}, scored likewise."
+        if len(averaged) > 1:
+            yield f"Averages are over {', '.join(averaged)}."

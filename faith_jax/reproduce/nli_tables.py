@@ -1,18 +1,67 @@
 """The tables of "With a Little Push" (Steen 2023, tables 1, 2, 4 and 5) with its figures beside."""
 
+import json
 import math
+import pathlib
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import counted
-from faith_jax.reproduce import published_nli
-from faith_jax.reproduce.published_nli import AVERAGE
+from faith_jax.core.outputs import write_text
+from faith_jax.core.table import Table, figure_text
+from faith_jax.report.tables import rendered
 from faith_jax.statistics.auc_table import AucCell, AucTable
-from faith_jax.statistics.dataset_statistics import Table
 
-TIDY = ("table", "method", "corpus", "figure", "rows", "value", "low", "high", "published")
+AVERAGE = "average"
+_TIDY = ("table", "method", "corpus", "figure", "rows", "value", "low", "high", "published")
 _PUBLISHED = "(published)"
+Published = Mapping[str, Any]
+
+
+def published() -> Published:
+    """Returns the paper's figures by our names: AUCs in per cent, averages over nine corpora."""
+    found: Published = json.loads(pathlib.Path(__file__).with_name("nli.json").read_text("utf-8"))
+    return found
+
+
+def write_tables(
+    folder: pathlib.Path,
+    name: str,
+    sample: bool,
+    title: str,
+    notes: Sequence[str],
+    tables: Sequence[Table],
+    figures: Mapping[str, Any],
+) -> None:
+    """Writes NAME.md, .tex, .csv and .json, of samples NAME_sample.
+
+    Args:
+      folder: where.
+      name: of the files.
+      sample: whether the tables are of samples, which their title says.
+      title: of all tables.
+      notes: of all; each table has its own besides.
+      tables: with tidy forms of the same columns, which the CSV joins.
+      figures: of the JSON file, besides title, notes and the tidy rows.
+
+    Raises:
+      ConfigError: for a file that cannot be written.
+    """
+    if sample:
+        name, title = f"{name}_sample", f"SAMPLES, not the paper's data: {title}"
+    tidy = Table("", _TIDY, tuple(row for table in tables if table.tidy for row in table.tidy.rows))
+    listed = "".join(f"\n{note}\n" for note in notes)
+    markdown = "\n".join(rendered(table, "markdown") for table in tables)
+    captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
+    told = {"title": title, "notes": list(notes), **figures, "rows": tidy.records()}
+    for ending, text in {
+        "md": f"# {title}\n{listed}\n{markdown}",
+        "tex": "\n".join(rendered(table, "latex") for table in captioned),
+        "csv": rendered(tidy, "csv"),
+        "json": json.dumps(told, indent=1, ensure_ascii=False) + "\n",
+    }.items():
+        write_text(folder / f"{name}.{ending}", text)
 
 
 def published_average(figures: Mapping[str, float], corpora: Sequence[str]) -> float | None:
@@ -34,14 +83,14 @@ def published_average(figures: Mapping[str, float], corpora: Sequence[str]) -> f
 
 
 def auc_table_of_methods(
-    table: AucTable, marks: Mapping[str, str], published: bool, notes: Sequence[str] = ()
+    table: AucTable, marks: Mapping[str, str], published: Published, notes: Sequence[str] = ()
 ) -> Table:
     """Returns table 1: a row for each method, AUCs in per cent.
 
     Args:
       table: the cells.
       marks: of an AUC that is significantly better than a baseline's, by baseline.
-      published: with the paper's figures.
+      published: the paper's figures; empty = none.
       notes: what is said below.
     """
     columns = _columns(table)
@@ -49,7 +98,7 @@ def auc_table_of_methods(
     tidy: list[tuple[Any, ...]] = []
     for method in table.cells:
         cells = _cells(table, method)
-        theirs = _published_of(published_nli.METHODS.rows, method, table) if published else {}
+        theirs = _published_of(published, "methods", method, table)
         rows.append((method, *(_auc(cells[column], marks) for column in columns)))
         if any(theirs.get(column) is not None for column in columns):
             rows.append((f"{method} {_PUBLISHED}", *(_plain(theirs.get(c)) for c in columns)))
@@ -64,13 +113,13 @@ def auc_table_of_methods(
     sizes = [table.rows.get(column) for column in columns]
     rows.append(("rows", *("" if size is None else f"{size:,}" for size in sizes)))
     title = "ROC AUC in per cent, with 95% bootstrap intervals (Steen 2023, table 1)"
-    more = (published_nli.METHODS.note,) if published else ()
-    plain = Table("", TIDY, tuple(tidy))
+    more = _note(published, "1")
+    plain = Table("", _TIDY, tuple(tidy))
     return Table(title, ("method", *columns), tuple(rows), (*notes, *more), plain)
 
 
 def difference_table(
-    table: AucTable, methods: Sequence[str], baseline: str, published: bool
+    table: AucTable, methods: Sequence[str], baseline: str, published: Published
 ) -> Table:
     """Returns table 2: what each method adds to the baseline's AUC, a row for each corpus.
 
@@ -78,17 +127,12 @@ def difference_table(
       table: the cells; those of the methods are compared with the baseline.
       methods: the columns.
       baseline: a method.
-      published: with the paper's figures.
+      published: the paper's figures; empty = none.
     """
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
     for corpus in _columns(table):
-        theirs = {
-            m: _published_of(published_nli.DIFFERENCES.rows, m, table).get(corpus)
-            if published
-            else None
-            for m in methods
-        }
+        theirs = {m: _published_of(published, "differences", m, table).get(corpus) for m in methods}
         found = {m: _cells(table, m)[corpus].compared.get(baseline) for m in methods}
         cells = []
         for method, one in found.items():
@@ -108,42 +152,44 @@ def difference_table(
         f"AUC differences from {baseline} in points, with 95% intervals of the paired bootstrap "
         "(Steen 2023, table 2)"
     )
-    notes = (published_nli.DIFFERENCES.note,) if published else ()
-    return Table(title, ("corpus", *methods), tuple(rows), notes, Table("", TIDY, tuple(tidy)))
+    notes, plain = _note(published, "2"), Table("", _TIDY, tuple(tidy))
+    return Table(title, ("corpus", *methods), tuple(rows), notes, plain)
 
 
 def cost_table(
-    costs: Mapping[str, tuple[float, Sequence[float], str, float]],
-    published: bool,
+    costs: Mapping[str, tuple[float, Mapping[str, Any]]],
+    dropout_passes: int,
+    published: Published,
     notes: Sequence[str] = (),
 ) -> Table:
     """Returns table 4: AUC and cost of each method.
 
     Args:
-      costs: by method its average AUC in [0, 1], the parameters of each of its models in millions,
-        the model calls for a response, and examples per second.
-      published: with the paper's figures.
+      costs: by method its average AUC in [0, 1], and what `faith-jax score --costs` says of it.
+      dropout_passes: k of Monte-Carlo dropout.
+      published: the paper's figures; empty = none.
       notes: what is said below.
     """
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
-    for method, (auc, millions, calls, speed) in costs.items():
+    for method, (auc, cost) in costs.items():
+        millions, speed = cost["millions"], cost["examples_per_second"]
         shown = "undefined" if math.isnan(auc) else f"{100 * auc:.1f}"
+        calls = model_calls(method, dropout_passes)
         rows.append((method, shown, _millions(millions), calls, _speed(speed)))
-        theirs = published_nli.COSTS.get(method) if published else None
+        theirs = published.get("costs", {}).get(method)
         if theirs:
-            cells = (f"{theirs.auc:.1f}", _millions(theirs.millions), model_calls(method), "")
+            cells = (f"{theirs['auc']:.1f}", _millions(theirs["millions"]), model_calls(method), "")
             rows.append((f"{method} {_PUBLISHED}", *cells))
         for figure, value, other in (
-            ("auc", auc, theirs and round(theirs.auc / 100, 6)),
-            ("parameters_in_millions", sum(millions), theirs and sum(theirs.millions)),
+            ("auc", auc, theirs and _share(theirs["auc"])),
+            ("parameters_in_millions", sum(millions), theirs and sum(theirs["millions"])),
             ("examples_per_second", speed, None),
         ):
             tidy.append(("4", method, AVERAGE, figure, None, value, None, None, other))
     columns = ("method", "average AUC", "parameters, millions", "model calls", "examples/s, ours")
-    more = (published_nli.COSTS_NOTE,) if published else ()
-    title = "Performance and cost (Steen 2023, table 4)"
-    return Table(title, columns, tuple(rows), (*notes, *more), Table("", TIDY, tuple(tidy)))
+    title, plain = "Performance and cost (Steen 2023, table 4)", Table("", _TIDY, tuple(tidy))
+    return Table(title, columns, tuple(rows), (*notes, *_note(published, "4")), plain)
 
 
 def model_calls(method: str, dropout_passes: int = 15) -> str:
@@ -166,8 +212,7 @@ def phrase_table(
     no_augmentation: Mapping[str, float],
     augmented: Mapping[str, float],
     averaged: Sequence[str],
-    published: bool,
-    notes: Sequence[str] = (),
+    published: Published,
 ) -> Table:
     """Returns table 5: AUCs over draws of phrases, a row for each corpus.
 
@@ -176,13 +221,12 @@ def phrase_table(
       no_augmentation: the same of the base without training.
       augmented: the same of a model that was trained on all phrases; empty = there is none.
       averaged: the corpora of the average.
-      published: with the paper's figures.
-      notes: what is said below.
+      published: the paper's figures; empty = none.
     """
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
     for corpus, values in draws.items():
-        theirs = _published_draws(corpus, averaged) if published else {}
+        theirs = _published_draws(published, corpus, averaged)
         mean = statistics.fmean(values)
         found = {
             "average": mean,
@@ -196,7 +240,7 @@ def phrase_table(
             del found["difference"]
         rows.append((corpus, *(_percent(name, value) for name, value in found.items())))
         if theirs:
-            shown = (_percent(name, theirs.get(name, math.nan)) for name in found)
+            shown = (_percent(name, theirs[name]) if name in theirs else "" for name in found)
             rows.append((f"{corpus} {_PUBLISHED}", *shown))
         for name, value in found.items():
             figure = name.replace(" ", "_")
@@ -209,20 +253,22 @@ def phrase_table(
         f"ROC AUC in per cent over {counted(len(first), 'draw')} of phrases, with e-c "
         "and Monte-Carlo dropout (Steen 2023, table 5)"
     )
-    more = (published_nli.PHRASES_NOTE,) if published else ()
-    plain = Table("", TIDY, tuple(tidy))
-    names = (*columns, "no augmentation")
-    return Table(title, names, tuple(rows), (*notes, *more), plain)
+    names, plain = (*columns, "no augmentation"), Table("", _TIDY, tuple(tidy))
+    return Table(title, names, tuple(rows), _note(published, "5"), plain)
 
 
-def _published_draws(corpus: str, averaged: Sequence[str]) -> dict[str, float]:
+def _note(published: Published, table: str) -> tuple[str, ...]:
+    return (published["notes"][table],) if published else ()
+
+
+def _published_draws(
+    published: Published, corpus: str, averaged: Sequence[str]
+) -> dict[str, float]:
     """Returns a row of the paper's table 5, as shares; an average only over the same corpora."""
-    known = set(published_nli.PHRASES) - {AVERAGE}
-    if corpus not in published_nli.PHRASES or (corpus == AVERAGE and set(averaged) != known):
+    rows = published.get("draws", {})
+    if corpus not in rows or (corpus == AVERAGE and set(averaged) != set(rows) - {AVERAGE}):
         return {}
-    row = published_nli.PHRASES[corpus]
-    names = ("average", "difference", "std", "min", "max", "no augmentation")
-    return {name: round(value / 100, 6) for name, value in zip(names, row, strict=True)}
+    return {name: round(value / 100, 6) for name, value in rows[corpus].items()}
 
 
 def _columns(table: AucTable) -> list[str]:
@@ -236,9 +282,9 @@ def _cells(table: AucTable, method: str) -> dict[str, AucCell]:
 
 
 def _published_of(
-    rows: Mapping[tuple[str, ...], Mapping[str, float]], method: str, table: AucTable
+    published: Published, kind: str, method: str, table: AucTable
 ) -> dict[str, float | None]:
-    figures = rows.get((method,))
+    figures = published.get(kind, {}).get(method)
     if figures is None:
         return {}
     return {**figures, AVERAGE: published_average(figures, table.averaged)}
@@ -252,8 +298,8 @@ def _auc(cell: AucCell, marks: Mapping[str, str]) -> str:
         for baseline, mark in marks.items()
         if baseline in cell.compared and cell.compared[baseline].better_uncorrected
     )
-    low, high = (100 * end for end in cell.interval)
-    return f"{100 * cell.auc:.1f}{better} ({low:.1f}\u2013{high:.1f})"
+    low, high = cell.interval
+    return figure_text(100 * cell.auc, (100 * low, 100 * high), 1, better)
 
 
 def _plain(value: float | None) -> str:

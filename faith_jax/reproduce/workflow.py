@@ -95,7 +95,9 @@ def run_workflow(
 def table_of_workflow(
     name: str, options: Any, table: Any, output: str, given: Mapping[str, Any]
 ) -> str:
-    """Runs the workflow of a table of responses, and returns the table as text.
+    """Runs the workflow of a table, and returns the table as text.
+
+    A table that has a method `write` makes its files of what the workflow leaves in the folder.
 
     Args:
       name: of the table.
@@ -110,12 +112,15 @@ def table_of_workflow(
     """
     folder = pathlib.Path(output)
     rows = count_rows(table.tasks(options), folder)
-    table(options, rows).check_data()
+    found = table(options, rows)
+    found.check_data()
     config = {"options": dataclasses.asdict(options), "rows": rows}
     is_dry = bool(given.get("dry_run"))
     run_workflow(name, config, output, given.get("cores", 0), is_dry, given.get("snakemake", ()))
     if is_dry:
         return ""
+    if hasattr(found, "write"):
+        found.write(folder)
     made = folder / f"{name}{'_sample' if options.sample else ''}.md"
     return made.read_text(encoding="utf-8")
 
