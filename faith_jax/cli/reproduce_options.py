@@ -132,9 +132,10 @@ def model_scorers(
       FaithJaxError: for a model that cannot be opened, and for options of a scorer without one.
     """
     from faith_jax.cli.score_commands import scorer_options
-    from faith_jax.reproduce.workflow import absolute
+    from faith_jax.reproduce.workflow import absolute, leave_accelerators
     from faith_jax.scoring.registry import load_scorer
 
+    leave_accelerators()
     told = scorer_options([*models, *q2], given.get("scorer_option", []))
     told = with_q2_models(told, given, q2)
     found = {}

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, counted, did_you_mean
-from faith_jax.core.kept_settings import checkpoint_state
+from faith_jax.core.files import checkpoint_state
 from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.reproduce import nli_tables
 from faith_jax.reproduce.faithdial import check_names
-from faith_jax.reproduce.workflow import Scores
+from faith_jax.reproduce.workflow import Scores, leave_accelerators
 from faith_jax.scoring.pair_classifier import forget_classifiers
 from faith_jax.scoring.registry import load_scorer, scorer_card, scorer_options
 from faith_jax.statistics.auc_table import AucTable, auc_table
@@ -141,6 +141,7 @@ class ModelOptions:
         Raises:
           ConfigError: naming the model's option.
         """
+        leave_accelerators()
         for method in dict.fromkeys(methods.values()):
             try:
                 load_scorer(method.scorer, **self.scorer_options(method))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import counted
-from faith_jax.core.outputs import write_text
+from faith_jax.core.files import write_text
 from faith_jax.core.table import Table, figure_text
 from faith_jax.report.tables import rendered
 from faith_jax.statistics.auc_table import AucCell, AucTable

@@ -30,7 +30,7 @@ OF_MODELS = {
     NPOV_DETECTION: NPOV_DETECTION,
     "faithdial": "faithdial_table",
     "faith_critic": "faith_critic",
-    "nli": "nli_table",
+    "nli": "nli",
     "nli_phrases": "nli_phrases",
 }
 ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv"}

@@ -223,6 +223,13 @@ def scorer_flags(options: Mapping[str, Mapping[str, Any]], names: Iterable[str])
     )
 
 
+def leave_accelerators() -> None:
+    """Opens models on the CPU from here on: accelerators are for the steps' own processes."""
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+
+
 def absolute(path: str) -> str:
     """Returns a path as a workflow finds it, which runs in its own folder; names stay names."""
     there = pathlib.Path(path).expanduser()

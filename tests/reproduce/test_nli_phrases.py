@@ -1,21 +1,16 @@
 """Steen 2023's table 5 through the command, with a tiny random classifier."""
 
 import json
-import math
-import os
-import signal
 import statistics
-import time
 
-import gin
 import pytest
 
 from faith_jax.cli import main
 from faith_jax.datasets.augmentation.dialogue_phrases import phrase_draw
-from faith_jax.reproduce import nli_draws, nli_phrases, nli_scores
+from faith_jax.reproduce import nli_phrases
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.roc import roc_auc
-from faith_jax.tokenizers.vocabularies import default_vocabulary
+from tests.reproduce.workflows import rows_of, shown_commands, without_snakemake
 from tests.scoring import tiny_models
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
@@ -46,55 +41,45 @@ def model(tmp_path_factory):
     return tiny_models.write_model(folder, "deberta_nli", label_names=NLI)
 
 
-@pytest.fixture
-def reproduce(capsys):
-    def run(output, *arguments):
-        status = main(["reproduce", "nli_phrases", *FEW, f"--output={output}", *arguments])
-        out, err = capsys.readouterr()
-        return status, out.splitlines(), err.strip().splitlines()
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def whole(model, tmp_path_factory):
-    """A folder of two draws, and what the command left behind in the process."""
-    folder = tmp_path_factory.mktemp("whole") / "made"
-    before = default_vocabulary()
-    arguments = ("nli_phrases", *FEW, f"--output={folder}", f"--model={model}")
-    assert main(["reproduce", *arguments]) == 0
-    assert default_vocabulary() == before
-    assert not gin.config_is_locked()
-    assert gin.config_str() == ""
-    return folder
+    """A folder of two draws, and a model of all phrases."""
+    folder = tmp_path_factory.mktemp("whole")
+    augmented = tiny_models.write_model(folder / "aug", "deberta_nli", 7, label_names=NLI)
+    made = folder / "made"
+    arguments = (f"--output={made}", f"--model={model}", f"--augmented-model={augmented}")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        without_snakemake(monkeypatch)
+        assert main(["reproduce", "nli_phrases", *FEW, *arguments]) == 0
+    return made
 
 
-def area(folder, corpus):
-    path = folder / corpus / "e_minus_c_mc.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def area(folder, name, corpus):
+    rows = [r for r in rows_of(folder / "scores" / f"{name}.jsonl") if r["corpus"] == corpus]
     return roc_auc([row["scores"]["e_minus_c_mc"] for row in rows], [row["label"] for row in rows])
 
 
+def test_the_workflow_trains_and_scores_each_draw(model, tmp_path, capfd):
+    arguments = (*FEW, f"--output={tmp_path}", f"--model={model}")
+    commands = shown_commands(capfd, "nli_phrases", *arguments)
+    assert [" train " in line for line in commands].count(True) == 2
+    assert [" score " in line for line in commands].count(True) == 3
+    assert any("--gin.MODEL_DIR=models/draw_1" in line for line in commands)
+
+
 def test_each_draw_is_trained_with_its_phrases(whole):
-    steps = set()
     for number in range(2):
-        told = json.loads((whole / f"draw_{number}" / "trained.json").read_text())
-        assert tuple(told["phrases"]) == phrase_draw(number)
-        config = (whole / f"draw_{number}" / "run" / "config.gin").read_text()
+        folder = whole / "models" / f"draw_{number}"
+        config = (folder / "config.gin").read_text()
         for phrase in phrase_draw(number):
             assert repr(phrase) in config
         assert "WARMUP_STEPS = 0" in config
-        metrics = (whole / f"draw_{number}" / "run" / "metrics.jsonl").read_text().splitlines()
-        losses = {
-            row["step"]: row["loss"]
-            for row in map(json.loads, metrics)
-            if row["part"] == "validation"
-        }
-        assert told["step"] == min(losses, key=losses.get)  # the lowest validation loss
-        steps |= losses.keys()
-    assert steps == {1, 2, 3, 4}
-    draws = [json.loads((whole / f"draw_{n}/trained.json").read_text())["phrases"] for n in (0, 1)]
-    assert draws[0] != draws[1]
+        metrics = (row for row in rows_of(folder / "metrics.jsonl") if row["part"] == "validation")
+        losses = {row["step"]: row["loss"] for row in metrics}
+        assert losses.keys() == {1, 2, 3, 4}
+        best = min(losses, key=losses.get)  # the lowest validation loss counts
+        assert (folder / "checkpoints" / str(best)).is_dir()
+    assert phrase_draw(0) != phrase_draw(1)
 
 
 def test_figures_are_those_of_the_draws(whole, model):
@@ -102,8 +87,11 @@ def test_figures_are_those_of_the_draws(whole, model):
     cells = {(row["method"], row["corpus"], row["figure"]): row["value"] for row in found["rows"]}
     areas = {}
     for corpus in CORPORA:
-        areas[corpus] = [area(whole / f"draw_{n}" / "scores", corpus) for n in range(2)]
-        assert cells["draws", corpus, "no_augmentation"] == area(whole / "no_augmentation", corpus)
+        areas[corpus] = [area(whole, f"draw_{n}", corpus) for n in range(2)]
+        plain = cells["draws", corpus, "no_augmentation"]
+        assert plain == pytest.approx(area(whole, "no_augmentation", corpus))
+        difference = statistics.fmean(areas[corpus]) - area(whole, "augmented", corpus)
+        assert cells["draws", corpus, "difference"] == pytest.approx(difference)
     areas["average"] = [statistics.fmean(pair) for pair in zip(*areas.values(), strict=True)]
     for corpus, values in areas.items():
         expected = (statistics.fmean(values), statistics.stdev(values), min(values), max(values))
@@ -111,8 +99,9 @@ def test_figures_are_those_of_the_draws(whole, model):
         assert figures == pytest.approx(expected)
         assert [cells[f"draw_{n}", corpus, "auc"] for n in range(2)] == pytest.approx(values)
     assert found["phrases"] == [list(phrase_draw(number)) for number in range(2)]
-    rows = (whole / "no_augmentation" / "q2" / "e_minus_c_mc.jsonl").read_text().splitlines()
-    row = json.loads(rows[0])
+    row = next(
+        r for r in rows_of(whole / "scores" / "no_augmentation.jsonl") if r["corpus"] == "q2"
+    )
     options = {"max_length": 64, "dropout_passes": 2, "seed": 0}
     scorer = load_scorer("nli_e_minus_c", model=model, **options)
     score = scorer.score([row["grounding"]], [row["generated_text"]])[0].value
@@ -120,118 +109,33 @@ def test_figures_are_those_of_the_draws(whole, model):
     markdown = (whole / "nli_phrases_sample.md").read_text()
     assert markdown.startswith("# SAMPLES, not the paper's data: Robustness")
     assert "published" not in markdown.lower()
+    assert "from all" in markdown
 
 
-def test_finished_draws_are_kept_and_more_may_be_made(reproduce, whole, model, monkeypatch):
-    table = whole / "nli_phrases_sample.json"
-    before = table.read_text()
-    trained = []
-    monkeypatch.setattr(nli_draws, "_train", lambda folder, *_: trained.append(folder))
-    monkeypatch.setattr(nli_scores, "load_scorer", lambda *_, **__: 1 / 0)
-    assert reproduce(whole, f"--model={model}")[0] == 0
-    assert (trained, table.read_text()) == ([], before)
-    monkeypatch.undo()
-    cell = whole / "draw_1" / "scores" / "q2" / "e_minus_c_mc.jsonl"
-    text = cell.read_text()
-    cell.unlink()
-    monkeypatch.setattr(nli_draws, "_train", lambda folder, *_: trained.append(folder))
-    assert reproduce(whole, f"--model={model}")[0] == 0
-    assert (trained, cell.read_text(), table.read_text()) == ([], text, before)
-
-
-def test_a_stopped_training_goes_on_and_ends_in_the_same_place(
-    reproduce, whole, model, tmp_path, monkeypatch
-):
-    """A SIGTERM in the first draw: the state is saved, and the same command goes on from it."""
-    from faith_jax.input.task_batches import SplitRows
-    from faith_jax.training.metrics import MetricsWriter
-
-    really = MetricsWriter.write
-
-    def write(self, step, part, values):
-        really(self, step, part, values)
-        if (step, part) == (2, "validation"):
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(0.1)
-
-    monkeypatch.setattr(MetricsWriter, "write", write)
-    arguments = (f"--model={model}", "--draws=1")
-    status, _, errors = reproduce(tmp_path, *arguments)
-    assert status == 143
-    assert "terminated; what is made is kept in" in errors[-1]
-    assert not (tmp_path / "draw_0" / "trained.json").exists()
-    assert gin.config_str() == ""
-    monkeypatch.undo()
-    starts = []
-    batches = SplitRows._training_batch
-    monkeypatch.setattr(SplitRows, "_training_batch", lambda *a: starts.append(a[1]) or batches(*a))
-    assert reproduce(tmp_path, *arguments)[0] == 0
-    # The first batch is looked at before the run goes on, three are read at once.
-    assert starts[3:6] == [2, 3, 4]
-    for corpus in CORPORA:
-        name = f"draw_0/scores/{corpus}/e_minus_c_mc.jsonl"
-        found, expected = ((f / name).read_text().splitlines() for f in (tmp_path, whole))
-        for one, other in zip(found, expected, strict=True):
-            scores = [json.loads(line)["scores"]["e_minus_c_mc"] for line in (one, other)]
-            assert scores[0] == pytest.approx(scores[1], abs=1e-6)
-
-
-def test_published_figures_stand_below_ours(whole, model, tmp_path):
-    options = nli_phrases.PhraseOptions(
-        nli_draws.ModelOptions({"base": {"model": model}}), draws=2, corpora=CORPORA
+def test_published_figures_stand_below_ours(model, tmp_path, monkeypatch):
+    options = nli_phrases.Options({"base": {"model": model}}, draws=2, corpora=CORPORA)
+    table = nli_phrases.Table(options, {f"true_benchmark/{c}:test": 9 for c in CORPORA})
+    assert list(table.scores) == ["no_augmentation", "draw_0", "draw_1"]
+    areas = {"no_augmentation": 0.5, "draw_0": 0.6, "draw_1": 0.7}
+    monkeypatch.setattr(
+        nli_phrases.Table, "_areas", lambda _, folder, name: dict.fromkeys(CORPORA, areas[name])
     )
-    areas = {"frank": [0.5, 0.6], "q2": [0.7, 0.8]}
-    base = {"frank": 0.5, "q2": 0.5}
-    table = nli_phrases.phrase_table(areas, base, {}, CORPORA, True)
-    text = nli_phrases._written(tmp_path, table, CORPORA, options)
-    assert "frank (published)  86.7" in text
+    table.write(tmp_path)
+    assert "| frank (published) | 86.7" in (tmp_path / "nli_phrases.md").read_text()
     found = json.loads((tmp_path / "nli_phrases.json").read_text())
     cells = {(row["corpus"], row["figure"]): row["published"] for row in found["rows"]}
     assert cells["q2", "no_augmentation"] == 0.863
     assert found["sample"] is False
 
 
-def test_the_model_of_all_phrases_stands_beside(reproduce, whole, model, tmp_path):
-    import shutil
-
-    folder = tmp_path / "made"
-    shutil.copytree(whole, folder)
-    augmented = tiny_models.write_model(tmp_path / "aug", "deberta_nli", 7, label_names=NLI)
-    status, lines, _ = reproduce(folder, f"--model={model}", f"--augmented-model={augmented}")
-    assert status == 0
-    found = json.loads((folder / "nli_phrases_sample.json").read_text())["rows"]
-    cells = {(row["method"], row["corpus"], row["figure"]): row["value"] for row in found}
-    mean = cells["draws", "q2", "average"] - area(folder / "augmented", "q2")
-    assert cells["draws", "q2", "difference"] == pytest.approx(mean)
-    assert any("from all" in line for line in lines)
-    assert not math.isnan(mean)
-
-
-def test_other_settings_are_refused(reproduce, whole, model, tmp_path):
-    other = tiny_models.write_model(tmp_path / "other", "deberta_nli", 7, label_names=NLI)
-    for arguments, message in (
-        (("--train-steps=5",), "another value of train-steps (4, not 5)"),
-        (("--phrases=4",), "another value of phrases (5, not 4)"),
-        (("--seed=1",), "another value of seed (0, not 1)"),
-        ((f"--model={other}",), "another value of model ("),
-        (
-            ("--scorer-option=base.dropout_rate=0.5",),
-            "another value of scorer-option ({'max_length': 64},",
-        ),
-    ):
-        status, out, errors = reproduce(whole, f"--model={model}", *arguments)
-        assert (status, out) == (2, [])
-        assert f"keeps draws with {message}" in errors[-1]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--model=",), "--scorer-option: base has no model; give --model."),
-        (("--draws=0",), "--draws: expected a positive number, got 0."),
-        (("--phrases=11",), "--phrases: expected 1 to 10, the paper's, got 11."),
-        (("--train-steps=0",), "--train-steps: expected a positive number"),
-        (("--max-input-length=4",), "--max-input-length: expected at least 8 tokens, got 4."),
+        (("--draws=0",), "--draws: expected at least 1, got 0."),
+        (("--phrases=11",), "--phrases: expected at least 1 and at most 10, the paper's, got 11."),
+        (("--train-steps=0",), "--train-steps: expected at least 1"),
+        (("--max-input-length=4",), "--max-input-length: expected at least 8, got 4."),
         (("--learning-rate=0",), "--learning-rate: expected more than 0, got 0.0."),
         (
             ("--train-task=nli_anli_sample",),
@@ -244,7 +148,10 @@ def test_other_settings_are_refused(reproduce, whole, model, tmp_path):
         (("--model=/no/where",), "--model: /no/where: there is no such checkpoint"),
     ],
 )
-def test_mistakes(reproduce, model, tmp_path, arguments, message):
-    status, out, errors = reproduce(tmp_path / "made", f"--model={model}", *arguments)
-    assert (status, out) == (2, [])
-    assert message in errors[-1]
+def test_mistakes(model, tmp_path, capsys, arguments, message):
+    given = (*FEW, f"--output={tmp_path / 'made'}", f"--model={model}", *arguments)
+    status = main(["reproduce", "nli_phrases", *given])
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "")
+    assert message in err.splitlines()[-1]
+    assert not (tmp_path / "made").exists()

@@ -15,6 +15,7 @@ from faith_jax.scoring import pair_classifier
 from faith_jax.scoring.pair_classifier import PairClassifier
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.reproduce.planted import sentences, write_corpus
+from tests.reproduce.workflows import without_snakemake
 from tests.scoring.tiny_models import write_model
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
@@ -96,6 +97,8 @@ def cells_of(path):
 
 @pytest.fixture
 def nli(tmp_path, monkeypatch, models):
+    without_snakemake(monkeypatch)
+
     def run(name, is_spoken, contradiction_tells=False):
         folder = tmp_path / name
         monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(folder / "prepared"))
@@ -152,12 +155,9 @@ def test_draws_of_phrases(tmp_path, monkeypatch, models, is_spoken):
     made = tmp_path / "made"
     learnt = {models["augmented"]: PHRASES}
     for number in range(DRAWS):  # as their trainings leave them
-        own = made / f"draw_{number}"
-        checkpoint = own / "run" / "checkpoints" / "1"
-        checkpoint.mkdir(parents=True)
-        learnt[str(checkpoint)] = phrase_draw(number)
-        told = {"phrases": phrase_draw(number), "step": 1}
-        (own / "trained.json").write_text(json.dumps(told))
+        (made / "models" / f"draw_{number}").mkdir(parents=True)
+        learnt[f"models/draw_{number}/checkpoints/best"] = phrase_draw(number)
+    without_snakemake(monkeypatch)
     plant(monkeypatch, lambda model: learnt.get(model, ()))
     arguments = [f"--model={models['base']}", f"--augmented-model={models['augmented']}"]
     arguments += [f"--draws={DRAWS}", "--dropout-passes=2", "--corpora=frank,q2"]

@@ -1,6 +1,7 @@
 """Runs a workflow's commands in this process, in the order in which Snakemake would run them."""
 
 import contextlib
+import importlib
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import shlex
 import sys
 
 from faith_jax.cli import main
+from faith_jax.reproduce import workflow
 
 _SHOWN = "Shell command: "
 _COMMAND = f"{shlex.quote(sys.executable)} -m faith_jax "
@@ -43,6 +45,26 @@ def run_in_process(capfd, output, commands):
                             path = name.partition("=")[2].strip("'")
                             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
                     assert main(given) == 0, (part, capfd.readouterr().err)
+
+
+def without_snakemake(monkeypatch):
+    """Lets tables of classifiers train and score in this process what is not there yet."""
+
+    def run(table, config, output, *_):
+        page = importlib.import_module(f"faith_jax.reproduce.{table}")
+        told = json.loads(json.dumps(config))
+        made = page.Table(page.Options(**told["options"]), told["rows"])
+        with contextlib.chdir(output):
+            os.makedirs("scores", exist_ok=True)
+            for name, (recipe, bindings, _) in getattr(made, "trainings", {}).items():
+                if not os.path.exists(folder := f"models/{name}"):
+                    given = [f"--gin_file={recipe}", *shlex.split(workflow.flags(bindings))]
+                    assert main(["train", *given, f"--gin.MODEL_DIR={folder}"]) == 0
+            for name, it in made.scores.items():
+                if not os.path.exists(path := f"scores/{name}.jsonl"):
+                    assert main(["score", *it.arguments, f"--output={path}"]) == 0
+
+    monkeypatch.setattr(workflow, "run_workflow", run)
 
 
 def figures(output, name, *keys):
