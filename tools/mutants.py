@@ -710,7 +710,6 @@ STATISTICS = _of(
 )
 
 _ERRORS = "tests/datasets/augmentation/test_npov_errors.py"
-_SETS = "tests/datasets/augmentation/test_npov_sets.py"
 _SELECTION = "tests/datasets/augmentation/test_selection.py"
 _CLAIMS = "tests/datasets/augmentation/test_claim_mutation.py"
 _CONTROL = "tests/datasets/test_control_tokens.py"
@@ -734,17 +733,17 @@ DATA = _of(
     ),
     (
         "sets-unused-arguments",
-        "datasets/augmentation/npov_sets.py",
+        "datasets/augmentation/npov_errors.py",
         "if argument.text not in given]",
         "if argument.text in given]",
-        _SETS,
+        _ERRORS,
     ),
     (
         "sets-unparaphrased-con",
-        "datasets/augmentation/npov_sets.py",
+        "datasets/augmentation/npov_errors.py",
         'if None in (*sides["pro_arguments"], *sides["con_arguments"], *single.values()):',
         'if None in (*sides["pro_arguments"], *single.values()):',
-        _SETS,
+        _ERRORS,
     ),
     (
         "phrase-capital",

@@ -18,9 +18,9 @@ from faith_jax.annotation.sheets import one_line_end
 from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.fields import is_blank
 from faith_jax.core.rows import Row
-from faith_jax.core.sentences import split_sentences
 from faith_jax.core.templates import clean_value, npov_response
 from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.core.words import split_sentences
 from faith_jax.datasets import npov, samples
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, read_rows
 

@@ -14,7 +14,7 @@ import collections
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from faith_jax.core.sentences import split_sentences
+from faith_jax.core.words import split_sentences
 from faith_jax.statistics.text_metrics import content_words, match_words
 
 # Why a response is not free of errors, by the rule.

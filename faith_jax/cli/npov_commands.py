@@ -124,7 +124,7 @@ def _errors(text: str) -> float:
         except ValueError:
             message = f"expected a number or published, got {text!r}"
             raise argparse.ArgumentTypeError(message) from None
-    from faith_jax.datasets.augmentation.npov_sets import PUBLISHED_ERROR_FREE, PUBLISHED_ERRORS
+    from faith_jax.datasets.augmentation.npov_errors import PUBLISHED_ERROR_FREE, PUBLISHED_ERRORS
 
     return PUBLISHED_ERRORS / PUBLISHED_ERROR_FREE
 

@@ -24,9 +24,9 @@ from faith_jax.core.schema import Text, Texts, converted
 from faith_jax.core.table import Table
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov
-from faith_jax.datasets.augmentation.npov_errors import ErrorKind
-from faith_jax.datasets.augmentation.npov_sets import (
+from faith_jax.datasets.augmentation.npov_errors import (
     PARAPHRASED,
+    ErrorKind,
     SplitSets,
     paraphrased_row,
     paraphrases,

@@ -11,8 +11,8 @@ import numpy as np
 from faith_jax.core.cutting import by_name, summed
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import NliLabel
-from faith_jax.core.sentences import split_sentences
 from faith_jax.core.types import GroundedExample, Score, WordScore
+from faith_jax.core.words import split_sentences
 from faith_jax.inference.opening import shown_ids
 from faith_jax.scoring.base import BaseScorer, SeenInput
 from faith_jax.scoring.model_cards import SUMMAC_ZS

@@ -24,7 +24,7 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import Flag, Text
 from faith_jax.datasets import npov
-from faith_jax.datasets.augmentation.npov_errors import NpovErrorExample, synthetic_errors
+from faith_jax.datasets.augmentation.npov_errors import synthetic_rows
 from faith_jax.datasets.raw_dataset import described, each_row
 
 ERROR_SEED = 0
@@ -52,37 +52,9 @@ def _read_errors(
 ) -> Iterator[dict[str, Any]]:
     topics, responses = _load(paths, bad_rows)
     by_id = {topic.id: topic for topic in topics}
-    used = {response.id: response for response in responses}
     for row in npov.generation_examples(topics, responses, split):
-        topic, response = by_id[row["topic"]], used[row["id"]]
-        pro_unused = [a.text for i, a in enumerate(topic.pro) if i not in response.pro]
-        con_unused = [a.text for i, a in enumerate(topic.con) if i not in response.con]
-        example = NpovErrorExample(
-            id=row["id"],
-            topic=row["topic"],
-            query=row["query"],
-            pro_arguments=tuple(row["pro_arguments"]),
-            con_arguments=tuple(row["con_arguments"]),
-            response=row["response"],
-        )
-        for changed in synthetic_errors(example, pro_unused, con_unused, seed=ERROR_SEED):
-            yield _error_row(changed)
-
-
-def _error_row(example: NpovErrorExample) -> dict[str, Any]:
-    return {
-        "id": example.id,
-        "topic": example.topic,
-        "query": example.query,
-        "pro_arguments": list(example.pro_arguments),
-        "con_arguments": list(example.con_arguments),
-        "response": example.response,
-        "error": example.kind.value,
-        "removed_argument": example.removed_argument,
-        "added_argument": example.added_argument,
-        "has_hallucination": int(example.has_hallucination),
-        "has_coverage_error": int(example.has_coverage_error),
-    }
+        for changed in synthetic_rows(row, by_id[row["topic"]], seed=ERROR_SEED):
+            yield {name: changed[name] for name in NPOV_ERRORS.features}
 
 
 class Labelled(msgspec.Struct):
