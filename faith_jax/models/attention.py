@@ -1,16 +1,15 @@
 """Multi-head attention with key-value caches for decoding.
 
-Three caches make a decoding step cheap. A decode may have several *copies* of each example (the
-beams of a search, or samples): row r then belongs to example r // copies, and what all copies
-share is held once.
+Three caches make a decoding step cheap. Decoding may have several *copies* of each example (beams
+or samples): row r belongs to example r // copies, and everything that the copies share is stored
+once.
 
 - `cache`: keys and values of the tokens decoded so far, `cached_key` and `cached_value`
-  [rows, kv_heads, cache_length, head_dim]. How many are filled is `cache_index` of the decoder.
+  [rows, kv_heads, cache_length, head_dim]. The decoder's `cache_index` counts the filled positions.
 - `encoder_cache`: keys and values [batch, kv_heads, length, head_dim] of the encoder's outputs,
-  projected once for a whole decode. It exists only where the caller makes it mutable at prefill
-  (`Transformer.start_decoding`); callers that do not, such as T5X, get the projection at each step
-  instead.
-- `prefix_cache`: the same of a decoder-only model's input (`Transformer.prefill`).
+  projected once. It exists only if the caller makes it mutable at prefill
+  (`Transformer.start_decoding`). For other callers, such as T5X, each step projects them again.
+- `prefix_cache`: keys and values of a decoder-only model's input (`Transformer.prefill`).
 """
 
 import jax
@@ -21,15 +20,15 @@ from faith_jax.core.types import Array
 from faith_jax.models.layers import Initializer, Projection, with_sharding_constraint
 from faith_jax.models.positions import rotate
 
-# Large enough that exp() of it is 0 beside any real logit, small enough for bfloat16 sums.
+# Low enough that its exp() is 0 beside any real logit, high enough for sums in bfloat16.
 MASKED_LOGIT = -1e10
 
 
 def _products(query: Array, key: Array, dtype: jnp.dtype | None) -> Array:
     """Returns query-key products [rows, heads, query_length, key_length].
 
-    Keys [batch, kv_heads, key_length, head_dim] may be shared by several rows of a query, one
-    after the other, and by groups of heads.
+    Several consecutive rows of a query, and groups of heads, may share keys [batch, kv_heads,
+    key_length, head_dim].
     """
     rows, heads, length, width = query.shape
     batch, kv_heads = key.shape[:2]
@@ -41,7 +40,7 @@ def _products(query: Array, key: Array, dtype: jnp.dtype | None) -> Array:
 
 
 def _weighted_sum(weights: Array, value: Array) -> Array:
-    """Returns [rows, heads, query_length, head_dim]; sharing as in `_products`."""
+    """Returns [rows, heads, query_length, head_dim]; values are shared as in `_products`."""
     rows, heads, length, width = weights.shape
     batch, kv_heads = value.shape[:2]
     if (rows, heads) == (batch, kv_heads):
@@ -65,23 +64,23 @@ def attend(
     dropout_key: Array | None = None,
     broadcast_dropout: bool = True,
 ) -> Array:
-    """Dot-product attention, without scaling by the head's width unless asked for, as T5 has it.
+    """Computes dot-product attention; like T5, without scaling by the head's width by default.
 
     Args:
       query: [rows, heads, query_length, head_dim].
       key: [batch, kv_heads, key_length, head_dim]; `rows` and `heads` are multiples of `batch` and
-        `kv_heads`, and share their keys and values in order.
+        `kv_heads`; consecutive ones share keys and values.
       value: like `key`.
       mask: boolean, broadcast to [rows, heads, query_length, prefix_length + key_length]; True =
         attend.
-      bias: added to the logits, broadcast likewise.
-      float32_logits: take the products of query and key in float32.
-      prefix: keys and values in front of the others, with a batch of their own.
+      bias: added to the logits, broadcast in the same way.
+      float32_logits: compute the products of query and key in float32.
+      prefix: keys and values before the others, with their own batch size.
       scale: factor of the products.
       softcap: c in c * tanh(product / c); 0 = none.
-      dropout_rate: share of attention weights dropped.
-      dropout_key: key of the dropout; None = no dropout.
-      broadcast_dropout: one mask for all queries.
+      dropout_rate: share of attention weights to drop.
+      dropout_key: random key; None = no dropout.
+      broadcast_dropout: use one mask for all queries.
 
     Returns:
       [rows, heads, query_length, head_dim], of `value`'s dtype.
@@ -118,9 +117,9 @@ def _dropped(weights: Array, rate: float, key: Array, broadcast: bool) -> Array:
 def _one_row_per_example(
     inputs: Array, mask: Array | None, batch: int
 ) -> tuple[Array, Array | None]:
-    """Puts the queries of all copies of an example, which see the same keys, behind one another.
+    """Concatenates the queries of all copies of an example, which share the same keys.
 
-    So keys are multiplied with one large matrix, and no product is transposed.
+    Keys are then multiplied with one large matrix, and no product is transposed.
 
     Args:
       inputs: [rows, query_length, embed], `rows` a multiple of `batch`.
@@ -128,7 +127,7 @@ def _one_row_per_example(
       batch: the number of examples.
 
     Returns:
-      Inputs [batch, copies * query_length, embed], and the mask of them.
+      Inputs [batch, copies * query_length, embed] and their mask.
     """
     rows, length, width = inputs.shape
     if rows == batch:
@@ -148,8 +147,8 @@ class MultiHeadAttention(nn.Module):
       dropout_rate: of the attention weights.
       float32_logits: see `attend`.
       dtype: of activations.
-      num_kv_heads: heads of keys and values; 0 = as many as of queries.
-      use_bias: biases in all projections.
+      num_kv_heads: heads of keys and values; 0 = as many as query heads.
+      use_bias: all projections have biases.
       scale: see `attend`.
       softcap: see `attend`.
       broadcast_dropout: see `attend`.
@@ -180,20 +179,20 @@ class MultiHeadAttention(nn.Module):
         cache_length: int | None = None,
         prefill: bool = False,
     ) -> Array:
-        """Attends from `inputs` to `encoded`, or to `inputs` themselves where it is absent.
+        """Attends from `inputs` to `encoded`, or to `inputs` if `encoded` is None.
 
         Args:
           inputs: [rows, query_length, embed].
-          encoded: [batch, key_length, embed]; left out in self-attention, and in
-            cross-attention whose `encoder_cache` is filled. `rows` may be a multiple of `batch`;
-            the copies of an example then have the same broadcast dropout.
+          encoded: [batch, key_length, embed]; None in self-attention, and in cross-attention
+            whose `encoder_cache` is filled. `rows` may be a multiple of `batch`; the copies of an
+            example then have the same broadcast dropout.
           mask: boolean, broadcast to [rows, heads, query_length, key_length].
-          bias: added to the logits, broadcast likewise.
+          bias: added to the logits, broadcast in the same way.
           deterministic: no dropout.
           rotation: cosine and sine of the inputs' rotary positions (`positions.rotation`).
-          cache_position: int32 scalar, where in the `cache` the inputs belong; None = no cache.
-          cache_length: positions of a `cache` that does not exist yet.
-          prefill: keep the keys and values as the `prefix_cache`.
+          cache_position: int32 scalar, the position of the inputs in the `cache`; None = no cache.
+          cache_length: length of a `cache` that does not exist yet.
+          prefill: store the keys and values as the `prefix_cache`.
 
         Returns:
           [rows, query_length, embed].
@@ -251,8 +250,8 @@ class MultiHeadAttention(nn.Module):
         return self._project_out(x, shape[-1]).reshape(shape)
 
     def _project(self, name: str, x: Array, heads: int) -> Array:
-        """[batch, length, embed] -> [batch, heads, length, head_dim]."""
-        # T5 folds the 1/sqrt(head_dim) of the logits into the query kernel's start.
+        """Maps [batch, length, embed] to [batch, heads, length, head_dim]."""
+        # T5 folds the 1/sqrt(head_dim) of the logits into the query kernel's initial values.
         folded = name == "query" and self.scale == 1.0
         init = _query_kernel_init(self.head_dim) if folded else _kernel_init
         axes = ("embed", "joined_kv")
@@ -263,7 +262,7 @@ class MultiHeadAttention(nn.Module):
         return jnp.swapaxes(x, -3, -2)
 
     def _project_out(self, x: Array, width: int) -> Array:
-        """[batch, heads, length, head_dim] -> [batch, length, embed]."""
+        """Maps [batch, heads, length, head_dim] to [batch, length, embed]."""
         x = jnp.swapaxes(x, -3, -2)
         x = x.reshape(*x.shape[:-2], self.num_heads * self.head_dim)
         axes = ("joined_kv", "embed")
@@ -278,8 +277,8 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Array, Array]:
         """Writes new keys and values [batch, heads, new, head_dim] at `position`.
 
-        Where no cache exists yet, an empty one is made and the new entries are *not* written:
-        T5X makes its caches by such a call on dummy tokens.
+        If no cache exists yet, creates an empty one and does *not* write the new entries: T5X
+        creates its caches by such a call with dummy tokens.
         """
         exists = self.has_variable("cache", "cached_key")
         shape = (*key.shape[:-2], cache_length or key.shape[-2], key.shape[-1])

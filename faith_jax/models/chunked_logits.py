@@ -1,8 +1,7 @@
 """Log-likelihoods of target tokens, without a [batch, length, vocab] array of logits.
 
-What a loss or a score needs of the logits are three numbers a token. They are computed for a
-piece of the length at a time; in a gradient, the logits of a piece are computed again rather
-than kept.
+Losses and scores need three numbers per token from the logits. They are computed for a piece of the
+length at a time. Gradients compute the logits of a piece again instead of storing them.
 """
 
 import functools
@@ -14,12 +13,12 @@ import jax.numpy as jnp
 from faith_jax.core.types import Array
 from faith_jax.models.output_layer import OutputLayer
 
-# Up to this many bytes of float32 logits are held at once.
+# The maximum number of bytes of float32 logits held at once.
 MAX_LOGITS_BYTES = 256 * 2**20
 
 
 class TargetStatistics(NamedTuple):
-    """What is known of each target token; all float32 [batch, length].
+    """Statistics of each target token; all float32 [batch, length].
 
     Attributes:
       logit: the target's logit.
@@ -43,10 +42,10 @@ def target_statistics(
     """Returns the statistics of target tokens under the output layer.
 
     Args:
-      hidden: [batch, length, embed], the states before the output layer.
+      hidden: [batch, length, embed], the hidden states before the output layer.
       layer: the output layer.
       targets: int [batch, length].
-      max_logits_bytes: memory bound of the logits held at once (at least one position's).
+      max_logits_bytes: memory limit for the logits held at once (at least one position).
 
     Returns:
       Statistics of float32 [batch, length].
@@ -77,7 +76,7 @@ def target_statistics(
 
 def _piece_statistics(layer: OutputLayer, hidden: Array, targets: Array) -> TargetStatistics:
     logits = layer.logits(hidden)
-    # A comparison instead of a gather: its gradient is a select, not a scatter.
+    # A comparison instead of a gather, because its gradient is a select, not a scatter.
     is_target = jnp.arange(logits.shape[-1]) == targets[..., None]
     return TargetStatistics(
         logit=jnp.sum(jnp.where(is_target, logits, 0.0), axis=-1),

@@ -9,10 +9,10 @@ from faith_jax.models.layers import ACTIVATION_FUNCTIONS, Projection
 
 
 class ClassificationHead(nn.Module):
-    """A hidden layer over the first token's state, and a projection to the classes.
+    """A hidden layer on the first token's state, and a projection to the classes.
 
-    RoBERTa has tanh in between and drops features before both layers; DeBERTa has an exact GELU
-    and drops them before the second.
+    RoBERTa uses tanh between them, and dropout before both layers. DeBERTa uses an exact GELU, and
+    dropout before the second layer only.
     """
 
     config: TransformerConfig

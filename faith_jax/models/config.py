@@ -1,4 +1,4 @@
-"""The transformer's configuration: every dimension and choice that makes a model family."""
+"""The transformer's configuration: the dimensions and choices that define a model family."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _NOT_NEGATIVE = (
     "encoder_prompt_length",
     "decoder_prompt_length",
 )
-# A damaged file may say millions of layers, for which neither memory nor time is enough.
+# A damaged file may name millions of layers, which would exhaust memory and time.
 _MOST_LAYERS = 1000
 _POSITIVE_NUMBERS = (
     "layer_norm_epsilon",
@@ -68,15 +68,15 @@ def _is_number(value: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig:
-    """Dimensions and choices of a transformer; the defaults are T5's, the names T5X's.
+    """Dimensions and choices of a transformer; the defaults are T5's, and the names T5X's.
 
-    A model family is a value of this, not a copy of the code: T5 and BART have both stacks,
-    GPT-2, BLOOM, Gemma and Llama only a decoder, RoBERTa and DeBERTa only an encoder.
+    A model family is a value of this class, not a copy of the code. T5 and BART have both stacks;
+    GPT-2, BLOOM, Gemma and Llama have only a decoder; RoBERTa and DeBERTa have only an encoder.
 
     Attributes:
       vocab_size: rows of the embedding, at least the vocabulary's size (T5 rounds up to a
         multiple of 128).
-      dtype: "float32" or "bfloat16", the dtype of activations. Parameters have their own.
+      dtype: dtype of activations, "float32" or "bfloat16". It does not apply to parameters.
       emb_dim: width of the residual stream.
       num_heads: attention heads; `num_heads * head_dim` need not equal `emb_dim`.
       num_encoder_layers: layers of the encoder; 0 = a decoder-only model.
@@ -84,10 +84,10 @@ class TransformerConfig:
       head_dim: width of one head.
       mlp_dim: width of the feed-forward layer.
       mlp_activations: ("relu",) is T5 1.0, ("gelu", "linear") the gated GELU of T5 1.1. "gelu" is
-        the tanh form, "gelu_exact" the one with the error function.
+        the tanh approximation, "gelu_exact" uses the error function.
       dropout_rate: share of activations dropped in training.
       logits_via_embedding: the output layer is the embedding.
-      float32_attention_logits: compute query-key products in float32 under bfloat16 too. The
+      float32_attention_logits: compute query-key products in float32 even with bfloat16. The
         softmax is always float32.
       relative_attention_num_buckets: buckets of relative positions, even and >= 4.
       relative_attention_max_distance: distance from which all positions share a bucket; more
@@ -97,49 +97,49 @@ class TransformerConfig:
         instead of `num_layers`.
       remat_policy: "none" keeps all activations for the backward pass, "minimal" keeps matrix
         products without batch dimensions, "full" keeps only each layer's input.
-      encoder_prompt_length: soft prompt vectors in front of the encoder input; 0 = none.
-      decoder_prompt_length: soft prompt vectors in front of the decoder input; 0 = none.
-      num_kv_heads: heads of keys and values, which groups of query heads share (Ainslie 2023);
+      encoder_prompt_length: soft prompt vectors before the encoder input; 0 = none.
+      decoder_prompt_length: soft prompt vectors before the decoder input; 0 = none.
+      num_kv_heads: heads of keys and values, shared by groups of query heads (Ainslie 2023);
         0 = one for each query head.
       norm: "rms" (T5's, no mean and no bias) or "layer".
-      norm_position: "pre" of each layer's parts, "post" (behind the residual sum: BART, RoBERTa),
-        or "sandwich" (before and behind, inside the residual: Gemma 2). Only "post" has no norm
-        behind the last layer.
-      norm_offset: added to the norm's scale; Gemma stores the scale less 1.
-      embedding_norm: a norm behind the embeddings (BLOOM, BART, RoBERTa).
+      norm_position: "pre" (before each part of a layer), "post" (after the residual sum: BART,
+        RoBERTa), or "sandwich" (before and after, inside the residual: Gemma 2). Only "post" has
+        no norm after the last layer.
+      norm_offset: added to the norm's scale; Gemma stores scale - 1.
+      embedding_norm: a norm after the embeddings (BLOOM, BART, RoBERTa).
       scale_embeddings: multiply embeddings by sqrt(emb_dim) (Gemma).
-      positions: how positions come in: T5's "relative_bias", a "learned" embedding, "rotary"
+      positions: the position encoding: T5's "relative_bias", a "learned" embedding, "rotary"
         (Su 2021), "alibi" (Press 2022), or DeBERTa's "disentangled" attention.
-      max_positions: tokens of the longest sequence; 0 = without limit. The rows of a learned
-        embedding are these and `position_offset`.
+      max_positions: maximum length of a sequence; 0 = no limit. A learned embedding has
+        `max_positions + position_offset` rows.
       position_offset: row of the first position in a learned embedding (2 in BART, RoBERTa).
-      num_token_types: rows of a token type embedding, of which only row 0 is used.
-      attention_bias: biases in the attention's projections.
-      mlp_bias: biases in the feed-forward layer.
-      attention_scale: factor of query-key products; T5 has 1, others `head_dim ** -0.5`.
+      num_token_types: rows of a token type embedding; only row 0 is used.
+      attention_bias: the attention's projections have biases.
+      mlp_bias: the feed-forward layer has biases.
+      attention_scale: factor of query-key products; 1 in T5, `head_dim ** -0.5` in others.
       attention_softcap: c in c * tanh(x / c) of attention logits (Gemma 2); 0 = none.
-      logits_softcap: the same of the output's logits.
-      sliding_window: keys that a query sees, itself included, in `sliding_window_layers`; 0 = all.
-      sliding_window_layers: numbers of the decoder's layers that have it.
+      logits_softcap: the same for the output logits.
+      sliding_window: keys that a query sees, including itself, in `sliding_window_layers`; 0 = all.
+      sliding_window_layers: numbers of the decoder layers with a sliding window.
       rope_theta: base of the rotary frequencies.
-      rope_type: "default"; "linear" divides all frequencies by `rope_factor`; "llama3" only low
-        ones, by the following fields (Llama 3.1).
-      rope_factor: see there.
-      rope_low_freq_factor: see there.
-      rope_high_freq_factor: see there.
-      rope_original_max_positions: see there.
+      rope_type: "default"; "linear" divides all frequencies by `rope_factor`; "llama3" divides only
+        low frequencies, according to the next four fields (Llama 3.1).
+      rope_factor: see `rope_type`.
+      rope_low_freq_factor: see `rope_type`.
+      rope_high_freq_factor: see `rope_type`.
+      rope_original_max_positions: see `rope_type`.
       scale_tied_logits: scale the output of `logits_via_embedding` by `emb_dim ** -0.5` (T5 1.0).
-      logits_bias: a bias of the output layer (BART).
-      broadcast_dropout: one dropout mask for all positions of a sequence, and dropout behind the
-        stacks too (T5X); False = a mask for each position (the other families).
+      logits_bias: the output layer has a bias (BART).
+      broadcast_dropout: one dropout mask for all positions of a sequence, and also dropout after
+        the stacks (T5X); False = a mask for each position (the other families).
       attention_dropout_rate: of attention weights; None = `dropout_rate`.
       mlp_dropout_rate: inside the feed-forward layer; None = `dropout_rate`.
       classifier_dropout_rate: in the classification head; None = `dropout_rate`.
-      label_names: classes of a classification head on the encoder, in their order; () = no head.
-      classifier_activation: of the head's hidden layer.
+      label_names: classes of a classification head on the encoder, in order; () = no head.
+      classifier_activation: activation of the head's hidden layer.
       knowledge_attention: a second cross-attention in each decoder layer, over the knowledge
         (DoHA, Prabhumoye 2021).
-      pad_id: token that fills rows up; -1 for models without such a token.
+      pad_id: the token that pads rows; -1 for models without such a token.
       eos_ids: tokens that end a response.
       decoder_start_id: first input of an encoder-decoder model's decoder.
     """
@@ -297,7 +297,7 @@ class TransformerConfig:
         return dataclasses.replace(self, **changes)
 
     def with_dropout(self, rate: float) -> "TransformerConfig":
-        """Returns a copy whose dropout is `rate` wherever there is dropout; 0 = nowhere."""
+        """Returns a copy that replaces all nonzero dropout rates by `rate`; 0 = no dropout."""
         changes: dict[str, Any] = {"dropout_rate": rate}
         for name in ("attention_dropout_rate", "mlp_dropout_rate", "classifier_dropout_rate"):
             if getattr(self, name):
@@ -305,7 +305,7 @@ class TransformerConfig:
         return self.replace(**changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON can hold them."""
+        """Returns the fields as values that JSON can store."""
         return {
             k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()
         }
@@ -315,8 +315,8 @@ class TransformerConfig:
         """Reads what `to_dict` wrote.
 
         Raises:
-          ConfigError: on a field that no model has, naming the nearest ones; without
-            `vocab_size`; on a value out of its range.
+          ConfigError: for an unknown field (names the nearest ones), a missing `vocab_size`, or a
+            value out of range.
         """
         known = {f.name for f in dataclasses.fields(cls)}
         for name in fields:

@@ -1,6 +1,6 @@
 """DeBERTa's disentangled attention: products of contents, and of contents with relative positions.
 
-Reference: He 2021 (DeBERTa), equation 4; the position-to-position term is left out there too.
+Reference: He 2021 (DeBERTa), equation 4, which also omits the position-to-position term.
 """
 
 import jax.numpy as jnp
@@ -17,23 +17,23 @@ from faith_jax.models.positions import log_bucket_positions
 def relative_rows(length: int, buckets: int, max_distance: int) -> np.ndarray:
     """Returns the relative embedding's row for each distance, int32 [2 * length - 1].
 
-    Element c is the row for a query that stands length - 1 - c positions behind its key.
+    Element c is the row for a query that is length - 1 - c positions after its key.
     """
     rows = log_bucket_positions(length, buckets, max_distance)
-    # Distances length - 1 … 0 stand in the first column, upwards; -1 … in the first row.
+    # Distances length - 1 … 0 are in the first column, from the bottom; -1 … in the first row.
     by_distance = np.concatenate([rows[::-1, 0], rows[0, 1:]])
     return np.clip(by_distance + buckets, 0, 2 * buckets - 1)
 
 
 def skew(products: Array) -> Array:
-    """Turns products by distance into products by position.
+    """Converts products by distance into products by position.
 
     Args:
       products: [..., length, 2 * length - 1]; [i, c] belongs to distance length - 1 - c.
 
     Returns:
-      [..., length, length], whose [i, j] belongs to distance i - j. No gather is needed: with one
-      more column, the wanted elements are length - 1 apart from those of a row of that width.
+      [..., length, length]; [i, j] belongs to distance i - j. This needs no gather: after padding
+      by one column, a reshape to rows of the old width shifts each row by one element.
     """
     length = products.shape[-2]
     padded = jnp.pad(products, ((0, 0),) * (products.ndim - 1) + ((0, 1),))
@@ -45,11 +45,11 @@ def skew(products: Array) -> Array:
 class DisentangledAttention(nn.Module):
     """Self-attention whose logits also compare contents with relative positions.
 
-    Queries and keys of the positions come from the projections of the contents. Three products
-    are summed, so that `scale` is (3 * head_dim) ** -0.5.
+    The projections of the contents also give the queries and keys of the positions. Three products
+    are summed, so `scale` is (3 * head_dim) ** -0.5.
 
     Attributes:
-      config: the model's; its relative buckets are half of the rows of the relative embedding.
+      config: of the model; the relative embedding has twice as many rows as relative buckets.
     """
 
     config: TransformerConfig
@@ -100,7 +100,7 @@ class DisentangledAttention(nn.Module):
         )(x)
 
     def _heads(self, x: Array) -> Array:
-        """[batch, length, joined] -> [batch, heads, length, head_dim]."""
+        """Maps [batch, length, joined] to [batch, heads, length, head_dim]."""
         x = x.reshape(*x.shape[:-1], self.config.num_heads, self.config.head_dim)
         return jnp.swapaxes(with_sharding_constraint(x, ("batch", "length", "heads", "kv")), -3, -2)
 
@@ -116,7 +116,7 @@ class DisentangledAttention(nn.Module):
         )
         by_distance = position_key[:, :, rows]
         content_to_position = skew(jnp.einsum("bhqd,xhcd->bhqc", query, by_distance))
-        # From the key's side the distance has the other sign.
+        # Seen from the key, the distance has the opposite sign.
         by_distance = position_query[:, :, rows[::-1]]
         position_to_content = skew(jnp.einsum("bhkd,xhcd->bhkc", key, by_distance))
         return content_to_position + jnp.swapaxes(position_to_content, -1, -2)

@@ -1,6 +1,6 @@
 """The transformer's layers: norms, projections, embedding, feed-forward.
 
-Parameter names and logical axes are T5X's, so that its checkpoints load without renaming.
+Parameter names and logical axes are T5X's, so its checkpoints load without renaming.
 """
 
 from collections.abc import Callable
@@ -31,8 +31,8 @@ ACTIVATION_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 def project(inputs: Array, kernel: Array) -> Array:
     """Returns inputs [..., in] times kernel [in, out], with a gradient that is not transposed.
 
-    JAX derives the kernel's gradient as [out, in] and then transposes it, which on CPU costs as
-    much as the product itself. The rule here is the same product in the kernel's own order.
+    JAX computes the kernel's gradient as [out, in] and then transposes it, which takes as long as
+    the product itself on CPU. This rule computes the same product in the kernel's own order.
     """
     return jnp.dot(inputs, kernel)
 
@@ -53,12 +53,12 @@ project.defvjp(_project_forward, _project_backward)
 
 
 class RMSNorm(nn.Module):
-    """T5's layer norm: no mean is subtracted and no bias added. Computed in float32.
+    """T5's layer norm, without mean and bias. Computed in float32.
 
     Attributes:
       epsilon: added to the mean square.
       dtype: of the output.
-      offset: added to the scale, which is then multiplied in float32 (Gemma stores scale - 1).
+      offset: added to the scale, which then multiplies in float32 (Gemma stores scale - 1).
     """
 
     epsilon: float = 1e-6
@@ -128,9 +128,9 @@ class Projection(nn.Module):
 
 
 class OutputKernel(nn.Module):
-    """The kernel of the output layer, float32 [embed, vocab], for whoever projects with it.
+    """The kernel of the output layer, float32 [embed, vocab].
 
-    It stays in float32 under bfloat16 too, for stable log-probabilities.
+    It is float32 even with bfloat16 activations, for stable log-probabilities.
     """
 
     emb_dim: int
@@ -147,19 +147,19 @@ class OutputKernel(nn.Module):
 
 
 def dropout(rate: float, broadcast: bool) -> nn.Dropout:
-    """Returns dropout of features, with one mask for a whole sequence where `broadcast`."""
+    """Returns dropout of features; `broadcast` uses one mask for a whole sequence."""
     return nn.Dropout(rate, broadcast_dims=(-2,) if broadcast else ())
 
 
 class Embedding(nn.Module):
-    """An embedding: of tokens, shared by encoder and decoder, of positions or of token types.
+    """An embedding of tokens (shared by encoder and decoder), positions or token types.
 
     Attributes:
-      num_embeddings: rows, for tokens the vocabulary's size.
+      num_embeddings: rows; for tokens, the size of the vocabulary.
       features: width.
       dtype: of the looked-up vectors.
       axis: logical name of the rows.
-      stddev: of the rows before training.
+      stddev: standard deviation of the initial values.
     """
 
     num_embeddings: int
@@ -192,8 +192,8 @@ class FeedForward(nn.Module):
       kernel_names: parameter names of the input kernels.
       dropout_rate: of the inner activations.
       dtype: of activations.
-      use_bias: biases in all projections.
-      broadcast_dropout: one dropout mask for the whole length.
+      use_bias: all projections have biases.
+      broadcast_dropout: use one dropout mask for the whole length.
     """
 
     mlp_dim: int

@@ -1,4 +1,4 @@
-"""Which tokens may see which: masks and positions of padded and packed rows."""
+"""Attention masks and positions of padded and packed rows."""
 
 import jax.numpy as jnp
 
@@ -8,7 +8,7 @@ from faith_jax.core.types import Array
 def attention_mask(
     query_mask: Array, key_mask: Array, query_segments: Array | None, key_segments: Array | None
 ) -> Array:
-    """Returns boolean [batch, 1, query_length, key_length]: both valid, in the same segment.
+    """Returns boolean [batch, 1, query_length, key_length]: both valid and in the same segment.
 
     Args:
       query_mask: boolean [batch, query_length].
@@ -23,7 +23,7 @@ def attention_mask(
 
 
 def segment_positions(valid: Array, segments: Array | None) -> Array:
-    """Returns int32 [batch, length]: positions within each segment, -1 where not valid.
+    """Returns int32 [batch, length]: positions within each segment, -1 if not valid.
 
     Args:
       valid: boolean [batch, length].
@@ -38,5 +38,5 @@ def segment_positions(valid: Array, segments: Array | None) -> Array:
 
 
 def repeat_mask(mask: Array, rows: int) -> Array:
-    """Returns a mask [batch, …] for rows that are a multiple of its batch, small as it is."""
+    """Repeats a mask [batch, …] for `rows` rows, a multiple of batch."""
     return mask if mask.shape[0] == rows else jnp.repeat(mask, rows // mask.shape[0], axis=0)

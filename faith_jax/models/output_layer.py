@@ -1,4 +1,4 @@
-"""The output layer: from hidden states to logits, for whoever needs all of them or only some."""
+"""The output layer: maps hidden states to the logits of all tokens, or of a few."""
 
 from typing import NamedTuple
 
@@ -10,13 +10,13 @@ from faith_jax.models.layers import project
 
 
 class OutputLayer(NamedTuple):
-    """What turns hidden states into logits: softcap(scale * hidden @ weights + bias).
+    """Maps hidden states to logits: softcap(scale * hidden @ weights + bias).
 
     Attributes:
       weights: float32, a kernel [embed, vocab], or the token embedding [vocab, embed], which is
         never transposed in memory.
-      is_embedding: which of the two.
-      scale: of the hidden states.
+      is_embedding: whether the weights are the embedding.
+      scale: factor of the hidden states.
       bias: float32 [vocab], or None.
       softcap: c in c * tanh(logits / c); 0 = none.
     """
@@ -43,7 +43,7 @@ class OutputLayer(NamedTuple):
         return self._finished(logits, self.bias)
 
     def logits_of(self, hidden: Array, tokens: Array) -> Array:
-        """Maps hidden states [..., embed] to float32 logits [..., labels] of a few tokens only.
+        """Maps hidden states [..., embed] to float32 logits [..., labels] of only a few tokens.
 
         Args:
           hidden: [..., embed].

@@ -1,7 +1,8 @@
-"""Where parameters and batches lie: a (data, model) mesh and logical axis rules.
+"""Placement of parameters and batches: a (data, model) mesh and logical axis rules.
 
-Models name their axes logically ("embed", "mlp" …); this file alone maps names to the mesh. The
-same code runs on one device, on eight forced host devices, on several processes and on TPU pods.
+Models use logical names for their axes ("embed", "mlp" …); only this file maps the names to the
+mesh. The same code runs on one device, on eight forced host devices, on several processes and on
+TPU pods.
 """
 
 import contextlib
@@ -42,10 +43,10 @@ def standard_logical_axis_rules() -> AxisRules:
 
 
 def fitting_rules(rules: AxisRules, config: TransformerConfig, mesh: Mesh) -> AxisRules:
-    """Returns the rules with those dropped whose dimension the mesh axis does not divide.
+    """Drops rules for dimensions that are not divisible by the size of the mesh axis.
 
-    Such a dimension is replicated: six heads cannot be split over eight devices, but the
-    384-wide kernels that hold them can.
+    Such a dimension is replicated. For example, six heads cannot be split over eight devices, but
+    their kernels of width 384 can.
     """
     sizes = {
         "vocab": config.vocab_size,
@@ -75,22 +76,22 @@ class Partitioner:
 
     @property
     def data_parallelism(self) -> int:
-        """Number of pieces a batch is split into."""
+        """Number of pieces into which a batch is split."""
         return self.mesh.shape["data"]
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Within it, the model's sharding constraints refer to this mesh."""
+        """In this context, the model's sharding constraints refer to this mesh."""
         with self.mesh, nn_partitioning.axis_rules(self.rules):
             yield
 
     def jit(self, function: Callable, **options: Any) -> "Compiled":
-        """`jax.jit`, traced and called with the mesh and rules active."""
+        """Applies `jax.jit`; the function is traced and called with the mesh and rules active."""
         return Compiled(self, jax.jit(function, **options))
 
     @property
     def replicated(self) -> NamedSharding:
-        """The sharding of arrays that every device holds whole."""
+        """The sharding of arrays that are replicated on every device."""
         return NamedSharding(self.mesh, PartitionSpec())
 
     @property
@@ -109,7 +110,7 @@ class Partitioner:
         return jax.tree.map(sharding, names, is_leaf=lambda x: isinstance(x, PartitionSpec))
 
     def put(self, tree: PyTree, shardings: PyTree) -> PyTree:
-        """Makes global arrays of host arrays that every process holds whole."""
+        """Makes global arrays from host arrays that every process has in full."""
 
         def place(array, sharding):
             array = np.asarray(array)
@@ -123,7 +124,7 @@ class Partitioner:
         """Returns the rows of a global batch that this process's devices hold.
 
         Raises:
-          ConfigError: where the batch does not divide by the data axis.
+          ConfigError: if the batch is not divisible by the size of the data axis.
         """
         if batch_size % self.data_parallelism:
             raise ConfigError(
@@ -138,8 +139,8 @@ class Partitioner:
         """Makes a global batch, split over "data".
 
         Args:
-          batch: the rows of `local_rows`, or whole, where every process holds all rows.
-          batch_size: rows of the global batch; None = `batch` is whole.
+          batch: the rows of `local_rows`, or all rows if every process has them.
+          batch_size: rows of the global batch; None = `batch` has all rows.
 
         Raises:
           ConfigError: see `local_rows`.
@@ -173,11 +174,11 @@ class Compiled:
             return self._function(*args)
 
     def cost(self, *args: Any) -> dict[str, float]:
-        """Compiles the function for arguments, for which later calls need not compile it anew.
+        """Compiles the function for the arguments; later calls reuse the program.
 
         Returns:
-          `step_operations`: floating-point operations of a device; `step_bytes`: what arguments,
-          results and intermediate values take of its memory.
+          `step_operations`: floating-point operations per device; `step_bytes`: memory of
+          arguments, results and intermediate values per device.
         """
         with self._partitioner.active():
             compiled = self._function.lower(*args).compile()
@@ -191,7 +192,7 @@ class Compiled:
 
     @property
     def num_compilations(self) -> int:
-        """How many programs were compiled: one for each shape and placement of arguments."""
+        """Number of compiled programs: one for each shape and placement of arguments."""
         return self._function._cache_size()
 
 
@@ -203,12 +204,12 @@ def make_partitioner(
     """Makes the mesh of all devices: (devices / num_partitions) x num_partitions.
 
     Args:
-      config: the model, whose dimensions decide which rules fit.
-      num_partitions: devices over which a model is split.
+      config: the model; its dimensions determine which rules apply.
+      num_partitions: number of devices over which a model is split.
       logical_axis_rules: default: `standard_logical_axis_rules()`.
 
     Raises:
-      ConfigError: where num_partitions does not divide the number of devices.
+      ConfigError: if num_partitions does not divide the number of devices.
     """
     count = jax.device_count()
     if num_partitions < 1 or count % num_partitions:

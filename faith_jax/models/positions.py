@@ -1,4 +1,4 @@
-"""How positions come into a transformer: T5's bias, rotary positions, ALiBi, DeBERTa's buckets."""
+"""Position encodings: T5's relative bias, rotary positions, ALiBi, and DeBERTa's buckets."""
 
 import math
 
@@ -16,15 +16,15 @@ def relative_position_bucket(
 ) -> Array:
     """Maps key position minus query position to T5's buckets.
 
-    Half of the buckets hold one small distance each, the others grow logarithmically up to
-    `max_distance`; beyond it all share the last one. A bidirectional map spends half of all
-    buckets on keys after the query.
+    Half of the buckets contain one small distance each; the others grow logarithmically up to
+    `max_distance`, and larger distances share the last one. A bidirectional map uses half of all
+    buckets for keys after the query.
 
     Args:
       relative_position: int32 array of any shape.
       bidirectional: True in the encoder, False in the causal decoder.
       num_buckets: number of buckets.
-      max_distance: see above.
+      max_distance: the distance from which on all share the last bucket.
 
     Returns:
       int32 in [0, num_buckets), of the same shape.
@@ -40,7 +40,7 @@ def relative_position_bucket(
     else:
         distance = jnp.maximum(distance, 0)
     exact = num_buckets // 2
-    # The small constant keeps log(0) out of the branch that is not taken.
+    # The small constant avoids log(0) in the branch that is not used.
     ratio = jnp.log(distance.astype(jnp.float32) / exact + jnp.finfo(jnp.float32).eps)
     coarse = exact + (ratio / jnp.log(max_distance / exact) * (num_buckets - exact)).astype(
         jnp.int32
@@ -50,7 +50,7 @@ def relative_position_bucket(
 
 
 class RelativePositionBias(nn.Module):
-    """T5's learned bias of attention logits, by bucketed distance, for each head."""
+    """T5's learned bias of attention logits for each bucketed distance and head."""
 
     num_heads: int
     bidirectional: bool
@@ -63,8 +63,8 @@ class RelativePositionBias(nn.Module):
         """Returns the bias [rows or 1, heads, query_length, key_length].
 
         Args:
-          query_positions: int32 [rows, query_length], or [query_length] where rows are alike.
-          key_positions: int32 [rows, key_length] or [key_length], likewise.
+          query_positions: int32 [rows, query_length], or [query_length] if all rows are equal.
+          key_positions: int32 [rows, key_length], or [key_length] if all rows are equal.
         """
         embedding = param_with_axes(
             "rel_embedding",
@@ -86,8 +86,9 @@ class RelativePositionBias(nn.Module):
 def rotary_frequencies(config: TransformerConfig) -> np.ndarray:
     """Returns the angle per position of each pair of features, float32 [head_dim / 2].
 
-    Reference: Su 2021; for "llama3" the Llama 3.1 release: wavelengths beyond what the model was
-    first trained on are stretched by `rope_factor`, short ones kept, and those between blended.
+    Reference: Su 2021; for "llama3" the Llama 3.1 release: wavelengths longer than the original
+    training length are stretched by `rope_factor`, short ones are kept, and those between are
+    interpolated.
     """
     exponents = np.arange(0, config.head_dim, 2, dtype=np.float64) / config.head_dim
     frequencies = config.rope_theta**-exponents
@@ -105,7 +106,7 @@ def rotation(config: TransformerConfig, positions: Array) -> tuple[Array, Array]
     """Returns cosine and sine for `rotate`, float32 [batch, 1, length, head_dim / 2] each.
 
     Args:
-      config: the model's.
+      config: of the model.
       positions: int32 [batch, length].
     """
     angles = positions.astype(jnp.float32)[..., None] * rotary_frequencies(config)
@@ -113,9 +114,9 @@ def rotation(config: TransformerConfig, positions: Array) -> tuple[Array, Array]
 
 
 def rotate(x: Array, cosine_and_sine: tuple[Array, Array]) -> Array:
-    """Turns each pair of features of [batch, heads, length, head_dim] by its position's angle.
+    """Rotates each pair of features of [batch, heads, length, head_dim] by its position's angle.
 
-    Feature i of the first half and of the second half are a pair, as in Llama and Gemma.
+    Feature i of the first half and feature i of the second half are a pair, as in Llama and Gemma.
     """
     cosine, sine = cosine_and_sine
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
@@ -126,8 +127,8 @@ def rotate(x: Array, cosine_and_sine: tuple[Array, Array]) -> Array:
 def alibi_slopes(num_heads: int) -> np.ndarray:
     """Returns the slope of each head, float32 [heads]: a geometric sequence.
 
-    Where the number of heads is no power of two, the rest comes from the sequence for twice the
-    power below it, every other one.
+    If the number of heads is not a power of two, the remaining slopes are every other element of
+    the sequence for twice the next lower power.
 
     Reference: Press 2022, section 3.
     """
@@ -141,7 +142,7 @@ def alibi_bias(num_heads: int, query_positions: Array, key_positions: Array) -> 
     """Returns the bias [batch, heads, query_length, key_length]: minus slope times distance.
 
     Args:
-      num_heads: the model's.
+      num_heads: number of heads.
       query_positions: int32 [batch or 1, query_length].
       key_positions: int32 [batch or 1, key_length].
     """
@@ -152,8 +153,8 @@ def alibi_bias(num_heads: int, query_positions: Array, key_positions: Array) -> 
 def log_bucket_positions(length: int, buckets: int, max_distance: int) -> np.ndarray:
     """Returns DeBERTa's bucketed query position minus key position, int32 [length, length].
 
-    Half of the buckets hold one distance each, the others grow logarithmically up to
-    `max_distance`; the sign is kept. 0 buckets leave the distances as they are.
+    Half of the buckets contain one distance each; the others grow logarithmically up to
+    `max_distance`. The sign is kept. With 0 buckets, distances do not change.
 
     Reference: He 2023 (DeBERTa-v3's code; the paper gives no formula).
     """

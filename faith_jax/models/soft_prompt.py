@@ -1,6 +1,6 @@
-"""Soft prompts: trained vectors in front of a model's input embeddings, and their starts.
+"""Soft prompts: trained vectors before a model's input embeddings, and their initial values.
 
-Reference: Lester 2021; Chang 2024, appendix B (5 vectors, started from a random sample of the
+Reference: Lester 2021; Chang 2024, appendix B (5 vectors, initialised with a random sample of the
 5,000 most frequent vocabulary embeddings).
 """
 
@@ -35,7 +35,7 @@ class SoftPrompt(nn.Module):
 
     @nn.compact
     def __call__(self, embeddings: Array) -> Array:
-        """Puts the prompt in front: [batch, length, embed] -> [batch, prompt + length, embed]."""
+        """Prepends the prompt: [batch, length, embed] -> [batch, prompt + length, embed]."""
         vectors = param_with_axes(
             "embedding",
             _symmetric_uniform,
@@ -50,7 +50,7 @@ class SoftPrompt(nn.Module):
 
 
 class PromptInitializer(Protocol):
-    """Makes the start of a prompt, of the base model's vocabulary embedding."""
+    """Makes the initial values of a prompt from the base model's vocabulary embedding."""
 
     def __call__(self, key: Array, length: int, embedding: Array) -> Array:
         """Returns float32 [length, embed] for an embedding [vocab, embed]."""
@@ -58,7 +58,7 @@ class PromptInitializer(Protocol):
 
 
 def initializer_name(initializer: PromptInitializer | None) -> str:
-    """Returns the name of what makes a start: of the function here that returned it, or its own.
+    """Returns the name of an initialiser: that of the function here that made it, or its own.
 
     >>> initializer_name(uniform(0.1)), initializer_name(None)
     ('uniform', 'sampled_vocabulary')
@@ -69,7 +69,7 @@ def initializer_name(initializer: PromptInitializer | None) -> str:
 
 
 def uniform(scale: float = 0.5) -> PromptInitializer:
-    """Uniform in [-scale, scale), whatever the vocabulary."""
+    """Uniform in [-scale, scale), independent of the vocabulary."""
 
     def initialize(key: Array, length: int, embedding: Array) -> Array:
         return _symmetric_uniform(key, (length, embedding.shape[1]), jnp.float32, scale)
@@ -80,11 +80,11 @@ def uniform(scale: float = 0.5) -> PromptInitializer:
 def sampled_vocabulary(most_frequent: int = 5000, first_token: int = 3) -> PromptInitializer:
     """A random sample, without repetition, of the most frequent tokens' embeddings.
 
-    SentencePiece orders its pieces by frequency, so that the N most frequent tokens are the
-    first N ids after the special ones.
+    SentencePiece orders its pieces by frequency, so the N most frequent tokens are the first N ids
+    after the special ones.
 
     Args:
-      most_frequent: how many tokens to sample from; a smaller vocabulary is taken whole.
+      most_frequent: number of tokens to sample from, at most the whole vocabulary.
       first_token: the first id that is not special (padding, end and unknown come first).
     """
 
@@ -106,12 +106,12 @@ def class_labels(
     encode: Callable[[str], Sequence[int]],
     fill: PromptInitializer | None = None,
 ) -> PromptInitializer:
-    """Each label's mean token embedding in turn; vectors left over come from `fill`.
+    """The mean token embedding of each label in turn; `fill` makes the remaining vectors.
 
     Args:
       labels: class labels such as "YES" and "NO"; at most as many as the prompt is long.
       encode: the vocabulary's map from text to token ids.
-      fill: for the rest of the prompt; default `sampled_vocabulary()`.
+      fill: makes the rest of the prompt; default `sampled_vocabulary()`.
     """
     fill = fill or sampled_vocabulary()
 
@@ -143,8 +143,8 @@ def _label_mean(label: str, tokens: Sequence[int], embedding: Array) -> Array:
 def from_npy(path: str) -> PromptInitializer:
     """The vectors of a .npy file of floats [length, embed].
 
-    The returned initialiser raises an InputError on a file that is absent, no .npy file, of
-    another shape, or that holds NaN or infinity.
+    The returned initialiser raises an InputError if the file does not exist, is not a .npy file,
+    has another shape, or contains NaN or infinity.
     """
 
     def initialize(key: Array, length: int, embedding: Array) -> Array:
@@ -166,8 +166,8 @@ def read_npy(path: str | pathlib.Path) -> np.ndarray:
     """Reads a prompt, float32 [length, embed], from a .npy file of floats; never unpickles.
 
     Raises:
-      InputError: on a file that is absent, no .npy file, of another dtype or rank, or that holds
-        NaN or infinity.
+      InputError: if the file does not exist, is not a .npy file, has another dtype or rank, or
+        contains NaN or infinity.
     """
     try:
         with open(pathlib.Path(path).expanduser(), "rb") as file:

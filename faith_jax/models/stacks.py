@@ -1,4 +1,4 @@
-"""The stacks of encoder and decoder layers, over input embeddings."""
+"""The stacks of encoder and decoder layers."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +19,7 @@ from faith_jax.models.transformer_layers import (
 
 
 class _Stack(nn.Module):
-    """What encoder and decoder share: positions, the embeddings' norm, the norm at the end."""
+    """The common parts of encoder and decoder: positions, and norms of embeddings and outputs."""
 
     config: TransformerConfig
 
@@ -48,7 +48,7 @@ class _Stack(nn.Module):
             self.embedding_norm = norm(cfg)
 
     def _embedded(self, embeddings: Array, positions: Array) -> Array:
-        """Returns the first layer's input; `positions` are int32 [rows or 1, length]."""
+        """Returns the input of the first layer; `positions` are int32 [rows or 1, length]."""
         cfg = self.config
         x = embeddings.astype(cfg.dtype)
         if cfg.scale_embeddings:
@@ -60,7 +60,7 @@ class _Stack(nn.Module):
         return self.embedding_norm(x) if cfg.embedding_norm else x
 
     def _placed(self, query_positions: Array, key_positions: Array) -> Surroundings:
-        """Returns what the layers see of positions, int32 [rows or 1, length] each."""
+        """Returns what layers need of positions; the arguments are int32 [rows or 1, length]."""
         cfg = self.config
         match cfg.positions:
             case "relative_bias":
@@ -77,7 +77,7 @@ class _Stack(nn.Module):
 
 
 class Encoder(_Stack):
-    """The stack of encoder layers, over input embeddings."""
+    """The stack of encoder layers."""
 
     def setup(self):
         cfg = self.config
@@ -102,7 +102,7 @@ class Encoder(_Stack):
           embeddings: [batch, length, embed].
           mask: boolean [batch, 1, length or 1, length].
           deterministic: no dropout.
-          positions: int32 [batch or 1, length]; default: counted from 0.
+          positions: int32 [batch or 1, length]; default: 0, 1, …
         """
         cfg = self.config
         if positions is None:
@@ -117,7 +117,7 @@ class Encoder(_Stack):
 
 
 class Decoder(_Stack):
-    """The stack of decoder layers, over input embeddings, and the output layer."""
+    """The stack of decoder layers, and the output layer."""
 
     def setup(self):
         cfg = self.config
@@ -127,7 +127,7 @@ class Decoder(_Stack):
             self.decoder_norm = norm(cfg)
         self.dropout = dropout(cfg.dropout_rate, cfg.broadcast_dropout)
         if not cfg.logits_via_embedding:
-            # The output layer stays in float32 under bfloat16 too, for stable log-probabilities.
+            # The output layer is float32 even with bfloat16, for stable log-probabilities.
             self.logits_dense = OutputKernel(cfg.emb_dim, cfg.vocab_size)
         if cfg.logits_bias:
             self.logits_bias = param_with_axes(
@@ -156,16 +156,16 @@ class Decoder(_Stack):
 
         Args:
           embeddings: [rows, length, embed].
-          encoded: for each cross-attention [batch, encoder_length, embed]; None where the
+          encoded: for each cross-attention [batch, encoder_length, embed], or None if the
             `encoder_cache` is filled. Empty in decoder-only models.
-          mask: boolean [rows or 1, 1, length, length]; in a prefill [rows, length], which inputs
-            count; not used in other decoding.
+          mask: boolean [rows or 1, 1, length, length]; in a prefill [rows, length], the valid
+            inputs; not used in other decoding.
           encoder_masks: for each cross-attention boolean [batch, 1, length or 1, encoder_length].
           deterministic: no dropout.
-          positions: int32 [rows or 1, length]; default: counted from 0.
+          positions: int32 [rows or 1, length]; default: 0, 1, …
           decode: read and write the caches; the inputs follow the cached positions.
-          cache_length: positions of a cache that does not exist yet; default: `length`.
-          prefill: keep the inputs as the `prefix_cache` of a decoder-only model.
+          cache_length: length of a cache that does not exist yet; default: `length`.
+          prefill: store the inputs as the `prefix_cache` of a decoder-only model.
         """
         cfg = self.config
         if prefill:
@@ -196,14 +196,14 @@ class Decoder(_Stack):
         return self.dropout(x, deterministic=deterministic or not cfg.broadcast_dropout)
 
     def output_kernel(self) -> Array:
-        """Returns the output layer's own kernel [embed, vocab] (untied models only)."""
+        """Returns the kernel [embed, vocab] of the output layer (only in untied models)."""
         return self.logits_dense.kernel
 
     def _start_prefix(self, valid: Array | None) -> tuple[Array, Array]:
-        """Keeps which inputs of a decoder-only model count, and starts counting its outputs.
+        """Stores which inputs of a decoder-only model are valid, and starts counting its outputs.
 
         Args:
-          valid: boolean [batch, length], True for a run of inputs from the left.
+          valid: boolean [batch, length], True for the inputs, which start on the left.
 
         Returns:
           Positions int32 [1, length] and the mask [batch, 1, length, length].
@@ -216,11 +216,11 @@ class Decoder(_Stack):
         return positions, (causal & valid[:, None, :])[:, None]
 
     def _advance(self, length: int) -> tuple[Array, Array, Array, Array | None]:
-        """Moves the cache on by `length` tokens.
+        """Advances the cache by `length` tokens.
 
         Returns:
-          Where they belong in the cache, the positions of queries and keys [rows or 1, length],
-          and the mask; the keys are those of the prefix, where there is one, and of the cache.
+          Their position in the cache, the positions of queries and keys [rows or 1, length], and
+          the mask. The keys are those of the prefix, if there is one, and of the cache.
         """
         cached_length = self._cached_length()
         index = self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
@@ -259,7 +259,7 @@ class Decoder(_Stack):
         return self._cached_key_shape()[-4]
 
     def _cached_length(self) -> int | None:
-        """Returns how many positions the cache holds, or None where there is no cache yet."""
+        """Returns the length of the cache, or None if there is no cache yet."""
         if not self.has_variable("cache", "cache_index"):
             return None
         return self._cached_key_shape()[-2]

@@ -1,10 +1,10 @@
 """The transformer of all families: encoder-decoder, decoder-only or encoder-only, by its config.
 
 With both stacks, `Transformer` has the call signature, parameter names and logical axes of
-`t5x.examples.t5.network.Transformer`, so that T5X checkpoints load without renaming and
-`t5x.models.EncoderDecoderModel(module=Transformer(config))` trains it. Beyond that it has soft
-prompts, hidden states before the output layer, and a cached decoding path that projects the
-encoder's outputs once and holds what beams share once.
+`t5x.examples.t5.network.Transformer`: T5X checkpoints load without renaming, and
+`t5x.models.EncoderDecoderModel(module=Transformer(config))` trains it. In addition it has soft
+prompts, access to the hidden states before the output layer, and a cached decoding path that
+projects the encoder's outputs once and stores once what beams share.
 
 >>> import jax, jax.numpy as jnp
 >>> from faith_jax.models.config import TransformerConfig
@@ -32,18 +32,18 @@ from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.soft_prompt import SoftPrompt
 from faith_jax.models.stacks import Decoder, Encoder
 
-# Tokens or hidden states of one encoder input, or of several: DoHA's decoder attends to two.
+# Tokens or hidden states of one encoder input, or of several; DoHA's decoder attends to two.
 Inputs = Array | tuple[Array, ...]
 
 
 class Transformer(nn.Module):
-    """A transformer, with soft prompts and a classification head where the config has them."""
+    """A transformer, optionally with soft prompts and a classification head."""
 
     config: TransformerConfig
 
     @property
     def scan_layers(self) -> bool:
-        """Whether layers are stacked; T5X asks for it to find the batch axis of its caches."""
+        """Whether layers are stacked; T5X reads this to find the batch axis of its caches."""
         return self.config.scan_layers
 
     def setup(self):
@@ -78,13 +78,13 @@ class Transformer(nn.Module):
         Args:
           encoder_input_tokens: int [batch, encoder_length].
           decoder_input_tokens: int [batch, decoder_length], the targets shifted right by one.
-          decoder_target_tokens: int [batch, decoder_length]; only where it is 0 matters.
+          decoder_target_tokens: int [batch, decoder_length]; only its padding is used.
           encoder_segment_ids: int [batch, encoder_length] of packed inputs.
           decoder_segment_ids: int [batch, decoder_length] of packed targets.
-          encoder_positions: unused (positions are relative); for T5X's call signature.
+          encoder_positions: unused (positions are relative); part of T5X's call signature.
           decoder_positions: unused.
           enable_dropout: needs the rng "dropout".
-          decode: make the caches (T5X's way of starting a decode).
+          decode: create the caches, as T5X does at the start of decoding.
 
         Returns:
           float32 [batch, decoder_length, vocab]: the logits of each next token.
@@ -108,7 +108,7 @@ class Transformer(nn.Module):
         encoder_segment_ids: Array | None = None,
         enable_dropout: bool = True,
     ) -> Inputs:
-        """Encodes int [batch, length] to [batch, prompt + length, embed]; each of several alike."""
+        """Encodes int [batch, length], or each of several, to [batch, prompt + length, embed]."""
         if isinstance(encoder_input_tokens, tuple):
             return tuple(self.encode(x, None, enable_dropout) for x in encoder_input_tokens)
         embeddings = self.token_embedder(encoder_input_tokens)
@@ -123,17 +123,17 @@ class Transformer(nn.Module):
         encoder_segment_ids: Array | None = None,
         enable_dropout: bool = True,
     ) -> Array:
-        """Encodes embeddings [batch, length, embed] of tokens (which only make the mask).
+        """Encodes embeddings [batch, length, embed]; the tokens are only used for the mask.
 
         Raises:
-          ConfigError: on packed inputs with a soft prompt, which could not be told apart.
+          ConfigError: for packed inputs with a soft prompt, which cannot be combined.
         """
         if self.config.encoder_prompt_length:
             _refuse_packed(encoder_segment_ids)
         valid = self._encoder_mask(encoder_input_tokens)
         if self.config.encoder_prompt_length:
             embeddings = self.encoder_prompt(embeddings)
-        # Where T5X and DeBERTa mask queries that are padding, the others mask keys only.
+        # T5X and DeBERTa also mask queries that are padding; the others mask only keys.
         masks_queries = self.config.positions in ("relative_bias", "disentangled")
         queries = valid if masks_queries else jnp.ones_like(valid)
         mask = attention_mask(queries, valid, encoder_segment_ids, encoder_segment_ids)
@@ -145,10 +145,10 @@ class Transformer(nn.Module):
     def classify(self, input_tokens: Array, enable_dropout: bool = True) -> Array:
         """Returns the float32 logits [batch, classes] of inputs int [batch, length].
 
-        The head reads the state of the first token, which stands behind a soft prompt.
+        The head reads the state of the first token after the soft prompt.
 
         Raises:
-          ConfigError: in a model without a classification head.
+          ConfigError: if the model has no classification head.
         """
         if not self.config.label_names:
             raise ConfigError("This model has no classification head: its config has no labels.")
@@ -171,13 +171,13 @@ class Transformer(nn.Module):
     ) -> Array:
         """Returns the logits [batch, decoder_length, vocab] for encoded inputs.
 
-        Arguments are those of `__call__`, and `encoded` as `encode` returns it. With `decode`,
-        the inputs follow the tokens of the cache, T5X's way; `start_decoding` and `decode_step`
-        are ours, which also cache the encoder's keys and values.
+        Arguments are those of `__call__`, and `encoded` from `encode`. With `decode`, the inputs
+        follow the tokens in the cache, as in T5X. Our own `start_decoding` and `decode_step` also
+        cache the encoder's keys and values.
 
         Raises:
-          ConfigError: with `decode`, on packed inputs and on a decoder prompt, for which T5X's
-            cache has no place.
+          ConfigError: with `decode`, for packed inputs, and for a decoder prompt, which T5X's cache
+            cannot store.
         """
         del decoder_positions
         if decode:
@@ -215,9 +215,9 @@ class Transformer(nn.Module):
     ) -> Array:
         """Returns the hidden states [batch, decoder_length, embed] before the output layer.
 
-        Arguments are those of `decode`; without `decoder_target_tokens` no decoder position is
-        taken for padding. A decoder-only model has no encoder's arguments. The decoder's rows may
-        be a multiple of the encoder's, which then share these in order.
+        Arguments are those of `decode`. Without `decoder_target_tokens`, no decoder position counts
+        as padding. The encoder's arguments are None for decoder-only models. The decoder may have a
+        multiple of the encoder's rows; consecutive rows then share an encoder row.
         """
         embeddings = self.token_embedder(decoder_input_tokens)
         return self.decode_embeddings(
@@ -240,7 +240,7 @@ class Transformer(nn.Module):
         decoder_segment_ids: Array | None = None,
         enable_dropout: bool = True,
     ) -> Array:
-        """`decode_hidden` from embeddings [batch, decoder_length, embed] of the inputs."""
+        """Like `decode_hidden`, with embeddings [batch, decoder_length, embed] as inputs."""
         prompt = self.config.decoder_prompt_length
         if prompt:
             _refuse_packed(decoder_segment_ids)
@@ -281,14 +281,14 @@ class Transformer(nn.Module):
     def start_decoding(
         self, encoded: Inputs, encoder_input_tokens: Inputs, max_decode_length: int
     ) -> None:
-        """Fills the caches for `decode_step`: the encoder's keys and values and the prompt's.
+        """Fills the caches for `decode_step` with the encoder's and the prompt's keys and values.
 
         Apply with `mutable=["cache", "encoder_cache"]`.
 
         Args:
-          encoded: [batch, prompt + encoder_length, embed], as `encode` returns it.
+          encoded: [batch, prompt + encoder_length, embed], from `encode`.
           encoder_input_tokens: int [batch, encoder_length].
-          max_decode_length: how many tokens will be decoded at most.
+          max_decode_length: the maximum number of tokens to decode.
         """
         cfg = self.config
         batch = _several(encoder_input_tokens)[0].shape[0]
@@ -306,9 +306,9 @@ class Transformer(nn.Module):
         Apply with `mutable=["cache", "prefix_cache"]`.
 
         Args:
-          input_tokens: int [batch, length], filled up on the right.
-          input_lengths: int [batch], how many of each row's tokens count.
-          max_decode_length: how many tokens will be fed to `decode_step` at most.
+          input_tokens: int [batch, length], padded on the right.
+          input_lengths: int [batch], the number of tokens in each row.
+          max_decode_length: the maximum number of tokens to feed to `decode_step`.
         """
         prompt = self.config.decoder_prompt_length
         embeddings = self.token_embedder(input_tokens)
@@ -326,21 +326,21 @@ class Transformer(nn.Module):
         )
 
     def decode_step(self, encoder_input_tokens: Inputs | None, tokens: Array) -> Array:
-        """Feeds one token a row and returns the next token's logits.
+        """Feeds one token per row and returns the logits of the next token.
 
         Apply with `mutable=["cache"]` and the caches of `start_decoding` or `prefill`.
 
         Args:
           encoder_input_tokens: int [batch, encoder_length], for the mask; None in a decoder-only
             model.
-          tokens: int [rows], the last token of each row; rows are a multiple of the batch, and
-            those of one example follow each other.
+          tokens: int [rows], the last token of each row; rows are a multiple of the batch, and the
+            rows of an example are consecutive.
 
         Returns:
           float32 logits [rows, vocab].
 
         Raises:
-          ValueError: without the caches.
+          ValueError: if the caches are missing.
         """
         fixed, maker = "encoder_cache", "start_decoding"
         if self.config.is_decoder_only:
@@ -370,7 +370,7 @@ class Transformer(nn.Module):
         return OutputLayer(embedding, True, scale, bias, cfg.logits_softcap)
 
     def initialize(self) -> None:
-        """Touches every parameter: what `init` of any family calls."""
+        """Uses every parameter; `init` calls this for every family."""
         tokens = jnp.ones((1, 2), jnp.int32)
         cfg = self.config
         if cfg.is_encoder_only:
@@ -403,17 +403,17 @@ class Transformer(nn.Module):
         )
 
     def _encoder_mask(self, encoder_input_tokens: Array) -> Array:
-        """Boolean [batch, prompt + encoder_length]: prompt vectors are always valid."""
+        """Returns boolean [batch, prompt + encoder_length]; prompt vectors are always valid."""
         prompt = self.config.encoder_prompt_length
         valid = encoder_input_tokens != self.config.pad_id
         return jnp.pad(valid, ((0, 0), (prompt, 0)), constant_values=True)
 
     def _encoder_masks(self, encoder_input_tokens: Inputs | None) -> list[Array]:
-        """The mask of each encoder input; none in a decoder-only model."""
+        """Returns the mask of each encoder input; empty in a decoder-only model."""
         return [self._encoder_mask(tokens) for tokens in _several(encoder_input_tokens)]
 
     def _decoding_masks(self, encoder_input_tokens: Inputs | None) -> tuple[Array, ...]:
-        """Boolean [batch, 1, 1, prompt + encoder_length] for each encoder input."""
+        """Returns boolean [batch, 1, 1, prompt + encoder_length] for each encoder input."""
         return tuple(mask[:, None, None, :] for mask in self._encoder_masks(encoder_input_tokens))
 
 
@@ -429,16 +429,16 @@ def _several(inputs: Inputs | None) -> tuple[Array, ...]:
 
 
 def initial_variables(module: Transformer, key: Array) -> Any:
-    """Returns freshly initialised variables of any family: `params` and their logical axes."""
+    """Returns newly initialised variables of any family: `params` and their logical axes."""
     return module.init(key, method="initialize")
 
 
 def parameter_shapes(module: Transformer) -> Any:
-    """Returns the variables' shapes and dtypes without making them."""
+    """Returns the shapes and dtypes of the variables without allocating them."""
     return jax.eval_shape(lambda: initial_variables(module, jax.random.key(0)))
 
 
 def output_layer(module: Transformer, params: Any) -> OutputLayer:
-    """Returns the output layer of a model with its parameters."""
+    """Returns the output layer of a model with these parameters."""
     layer: Any = module.apply({"params": params}, method="output_layer")
     return layer

@@ -1,4 +1,4 @@
-"""The layers of encoder and decoder, and how a stack runs them: one by one or scanned."""
+"""The layers of encoder and decoder, run one by one or scanned."""
 
 from typing import Any, NamedTuple
 
@@ -20,18 +20,18 @@ _REMAT_POLICIES = {
 
 
 class Surroundings(NamedTuple):
-    """What all layers of a stack see besides their input.
+    """The inputs that all layers of a stack share.
 
     Attributes:
       mask: boolean, broadcast to [rows, heads, query_length, key_length] of self-attention.
       window_mask: the same for layers with a sliding window.
-      bias: of self-attention's logits, broadcast likewise.
+      bias: added to the logits of self-attention, broadcast in the same way.
       rotation: cosine and sine of rotary positions.
       relative: DeBERTa's relative embedding [2 * buckets, embed].
-      encoded: what each cross-attention sees, [batch, encoder_length, embed] each; None where the
+      encoded: for each cross-attention [batch, encoder_length, embed], or None if the
         `encoder_cache` is filled.
       encoder_masks: boolean, one for each cross-attention.
-      cache_position: int32 scalar, where in the cache the inputs belong; None = no cache.
+      cache_position: int32 scalar, the position of the inputs in the cache; None = no cache.
     """
 
     mask: Array | None = None
@@ -82,7 +82,7 @@ def _feed_forward(cfg: TransformerConfig) -> FeedForward:
 
 
 class _Layer(nn.Module):
-    """What encoder and decoder layers share: a part with its norms, beside a residual."""
+    """The common part of encoder and decoder layers: residual connections and norms."""
 
     config: TransformerConfig
 
@@ -128,7 +128,7 @@ class EncoderLayer(_Layer):
 
 
 class DecoderLayer(_Layer):
-    """Self-attention, attention over the encoder's outputs where there are any, feed-forward."""
+    """Self-attention, cross-attention (except in decoder-only models), and feed-forward."""
 
     @nn.compact
     def __call__(
@@ -197,9 +197,9 @@ def make_layers(
 ) -> Any:
     """Returns a list of layers, or one scanned stack of them.
 
-    In a module's `setup`, a list assigned to `layers` is named `layers_0`, `layers_1` …, and a
-    stack `layers`, with the layers on axis 0 of each parameter. The first `num_scanned` arguments
-    behind the input have a value for each layer.
+    In a module's `setup`, Flax names the elements of a list `layers_0`, `layers_1` …, and a stack
+    `layers`, with the layers on axis 0 of each parameter. The first `num_scanned` arguments after
+    the input have one value per layer.
     """
     if cfg.remat_policy != "none":
         layer_class = nn_partitioning.remat(
@@ -222,7 +222,7 @@ def make_layers(
 
 
 def run_layers(layers: Any, x: Array, scanned: tuple[Array, ...], *broadcast: Any) -> Array:
-    """Returns the last layer's output; `scanned` arguments have a value for each layer."""
+    """Returns the output of the last layer; `scanned` arguments have one value per layer."""
     if not isinstance(layers, list | tuple):
         return layers(x, *scanned, *broadcast)[0]
     for number, layer in enumerate(layers):
