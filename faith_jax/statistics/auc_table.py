@@ -129,18 +129,11 @@ def auc_table(
     cluster_field: str = "",
     averaged: Collection[str] | None = None,
 ) -> AucTable:
-    """Returns the table; see `AucTable` for arguments of the same name.
+    """Returns the table; `AucTable` describes the arguments that it keeps.
 
-    Args:
-      corpora: with scores of the same scorers.
-      baselines: the scorer that all others are compared with, "" = none; or for each baseline the
-        scorers that are compared with it; those without scores are left out.
-      resamples: see above.
-      confidence: see above.
-      seed: see above.
-      test: see above.
-      cluster_field: see above.
-      averaged: corpora that count in the average if they have both classes; None = all.
+    `baselines` is the scorer that all others are compared with ("" = none), or has for each
+    baseline the scorers that are compared with it; those without scores are left out. Corpora that
+    are `averaged` (None = all) count in the average if they have both classes.
 
     Raises:
       ValueError: for corpora with different scorers, an unknown baseline or test.

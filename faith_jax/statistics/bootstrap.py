@@ -71,15 +71,7 @@ def bootstrap_auc(
 ) -> NDArray[np.float64]:
     """Returns the ROC AUC of each scorer in each resample, NaN where a class is missing.
 
-    Args:
-      scores: [scorers, rows].
-      labels: [rows].
-      resamples: how many.
-      seed: see above, as for `clusters`.
-      clusters: see above.
-
-    Returns:
-      [scorers, resamples].
+    Scores are [scorers, rows], labels [rows], the areas [scorers, resamples].
 
     Raises:
       ValueError: see `faith_jax.statistics.roc.checked`.

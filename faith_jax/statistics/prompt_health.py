@@ -54,10 +54,9 @@ class Movement(NamedTuple):
 
 
 class VocabularyNorms(NamedTuple):
-    """The norms of a vocabulary's embeddings, and where those of a prompt are among them.
+    """L2 norms of a vocabulary's embeddings at `QUANTILES`, and a prompt's vectors among them.
 
     Attributes:
-      quantiles: L2 norms of the embeddings at `QUANTILES`.
       ranks: for each vector the share of embeddings that are no longer than it: [length].
     """
 

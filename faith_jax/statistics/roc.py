@@ -58,9 +58,6 @@ def weighted_roc_auc(
       scores: finite, [rows].
       positive: [rows].
       weights: whole numbers of at least 0, how often each row counts: [rows, columns].
-
-    Returns:
-      float64 [columns].
     """
     places = np.flatnonzero(~positive)
     places = places[np.argsort(scores[places], kind="stable")]

@@ -19,6 +19,7 @@ import collections
 import dataclasses
 import functools
 import importlib.util
+import itertools
 import math
 import re
 import string
@@ -59,12 +60,12 @@ ENGLISH_STOP_WORDS: frozenset[str] = frozenset(_STOP_WORDS.split())
 
 
 class Overlap(NamedTuple):
-    """How much of a response is in a reference, and the other way round.
+    """How much of a response is in a reference, and the other way round; NaN without any unit.
 
     Attributes:
-      precision: share of the response's units that the reference has; NaN without any unit.
-      recall: share of the reference's units that the response has; NaN without any unit.
-      f1: 2 * matches / (units of both); NaN only where both have none.
+      precision: share of the response's units that the reference has.
+      recall: share of the reference's units that the response has.
+      f1: 2 * matches / (units of both).
     """
 
     precision: float
@@ -130,16 +131,10 @@ def rouge(
     use_stemmer: bool = False,
     kinds: tuple[str, ...] = ROUGE_TYPES,
 ) -> dict[str, Overlap]:
-    """Returns ROUGE-1, ROUGE-2 and ROUGE-L of the rouge-score package.
+    """Returns ROUGE-1, ROUGE-2 and ROUGE-L of the rouge-score package, on request of Porter stems.
 
     Its words are runs of a-z and 0-9 after lower-casing. Texts too short for a bigram have no
-    ROUGE-2 (NaN). ROUGE-L takes by far the longest on long texts.
-
-    Args:
-      response: the text to judge.
-      reference: the gold response.
-      use_stemmer: whether to compare Porter stems of words longer than three letters.
-      kinds: of `ROUGE_TYPES`.
+    ROUGE-2 (NaN). Of the `kinds`, ROUGE-L takes by far the longest on long texts.
 
     Reference: Lin 2004.
     """
@@ -148,7 +143,7 @@ def rouge(
     words, reference_words = len(tokenize(response)), len(tokenize(reference))
     overlaps = {}
     for name in kinds:
-        lost = 1 if name == "rouge2" else 0  # a text has one bigram less than words
+        lost = name == "rouge2"  # a text has one bigram less than words
         sizes = max(0, words - lost), max(0, reference_words - lost)
         overlaps[name] = Overlap(
             precision=scores[name].precision if sizes[0] else math.nan,
@@ -248,33 +243,16 @@ def argument_overlap(response: str, arguments: Mapping[str, Sequence[str]]) -> A
     Reference: Chang 2024, section 3.1.
     """
     response_words = content_words(response)
-    argument_words = {
-        perspective: tuple(content_words(text) for text in texts)
-        for perspective, texts in arguments.items()
-    }
-    response_stems = [word.stem for word in response_words]
-    stems = {
-        perspective: [[word.stem for word in words] for words in texts]
-        for perspective, texts in argument_words.items()
-    }
-    return ArgumentOverlap(
-        response_words=response_words,
-        response_matched=match_words(
-            response_stems, (s for texts in stems.values() for words in texts for s in words)
-        ),
-        argument_words=argument_words,
-        argument_matched={
-            perspective: _match_texts(texts, response_stems) for perspective, texts in stems.items()
-        },
-    )
-
-
-def _match_texts(
-    texts: Sequence[Sequence[str]], reference: Sequence[str]
-) -> tuple[tuple[bool, ...], ...]:
-    """Matches the texts with the reference as one multiset; the matches are text by text."""
-    matched = iter(match_words([word for text in texts for word in text], reference))
-    return tuple(tuple(next(matched) for _ in text) for text in texts)
+    told = [word.stem for word in response_words]
+    words = {side: tuple(map(content_words, texts)) for side, texts in arguments.items()}
+    stems = {side: [w.stem for text in texts for w in text] for side, texts in words.items()}
+    found: dict[str, tuple[tuple[bool, ...], ...]] = {}
+    for side, texts in words.items():
+        # All arguments of a side are one multiset; the matches are argument by argument.
+        matched = iter(match_words(stems[side], told))
+        found[side] = tuple(tuple(itertools.islice(matched, len(text))) for text in texts)
+    every = itertools.chain.from_iterable(stems.values())
+    return ArgumentOverlap(response_words, match_words(told, every), words, found)
 
 
 def lexical_overlap(claim: str, sentences: Sequence[str]) -> float:
