@@ -40,7 +40,7 @@ def names(tmp_path_factory):
 @pytest.mark.parametrize(
     "name",
     [
-        "faith_jax/inference/loading.py",
+        "faith_jax/inference/opening.py",
         "faith_jax/tasks/npov.py",
         "faith_jax/gin_configs/quickstart.gin",
         "faith_jax/gin_configs/models/t5_1_1_xxl.gin",

@@ -522,16 +522,17 @@ SCORERS = _of(
     (
         "likelihood-source",
         "../inference/row_likelihoods.py",
-        "first = i * shape.decoder + (len(row.inputs) - 1 if self._is_causal else 0)",
-        "first = i * shape.decoder + (len(row.inputs) if self._is_causal else 0)",
+        "first = i * length + (len(row.inputs) - 1 if self._is_causal else 0)",
+        "first = i * length + (len(row.inputs) if self._is_causal else 0)",
         f"{_LIKELIHOOD}::test_every_row_as_if_it_were_alone",
     ),
     (
         "likelihood-labels-mean",
-        "../inference/row_likelihoods.py",
-        "means = [scores[len(prefix) :].mean() for",
-        "means = [scores[len(prefix) :].sum() for",
-        f"{_LIKELIHOOD}::test_longer_labels_are_compared_by_their_mean",
+        "../inference/class_probabilities.py",
+        "            weights /= lengths",
+        "            weights /= 1",
+        "tests/inference/test_class_probabilities.py::"
+        "test_label_texts_are_compared_by_their_sum_or_mean",
     ),
     (
         "likelihood-log-base",

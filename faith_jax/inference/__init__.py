@@ -13,11 +13,11 @@ Inputs are padded to a few lengths, so that batches of many lengths share few co
 padding changes no result.
 """
 
-from faith_jax.inference.base import bucket_length
+from faith_jax.inference.batching import bucket_length
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel, shift_right
-from faith_jax.inference.loading import Model, load_model
+from faith_jax.inference.opening import Model, load_model
 
 __all__ = [
     "CausalModel",

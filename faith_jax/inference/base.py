@@ -1,25 +1,19 @@
-"""What all loaded models share: config, parameters, and the checks of token arrays."""
+"""What all loaded models share: config, parameters, and the checks of what callers give."""
 
+import dataclasses
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from faith_jax.core.errors import InputError
-from faith_jax.core.types import PyTree
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.types import Array, PyTree
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.decoding.encoder_decoder import row_keys
+from faith_jax.inference.batching import bucket_length
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer
-
-
-def bucket_length(length: int, smallest: int = 16) -> int:
-    """Returns the padded length: the smallest power of two, or 1.5 times one, that holds it."""
-    bucket = smallest
-    while bucket < length:
-        if length <= bucket * 3 // 2:
-            return bucket * 3 // 2
-        bucket *= 2
-    return bucket
 
 
 class BaseModel:
@@ -110,3 +104,53 @@ def check_batch(first: tuple[str, np.ndarray], second: tuple[str, np.ndarray]) -
         raise InputError(
             f"The {first[0]} has {first[1].shape[0]} rows but the {second[0]} {second[1].shape[0]}."
         )
+
+
+class GenerativeModel(BaseModel):
+    """A model that generates, with its parameters."""
+
+    def _decoding(self, options: dict[str, Any], *, pmi: bool = False) -> DecodingConfig:
+        """Returns the config of decoding options, by default with `PMIConfig()` for PMI-Decode.
+
+        Raises:
+          ConfigError: on an unknown option, on one out of its range, on tokens outside the model's
+            vocabulary, and on a `pmi` where there is none, or none where there is one.
+        """
+        known = [field.name for field in dataclasses.fields(DecodingConfig)]
+        for name in options:
+            if name not in known:
+                raise ConfigError(f"decoding: there is no option {name!r}.{_advice(name, known)}")
+        config = DecodingConfig(**({"pmi": PMIConfig()} if pmi else {}) | options)
+        if pmi and config.pmi is None:
+            raise ConfigError("decoding: pmi = None; expected a PMIConfig, or call decode.")
+        if config.pmi is not None and not pmi:
+            raise ConfigError(
+                f"decoding: pmi = {config.pmi!r}; expected None: PMI-Decode is decode_pmi, which "
+                "takes the inputs with and without the document."
+            )
+        config.check_vocabulary(self.config.vocab_size)
+        return config
+
+
+def _advice(name: str, known: list[str]) -> str:
+    """Returns what to give in place of an unknown option."""
+    if name in [field.name for field in dataclasses.fields(PMIConfig)]:
+        return f" It is one of PMI-Decode: decode_pmi(…, pmi=PMIConfig({name}=…))."
+    if name.startswith("input_lengths"):
+        return " An encoder-decoder's inputs end where their padding begins."
+    known = ["seed", *known]
+    return f"{did_you_mean(name, known)} The options: {', '.join(known)}."
+
+
+def sampling_keys(seed: Any, batch: int) -> Array:
+    """Returns one random key for each row of a batch.
+
+    Raises:
+      ConfigError: for a seed that is not a whole number of 32 bits, which is what keys hold.
+    """
+    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not whole or not 0 <= seed < 2**32:
+        raise ConfigError(
+            f"decoding: seed = {seed!r}; expected a whole number from 0 to 2**32 - 1."
+        )
+    return row_keys(int(seed), jnp.arange(batch))

@@ -12,8 +12,7 @@ from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding import causal
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import DecodingResult
-from faith_jax.inference.base import check_batch
-from faith_jax.inference.generation import GenerativeModel, sampling_keys
+from faith_jax.inference.base import GenerativeModel, check_batch, sampling_keys
 from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.transformer import Transformer, output_layer
 

@@ -1,164 +1,260 @@
-"""Class probabilities of many rows of any length, in few compiled shapes, with dropout or without.
+"""Class probabilities of many rows of any length, with dropout or without.
+
+The classes are those of an encoder's classification head, or label texts that a language model
+writes. A label's text is scored by the sum or by the mean of its tokens' log-probabilities; the
+softmax over the labels is the probability. An encoder-decoder encodes an input once for all labels.
 
 Reference: Steen 2023, section 2.2, for the mean over Monte-Carlo dropout masks (Gal 2016).
 """
 
+import dataclasses
 import functools
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.progress import Progress
 from faith_jax.core.types import Array, PyTree
-from faith_jax.inference.encoder import EncoderModel
-from faith_jax.inference.opening import check_whole, expect_whole
-from faith_jax.inference.row_likelihoods import rung
+from faith_jax.inference.base import BaseModel
+from faith_jax.inference.batching import LENGTHS, Batcher, padded, padded_length
+from faith_jax.inference.encoder_decoder import shift_right
+from faith_jax.inference.opening import expect_whole
+from faith_jax.inference.row_likelihoods import token_log_probs
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, output_layer
 
-_LENGTHS = (32, 64, 128, 256, 384, 512)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _probabilities(module: Transformer, params: PyTree, tokens: Array) -> Array:
-    logits: Any = module.apply({"params": params}, tokens, False, method="classify")
-    return jax.nn.softmax(logits, axis=-1)
+_LADDER = (*LENGTHS, 768, 1024)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 4))
-def _mean_with_dropout(
-    module: Transformer, params: PyTree, tokens: Array, row_keys: Array, passes: int
-) -> Array:
-    """Returns the mean class probabilities over exactly `passes` dropout masks a row."""
+class LabelTexts(NamedTuple):
+    """The label texts of a language model's classes, as tokens.
+
+    Attributes:
+      tokens: int32 [classes, length], filled up behind.
+      weights: float32 [classes, length], of the tokens' log-probabilities in a class's score: 1 in
+        a sum, 1 / tokens in a mean, 0 behind the label.
+      prefix: int32 [prefix length], tokens of the target in front of every label, not scored.
+    """
+
+    tokens: np.ndarray
+    weights: np.ndarray
+    prefix: np.ndarray
+
+    @classmethod
+    def of(
+        cls, labels: Sequence[Sequence[int]], normalisation: str, prefix: Sequence[int] = ()
+    ) -> "LabelTexts":
+        """Returns the labels of token ids.
+
+        Args:
+          labels: of each class, at least one token.
+          normalisation: "sum", a label's log-likelihood; or "mean", that of its tokens (the log
+            perplexity of Chang 2024, section 3.3), which does not favour short labels. Labels of
+            one token each are the same in both.
+          prefix: see `LabelTexts`.
+        """
+        longest = max(len(ids) for ids in labels)
+        lengths = np.array([[len(ids)] for ids in labels])
+        weights = (np.arange(longest) < lengths).astype(np.float32)
+        if normalisation == "mean":
+            weights /= lengths
+        return cls(padded(labels, len(labels), longest, 0), weights, np.array(prefix, np.int32))
+
+
+@dataclasses.dataclass(frozen=True)
+class DropoutPasses:
+    """Monte-Carlo dropout: the mean of the probabilities over exactly `count` masks.
+
+    Attributes:
+      count: the paper's k; 0 = one pass without dropout.
+      seed: None = 0. A row's masks are a function of the seed and of its tokens, so that neither
+        order nor batch changes its score.
+      rate: in (0, 1); None = as the model was trained.
+
+    Raises:
+      ConfigError: on a wrong value, and on a seed or rate that nothing would be done with.
+    """
+
+    count: int = 0
+    seed: int | None = None
+    rate: float | None = None
+
+    def __post_init__(self):
+        expect_whole("dropout_passes", self.count, 0)
+        expect_whole("seed", self.seed or 0, 0)
+        for name, value in (("seed", self.seed), ("dropout_rate", self.rate)):
+            if value is not None and not self.count:
+                raise ConfigError(
+                    f"{name}: is of Monte-Carlo dropout; give dropout_passes too, such as 15."
+                )
+        number = isinstance(self.rate, int | float) and not isinstance(self.rate, bool)
+        if self.rate is not None and not (number and 0 < self.rate < 1):
+            raise ConfigError(f"dropout_rate: expected a share in (0, 1), got {self.rate!r}.")
+
+    def keys(self, tokens: np.ndarray, pad_id: int) -> Array:
+        """Returns the key of each row's dropout, from the tokens int32 [rows, length]."""
+        sums = [zlib.crc32(row[row != pad_id].tobytes()) for row in tokens]
+        key = jax.random.key(self.seed or 0)
+        return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.asarray(sums, jnp.uint32))
+
+    def config_of(self, config: TransformerConfig) -> TransformerConfig:
+        """Returns the configuration of a model with this dropout.
+
+        Raises:
+          ConfigError: where the model was trained without any.
+        """
+        if self.rate is not None:
+            names = ("dropout_rate", "attention_dropout_rate", "classifier_dropout_rate")
+            return config.replace(**dict.fromkeys(names, self.rate))
+        trained = (config.attention_weights_dropout, config.classifier_dropout_rate)
+        if self.count and not any((config.dropout_rate, *trained)):
+            raise ConfigError(
+                "dropout_passes: the model was trained without dropout, so that all passes would "
+                "be the same; give dropout_rate=0.1 or another."
+            )
+        return config
+
+
+def _head_logits(module: Transformer, params: PyTree, tokens: Array, keys: Array | None) -> Array:
+    """Returns the logits of a classification head, [rows, classes]."""
+    if keys is None:
+        found: Any = module.apply({"params": params}, tokens, False, method="classify")
+        return found
 
     def one_row(row: Array, key: Array) -> Array:
         logits: Any = module.apply(
             {"params": params}, row[None], True, method="classify", rngs={"dropout": key}
         )
-        return jax.nn.softmax(logits[0], axis=-1)
+        return logits[0]
+
+    return jax.vmap(one_row)(tokens, keys)
+
+
+def _label_scores(
+    module: Transformer,
+    params: PyTree,
+    tokens: Array,
+    lengths: Array,
+    keys: Array | None,
+    labels: LabelTexts,
+) -> Array:
+    """Returns the score of each label text behind each row, [rows, classes]."""
+    variables, prefix = {"params": params}, len(labels.prefix)
+    classes, length = labels.tokens.shape
+    before = jnp.tile(labels.prefix, (classes, 1))
+    targets = jnp.concatenate([before, labels.tokens], axis=1)
+    # Labels of one token each: the decoder reads the same for all, and what normalises their
+    # logits is the same too.
+    is_one_token = length == 1
+
+    def hidden_of(row: Array, row_length: Array, key: Array | None) -> Array:
+        """Returns [classes, length, embed]; all classes of a row have the same dropout."""
+        inputs, rngs = row[None], None if key is None else {"dropout": key}
+        options: Any = {"enable_dropout": key is not None, "rngs": rngs}
+        encoded: Any = None
+        if not module.config.is_decoder_only:
+            encoded = module.apply(variables, inputs, None, method="encode", **options)
+
+        def decoded(target: Array) -> Array:
+            if module.config.is_decoder_only:
+                line = jnp.pad(row, (0, prefix + length))
+                read = jax.lax.dynamic_update_slice(line, target, (row_length,))
+                first, seen = row_length - 1 + prefix, None
+            else:
+                read = shift_right(target[None], module.config.decoder_start_id)[0]
+                first, seen = jnp.int32(prefix), inputs
+            hidden: Any = module.apply(
+                variables, encoded, seen, read[None], method="decode_hidden", **options
+            )
+            return jax.lax.dynamic_slice_in_dim(hidden[0], first, length)
+
+        return jax.vmap(decoded)(targets[:1] if is_one_token else targets)
+
+    if keys is None:
+        hidden = jax.vmap(lambda row, count: hidden_of(row, count, None))(tokens, lengths)
+    else:
+        hidden = jax.vmap(hidden_of)(tokens, lengths, keys)
+    layer = output_layer(module, params)
+    if is_one_token:
+        return layer.logits_of(hidden[:, 0, 0], labels.tokens[:, 0])
+    wanted = jnp.tile(labels.tokens, (len(tokens), 1)).reshape(-1)
+    places, count = jnp.arange(wanted.size, dtype=jnp.int32), jnp.int32(wanted.size)
+    states = hidden.reshape(wanted.size, -1)
+    log_probs = token_log_probs(states, layer, places, wanted, count)
+    log_probs = log_probs.reshape(-1, classes, length)
+    # What stands behind a label may be -inf, which no weight of 0 undoes.
+    return jnp.where(labels.weights > 0, log_probs * labels.weights, 0.0).sum(axis=-1)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 6))
+def _probabilities(
+    module: Transformer,
+    params: PyTree,
+    tokens: Array,
+    lengths: Array,
+    keys: Array | None,
+    labels: LabelTexts | None,
+    passes: int,
+) -> Array:
+    """Returns float32 [rows, classes], each row sums to 1; the mean over exactly `passes` masks."""
+
+    def softmax(keys: Array | None) -> Array:
+        if labels is None:
+            logits = _head_logits(module, params, tokens, keys)
+        else:
+            logits = _label_scores(module, params, tokens, lengths, keys, labels)
+        return jax.nn.softmax(logits, axis=-1)
+
+    if keys is None:
+        return softmax(None)
+    row_keys = keys
 
     def one_pass(number: Array) -> Array:
-        keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(row_keys, number)
-        return jax.vmap(one_row)(tokens, keys)
+        return softmax(jax.vmap(jax.random.fold_in, in_axes=(0, None))(row_keys, number))
 
     return jnp.mean(jax.lax.map(one_pass, jnp.arange(passes)), axis=0)
-
-
-def length_batches(
-    rows: Sequence[Sequence[int]], ladder: Sequence[int], tokens_per_batch: int, pad_id: int
-) -> Iterator[tuple[np.ndarray, list[int]]]:
-    """Yields rows of like lengths as batches of few shapes, with the rows' numbers.
-
-    Args:
-      rows: token ids.
-      ladder: see `rung`.
-      tokens_per_batch: padding included; a batch has at least one row.
-      pad_id: of the model; rows that only fill up have nothing else.
-
-    Yields:
-      int32 [size, length], and the numbers of the rows that stand in its first lines.
-    """
-    by_length: dict[int, list[int]] = {}
-    for number, row in enumerate(rows):
-        by_length.setdefault(rung(len(row), ladder), []).append(number)
-    progress = Progress("classes of row", len(rows))
-    for length, numbers in by_length.items():
-        size = max(1, tokens_per_batch // length)
-        for start in range(0, len(numbers), size):
-            batch = numbers[start : start + size]
-            tokens = np.full((size, length), pad_id, np.int32)
-            for line, number in zip(tokens, batch, strict=False):
-                line[: len(rows[number])] = rows[number]
-            yield tokens, batch
-            progress.add(len(batch))
-
-
-def row_keys(seed: int, tokens: np.ndarray, pad_id: int) -> Array:
-    """Returns the key of each row's dropout, whatever its batch.
-
-    Args:
-      seed: of the run.
-      tokens: int32 [rows, length]; the checksum of those that are no padding tells rows apart.
-      pad_id: of the model.
-    """
-    sums = [zlib.crc32(row[row != pad_id].tobytes()) for row in tokens]
-    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
-        jax.random.key(seed), jnp.asarray(sums, jnp.uint32)
-    )
-
-
-def check_dropout(passes: Any, seed: Any, rate: Any) -> None:
-    """Checks the options of Monte-Carlo dropout.
-
-    Args:
-      passes: how many; 0 = none.
-      seed: None = not given.
-      rate: None = not given.
-
-    Raises:
-      ConfigError: on a wrong value, and on a seed or rate that nothing would be done with.
-    """
-    expect_whole("dropout_passes", passes, 0)
-    for name, value in (("seed", seed), ("dropout_rate", rate)):
-        if value is not None and not passes:
-            raise ConfigError(
-                f"{name}: is of Monte-Carlo dropout; give dropout_passes too, such as "
-                "dropout_passes=15."
-            )
-    check_whole("seed", seed, 0)
-    number = isinstance(rate, int | float) and not isinstance(rate, bool)
-    if rate is not None and not (number and 0 < rate < 1):
-        raise ConfigError(f"dropout_rate: expected a share in (0, 1), got {rate!r}.")
 
 
 class ClassificationEngine:
     """Classifies rows with one model.
 
     Args:
-      model: with a classification head.
-      dropout_passes: k of Monte-Carlo dropout; 0 = one pass without dropout.
-      seed: of the dropout, None = 0. A row's masks are a function of the seed and of its tokens,
-        so that neither order nor batch changes its score.
-      dropout_rate: of Monte-Carlo dropout, in (0, 1); None = as the model was trained.
-      tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU, else 32,768.
+      model: with a classification head; with `labels`, a language model.
+      labels: the texts of a language model's classes; None = the classes are those of the head.
+      dropout: of Monte-Carlo dropout.
+      tokens_per_batch: tokens of a batch, padding included; default: on a CPU 2,048 of a head's
+        rows and 1,024 of others, else 32,768.
 
     Raises:
-      ConfigError: for a model without a head, for dropout passes in a model without dropout, and as
-        `check_dropout`.
+      ConfigError: for dropout passes in a model without dropout, and without classes.
     """
 
     def __init__(
         self,
-        model: EncoderModel,
-        dropout_passes: int = 0,
-        seed: int | None = None,
-        dropout_rate: float | None = None,
+        model: BaseModel,
+        labels: LabelTexts | None = None,
+        dropout: DropoutPasses | None = None,
         tokens_per_batch: int | None = None,
     ):
-        if not model.label_names:
+        if labels is None and not model.config.label_names:
             raise ConfigError(
                 "the model has no classification head; give a checkpoint that was fine-tuned for "
                 "sequence classification."
             )
-        check_dropout(dropout_passes, seed, dropout_rate)
-        self.model, self.dropout_passes, self._seed = model, dropout_passes, seed or 0
-        self._module = model.module
-        if dropout_passes:
-            self._module = Transformer(with_dropout(model.config, dropout_rate))
-        if tokens_per_batch is None:
-            tokens_per_batch = 2048 if jax.default_backend() == "cpu" else 32768
-        self._tokens_per_batch = tokens_per_batch
-        self._compiled: set[tuple[int, int]] = set()
+        self.model, self.dropout = model, dropout or DropoutPasses()
+        self._labels, self._module = labels, Transformer(self.dropout.config_of(model.config))
+        # Another shape would draw other masks, so that no row moves to a longer one's batch.
+        fill, on_cpu = not self.dropout.count, 2048 if labels is None else 1024
+        self._batcher = Batcher("classes", tokens_per_batch, on_cpu, fill=fill)
 
     @property
     def num_compilations(self) -> int:
         """How many shapes were compiled for this engine."""
-        return len(self._compiled)
+        return self._batcher.num_shapes
 
     def probabilities(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
         """Returns float32 [rows, classes], each row sums to 1.
@@ -166,41 +262,19 @@ class ClassificationEngine:
         Args:
           rows: token ids with special tokens, in any order.
         """
-        found = np.zeros((len(rows), len(self.model.label_names)), np.float32)
-        for tokens, numbers in length_batches(
-            rows, _LENGTHS, self._tokens_per_batch, self.model.pad_id
-        ):
-            self._compiled.add(tokens.shape)
-            found[numbers] = np.asarray(self._classify(tokens))[: len(numbers)]
+        labels, pad_id = self._labels, self.model.pad_id
+        if self.model.config.is_decoder_only:  # padding is seen by nothing
+            pad_id = max(0, pad_id)
+        classes = self.model.config.label_names if labels is None else labels.tokens
+        found = np.zeros((len(rows), len(classes)), np.float32)
+        ladder = LENGTHS if labels is None else _LADDER
+        for batch in self._batcher.batches([(padded_length(len(row), ladder),) for row in rows]):
+            tokens = padded([rows[n] for n in batch.rows], batch.size, batch.shape[0], pad_id)
+            lengths = np.ones(batch.size, np.int32)
+            lengths[: len(batch.rows)] = [len(rows[n]) for n in batch.rows]
+            keys = self.dropout.keys(tokens, pad_id) if self.dropout.count else None
+            probabilities = _probabilities(
+                self._module, self.model.params, tokens, lengths, keys, labels, self.dropout.count
+            )
+            found[batch.rows] = np.asarray(probabilities)[: len(batch.rows)]
         return found
-
-    def _classify(self, tokens: np.ndarray) -> Array:
-        if not self.dropout_passes:
-            return _probabilities(self._module, self.model.params, tokens)
-        keys = row_keys(self._seed, tokens, self.model.pad_id)
-        return _mean_with_dropout(
-            self._module, self.model.params, tokens, keys, self.dropout_passes
-        )
-
-
-def with_dropout(config: TransformerConfig, rate: float | None) -> TransformerConfig:
-    """Returns the configuration of a model for Monte-Carlo dropout.
-
-    Args:
-      config: of the model.
-      rate: of all its dropout; None = as it was trained.
-
-    Raises:
-      ConfigError: where it was trained without.
-    """
-    if rate is not None:
-        return config.replace(
-            dropout_rate=rate, attention_dropout_rate=rate, classifier_dropout_rate=rate
-        )
-    rates = (config.dropout_rate, config.attention_weights_dropout, config.classifier_dropout_rate)
-    if not any(rates):
-        raise ConfigError(
-            "dropout_passes: the model was trained without dropout, so that all passes would be "
-            "the same; give dropout_rate=0.1 or another."
-        )
-    return config

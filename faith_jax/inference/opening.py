@@ -1,26 +1,63 @@
-"""Opening the checkpoints that scorers work with: a model, its tokenizer, and how they fit."""
+"""From a path to a model and its tokenizer, opened once per process, and how the two fit."""
 
 import functools
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypedDict
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.types import Array
-from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel
-from faith_jax.inference.loading import Model, load_model
+from faith_jax.inference.causal import CausalModel
+from faith_jax.inference.encoder import EncoderModel
+from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.base import Tokenizer
-from faith_jax.tokenizers.match import check_vocabulary
-from faith_jax.tokenizers.vocabularies import load_vocabulary
+
+Model = EncoderDecoderModel | CausalModel | EncoderModel
 
 # Tokens that a model reads, where nobody says and its positions allow it.
 LONGEST_INPUT = 1024
+
+
+def load_model(
+    path: str | os.PathLike[str], *, dtype: str | None = None, base: str | None = None
+) -> Model:
+    """Opens a checkpoint of any known form.
+
+    Args:
+      path: a Hugging Face folder (config.json and safetensors), a T5X checkpoint (its dimensions
+        are read from its parameter shapes), one of ours (an imported checkpoint, or the MODEL_DIR
+        of a training run), or the name of an embedded model.
+      dtype: "float32" or "bfloat16" activations; default: the checkpoint's.
+      base: for a prompt-tuned checkpoint, where its base model is, if it has moved.
+
+    Returns:
+      A `EncoderDecoderModel` (encoder-decoder: T5, BART), a `CausalModel` (decoder-only: GPT-2,
+      BLOOM, Gemma, Llama, Mistral) or an `EncoderModel` (RoBERTa, DeBERTa-v3).
+
+    Raises:
+      CheckpointError: on a checkpoint that is missing, foreign, truncated or mis-shaped, naming
+        the parameter; and on what is no path.
+      ConfigError: on another dtype.
+    """
+    if not path or not isinstance(path, str | os.PathLike):
+        raise CheckpointError(
+            f"load_model: expected the path of a checkpoint, or the name of a model, got {path!r}."
+        )
+    checkpoint = open_checkpoint(os.fspath(path), base=base)
+    config = checkpoint.config if dtype is None else checkpoint.config.replace(dtype=dtype)
+    if config.is_decoder_only:
+        return CausalModel(config, checkpoint.params)
+    if config.is_encoder_only:
+        return EncoderModel(config, checkpoint.params)
+    return EncoderDecoderModel(config, checkpoint.params)
 
 
 @functools.lru_cache(maxsize=4)
@@ -63,6 +100,10 @@ def open_tokenizer(model: str, vocabulary: str | None, config: TransformerConfig
     Raises:
       ConfigError: where there is none, naming the option, or it is another model's.
     """
+    # Imported here, so that `load_model` does without.
+    from faith_jax.tokenizers.match import check_vocabulary
+    from faith_jax.tokenizers.vocabularies import load_vocabulary
+
     folder = checkpoint_path(model)
     if vocabulary is None and not folder.is_dir():
         raise ConfigError(
@@ -74,30 +115,61 @@ def open_tokenizer(model: str, vocabulary: str | None, config: TransformerConfig
     return found
 
 
-def check_whole(name: str, value: Any, least: int) -> None:
-    """Checks an option that is a whole number, or None.
+class ModelOptions(TypedDict, total=False):
+    """The options that all scorers of a model have.
+
+    Attributes:
+      vocabulary: where the tokenizer is, if not with the model.
+      max_length: tokens that the model reads at most; default: 1,024, or fewer where its positions
+        end before.
+      cut_policy: what is cut of a longer input, see `core.cutting`.
+      dtype: of activations.
+      tokens_per_batch: tokens of a batch, padding included.
+    """
+
+    vocabulary: str | None
+    max_length: int | None
+    cut_policy: str
+    dtype: str | None
+    tokens_per_batch: int | None
+
+
+# Scorers' options that are whole numbers, and the least that they may be.
+_LEAST = {"max_length": 8, "tokens_per_batch": 1, "max_bytes": 1, "last_turns": 0, "num_beams": 1}
+_LEAST["max_question_length"] = 2
+_FLAGS = {"score_cue", "use_contradiction", "prefix_space", "lower_grounding", "personal"}
+_TEXTS = {"vocabulary", "dtype", "baseline", "answer_model", "nli_model", "tagger"}
+_TEXTS |= {"no_error_label", "error_label", "document_prompt", "turn_prompt", "cue_prompt"}
+_TEXTS |= {"response_prompt"}
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Checks what scorers' options are, by their names; None = not given.
+
+    Raises:
+      ConfigError: on a value of another type, a number that is too small, and an unknown policy.
+    """
+    for name, value in options.items():
+        if value is None:
+            continue
+        if name in _LEAST:
+            expect_whole(name, value, _LEAST[name])
+        elif name in _FLAGS and not isinstance(value, bool):
+            raise ConfigError(f"{name}: expected True or False, got {value!r}.")
+        elif name in _TEXTS and not isinstance(value, str):
+            raise ConfigError(f"{name}: expected a text, got {value!r}.")
+        elif name == "cut_policy":
+            check_policy(value, name)
+
+
+def expect_whole(name: str, value: Any, least: int) -> None:
+    """Checks an option that is a whole number.
 
     Raises:
       ConfigError: on anything else, and on a smaller number than `least`.
     """
-    if value is not None:
-        expect_whole(name, value, least)
-
-
-def expect_whole(name: str, value: Any, least: int) -> None:
-    """Checks an option that is a whole number; as `check_whole`, but None is refused too."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ConfigError(f"{name}: expected a whole number of at least {least}, got {value!r}.")
-
-
-def check_text(name: str, value: Any) -> None:
-    """Checks an option that is a text, or None.
-
-    Raises:
-      ConfigError: on anything else.
-    """
-    if value is not None and not isinstance(value, str):
-        raise ConfigError(f"{name}: expected a text, got {value!r}.")
 
 
 def require_model(model: str | os.PathLike[str] | None) -> str:
@@ -130,21 +202,6 @@ def open_language_model(model: str, dtype: str | None = None) -> EncoderDecoderM
     return opened
 
 
-def open_classifier(model: str, dtype: str | None = None) -> EncoderModel:
-    """Opens an encoder-only checkpoint.
-
-    Raises:
-      FaithJaxError: where it cannot be opened, or is another kind of model.
-    """
-    opened = open_model(model, dtype)
-    if not isinstance(opened, EncoderModel):
-        raise ConfigError(
-            f"model {model}: expected an encoder-only model (RoBERTa, DeBERTa-v3), got "
-            f"{type(opened).__name__}."
-        )
-    return opened
-
-
 def check_ids(ids: list[int], vocab_size: int) -> list[int]:
     """Returns token ids that the model knows.
 
@@ -158,20 +215,6 @@ def check_ids(ids: list[int], vocab_size: int) -> list[int]:
             "use the tokenizer that the model was trained with (vocabulary=…)."
         )
     return ids
-
-
-def shown_ids(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """Returns token ids as a text for people, special tokens such as `</s>` among them."""
-    names = ("pad_id", "bos_id", "eos_id", "cls_id", "sep_id", "mask_id")
-    special = {getattr(tokenizer, name) for name in names}
-    shown, rest = "", list(ids)
-    while rest:  # `decode` ends at the first end token
-        count = next((n for n, token in enumerate(rest) if token in special), len(rest))
-        shown += tokenizer.decode(rest[:count]) if count else ""
-        if count < len(rest):
-            shown += tokenizer.piece_text(rest[count])
-        rest = rest[count + 1 :]
-    return shown
 
 
 def input_limit(config: TransformerConfig, asked: int | None, least: int = 8) -> int:

@@ -1,15 +1,25 @@
-"""Two texts as one row of an encoder: premise and hypothesis, with special tokens around them."""
+"""Two texts as one row of a classifier: premise and hypothesis.
+
+An encoder reads them side by side; a language model that writes the class reads them in the form of
+its training task. In both the premise is knowledge and the hypothesis a response, of which
+`core.cutting` says what is cut: by default the premise's end, and of a hypothesis only what would
+leave the premise less than a quarter of the row.
+"""
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from faith_jax.core.cutting import CutTokens, Kind, concatenated, cut, whole
+from faith_jax.core import templates
+from faith_jax.core.cutting import CutTokens, Kind, concatenated, cut, fit, whole
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import CriticLabel, NliLabel
 from faith_jax.inference.opening import check_ids
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.base import Tokenizer
 
 _LONGEST = 512
+NOT_ENTAILED = "not_entailment"
 
 
 class PairRow(NamedTuple):
@@ -28,21 +38,19 @@ class PairRow(NamedTuple):
 class PairEncoder:
     """Makes rows of two texts.
 
-    The premise is knowledge and the hypothesis a response, of which `core.cutting` says what
-    is cut: by default the premise's end, and of a hypothesis only what would leave the premise less
-    than a quarter of the row.
-
     Attributes:
       tokenizer: the model's.
       vocab_size: of the model.
       max_length: tokens of a row, special ones included.
       cut_policy: see `core.cutting`.
+      form: makes one text of the two; None = they stand side by side.
     """
 
     tokenizer: Tokenizer
     vocab_size: int
     max_length: int
     cut_policy: str = "knowledge"
+    form: Callable[[str, str], str] | None = None
 
     def __call__(self, premise: str, hypothesis: str, name: str = "a pair") -> PairRow:
         """Returns the row of a premise and a hypothesis.
@@ -55,18 +63,79 @@ class PairEncoder:
         Raises:
           InputError: where they are too long, and cannot be cut by the policy.
         """
+        where = f"{name}: max_length = {self.max_length}"
+        if self.form is not None:
+            limit = self.max_length - len(self.tokenizer.add_special_tokens([]))
+            text = self.form(premise, hypothesis)
+            fitted = fit(self.tokenizer, text, limit, self.cut_policy, where)
+            row = self.tokenizer.add_special_tokens(fitted.ids)
+            return PairRow(check_ids(row, self.vocab_size), fitted.cut)
         first, second = self.tokenizer.encode(premise), self.tokenizer.encode(hypothesis)
         room = self.max_length - sum(len(ids) for ids in self.tokenizer.pair_ids)
         kinds = ((first, Kind.KNOWLEDGE), (second, Kind.RESPONSE))
         ids, parts = concatenated((text, [whole(kind, len(text))]) for text, kind in kinds)
-        keep, tokens = cut(
-            len(ids), parts, room, self.cut_policy, f"{name}: max_length = {self.max_length}"
-        )
+        keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
         split = len(first)
         row = self.tokenizer.add_special_tokens(
             ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()
         )
-        return PairRow(check_ids(list(row), self.vocab_size), tokens)
+        return PairRow(check_ids(row, self.vocab_size), tokens)
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelForm:
+    """What a model that writes the class reads of two texts, and the classes that it writes.
+
+    Attributes:
+      classes: their names, in the order in which words for them are given.
+      inputs: makes the input of the two texts.
+    """
+
+    classes: tuple[str, ...]
+    inputs: Callable[[str, str], str]
+
+    def named(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Returns the names of the classes that words are given for.
+
+        Two words where the form has three classes are the first of these and all others together,
+        as those of TRUE's T5, "1" and "0".
+
+        Raises:
+          ConfigError: for another number of words, and for words that are not different texts.
+        """
+        classes = self.classes
+        if len(words) == 2 and len(classes) == 3:
+            classes = (classes[0], NOT_ENTAILED)
+        if len(words) != len(classes) or not all(words) or len(set(words)) != len(words):
+            raise ConfigError(
+                f"label_words: expected {len(self.classes)} different texts, for "
+                f"{', '.join(self.classes)}; got {', '.join(map(repr, words))}."
+            )
+        return classes
+
+
+NLI_FORM = LabelForm(tuple(label.value for label in NliLabel), templates.nli_inputs)
+CRITIC_FORM = LabelForm(
+    tuple(label.value for label in CriticLabel), templates.knowledge_response_inputs
+)
+
+
+def label_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:
+    """Returns the target of each class, no longer than it takes to tell them apart.
+
+    What ends all targets, such as T5's end token, is left out unless a word begins with another.
+
+    >>> from faith_jax.tokenizers.vocabularies import load_vocabulary
+    >>> lengths = [len(ids) for ids in label_tokens(load_vocabulary("english_4096"), ["a", "b"])]
+    >>> lengths
+    [1, 1]
+    """
+    targets = [list(tokenizer.encode(word)) for word in words]
+    for ids in targets:
+        for other in targets:
+            if ids is not other and other[: len(ids)] == ids:
+                return [[*target, *tokenizer.suffix_ids] for target in targets]
+    return targets
 
 
 def row_length(config: TransformerConfig, asked: int | None) -> int:

@@ -144,7 +144,7 @@ def _expected(name: str) -> Mapping[str, Any]:
     if name in ("q2_f1", "q2_nli"):
         return {"personal": False}
     if name == "pmi_faith_mean":
-        from faith_jax.scoring.prompts import PromptFormat  # imports JAX
+        from faith_jax.scoring.pmi_faith import PromptFormat  # imports JAX
 
         prompt = PromptFormat()
         parts = ("document", "turn", "cue", "response")

@@ -13,7 +13,7 @@ from faith_jax.core.types import PyTree
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import DecodingResult
-from faith_jax.inference.base import bucket_length
+from faith_jax.inference.batching import bucket_length
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.input.row_cache import RowCache
 from faith_jax.input.task_batches import SplitRows, check_layout

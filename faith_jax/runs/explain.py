@@ -69,9 +69,9 @@ def explain(given: ExplainOptions) -> list[SaliencePicture]:
 def _with_response(salience: Salience, example: GroundedExample) -> GroundedExample:
     """Returns the example with what the model writes, greedily."""
     encode, model = salience.encode, salience.engine.model
-    length = min(_MAX_RESPONSE, encode.max_length // 2)
+    length = min(_MAX_RESPONSE, encode.reader.max_length // 2)
     tokens = model.generate([encode.input_ids(example, length)], max_length=length)
-    text = encode.tokenizer.decode([int(token) for token in tokens[0]])
+    text = encode.reader.tokenizer.decode([int(token) for token in tokens[0]])
     response = generated_response(example, text)
     logger.info("The model's response: %s", response)
     return dataclasses.replace(example, response=response)

@@ -20,7 +20,7 @@ from faith_jax.checkpoints.checkpoint import (
     stack_layers,
     unstack_layers,
 )
-from faith_jax.checkpoints.hugging_face.bart import check_becomes_doha, doha_from_bart
+from faith_jax.checkpoints.doha import check_becomes_doha, doha_from_bart
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.types import PyTree

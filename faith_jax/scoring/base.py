@@ -1,11 +1,33 @@
 """What all scorers share: the forms in which examples may be given, and options by name."""
 
 import abc
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from faith_jax.core.cutting import CutTokens
 from faith_jax.core.types import GroundedExample, Grounding, Score, ScorerCard
+
+Result = TypeVar("Result")
+
+
+def remembers_last(compute: Callable[..., Result]) -> Callable[..., Result]:
+    """Decorates a method of a list of rows: called again with the same rows, it computes nothing.
+
+    So several scorers of one run share a model's computation.
+    """
+
+    @functools.wraps(compute)
+    def wrapper(self: Any, rows: Sequence[Any], *args: Any) -> Result:
+        key = tuple(rows)
+        last: tuple[Any, ...] = self.__dict__.pop("_last", ())  # nothing half-done is remembered
+        if not last or last[0] != key:
+            last = (key, compute(self, rows, *args))
+        self.__dict__["_last"] = last
+        found: Result = last[1]
+        return found
+
+    return wrapper
 
 
 class SeenInput(NamedTuple):

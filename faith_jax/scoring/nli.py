@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -11,11 +11,15 @@ from faith_jax.core.cutting import by_name
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import DecodeLabel, NliLabel
 from faith_jax.core.types import GroundedExample, Score, ScorerCard
-from faith_jax.inference.label_probabilities import CRITIC_FORM, NLI_FORM, NOT_ENTAILED, LabelForm
-from faith_jax.inference.opening import shown_ids
+from faith_jax.inference.text_pairs import CRITIC_FORM, NLI_FORM, NOT_ENTAILED, LabelForm
 from faith_jax.scoring.base import BaseScorer, SeenInput, joined
-from faith_jax.scoring.model_cards import FAITH_CRITIC, FAITH_CRITIC_CALL, NLI
-from faith_jax.scoring.pair_classifier import ClassifierOptions, PairClassifier, pair_classifier
+from faith_jax.scoring.model_cards import FAITH_CRITIC, NLI
+from faith_jax.scoring.pair_classifier import (
+    ClassifierOptions,
+    PairClassifier,
+    name_list,
+    pair_classifier,
+)
 
 DECODE_FORM = LabelForm(tuple(label.value for label in DecodeLabel), templates.nli_inputs)
 # What a critic may be trained for.
@@ -72,7 +76,7 @@ class PairScorer(BaseScorer):
             return None
         encode, name = self._classify.encode, f"example {example.id!r}"
         row = encode(joined(example.grounding), example.response, name)
-        return SeenInput({"input": shown_ids(encode.tokenizer, row.ids)}, row.cut)
+        return SeenInput({"input": encode.tokenizer.shown(row.ids)}, row.cut)
 
 
 def nli_label_numbers(
@@ -97,7 +101,7 @@ def nli_label_numbers(
             f"the model has {len(names)} classes ({', '.join(names)}); expected the three of "
             "natural language inference."
         )
-    given = list(names) if labels is None else _listed(labels)
+    given = name_list("labels", labels) or names
     cleaned = [name.strip().lower() for name in given]
     if sorted(cleaned) != sorted(wanted):
         order = ",".join(wanted)
@@ -114,15 +118,6 @@ def nli_label_numbers(
             f"labels={order} (or another)."
         )
     return {label: cleaned.index(label.value) for label in NliLabel}
-
-
-def _listed(labels: Any) -> list[str]:
-    given = labels.split(",") if isinstance(labels, str) else labels
-    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
-        raise ConfigError(
-            f"labels: expected names, such as entailment,neutral,contradiction; got {labels!r}."
-        )
-    return list(given)
 
 
 def nli_scorer(
@@ -156,14 +151,17 @@ def nli_scorer(
 
 
 def faith_critic_scorer(
+    name: str,
     model: str | None = None,
     faithful_label: str | int | None = None,
     form: str = "critic",
     **options: Unpack[ClassifierOptions],
 ) -> PairScorer:
-    """Returns FaithDial's critic: the probability that the knowledge supports the response.
+    """Returns a scorer of FaithDial's critic.
 
     Args:
+      name: "faith_critic", the probability that the knowledge supports the response, or
+        "faith_critic_call", the critic's call, 1 or 0, which is what Nandwani 2023 has of it.
       model: a folder of a classifier with two classes of (knowledge, response), or of an
         encoder-decoder that writes the class (`label_words`: faithful, unfaithful).
       faithful_label: see `faithful_class`.
@@ -174,42 +172,12 @@ def faith_critic_scorer(
     Raises:
       ConfigError: without a model, and for a wrong option.
     """
-    return _critic(FAITH_CRITIC, model, faithful_label, form, options)
-
-
-def faith_critic_call_scorer(
-    model: str | None = None,
-    faithful_label: str | int | None = None,
-    form: str = "critic",
-    **options: Unpack[ClassifierOptions],
-) -> PairScorer:
-    """Returns the critic's call, 1 or 0, which is what Nandwani 2023 has of it.
-
-    Args:
-      model: see `faith_critic_scorer`, as the others.
-      faithful_label: see there.
-      form: see there.
-      **options: see there.
-
-    Raises:
-      ConfigError: without a model, and for a wrong option.
-    """
-    return _critic(FAITH_CRITIC_CALL, model, faithful_label, form, options)
-
-
-def _critic(
-    card: ScorerCard,
-    model: str | None,
-    faithful_label: str | int | None,
-    form: str,
-    options: ClassifierOptions,
-) -> PairScorer:
     if form not in CRITIC_FORMS:
         raise ConfigError(f"form: expected {', '.join(CRITIC_FORMS)}, got {form!r}.")
     classify = pair_classifier(model, CRITIC_FORMS[form], **options)
     weights = np.zeros(len(classify.label_names))
     weights[faithful_class(classify.label_names, faithful_label, form)] = 1.0
-    return PairScorer(card, classify, weights, calls=card is FAITH_CRITIC_CALL)
+    return PairScorer(FAITH_CRITIC[name], classify, weights, calls=name == "faith_critic_call")
 
 
 def faithful_class(

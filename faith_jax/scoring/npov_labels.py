@@ -4,27 +4,18 @@ Reference: Chang 2024, section 3.3 and appendix B.
 """
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Sequence
-from typing import TypedDict, Unpack
+from typing import NamedTuple, Unpack
 
 from faith_jax.core import templates
-from faith_jax.core.cutting import CutTokens, by_name, check_policy, fit
+from faith_jax.core.cutting import by_name
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.labels import ErrorLabel
 from faith_jax.core.types import GroundedExample, Score
-from faith_jax.inference.opening import (
-    check_ids,
-    check_text,
-    check_whole,
-    input_limit,
-    open_language_model,
-    open_tokenizer,
-    require_model,
-    shown_ids,
-)
-from faith_jax.inference.row_likelihoods import LikelihoodEngine
+from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
+from faith_jax.inference.opening import ModelOptions
+from faith_jax.inference.text_reader import ReadText, TextReader, open_text_reader
 from faith_jax.scoring.base import BaseScorer, SeenInput
 from faith_jax.scoring.model_cards import NPOV_LABELS
 from faith_jax.tokenizers.base import Tokenizer
@@ -32,8 +23,7 @@ from faith_jax.tokenizers.base import Tokenizer
 _SIDES = ("pro", "con")
 
 
-@dataclasses.dataclass(frozen=True)
-class LabelTokens:
+class LabelTokens(NamedTuple):
     """Two labels as the model's targets: what stands in front of both, and their own tokens.
 
     Attributes:
@@ -76,26 +66,14 @@ class NpovLabelScorer(BaseScorer):
 
     Args:
       name: "npov_hallucination" or "npov_coverage".
-      engine: of the model.
-      tokenizer: of the same model.
-      labels: of the same model.
-      max_length: tokens of an input at most.
-      cut_policy: what a longer input loses, see `core.cutting`; by default the perspectives
-        lose their ends, the longer one first, while query and response stay.
+      engine: of the labels.
+      reader: of the same model, with room for the labels. By default the perspectives lose their
+        ends, the longer one first, while query and response stay.
     """
 
-    def __init__(
-        self,
-        name: str,
-        engine: LikelihoodEngine,
-        tokenizer: Tokenizer,
-        labels: LabelTokens,
-        max_length: int,
-        cut_policy: str = "knowledge",
-    ):
+    def __init__(self, name: str, engine: ClassificationEngine, reader: TextReader):
         self.card = NPOV_LABELS[name]
-        self._engine, self._tokenizer, self._labels = engine, tokenizer, labels
-        self._max_length, self._cut_policy = max_length, cut_policy
+        self._engine, self._reader = engine, reader
 
     @property
     def num_compilations(self) -> int:
@@ -110,30 +88,19 @@ class NpovLabelScorer(BaseScorer):
             it is too long and cannot be cut.
         """
         rows = [self._row(example) for example in examples]
-        labels = self._labels
-        probabilities = self._engine.label_probabilities(
-            [ids for ids, _ in rows], [labels.no_error, labels.error], labels.prefix
-        )
+        probabilities = self._engine.probabilities([row.ids for row in rows])
         return [
-            Score(float(value), (), by_name(cut))
-            for value, (_, cut) in zip(probabilities[:, 0], rows, strict=True)
+            Score(float(value), (), by_name(row.cut))
+            for value, row in zip(probabilities[:, 0], rows, strict=True)
         ]
 
     def seen(self, example: GroundedExample) -> SeenInput:
         """Returns the classifier's input."""
-        ids, cut = self._row(example)
-        return SeenInput({"input": shown_ids(self._tokenizer, ids)}, cut)
+        row = self._row(example)
+        return SeenInput({"input": self._reader.shown(row.ids)}, row.cut)
 
-    def _row(self, example: GroundedExample) -> tuple[list[int], CutTokens]:
-        config = self._engine.model.config
-        suffix = [] if config.is_decoder_only else list(self._tokenizer.suffix_ids)
-        prefix = list(self._tokenizer.prefix_ids)
-        longest = max(len(self._labels.no_error), len(self._labels.error))
-        target = len(self._labels.prefix) + longest if config.is_decoder_only else 0
-        room = self._max_length - len(prefix) - len(suffix) - target
-        where = f"example {example.id!r}: max_length = {self._max_length}"
-        fitted = fit(self._tokenizer, classifier_input(example), room, self._cut_policy, where)
-        return check_ids([*prefix, *fitted.ids, *suffix], config.vocab_size), fitted.cut
+    def _row(self, example: GroundedExample) -> ReadText:
+        return self._reader.read(classifier_input(example), f"example {example.id!r}")
 
 
 def classifier_input(example: GroundedExample) -> str:
@@ -158,27 +125,16 @@ def classifier_input(example: GroundedExample) -> str:
     return templates.npov_classifier_inputs(query, example.response, pro, con)
 
 
-class NpovLabelOptions(TypedDict, total=False):
+class NpovLabelOptions(ModelOptions, total=False):
     """The options of error classifiers.
 
     Attributes:
-      vocabulary: where the tokenizer is, if not with the model.
-      max_length: tokens that the model reads at most; default: 1,024, or fewer where its positions
-        end before.
-      cut_policy: what is cut of a longer input, see `core.cutting`.
       no_error_label: as the model was trained; default: YES.
       error_label: likewise; default: NO.
-      dtype: of activations.
-      tokens_per_batch: see `LikelihoodEngine`.
     """
 
-    vocabulary: str | None
-    max_length: int | None
-    cut_policy: str
     no_error_label: str
     error_label: str
-    dtype: str | None
-    tokens_per_batch: int | None
 
 
 def npov_label_scorer(
@@ -194,25 +150,16 @@ def npov_label_scorer(
     Raises:
       ConfigError: without a model, and for a wrong option.
     """
-    path = require_model(model)
-    for option in ("vocabulary", "dtype", "no_error_label", "error_label"):
-        check_text(option, options.get(option))
-    for option, least in (("max_length", 8), ("tokens_per_batch", 1)):
-        check_whole(option, options.get(option), least)
-    cut_policy = options.get("cut_policy", "knowledge")
-    check_policy(cut_policy, "cut_policy")
-    opened = open_language_model(path, options.get("dtype"))
-    tokenizer = open_tokenizer(path, options.get("vocabulary"), opened.config)
+    opened, reader = open_text_reader(model, options)
     labels = LabelTokens.of(
-        tokenizer,
+        reader.tokenizer,
         options.get("no_error_label", ErrorLabel.NO_ERROR.value),
         options.get("error_label", ErrorLabel.ERROR.value),
     )
-    limit = input_limit(opened.config, options.get("max_length"))
-    engine = _engine(path, options.get("dtype"), options.get("tokens_per_batch"))
-    return NpovLabelScorer(name, engine, tokenizer, labels, limit, cut_policy)
-
-
-@functools.lru_cache(maxsize=4)
-def _engine(model: str, dtype: str | None, tokens_per_batch: int | None) -> LikelihoodEngine:
-    return LikelihoodEngine(open_language_model(model, dtype), tokens_per_batch)
+    if reader.causal:
+        longest = max(len(labels.no_error), len(labels.error))
+        reader = dataclasses.replace(reader, behind=len(labels.prefix) + longest)
+    texts = LabelTexts.of((labels.no_error, labels.error), "mean", labels.prefix)
+    tokens_per_batch = options.get("tokens_per_batch")
+    engine = ClassificationEngine(opened, texts, tokens_per_batch=tokens_per_batch)
+    return NpovLabelScorer(name, engine, reader)

@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from faith_jax.core.cutting import CutTokens, Kind, Part, by_name, check_policy
+from faith_jax.core.cutting import CutTokens, Kind, Part, by_name
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample, Score
 from faith_jax.datasets.augmentation.tagging import DEFAULT_TAGGER, TaggedText, Tagger, load_tagger
-from faith_jax.inference.opening import check_text, expect_whole, require_model, shown_ids
-from faith_jax.inference.text_generation import Prompt, TextGenerator
-from faith_jax.scoring.base import BaseScorer, SeenInput, joined
+from faith_jax.inference.generated_texts import Prompt, TextGenerator
+from faith_jax.inference.opening import ModelOptions, check_options, require_model
+from faith_jax.scoring.base import BaseScorer, SeenInput, joined, remembers_last
 from faith_jax.scoring.model_cards import Q2
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
@@ -126,17 +126,9 @@ class QuestionAsker:
     no_answers: frozenset[str]
     personal: bool
 
-    def __post_init__(self):
-        self._last: tuple[tuple[tuple[str, str], ...], list[Asked]] = ((), [])
-
+    @remembers_last
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[Asked]:
         """Returns for each grounding and response its questions, and what was cut at most."""
-        if tuple(pairs) != self._last[0]:
-            self._last = (tuple(pairs), [])  # nothing half-done is remembered
-            self._last = (tuple(pairs), self._questions(pairs))
-        return self._last[1]
-
-    def _questions(self, pairs: Sequence[tuple[str, str]]) -> list[Asked]:
         tagged = self.tagger.tag([response for _, response in pairs])
         spans = [(n, span) for n, text in enumerate(tagged) for span in answer_candidates(text)]
         prompts = [
@@ -236,10 +228,12 @@ class Q2Scorer(BaseScorer):
                 _prompt(asker.templates[1], joined(example.grounding), Kind.KNOWLEDGE, question=""),
             ),
         )
-        rows = [(model.tokenizer, *model.encoded(prompt, name)) for model, prompt in prompts]
-        shown = [shown_ids(tokenizer, ids) for tokenizer, ids, _ in rows]
-        texts = dict(zip(("to ask", "to answer"), shown, strict=True))
-        return SeenInput(texts, _larger(rows[0][2], rows[1][2]))
+        first, second = (model.encoded(prompt, name) for model, prompt in prompts)
+        texts = {
+            "to ask": asker.ask.reader.shown(first.ids),
+            "to answer": asker.answer.reader.shown(second.ids),
+        }
+        return SeenInput(texts, _larger(first.cut, second.cut))
 
     def _with_inference(self, found: Sequence[Sequence[Question]]) -> list[list[float]]:
         values = [[answer_f1(q.span, q.answer) for q in questions] for questions in found]
@@ -321,17 +315,20 @@ def q2_scorer(
     span (ALBERT on SQuAD 2.0), the beams of a question repeat no three tokens, and personal
     questions are found by a parse.
     """
-    expect_whole("num_beams", num_beams, 1)
-    expect_whole("max_question_length", max_question_length, 2)
-    for option, value in (("answer_model", answer_model), ("nli_model", nli_model)):
-        check_text(option, value)
+    check_options(
+        {
+            "num_beams": num_beams,
+            "max_question_length": max_question_length,
+            "answer_model": answer_model,
+            "nli_model": nli_model,
+        }
+    )
     for option, template, fields in (
         ("question_template", question_template, ("answer", "context")),
         ("answer_template", answer_template, ("question", "context")),
     ):
         _check_template(option, template, fields)
     path = require_model(model)
-    check_policy(cut_policy, "cut_policy")
     if name == _NO_FALLBACK and nli_model:
         raise ConfigError(f"nli_model: {name} asks no inference model; q2_f1 does.")
     if name != _NO_FALLBACK and not nli_model:
@@ -339,11 +336,11 @@ def q2_scorer(
             "nli_model: give the folder of a natural language inference model, which judges "
             f"responses without a valid question; {_NO_FALLBACK} needs none."
         )
-    lengths = (max_length, max_question_length, cut_policy)
+    reading = ModelOptions(vocabulary=vocabulary, max_length=max_length, cut_policy=cut_policy)
     asker = QuestionAsker(
         load_tagger(tagger),
-        TextGenerator.open(path, vocabulary, *lengths),
-        TextGenerator.open(answer_model or path, vocabulary, *lengths),
+        TextGenerator.open(path, max_question_length, reading),
+        TextGenerator.open(answer_model or path, max_question_length, reading),
         num_beams,
         (question_template, answer_template),
         frozenset(text.strip().lower() for text in no_answers),

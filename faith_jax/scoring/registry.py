@@ -109,9 +109,9 @@ def load_scorer(name: str, **options: Any) -> BaseScorer:
 
 def _register_lexical() -> None:
     for part in ("precision", "recall", "f1"):
-        register_scorer(f"token_{part}", _with_first(lexical.token_scorer, part))
+        register_scorer(f"token_{part}", functools.partial(lexical.token_scorer, part))
         for kind in ROUGE_TYPES:
-            register_scorer(f"{kind}_{part}", _with_first(lexical.rouge_scorer, kind, part))
+            register_scorer(f"{kind}_{part}", functools.partial(lexical.rouge_scorer, kind, part))
     for make in (
         lexical.bleu_scorer,
         lexical.q2_baseline_bleu_scorer,
@@ -120,43 +120,40 @@ def _register_lexical() -> None:
         lexical.density_scorer,
         lexical.npov_hallucination_detector,
         lexical.npov_coverage_detector,
+        lexical.LexicalOverlapScorer,
+        lexical.FirstPersonCountScorer,
     ):
         register_scorer(make().card.name, make)
     # It needs spaCy, so that its card is known without making one.
     card = lexical.Q2_BASELINE_TOKEN_F1
     register_scorer(card.name, lexical.q2_baseline_token_f1_scorer, card)
-    for scorer in (lexical.LexicalOverlapScorer, lexical.FirstPersonCountScorer):
-        register_scorer(scorer.card.name, scorer)
-
-
-def _with_first(make: Callable[..., BaseScorer], *first: str) -> Callable[..., BaseScorer]:
-    return functools.partial(make, *first)
 
 
 def _register_models() -> None:
     """Names the scorers of models; what they need is imported when one is loaded."""
-    for name, card in model_cards.PMI_FAITH.items():
-        _register_model(card, "faith_jax.scoring.pmi_faith", "pmi_faith_scorer", name)
-    for name, card in model_cards.NLI.items():
-        _register_model(card, "faith_jax.scoring.nli", "nli_scorer", name)
-    for name, card in model_cards.SALIENCE.items():
-        _register_model(card, "faith_jax.scoring.salience.scorers", "salience_scorer", name)
-    for name, card in model_cards.NPOV_LABELS.items():
-        _register_model(card, "faith_jax.scoring.npov_labels", "npov_label_scorer", name)
-    _register_model(model_cards.FAITH_CRITIC, "faith_jax.scoring.nli", "faith_critic_scorer")
-    card = model_cards.FAITH_CRITIC_CALL
-    _register_model(card, "faith_jax.scoring.nli", "faith_critic_call_scorer")
-    _register_model(model_cards.SUMMAC_ZS, "faith_jax.scoring.summac", "summac_zs_scorer")
-    for name, card in model_cards.Q2.items():
-        _register_model(card, "faith_jax.scoring.q2", "q2_scorer", name)
-    _register_model(model_cards.BERTSCORE, "faith_jax.scoring.bertscore", "bertscore_scorer")
+    families = {
+        "pmi_faith.pmi_faith_scorer": model_cards.PMI_FAITH,
+        "nli.nli_scorer": model_cards.NLI,
+        "nli.faith_critic_scorer": model_cards.FAITH_CRITIC,
+        "salience.scorers.salience_scorer": model_cards.SALIENCE,
+        "npov_labels.npov_label_scorer": model_cards.NPOV_LABELS,
+        "q2.q2_scorer": model_cards.Q2,
+    }
+    single = {
+        "summac.summac_zs_scorer": model_cards.SUMMAC_ZS,
+        "bertscore.bertscore_scorer": model_cards.BERTSCORE,
+    }
+    for place, cards in families.items():
+        for name, card in cards.items():
+            _register(name, functools.partial(_imported, place, name), card)
+    for place, card in single.items():
+        _register(card.name, functools.partial(_imported, place), card)
 
 
-def _register_model(card: ScorerCard, module: str, function: str, *first: str) -> None:
-    def find() -> Callable[..., BaseScorer]:
-        return _with_first(getattr(importlib.import_module(module), function), *first)
-
-    _register(card.name, find, card)
+def _imported(place: str, *first: str) -> Callable[..., BaseScorer]:
+    module, _, function = place.rpartition(".")
+    make = getattr(importlib.import_module(f"faith_jax.scoring.{module}"), function)
+    return functools.partial(make, *first)
 
 
 _register_lexical()

@@ -9,11 +9,10 @@ from typing import Unpack
 import numpy as np
 
 from faith_jax.core.cutting import by_name, summed
-from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample, Score, WordScore
 from faith_jax.core.words import split_sentences
-from faith_jax.inference.opening import shown_ids
+from faith_jax.inference.opening import check_options
 from faith_jax.scoring.base import BaseScorer, SeenInput
 from faith_jax.scoring.model_cards import SUMMAC_ZS
 from faith_jax.scoring.nli import nli_label_numbers
@@ -75,7 +74,7 @@ class SummaCScorer(BaseScorer):
         rows = [encode(p, h, name) for h in hypotheses for p in premises]
         if not rows:
             return None
-        shown = {f"pair 1 of {len(rows)}": shown_ids(encode.tokenizer, rows[0].ids)}
+        shown = {f"pair 1 of {len(rows)}": encode.tokenizer.shown(rows[0].ids)}
         return SeenInput(shown, summed(row.cut for row in rows))
 
     def _sentence_scores(self, probabilities: np.ndarray) -> np.ndarray:
@@ -124,8 +123,7 @@ def summac_zs_scorer(
     Raises:
       ConfigError: without a model, and for a wrong option.
     """
-    if not isinstance(use_contradiction, bool):
-        raise ConfigError(f"use_contradiction: expected True or False, got {use_contradiction!r}.")
+    check_options({"use_contradiction": use_contradiction})
     classify = pair_classifier(model, **options)
     numbers = nli_label_numbers(classify.label_names, labels)
     contradiction = numbers[NliLabel.CONTRADICTION] if use_contradiction else None

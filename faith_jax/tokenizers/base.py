@@ -132,6 +132,18 @@ class Tokenizer(abc.ABC):
         piece = self.stored_piece(token) if 0 <= token < self.vocab_size else None
         return f"#{token}" if piece is None else escaped(piece)
 
+    def shown(self, ids: Sequence[int]) -> str:
+        """Returns token ids as a text for people, special tokens such as `</s>` among them."""
+        special = {getattr(self, f"{name}_id") for name in NAMES if name != "unk"}
+        shown, rest = "", list(ids)
+        while rest:  # `decode` ends at the first end token
+            count = next((n for n, token in enumerate(rest) if token in special), len(rest))
+            shown += self.decode(rest[:count]) if count else ""
+            if count < len(rest):
+                shown += self.piece_text(rest[count])
+            rest = rest[count + 1 :]
+        return shown
+
     @abc.abstractmethod
     def fingerprint(self) -> str:
         """Returns a hash of what decides the ids, whatever form the files have."""

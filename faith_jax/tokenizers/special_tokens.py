@@ -12,7 +12,8 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.checkpoints import tensors
+from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.tokenizers.base import NAMES
 
 GPT2, ROBERTA, BERT = "GPT2Tokenizer", "RobertaTokenizer", "BertTokenizer"
@@ -95,20 +96,9 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
       ConfigError: it cannot be read, or is no JSON object in UTF-8.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"Vocabulary {path}: {error.strerror or error}.") from None
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"Vocabulary {path}: expected JSON in UTF-8, got a truncated or foreign file "
-            f"({error}); copy it again."
-        ) from None
-    if not isinstance(found, dict):
-        raise ConfigError(
-            f"Vocabulary {path}: expected a JSON object, got {type(found).__name__}; it is not "
-            "the file that its name says."
-        )
-    return found
+        return tensors.read_json(path)
+    except CheckpointError as error:
+        raise ConfigError(f"Vocabulary {error} Copy the file again.") from None
 
 
 def said_in(path: pathlib.Path) -> dict[str, Any]:

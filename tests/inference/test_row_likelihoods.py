@@ -5,13 +5,11 @@ import types
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from faith_jax.core import progress
 from faith_jax.inference import load_model, row_likelihoods
-from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow, Shape, rung
+from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.models.output_layer import OutputLayer
-from faith_jax.training import metrics
 from tests.scoring import tiny_models
 
 RNG = np.random.default_rng(0)
@@ -51,7 +49,7 @@ def test_every_row_as_if_it_were_alone(model):
 
 def test_long_scoring_tells_how_far_it_is(model, monkeypatch, caplog):
     clock = itertools.count(step=6.0)
-    monkeypatch.setattr(metrics, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(progress, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
     caplog.set_level(logging.INFO, logger="faith_jax")
     rows = [LikelihoodRow([5, 6, 7], [8] * 40)] * 4 + [LikelihoodRow([5], [])]
     LikelihoodEngine(model, tokens_per_batch=128).log_probs(rows)
@@ -71,48 +69,13 @@ def test_order_batches_and_pieces_change_nothing(model):
 def test_rows_of_all_lengths_take_at_most_six_shapes():
     lengths = range(1, 513)
     causal = {row_likelihoods.causal_shape(LikelihoodRow([0] * (n // 2), [0] * n)) for n in lengths}
-    assert len({shape for shape in causal if shape.decoder <= 512}) == 6
+    assert len({shape for shape in causal if shape[1] <= 512}) == 6
     pairs = {
         row_likelihoods.encoder_decoder_shape(LikelihoodRow([0] * i, [0] * t))
         for i in range(1, 513, 7)
         for t in range(1, 513, 7)
     }
     assert len(pairs) == 6
-    assert [rung(n, (4, 8)) for n in (1, 4, 5, 8, 9, 12, 13, 17, 25)] == [
-        4, 4, 8, 8, 12, 12, 16, 24, 32,
-    ]  # fmt: skip
-
-
-_SHAPES = [Shape(0, 32), Shape(0, 64), Shape(64, 64), Shape(128, 64), Shape(64, 512)]
-
-
-@given(st.dictionaries(st.sampled_from(_SHAPES), st.integers(1, 40)), st.integers(1, 2000))
-def test_rows_fill_up_the_batches_of_longer_shapes(counts, tokens):
-    def size(shape):
-        return max(1, tokens // sum(shape))
-
-    def batches(rows):
-        return sum(-(-len(numbers) // size(shape)) for shape, numbers in rows.items())
-
-    shape_of, rows = [], {}
-    for shape, count in counts.items():
-        rows[shape] = list(range(len(shape_of), len(shape_of) + count))
-        shape_of += [shape] * count
-    filled = row_likelihoods.fill_batches(rows, size)
-    assert sorted(n for numbers in filled.values() for n in numbers) == list(range(len(shape_of)))
-    assert set(filled) <= set(rows)
-    assert batches(filled) <= batches(rows)
-    for shape, numbers in filled.items():
-        for number in numbers:
-            assert shape_of[number].encoder <= shape.encoder
-            assert shape_of[number].decoder <= shape.decoder
-
-
-def test_three_rows_find_room_in_the_next_batch():
-    rows = {Shape(0, 32): [0, 1, 2], Shape(0, 64): [3, 4, 5, 6, 7]}
-    assert row_likelihoods.fill_batches(rows, lambda shape: 256 // shape.decoder) == {
-        Shape(0, 64): [3, 4, 5, 6, 7, 0, 1, 2]
-    }
 
 
 def test_compilations_are_counted(model):
@@ -135,39 +98,3 @@ def test_what_does_not_count_is_not_computed():
     # Logits 2, 2, 3; the bound of 12 bytes is one token's logits.
     expected = 3 - np.log(2 * np.exp(2) + np.exp(3))
     np.testing.assert_allclose(found, [expected, 0, 0, 0], rtol=1e-6)
-
-
-def test_labels_of_one_token_are_the_softmax_of_their_log_probs(model):
-    inputs = [[5, 6, 7], [8], [9, 4] * 9]
-    engine = LikelihoodEngine(model, tokens_per_batch=256)
-    found = engine.label_probabilities(inputs, [[3], [4], [11]])
-    rows = [LikelihoodRow(row, [label]) for row in inputs for label in (3, 4, 11)]
-    scores = np.concatenate(engine.log_probs(rows)).reshape(3, 3)
-    expected = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_labels_behind_a_prefix(model):
-    inputs, prefix = [[5, 6, 7], [8], [9, 4] * 9], [12, 5]
-    engine = LikelihoodEngine(model, tokens_per_batch=256)
-    found = engine.label_probabilities(inputs, [[3], [4]], prefix)
-    longer = engine.label_probabilities(inputs, [[3, 9], [4]], prefix)
-    for row, short, long in zip(inputs, found, longer, strict=True):
-        whole = [one_by_one(model, LikelihoodRow(row, [*prefix, *y])) for y in ([3], [4], [3, 9])]
-        yes, no, pair = (scores[len(prefix) :].mean() for scores in whole)
-        np.testing.assert_allclose(short[0], 1 / (1 + np.exp(no - yes)), atol=1e-5)
-        np.testing.assert_allclose(long[0], 1 / (1 + np.exp(no - pair)), atol=1e-5)
-
-
-def test_longer_labels_are_compared_by_their_mean(model):
-    inputs, labels = [[5, 6, 7], [8]], [[3], [4, 10]]
-    engine = LikelihoodEngine(model, tokens_per_batch=256)
-    found = engine.label_probabilities(inputs, labels)
-    means = np.array(
-        [
-            [one_by_one(model, LikelihoodRow(row, label)).mean() for label in labels]
-            for row in inputs
-        ]
-    )
-    expected = np.exp(means) / np.exp(means).sum(1, keepdims=True)
-    np.testing.assert_allclose(found, expected, atol=1e-5)

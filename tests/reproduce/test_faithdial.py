@@ -11,7 +11,7 @@ import pytest
 import sacrebleu
 
 from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
-from faith_jax.checkpoints.hugging_face.bart import doha_from_bart
+from faith_jax.checkpoints.doha import doha_from_bart
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.cli import main

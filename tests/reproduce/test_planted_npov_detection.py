@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from faith_jax.datasets.npov.choices import response_rows
-from faith_jax.inference.opening import open_language_model, open_tokenizer
 from faith_jax.reproduce.npov_detection import Options
 from faith_jax.runs.npov_sets import read_topics
 from faith_jax.scoring import npov_labels
@@ -122,14 +121,17 @@ class Judge:
 
     num_compilations = 0
 
-    def __init__(self, path, wrong):
-        self.error, self.wrong = pathlib.Path(path).name, wrong
-        self.model = open_language_model(path, None)
-        self.decode = open_tokenizer(path, None, self.model.config).decode
+    def __init__(self, path, wrong, decode):
+        self.error, self.wrong, self.decode = pathlib.Path(path).name, wrong, decode
 
-    def label_probabilities(self, inputs, labels, prefix):
-        means_error = ["NO" in self.decode([*prefix, *label]) for label in labels]
-        found = np.array([self.has_error(self.decode(ids)) for ids in inputs])
+    def engine(self, labels, **_):
+        self.labels = labels
+        return self
+
+    def probabilities(self, rows):
+        labels = self.labels
+        means_error = ["NO" in self.decode([*labels.prefix, *label]) for label in labels.tokens]
+        found = np.array([self.has_error(self.decode(ids)) for ids in rows])
         return np.where(found[:, None] == np.array(means_error), 0.8, 0.2)
 
     def has_error(self, text):
@@ -146,7 +148,14 @@ def test_classifiers(tmp_path, monkeypatch, wrong, area):
     """Of probabilities of two values, the area is the share of rows that have the right one."""
     texts = [f"{' '.join(text.split()[:3])}." for text in sentences(80)]
     write_topics(tmp_path / "knowledge", [f"topic {n}" for n in range(10)], texts)
-    monkeypatch.setattr(npov_labels, "_engine", lambda model, *_: Judge(model, wrong))
+    really = npov_labels.open_text_reader
+
+    def judge(path, options):
+        _, reader = really(path, options)
+        return Judge(path, wrong, reader.tokenizer.decode), reader
+
+    monkeypatch.setattr(npov_labels, "open_text_reader", judge)
+    monkeypatch.setattr(npov_labels, "ClassificationEngine", Judge.engine)
     reader, *classifiers = (write_t5(tmp_path / name) for name in ("reader", *ERRORS))
     # Empty responses are none that the study takes for error-free.
     write_responses(

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from faith_jax.inference import EncoderDecoderModel
+from faith_jax.inference.batching import Batcher
 from faith_jax.inference.row_likelihoods import LikelihoodRow
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, initial_variables
@@ -33,7 +34,8 @@ def main():
     rows = [LikelihoodRow(rng.integers(1, 29, 7), rng.integers(1, 29, 5)) for _ in range(11)]
     spread = SalienceEngine(model, tokens_per_batch=8 * 128)
     alone = SalienceEngine(model, tokens_per_batch=128)
-    alone._devices, alone._rows, alone._params = jax.devices()[:1], None, model.params
+    alone._rows, alone._params = None, model.params
+    alone._batcher = Batcher("salience", 128)
     for a, b in zip(spread.maps(rows), alone.maps(rows), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-4)
     leaf = jax.tree.leaves(spread._params)[0]

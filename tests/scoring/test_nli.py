@@ -9,7 +9,7 @@ import pytest
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import NliLabel
 from faith_jax.inference import class_probabilities, load_model
-from faith_jax.inference.class_probabilities import ClassificationEngine
+from faith_jax.inference.class_probabilities import ClassificationEngine, DropoutPasses
 from faith_jax.inference.text_pairs import PairEncoder
 from faith_jax.scoring.nli import faithful_class, nli_label_numbers
 from faith_jax.scoring.registry import load_scorer
@@ -79,7 +79,7 @@ def test_batches_and_order_change_nothing(models):
 
 def test_monte_carlo_dropout_is_the_mean_over_exactly_k_masks(models):
     model = load_model(models["nli"])
-    engine = ClassificationEngine(model, dropout_passes=4, seed=7)
+    engine = ClassificationEngine(model, dropout=DropoutPasses(4, seed=7))
     encode = PairEncoder(load_vocabulary(models["nli"]), model.config.vocab_size, 512)
     row = encode(DOCUMENTS[0], RESPONSES[0]).ids
     tokens = np.full((1, 64), model.pad_id, np.int32)
@@ -190,7 +190,7 @@ def test_the_faithful_class_has_a_name_or_a_number():
             lambda: nli_label_numbers(["a", "b", "c"], "entailment,neutral, Neutral"),
             "labels: expected .* each once, such as entailment,.*; got neutral twice",
         ),
-        (lambda: nli_label_numbers(["a", "b", "c"], 5), "labels: expected names, .*; got 5"),
+        (lambda: nli_label_numbers(["a", "b", "c"], 5), "labels: expected texts, .*; got 5"),
         (lambda: nli_label_numbers(["a", "b", "c"], [0, 1, 2]), r"got \[0, 1, 2\]"),
         (lambda: faithful_class(["a", "b"]), "named a, b; say which one means faithful"),
         (
@@ -260,7 +260,7 @@ def test_label_names_that_do_not_tell(call, message):
         ),
         ("nli_entailment", {"model": "nli", "vocabulary": ["a"]}, r"vocabulary: .* got \['a'\]"),
         ("nli_entailment", {"model": "nli", "dtype": ["a"]}, r"dtype: expected a text, got"),
-        ("nli_entailment", {"model": "nli", "labels": 5}, "labels: expected names"),
+        ("nli_entailment", {"model": "nli", "labels": 5}, "labels: expected texts"),
         ("nli_entailment", {"model": "nli", "passes": 5}, "no option 'passes'.* 'dropout_passes'"),
         ("nli_entailment", {"model": "nli", "tokens_per_batch": 0}, "at least 1, got 0"),
         ("faith_critic", {"model": "critic", "max_length": 63}, "expected 8 to 62 tokens"),

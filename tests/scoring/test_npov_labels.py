@@ -92,9 +92,8 @@ def test_only_what_differs_is_compared(no_error, error, expected):
 def test_too_long_inputs_lose_the_ends_of_their_arguments(model):
     whole = load_scorer("npov_coverage", model=model)
     lengths = [len(whole._row(example)[0]) for example in EXAMPLES]
-    causal = load_model(model).config.is_decoder_only
-    labels = whole._labels
-    target = len(labels.prefix) + max(len(labels.no_error), len(labels.error)) if causal else 0
+    target = whole._reader.behind
+    assert (target > 0) == load_model(model).config.is_decoder_only
     limit = max(lengths) + target - 6
     found = load_scorer("npov_coverage", model=model, max_length=limit).score(EXAMPLES)
     for length, score in zip(lengths, found, strict=True):

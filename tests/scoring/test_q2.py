@@ -8,7 +8,7 @@ from faith_jax.core.cutting import CutTokens, Kind, Part
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import NliLabel
 from faith_jax.datasets.augmentation.tagging import Entity, NounChunk, TaggedText
-from faith_jax.inference.text_generation import Prompt, TextGenerator
+from faith_jax.inference.generated_texts import Prompt, TextGenerator
 from faith_jax.scoring import q2
 from faith_jax.scoring.registry import load_scorer, scorer_card
 from tests.scoring import tiny_models
@@ -197,7 +197,7 @@ def test_neither_order_nor_company_matters():
 
 @pytest.fixture(scope="module")
 def generator():
-    return TextGenerator.open("mini", None, 64, 12)
+    return TextGenerator.open("mini", 12, {"max_length": 64})
 
 
 def test_texts_are_generated_as_one_by_one(generator):
@@ -212,7 +212,7 @@ def test_texts_are_generated_as_one_by_one(generator):
     for text, answers in zip(texts, found, strict=False):
         assert generator([text])[0] == [answers]
         assert len(answers) == 1
-    ids = generator.tokenizer.encode(long)
+    ids = generator.reader.tokenizer.encode(long)
     assert cut == [{}, {}, {}, {Kind.KNOWLEDGE: len(ids) - 63}, {}]
     assert "Tea is a leaf" in found[0][0]
 
@@ -230,10 +230,10 @@ def test_the_question_stays_wherever_the_template_has_it():
     long = "The harbour opens early. " * 60
     for template in (q2.ANSWER, "context: {context} question: {question}"):
         prompt = q2._prompt(template, long, Kind.KNOWLEDGE, question="When does it open?")
-        model = TextGenerator.open("mini", None, 48, 12)
+        model = TextGenerator.open("mini", 12, {"max_length": 48})
         ids, cut = model.encoded(prompt)
         assert len(ids) == 48
-        assert "When does it open?" in model.tokenizer.decode(ids)
+        assert "When does it open?" in model.reader.tokenizer.decode(ids)
         assert set(cut) == {Kind.KNOWLEDGE}
 
 

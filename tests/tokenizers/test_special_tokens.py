@@ -80,8 +80,8 @@ def test_model_ids_take_the_first_of_several_ends(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "expected JSON in UTF-8, got a truncated or foreign file"),
-        (b'{"a": \xff}', "byte 0xff in position 6"),
+        (b"", "not JSON .* Copy the file again"),
+        (b'{"a": \xff}', "not JSON"),
         (b"3", "expected a JSON object, got int"),
     ],
 )

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import pathlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -117,14 +117,6 @@ class ConfigFields:
         return tuple(names)
 
 
-# What the families with layer norms have alike.
-LAYER_NORM: dict[str, Any] = {
-    "norm": "layer",
-    "attention_bias": True,
-    "mlp_bias": True,
-    "mlp_dropout_rate": 0.0,
-    "broadcast_dropout": False,
-}
 # Our kinds of parameters, as published.
 _KINDS = {
     "embedding": "weight",
@@ -133,13 +125,6 @@ _KINDS = {
     "kernel": "weight",
     "bias": "bias",
 }
-ATTENTION = ("query", "key", "value", "out")
-FUSED_ATTENTION = "self_attention/query self_attention/key self_attention/value"
-
-
-def attention(theirs: str, ours: str, names: Sequence[str]) -> dict[str, str]:
-    """Returns the modules of an attention, whose published names are in the order of ATTENTION."""
-    return {f"{theirs}.{a}": f"{ours}/{b}" for a, b in zip(names, ATTENTION, strict=True)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,6 +192,9 @@ class Family:
       read: returns the other settings, given config.json and the settings so far. The tensors then
         tell whether the output layer is tied, and whether there is a bias of the logits or a
         classification head.
+      required: fields that must have a value that is supported, each with its default and these.
+      pad: reads the padding token.
+      end: the default of the end token, None = there is none.
       write: returns the other fields of config.json.
       modules: published names of the modules outside of layers, and ours. What a module holds, such
         as a bias, the config tells.
@@ -226,18 +214,25 @@ class Family:
     model_type: str
     architecture: str
     matches: Callable[[TransformerConfig], bool]
-    fields: Mapping[str, tuple[Any, ...]]
-    constants: Mapping[str, Any]
+    fields: dict[str, tuple[Any, ...]]
+    constants: dict[str, Any]
     read: Callable[[ConfigFields, dict[str, Any]], dict[str, Any]]
     write: Callable[[TransformerConfig], dict[str, Any]]
     modules: Mapping[str, str]
     layers: Mapping[tuple[str, str], Mapping[str, str]]
+    required: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
+    pad: Callable[[ConfigFields], int] = ConfigFields.distinct_pad
+    end: int | None = 2
     prefix: str = ""
     turned: bool = True
     interleaved: bool = False
     unused: str = r"(?!)"
     embedding_copies: tuple[str, ...] = ()
     head_is_embedding: bool = False
+
+    def replace(self, **changes: Any) -> "Family":
+        """Returns a family that differs in some attributes."""
+        return dataclasses.replace(self, **changes)
 
     def read_config(self, fields: Mapping[str, Any], path: pathlib.Path) -> TransformerConfig:
         """Returns our config for the fields of a config.json.
@@ -246,11 +241,17 @@ class Family:
           CheckpointError: a value is missing, wrong or not supported.
         """
         given = ConfigFields(fields, path)
+        for name, (default, *allowed) in self.required.items():
+            given.require(name, default, *allowed)
         said = dict(self.constants)
         for ours, (default, *names) in self.fields.items():
             value = given.get(*names, default=default)
             said[ours] = (value,) if ours == "mlp_activations" else value
         said.setdefault("head_dim", max(1, said["emb_dim"] // max(1, said["num_heads"])))
+        if said["head_dim"] > 0:  # else the config refuses it
+            said.setdefault("attention_scale", said["head_dim"] ** -0.5)
+        if "pad_id" not in said:
+            said |= {"pad_id": self.pad(given), "eos_ids": given.tokens("eos_token_id", self.end)}
         try:
             return TransformerConfig(**said | self.read(given, said))
         except ConfigError as error:

@@ -23,8 +23,7 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.hugging_face.bart import LOGITS_BIAS
-from faith_jax.checkpoints.hugging_face.families import FAMILIES, family_of_config
+from faith_jax.checkpoints.hugging_face.families import FAMILIES, LOGITS_BIAS, family_of_config
 from faith_jax.checkpoints.hugging_face.family import HEAD, Family
 from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig

@@ -4,30 +4,22 @@ Rows are padded to a few lengths; a batch is spread over the devices by rows.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.progress import Progress
 from faith_jax.core.types import Array
 from faith_jax.inference import CausalModel, EncoderDecoderModel
+from faith_jax.inference.batching import Batch, Batcher, Shape, padded, padded_length
 from faith_jax.inference.encoder_decoder import shift_right
-from faith_jax.inference.row_likelihoods import LikelihoodRow, rung
+from faith_jax.inference.row_likelihoods import LikelihoodRow
 from faith_jax.scoring.salience.maps import METHODS, rows_in_bound, salience_maps
 from faith_jax.statistics.salience_scores import check_choice, normalized_columns
 
 _LENGTHS = (64, 128, 192, 256, 384, 512)
-
-
-class SalienceShape(NamedTuple):
-    """Padded lengths of a batch: encoder (0 = none), decoder, and at most as many columns."""
-
-    encoder: int
-    decoder: int
-    columns: int
 
 
 class SalienceEngine:
@@ -56,21 +48,18 @@ class SalienceEngine:
         if model.config.knowledge_attention:
             raise ConfigError("DoHA reads its knowledge apart; give a model with one input.")
         self.model, self.method, self._max_bytes = model, method, max_bytes
-        if tokens_per_batch is None:
-            tokens_per_batch = 512 if jax.default_backend() == "cpu" else 16384
-        self._tokens_per_batch = tokens_per_batch
-        self._devices = jax.local_devices()
+        devices = jax.local_devices()
+        self._batcher = Batcher("salience", tokens_per_batch, 512, 16384, len(devices))
         self._rows, self._params = None, model.params
-        if len(self._devices) > 1:
-            mesh = Mesh(np.array(self._devices), ("data",))
+        if len(devices) > 1:
+            mesh = Mesh(np.array(devices), ("data",))
             self._rows = NamedSharding(mesh, PartitionSpec("data"))
             self._params = jax.device_put(model.params, NamedSharding(mesh, PartitionSpec()))
-        self._compiled: set[tuple[SalienceShape, int]] = set()
 
     @property
     def num_compilations(self) -> int:
         """How many shapes were compiled for this engine."""
-        return len(self._compiled)
+        return self._batcher.num_shapes
 
     def maps(
         self, rows: Sequence[LikelihoodRow], columns: Sequence[Sequence[int]] | None = None
@@ -90,69 +79,51 @@ class SalienceEngine:
         if columns is None:
             columns = [range(len(row.targets)) for row in rows]
         found: list[np.ndarray] = [np.zeros((0, 0))] * len(rows)
-        by_shape: dict[SalienceShape, list[int]] = {}
-        for number, row in enumerate(rows):
-            by_shape.setdefault(self._shape(row), []).append(number)
-        progress = Progress("salience of row", len(rows))
-        for shape, numbers in sorted(by_shape.items()):
-            size = self._batch_size(shape)
-            for start in range(0, len(numbers), size):
-                batch = numbers[start : start + size]
-                maps = self._batch(
-                    [rows[n] for n in batch], [columns[n] for n in batch], shape, size
-                )
-                for number, token_map in zip(batch, maps, strict=True):
-                    found[number] = normalized_columns(token_map)
-                progress.add(len(batch))
+        for batch in self._batcher.batches([self._shape(row) for row in rows], self._most_rows):
+            maps = self._batch(
+                [rows[n] for n in batch.rows], [columns[n] for n in batch.rows], batch
+            )
+            for number, token_map in zip(batch.rows, maps, strict=True):
+                found[number] = normalized_columns(token_map)
         return found
 
     @property
     def _is_causal(self) -> bool:
         return bool(self.model.config.is_decoder_only)
 
-    def _shape(self, row: LikelihoodRow) -> SalienceShape:
-        columns = rung(len(row.targets), _LENGTHS)
+    def _shape(self, row: LikelihoodRow) -> Shape:
+        """Returns the padded lengths of encoder (0 = none) and decoder, and the most columns."""
+        columns = padded_length(len(row.targets), _LENGTHS)
         if self._is_causal:
-            length = rung(len(row.inputs) + len(row.targets) - 1, _LENGTHS)
-            return SalienceShape(0, length, columns)
-        return SalienceShape(rung(len(row.inputs), _LENGTHS), columns, columns)
+            return 0, padded_length(len(row.fed), _LENGTHS), columns
+        return padded_length(len(row.inputs), _LENGTHS), columns, columns
 
-    def _batch_size(self, shape: SalienceShape) -> int:
-        devices = len(self._devices)
-        rows = self._tokens_per_batch // (shape.encoder + shape.decoder) // devices
-        inputs = () if self._is_causal else (shape.encoder,)
-        bound = rows_in_bound(self.model.config, inputs, shape.decoder, self._max_bytes)
-        return max(1, min(rows, bound)) * devices
+    def _most_rows(self, shape: Shape) -> int:
+        encoder, decoder, _ = shape
+        inputs = () if self._is_causal else (encoder,)
+        return rows_in_bound(self.model.config, inputs, decoder, self._max_bytes)
 
     def _batch(
-        self,
-        rows: Sequence[LikelihoodRow],
-        columns: Sequence[Sequence[int]],
-        shape: SalienceShape,
-        size: int,
+        self, rows: Sequence[LikelihoodRow], columns: Sequence[Sequence[int]], batch: Batch
     ) -> list[np.ndarray]:
-        config = self.model.config
-        encoder = np.full((size, shape.encoder), config.pad_id, np.int32)
-        decoder = np.full((size, shape.decoder), max(0, config.pad_id), np.int32)
-        targets = np.zeros((size, shape.decoder), np.int32)
-        positions = np.zeros((size, shape.columns), np.int32)
+        config, size, (input_length, length, most) = self.model.config, batch.size, batch.shape
+        pad_id, encoder = max(0, config.pad_id), None
+        targets = np.zeros((size, length), np.int32)
+        positions = np.zeros((size, most), np.int32)
         for i, row in enumerate(rows):
             first = len(row.inputs) - 1 if self._is_causal else 0
-            end = first + len(row.targets)
-            targets[i, first:end] = row.targets
+            targets[i, first : first + len(row.targets)] = row.targets
             positions[i, : len(columns[i])] = first + np.asarray(columns[i], np.int32)
-            if self._is_causal:
-                decoder[i, :end] = [*row.inputs, *row.targets[:-1]]
-            else:
-                encoder[i, : len(row.inputs)] = row.inputs
-                decoder[i, : len(row.targets)] = row.targets
-        if not self._is_causal:
+        if self._is_causal:
+            decoder = padded([row.fed for row in rows], size, length, pad_id)
+        else:
+            encoder = padded([row.inputs for row in rows], size, input_length, config.pad_id)
+            decoder = padded([row.targets for row in rows], size, length, pad_id)
             decoder = np.asarray(shift_right(decoder, config.decoder_start_id))
-        self._compiled.add((shape, size))
         maps = salience_maps(
             self.model.module,
             self._params,
-            None if self._is_causal else self._spread(encoder),
+            None if encoder is None else self._spread(encoder),
             self._spread(decoder),
             self._spread(targets),
             self.method,

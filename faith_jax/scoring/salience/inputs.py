@@ -8,17 +8,13 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from faith_jax.core import templates
-from faith_jax.core.cutting import CutTokens, Kind, Part, cut, in_tokens, parse
+from faith_jax.core.cutting import CutTokens, Kind, Part, parse
 from faith_jax.core.types import GroundedExample
-from faith_jax.inference.opening import check_ids
 from faith_jax.inference.row_likelihoods import LikelihoodRow
-from faith_jax.scoring.fitted_response import Limit, fit_response
+from faith_jax.inference.text_reader import ReadResponse, TextReader
 from faith_jax.statistics.salience_scores import PlacedWord
 from faith_jax.statistics.text_metrics import ContentWord, content_words
-from faith_jax.tokenizers.base import Tokenizer
 
 # Stands for a text of the grounding while the model's input is put together; a private character.
 _MARK = "\ue000"
@@ -70,25 +66,9 @@ class Shown(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SalienceEncoder:
-    """Makes the inputs of one model.
+    """Makes the inputs of one model, as `reader` cuts them; words that are cut have no score."""
 
-    What does not fit is cut as `core.cutting` says: by default the grounding loses its end (of
-    several perspectives the longest first), and history and response stay. An encoder-decoder's
-    response has a limit of its own, as long. Words that are cut have no score.
-
-    Attributes:
-      tokenizer: the model's.
-      vocab_size: of the model.
-      max_length: tokens of the inputs, and in a decoder-only model of inputs and response.
-      causal: whether the model is decoder-only.
-      cut_policy: see `core.cutting`.
-    """
-
-    tokenizer: Tokenizer
-    vocab_size: int
-    max_length: int
-    causal: bool
-    cut_policy: str = "knowledge"
+    reader: TextReader
 
     def __call__(self, example: GroundedExample) -> SalienceInput | None:
         """Returns what is scored of an example; None where its response is empty.
@@ -101,25 +81,12 @@ class SalienceEncoder:
         shown, (before, response, behind) = _shown_inputs(example), _target(example)
         target, end = before + response + behind, len(before + response)
         part = Part(Kind.RESPONSE, 0, len(before), end, end + len(behind))
-        ids, spans = self.tokenizer.encode_with_offsets(target)
-        input_ids, input_spans = self.tokenizer.encode_with_offsets(shown.inputs)
-        fitted = fit_response(
-            self.tokenizer,
-            (input_ids, in_tokens(shown.parts, shown.inputs, input_ids, self.tokenizer)),
-            (ids, in_tokens([part], target, ids, self.tokenizer)),
-            Limit(self.max_length, self.causal, self.cut_policy),
-            f"example {example.id!r}",
-        )
-        places = _places(fitted.keep_inputs, len(self.tokenizer.prefix_ids))
-        argument_words = self._argument_words(
-            example, shown.texts, shown.starts, input_spans, places
-        )
+        name = f"example {example.id!r}"
+        read = self.reader.read_response([(shown.inputs, shown.parts)], (target, [part]), name)
         named = zip(content_words(example.response), content_words(response), strict=True)
-        response_words = _with_tokens(named, spans, len(before), _places(fitted.keep_response))
-        row = LikelihoodRow(
-            check_ids(fitted.inputs, self.vocab_size), check_ids(fitted.response, self.vocab_size)
-        )
-        return SalienceInput(row, argument_words, response_words, fitted.cut)
+        words = _with_tokens(named, read.response_spans, len(before), read.response_places)
+        row = LikelihoodRow(read.inputs, read.response)
+        return SalienceInput(row, _argument_words(example, shown, read), words, read.cut)
 
     def input_ids(self, example: GroundedExample, targets: int = 0) -> list[int]:
         """Returns what the model reads in front of the response, to generate one.
@@ -131,46 +98,28 @@ class SalienceEncoder:
         Raises:
           InputError: where the inputs are too long, and cannot be cut by the policy.
         """
-        shown = _shown_inputs(example)
-        where = f"example {example.id!r}: max_length = {self.max_length}"
-        prefix = list(self.tokenizer.prefix_ids)
-        suffix = [] if self.causal else list(self.tokenizer.suffix_ids)
-        room = self.max_length - len(prefix) - len(suffix) - (targets if self.causal else 0)
-        ids = np.asarray(self.tokenizer.encode(shown.inputs), int)
-        parts = in_tokens(shown.parts, shown.inputs, ids, self.tokenizer)
-        keep = cut(len(ids), parts, room, self.cut_policy, where).keep
-        return check_ids([*prefix, *ids[keep].tolist(), *suffix], self.vocab_size)
+        shown, behind = _shown_inputs(example), targets if self.reader.causal else 0
+        reader = dataclasses.replace(self.reader, behind=behind)
+        return reader.read(shown.inputs, f"example {example.id!r}", shown.parts).ids
 
-    @staticmethod
-    def _argument_words(
-        example: GroundedExample,
-        texts: Sequence[str],
-        starts: Sequence[int],
-        spans: Sequence[tuple[int, int]],
-        places: Sequence[int | None],
-    ) -> tuple[Word, ...]:
-        numbers = _order(example)
-        names = example.grounding.perspectives or ("",) * len(numbers)
-        words: dict[int, tuple[Word, ...]] = {}
-        for number, shown, start in zip(numbers, texts, starts, strict=True):
-            original = content_words(example.grounding.texts[number])
-            pairs = zip(original, content_words(shown), strict=True)
-            words[number] = tuple(
-                Word(found._replace(number=number, perspective=names[number]), tokens)
-                for found, tokens in _with_tokens(pairs, spans, start, places)
-            )
-        return tuple(word for number in sorted(words) for word in words[number])
+
+def _argument_words(example: GroundedExample, shown: Shown, read: ReadResponse) -> tuple[Word, ...]:
+    numbers = _order(example)
+    names = example.grounding.perspectives or ("",) * len(numbers)
+    words: dict[int, tuple[Word, ...]] = {}
+    for number, text, start in zip(numbers, shown.texts, shown.starts, strict=True):
+        original = content_words(example.grounding.texts[number])
+        pairs = zip(original, content_words(text), strict=True)
+        words[number] = tuple(
+            Word(found._replace(number=number, perspective=names[number]), tokens)
+            for found, tokens in _with_tokens(pairs, read.input_spans, start, read.input_places)
+        )
+    return tuple(word for number in sorted(words) for word in words[number])
 
 
 def generated_response(example: GroundedExample, text: str) -> str:
     """Returns the response in a text that the model generated from the inputs of an example."""
     return templates.npov_response(text) if example.grounding.perspectives else text.strip()
-
-
-def _places(keep: np.ndarray, first: int = 0) -> list[int | None]:
-    """Returns the place of each token among those that stay, from `first` on; None = it is cut."""
-    places = np.cumsum(keep) - 1 + first
-    return [int(p) if stays else None for p, stays in zip(places, keep, strict=True)]
 
 
 def _order(example: GroundedExample) -> list[int]:

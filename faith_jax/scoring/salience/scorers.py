@@ -8,22 +8,15 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Unpack
 
 import numpy as np
 
-from faith_jax.core.cutting import by_name, check_policy
+from faith_jax.core.cutting import by_name
 from faith_jax.core.types import GroundedExample, Score, WordScore
-from faith_jax.inference.opening import (
-    check_text,
-    check_whole,
-    input_limit,
-    open_language_model,
-    open_tokenizer,
-    require_model,
-    shown_ids,
-)
-from faith_jax.scoring.base import BaseScorer, SeenInput
+from faith_jax.inference.opening import ModelOptions, check_options
+from faith_jax.inference.text_reader import open_text_reader
+from faith_jax.scoring.base import BaseScorer, SeenInput, remembers_last
 from faith_jax.scoring.model_cards import SALIENCE
 from faith_jax.scoring.salience.engine import SalienceEngine
 from faith_jax.scoring.salience.inputs import SalienceEncoder, SalienceInput
@@ -35,8 +28,6 @@ from faith_jax.statistics.salience_scores import WordSalience
 class Salience:
     """Computes word-to-word maps, and remembers the last examples'.
 
-    Several scorers of one run share it, so that the model runs once for all of them.
-
     Args:
       engine: of the model.
       encode: of the same model.
@@ -44,16 +35,10 @@ class Salience:
 
     def __init__(self, engine: SalienceEngine, encode: SalienceEncoder):
         self.engine, self.encode = engine, encode
-        self._last: tuple[tuple[GroundedExample, ...], list[WordSalience | None]] = ((), [])
 
+    @remembers_last
     def __call__(self, examples: Sequence[GroundedExample]) -> list[WordSalience | None]:
         """Returns the map of each example, None where the response is empty."""
-        key = tuple(examples)
-        if key != self._last[0]:
-            self._last = (key, self._compute(examples))
-        return self._last[1]
-
-    def _compute(self, examples: Sequence[GroundedExample]) -> list[WordSalience | None]:
         inputs = [self.encode(example) for example in examples]
         there = [given for given in inputs if given is not None]
         columns = [_columns(given) for given in there]
@@ -127,30 +112,19 @@ class SalienceScorer(BaseScorer):
         if given is None:
             return None
         rows = {"input": given.row.inputs, "response": given.row.targets}
-        shown = {name: shown_ids(encode.tokenizer, ids) for name, ids in rows.items()}
+        shown = {name: encode.reader.shown(ids) for name, ids in rows.items()}
         return SeenInput(shown, given.cut)
 
 
-class SalienceOptions(TypedDict, total=False):
+class SalienceOptions(ModelOptions, total=False):
     """How the maps of a model are made.
 
     Attributes:
-      vocabulary: where the tokenizer is, if not with the model.
-      max_length: tokens that the model reads at most; default: 1,024, or fewer where its positions
-        end before.
-      cut_policy: what is cut of a longer input, see `faith_jax.core.cutting`.
       method: "gradient_x_input" or "gradient_l2".
-      dtype: of activations.
-      tokens_per_batch: see `SalienceEngine`.
       max_bytes: see `salience_maps`.
     """
 
-    vocabulary: str | None
-    max_length: int | None
-    cut_policy: str
     method: str
-    dtype: str | None
-    tokens_per_batch: int | None
     max_bytes: int | None
 
 
@@ -164,39 +138,22 @@ def open_salience(model: str | None, **options: Unpack[SalienceOptions]) -> Sali
     Raises:
       ConfigError: without a model, and for a wrong option.
     """
-    path = require_model(model)
-    for name in ("vocabulary", "dtype"):
-        check_text(name, options.get(name))
-    for name, least in (("max_length", 8), ("tokens_per_batch", 1), ("max_bytes", 1)):
-        check_whole(name, options.get(name), least)
-    method, cut_policy = options.get("method", METHODS[0]), options.get("cut_policy", "knowledge")
-    check_policy(cut_policy, "cut_policy")
-    scores.check_choice("method", method, METHODS)
-    given: dict[str, Any] = {name: options.get(name) for name in SalienceOptions.__annotations__}
-    return _opened(path, **(given | {"cut_policy": cut_policy, "method": method}))
+    check_options(options)
+    scores.check_choice("method", options.get("method", METHODS[0]), METHODS)
+    return _opened(model, tuple(sorted(item for item in options.items() if item[1] is not None)))
 
 
 @functools.lru_cache(maxsize=4)
-def _opened(
-    model: str,
-    *,
-    vocabulary: str | None,
-    max_length: int | None,
-    cut_policy: str,
-    method: str,
-    dtype: str | None,
-    tokens_per_batch: int | None,
-    max_bytes: int | None,
-) -> Salience:
-    opened = open_language_model(model, dtype)
-    config = opened.config
-    engine = SalienceEngine(opened, method, tokens_per_batch, max_bytes)
-    tokenizer = open_tokenizer(model, vocabulary, config)
-    length = input_limit(config, max_length)
-    encode = SalienceEncoder(
-        tokenizer, config.vocab_size, length, config.is_decoder_only, cut_policy
+def _opened(model: str | None, given: tuple[tuple[str, object], ...]) -> Salience:
+    options: SalienceOptions = dict(given)  # type: ignore[assignment]
+    opened, reader = open_text_reader(model, options)
+    engine = SalienceEngine(
+        opened,
+        options.get("method", METHODS[0]),
+        options.get("tokens_per_batch"),
+        options.get("max_bytes"),
     )
-    return Salience(engine, encode)
+    return Salience(engine, SalienceEncoder(reader))
 
 
 def salience_scorer(

@@ -12,6 +12,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
 from faith_jax.inference.row_likelihoods import LikelihoodRow
+from faith_jax.inference.text_reader import TextReader
 from faith_jax.scoring.registry import load_scorer, scorer_card
 from faith_jax.scoring.salience.engine import SalienceEngine
 from faith_jax.scoring.salience.inputs import SalienceEncoder
@@ -152,7 +153,7 @@ def test_what_does_not_fit_is_counted(model):
     whole = open_salience(model)([DIALOGUE])[0]
     encode = open_salience(model).encode
     row = encode(DIALOGUE).row
-    limit = len(row.inputs) + (len(row.targets) if encode.causal else 0) - 6
+    limit = len(row.inputs) + (len(row.targets) if encode.reader.causal else 0) - 6
     cut = open_salience(model, max_length=limit)([DIALOGUE])[0]
     assert whole.cut_tokens == 0
     assert dict(cut.cut) == {"knowledge": 6}
@@ -174,7 +175,7 @@ def test_what_does_not_fit_is_counted(model):
 def test_a_response_that_is_too_long_loses_its_end(model):
     tokens = load_vocabulary(model)
     config = load_model(model).config
-    encode = SalienceEncoder(tokens, config.vocab_size, 32, config.is_decoder_only)
+    encode = SalienceEncoder(TextReader(tokens, config.vocab_size, 32, config.is_decoder_only))
     long = GroundedExample("1", DIALOGUE.grounding, (), "wild leaf " * 20)
     given = encode(long)
     total = len(given.row.inputs) + (len(given.row.targets) if config.is_decoder_only else 0)

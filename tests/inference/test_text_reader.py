@@ -11,9 +11,9 @@ from faith_jax.core import templates
 from faith_jax.core.cutting import Kind, Part, by_name
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.inference.label_probabilities import CRITIC_FORM, NLI_FORM, LabelWordEncoder
-from faith_jax.scoring.fitted_response import Limit, fit_response
-from faith_jax.scoring.prompts import Prompter, PromptFormat
+from faith_jax.inference.text_pairs import CRITIC_FORM, NLI_FORM, PairEncoder
+from faith_jax.inference.text_reader import TextReader
+from faith_jax.scoring.pmi_faith import Prompter, PromptFormat
 from faith_jax.scoring.registry import load_scorer
 from tests.paths import REAL, needs_shared
 from tests.scoring import tiny_models
@@ -117,7 +117,7 @@ def test_both_branches_of_pmi_have_the_same_history_and_response(models, model, 
     prompts = {"turn_prompt": "{turn}.\n"} if form else {}
     scorer = load_scorer("pmi_faith_sum", model=models[model], max_length=length, **prompts)
     prompter = scorer._compute.prompter
-    tokens, found = prompter.tokenizer, prompter(example)
+    tokens, found = prompter.reader.tokenizer, prompter(example)
     given, without = found.with_document, found.without_document
     assert given.targets == without.targets
     assert given.targets == tokens.encode(
@@ -139,7 +139,7 @@ def test_both_branches_of_pmi_have_the_same_history_and_response(models, model, 
 
 
 def test_the_oldest_turns_go_whole_and_only_where_they_do_not_fit(models):
-    tokens = load_scorer("pmi_faith_sum", model=models["gpt2"])._compute.prompter.tokenizer
+    tokens = load_scorer("pmi_faith_sum", model=models["gpt2"])._compute.prompter.reader.tokenizer
     short = GroundedExample(
         "s", Grounding(("It is of grey stone, as all are.",)), EXAMPLE.history, EXAMPLE.response
     )
@@ -152,7 +152,7 @@ def test_the_oldest_turns_go_whole_and_only_where_they_do_not_fit(models):
     for dropped in (0, 1, 5):
         rest = ends[-1] - (ends[dropped - 1] if dropped else 0)
         limit = marks + rest + behind + 2
-        found = Prompter(tokens, 10**6, limit, True)(short)
+        found = Prompter(TextReader(tokens, 10**6, limit, True))(short)
         assert len(found.without_document.inputs) + len(found.without_document.targets) == (
             rest + behind
         )
@@ -171,7 +171,9 @@ def test_pro_and_con_lose_their_ends_evenly(models):
         (read,) = scorer.seen(example).texts.values()
         assert "{query: Is tea good?} {response: Yes.} {pro: Tea is calming" in read
         sides = read.partition("{pro: ")[2].partition("} {con: ")
-        lengths = [len(scorer._tokenizer.encode(f" {side.strip(' }')}")) for side in sides[::2]]
+        lengths = [
+            len(scorer._reader.tokenizer.encode(f" {side.strip(' }')}")) for side in sides[::2]
+        ]
         assert abs(lengths[0] - lengths[1]) <= 3
         assert min(lengths) > 80
 
@@ -233,13 +235,13 @@ def test_the_policy_end_may_leave_nothing_of_the_response(models):
 
 
 def test_a_form_without_parts_cannot_be_cut(models):
-    tokens = load_scorer("pmi_faith_sum", model=models["bart"])._compute.prompter.tokenizer
-    encode = LabelWordEncoder(tokens, "{} / {}".format, 10**6, 64)
+    tokens = load_scorer("pmi_faith_sum", model=models["bart"])._compute.prompter.reader.tokenizer
+    encode = PairEncoder(tokens, 10**6, 64, form="{} / {}".format)
     assert encode("Tea.", "A leaf.").cut == {}
     with pytest.raises(InputError, match=r"example 'a': .* a text without knowledge or history"):
         encode(DOCUMENT, "A leaf.", "example 'a'")
     for form in (NLI_FORM, CRITIC_FORM):
-        row = LabelWordEncoder(tokens, form.inputs, 10**6, 64)(DOCUMENT, "A leaf.")
+        row = PairEncoder(tokens, 10**6, 64, form=form.inputs)(DOCUMENT, "A leaf.")
         assert set(row.cut) == {Kind.KNOWLEDGE}
         assert len(row.ids) == 64
         assert "A leaf." in tokens.decode(row.ids)
@@ -264,25 +266,29 @@ def test_company_and_batches_change_nothing(models):
 
 
 class Tokens:
-    """Special tokens around a text."""
+    """A token for each character, and special tokens around a text."""
 
     prefix_ids, suffix_ids = (90,), (91,)
 
+    def encode_with_offsets(self, text):
+        return [ord(c) % 90 for c in text], [(i, i + 1) for i in range(len(text))]
+
 
 def test_by_hand():
-    inputs = ([10, 11, 12, 13, 20, 21, 30], [
+    inputs = ("kKKKabo", [
         Part(Kind.KNOWLEDGE, 0, 1, 4, 4), Part(Kind.HISTORY, 4, 4, 5, 5),
         Part(Kind.HISTORY, 5, 5, 6, 6),
     ])  # fmt: skip
-    response = ([40, 41], [Part(Kind.RESPONSE, 0, 0, 2, 2)])
-    causal = fit_response(Tokens(), inputs, response, Limit(7, True, "knowledge"), "a")
-    assert causal.inputs == [90, 10, 20, 21, 30]
-    assert causal.without_knowledge == [90, 20, 21, 30]
-    assert causal.response == [40, 41]
+    response = ("rs", [Part(Kind.RESPONSE, 0, 0, 2, 2)])
+    k, a, b, o, r, s = (ord(c) % 90 for c in "kabors")
+    causal = TextReader(Tokens(), 100, 7, True).read_response([inputs], response, "a")
+    assert causal.inputs == [90, k, a, b, o]
+    assert causal.without_knowledge == [90, a, b, o]
+    assert causal.response == [r, s]
     assert causal.cut == {Kind.KNOWLEDGE: 3}
-    both = fit_response(Tokens(), inputs, response, Limit(5, False, "knowledge"), "a")
-    assert both.inputs == [90, 10, 21, 30, 91]
-    assert both.without_knowledge == [90, 21, 30, 91]
+    both = TextReader(Tokens(), 100, 5, False).read_response([inputs], response, "a")
+    assert both.inputs == [90, k, b, o, 91]
+    assert both.without_knowledge == [90, b, o, 91]
     assert both.cut == {Kind.KNOWLEDGE: 3, Kind.HISTORY: 1}
-    assert both.keep_inputs.tolist() == [True, *[False] * 4, True, True]
-    assert both.keep_response.tolist() == [True, True]
+    assert both.input_places == [1, *[None] * 4, 2, 3]
+    assert both.response_places == [0, 1]

@@ -8,7 +8,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.encoder_decoder import row_keys
 from faith_jax.inference import CausalModel, EncoderDecoderModel
-from faith_jax.inference.generation import sampling_keys
+from faith_jax.inference.base import sampling_keys
 from tests.models import families, tiny
 
 TOKENS = np.array([[5, 6]])

@@ -5,7 +5,9 @@ from faith_jax.core import templates
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, FaithJaxError
 from faith_jax.inference import load_model
-from faith_jax.inference.label_probabilities import CRITIC_FORM, NLI_FORM, label_tokens
+from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
+from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
+from faith_jax.inference.text_pairs import CRITIC_FORM, NLI_FORM, label_tokens
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
@@ -154,3 +156,29 @@ def test_encoders_have_no_words_and_causal_models_no_classes(tmp_path):
 def test_the_forms_classes_are_the_tasks_targets():
     assert NLI_FORM.classes == ("entailment", "neutral", "contradiction")
     assert CRITIC_FORM.classes == ("faithful", "unfaithful")
+
+
+@pytest.fixture(scope="module", params=["gpt2", "bart"])
+def language_model(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "m"
+    return load_model(tiny_models.write_model(folder, request.param))
+
+
+INPUTS = [[5, 6, 7], [8], [9, 4] * 9]
+
+
+@pytest.mark.parametrize("normalisation", ["sum", "mean"])
+@pytest.mark.parametrize("labels", [[[3], [4], [11]], [[3], [4, 10], [4, 9, 7]]])
+@pytest.mark.parametrize("prefix", [[], [12, 5]])
+def test_label_texts_are_compared_by_their_sum_or_mean(
+    language_model, labels, prefix, normalisation
+):
+    texts = LabelTexts.of(labels, normalisation, prefix)
+    found = ClassificationEngine(language_model, texts, tokens_per_batch=256).probabilities(INPUTS)
+    rows = [LikelihoodRow(row, [*prefix, *label]) for row in INPUTS for label in labels]
+    log_probs = [
+        scores[len(prefix) :] for scores in LikelihoodEngine(language_model).log_probs(rows)
+    ]
+    values = [scores.sum() if normalisation == "sum" else scores.mean() for scores in log_probs]
+    expected = [softmax(row) for row in np.reshape(values, (len(INPUTS), len(labels)))]
+    np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from faith_jax.checkpoints.checkpoint import Checkpoint, check_params, flatten, unflatten
-from faith_jax.checkpoints.hugging_face.bart import COPIED, doha_from_bart
+from faith_jax.checkpoints.doha import COPIED, doha_from_bart
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint

@@ -1,0 +1,60 @@
+"""DoHA: a BART whose decoder has a second cross-attention, over the knowledge.
+
+Prabhumoye 2021, section 3.2. Each decoder layer attends to itself, then to the first encoder input
+(the dialogue), then to the second (the dialogue with its knowledge, or the knowledge alone); both
+inputs go through the one encoder. The second attention begins as a copy of the first.
+
+The authors' code (github.com/shrimai/Focused-Attention-Improves-Document-Grounded-Generation) has
+the same layers and the same start, but it feeds its decoder the token <s> first, where BART's own
+start token is </s>. Here that is the caller's choice.
+"""
+
+import numpy as np
+
+from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
+from faith_jax.core.errors import CheckpointError
+from faith_jax.models.config import TransformerConfig
+
+# Parts of a decoder layer of ours, and those of DoHA's second attention that begin as their copies.
+COPIED = {
+    "encoder_decoder_attention": "knowledge_attention",
+    "pre_cross_attention_layer_norm": "pre_knowledge_attention_layer_norm",
+    "post_cross_attention_layer_norm": "post_knowledge_attention_layer_norm",
+}
+
+
+def check_becomes_doha(config: TransformerConfig, source: str) -> None:
+    """Checks that a model has a cross-attention to copy.
+
+    Raises:
+      CheckpointError: where it has not, naming the source.
+    """
+    if config.is_decoder_only or config.is_encoder_only:
+        raise CheckpointError(
+            f"{source}: DoHA is made of an encoder-decoder model (BART), but this one has "
+            f"{config.num_encoder_layers} encoder and {config.num_decoder_layers} decoder layers."
+        )
+
+
+def doha_from_bart(checkpoint: Checkpoint) -> Checkpoint:
+    """Returns a DoHA model whose knowledge attention is a copy of its first cross-attention.
+
+    Args:
+      checkpoint: of a BART, or of another encoder-decoder model; layers may be stacked.
+
+    Raises:
+      CheckpointError: on a model without cross-attention, and on one that is DoHA already.
+    """
+    config = checkpoint.config
+    source = checkpoint.metadata.get("source", "checkpoint")
+    check_becomes_doha(config, source)
+    if config.knowledge_attention:
+        raise CheckpointError(f"{source}: is DoHA already; it needs no second knowledge attention.")
+    params = flatten(checkpoint.params)
+    for name, array in list(params.items()):
+        path = name.split("/")
+        copied = [COPIED.get(part, part) for part in path]
+        if copied != path:
+            params["/".join(copied)] = np.array(array)
+    config = config.replace(knowledge_attention=True)
+    return Checkpoint(config, unflatten(params), checkpoint.metadata)

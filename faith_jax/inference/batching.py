@@ -1,0 +1,147 @@
+"""Rows of any length as batches of few shapes, in a stable order.
+
+Each new shape costs a compilation. Lengths are therefore rounded up to a ladder, rows of one shape
+share batches of one size, and the rows that are left over fill up batches of a longer shape.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from faith_jax.core.progress import Progress
+
+LENGTHS = (32, 64, 128, 256, 384, 512)
+
+# Padded lengths of what the model reads, such as of an encoder and a decoder. A third number tells
+# shapes apart that read as much.
+Shape = tuple[int, ...]
+
+
+class Batch(NamedTuple):
+    """Which rows are computed together.
+
+    Attributes:
+      shape: padded lengths.
+      size: lines of the batch; those behind its rows only fill it up.
+      rows: the numbers of its rows, which stand in its first lines.
+    """
+
+    shape: Shape
+    size: int
+    rows: list[int]
+
+
+def padded_length(length: int, ladder: Sequence[int] = LENGTHS) -> int:
+    """Returns the first length of a ladder that holds `length`.
+
+    Above the ladder the lengths are its last one times 1.5, 2, 3, 4, 6, 8 …
+    """
+    for step in ladder:
+        if length <= step:
+            return step
+    step = ladder[-1]
+    while step < length:
+        if length <= step * 3 // 2:
+            return step * 3 // 2
+        step *= 2
+    return step
+
+
+def bucket_length(length: int, smallest: int = 16) -> int:
+    """Returns the padded length: the smallest power of two, or 1.5 times one, that holds it."""
+    return padded_length(length, (smallest,))
+
+
+def padded(rows: Sequence[Sequence[int]], size: int, length: int, pad_id: int) -> np.ndarray:
+    """Returns rows filled up on the right, int32 [size, length]; further lines are padding."""
+    tokens = np.full((size, length), pad_id, np.int32)
+    for line, row in zip(tokens, rows, strict=False):
+        line[: len(row)] = row
+    return tokens
+
+
+class Batcher:
+    """Cuts rows into batches, tells the progress and counts the shapes.
+
+    Args:
+      what: of a row is computed, for the progress, such as "likelihood".
+      tokens_per_batch: tokens of a batch, padding included, but at least one row's; None = the
+        default of the device.
+      on_cpu: this default on a CPU.
+      elsewhere: this default on other devices.
+      multiple_of: the number of lines is a multiple of it: the devices that share a batch.
+      fill: rows may move to a longer shape's batch. Without, a row's shape depends on it alone.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        tokens_per_batch: int | None = None,
+        on_cpu: int = 1024,
+        elsewhere: int = 32768,
+        multiple_of: int = 1,
+        fill: bool = True,
+    ):
+        default = on_cpu if jax.default_backend() == "cpu" else elsewhere
+        self.tokens_per_batch = default if tokens_per_batch is None else tokens_per_batch
+        self._what, self._multiple_of, self._fill = what, multiple_of, fill
+        self._seen: set[tuple[Shape, int]] = set()
+
+    @property
+    def num_shapes(self) -> int:
+        """How many shapes of batches there were so far: as many compilations."""
+        return len(self._seen)
+
+    def batches(
+        self, shapes: Sequence[Shape], most: Callable[[Shape], int] | None = None
+    ) -> Iterator[Batch]:
+        """Yields batches that hold each row once, the shorter shapes first.
+
+        Args:
+          shapes: of each row; all of as many lengths.
+          most: bounds the rows of a batch of a shape further, on one device; None = no bound.
+        """
+
+        def size_of(shape: Shape) -> int:
+            rows = self.tokens_per_batch // sum(shape[:2]) // self._multiple_of
+            return max(1, rows if most is None else min(rows, most(shape))) * self._multiple_of
+
+        by_shape: dict[Shape, list[int]] = {}
+        for number, shape in enumerate(shapes):
+            by_shape.setdefault(shape, []).append(number)
+        if self._fill:
+            by_shape = fill_batches(by_shape, size_of)
+        progress = Progress(f"{self._what} of row", len(shapes))
+        for shape, numbers in sorted(by_shape.items()):
+            size = size_of(shape)
+            self._seen.add((shape, size))
+            for start in range(0, len(numbers), size):
+                batch = numbers[start : start + size]
+                yield Batch(shape, size, batch)
+                progress.add(len(batch))
+
+
+def fill_batches(
+    rows: dict[Shape, list[int]], batch_size: Callable[[Shape], int]
+) -> dict[Shape, list[int]]:
+    """Moves rows of a batch that is not full to where a longer shape's last batch has room.
+
+    Args:
+      rows: numbers of rows by shape.
+      batch_size: how many rows a batch of a shape has.
+
+    Returns:
+      The same numbers, in as many batches or fewer.
+    """
+    filled = {shape: list(rows[shape]) for shape in sorted(rows)}
+    for shape, numbers in filled.items():
+        left = len(numbers) % batch_size(shape)
+        for longer, others in filled.items():
+            fits = longer > shape and all(a <= b for a, b in zip(shape, longer, strict=True))
+            if left and fits and left <= -len(others) % batch_size(longer):
+                others += numbers[-left:]
+                del numbers[-left:]
+                break
+    return {shape: numbers for shape, numbers in filled.items() if numbers}

@@ -1,0 +1,96 @@
+"""Texts that a model answers to texts, many at once and in few compiled shapes."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from faith_jax.core.cutting import CutTokens, Part
+from faith_jax.core.errors import ConfigError
+from faith_jax.inference.batching import Batcher, padded, padded_length
+from faith_jax.inference.encoder_decoder import EncoderDecoderModel
+from faith_jax.inference.opening import ModelOptions
+from faith_jax.inference.text_reader import ReadText, TextReader, open_text_reader
+
+_LENGTHS = (32, 64, 128, 256, 512)
+
+
+class Prompt(NamedTuple):
+    """A text to answer, and its parts that may be cut, in characters."""
+
+    text: str
+    parts: tuple[Part, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class TextGenerator:
+    """An encoder-decoder that answers texts with texts.
+
+    Attributes:
+      model: of an encoder and a decoder.
+      reader: of the same model.
+      max_length: tokens of an answer.
+      rows: decoded at once.
+    """
+
+    model: EncoderDecoderModel
+    reader: TextReader
+    max_length: int
+    rows: int = 16
+
+    @classmethod
+    def open(cls, folder: str, max_length: int, options: ModelOptions) -> "TextGenerator":
+        """Opens a checkpoint.
+
+        Raises:
+          ConfigError: for one of another kind.
+        """
+        model, reader = open_text_reader(folder, options)
+        if not isinstance(model, EncoderDecoderModel):
+            raise ConfigError(f"model {folder}: expected an encoder-decoder, such as a T5.")
+        return cls(model, reader, max_length)
+
+    def __call__(
+        self, prompts: Sequence[Prompt], num_beams: int = 1, **search: Any
+    ) -> tuple[list[list[str]], list[CutTokens]]:
+        """Returns for each text its answers, the best first, and how many of its tokens were cut.
+
+        Args:
+          prompts: may repeat; each is answered once.
+          num_beams: of the search, all of which are answers.
+          **search: further fields of `DecodingConfig`, such as `no_repeat_ngram`.
+
+        Raises:
+          InputError: for a text that is too long and cannot be cut.
+        """
+        unique = list(dict.fromkeys(prompts))
+        encoded = [self.encoded(prompt) for prompt in unique]
+        answers: dict[Prompt, list[str]] = {}
+        batcher = Batcher("answers", self.rows * _LENGTHS[-1])
+        shapes = [(padded_length(len(ids), _LENGTHS),) for ids, _ in encoded]
+        for batch in batcher.batches(shapes, lambda shape: self.rows):
+            ids = [encoded[n][0] for n in batch.rows]
+            tokens = padded(ids, batch.size, batch.shape[0], self.model.pad_id)
+            # Rows that nobody asked for end at once.
+            tokens[len(ids) :, 0] = self.model.config.eos_ids[0]
+            found = self._decoded(tokens, num_beams, search)
+            answers |= {unique[n]: texts for n, texts in zip(batch.rows, found, strict=False)}
+        cuts = {prompt: tokens for prompt, (_, tokens) in zip(unique, encoded, strict=True)}
+        return [answers[prompt] for prompt in prompts], [cuts[prompt] for prompt in prompts]
+
+    def encoded(self, prompt: Prompt, name: str = "an input") -> ReadText:
+        """Returns what the model reads of a text; raises as `TextReader.read`."""
+        return self.reader.read(prompt.text, name, prompt.parts)
+
+    def _decoded(
+        self, tokens: np.ndarray, num_beams: int, search: dict[str, Any]
+    ) -> list[list[str]]:
+        found = self.model.decode(
+            tokens, max_length=self.max_length, num_beams=num_beams, num_return=num_beams, **search
+        )
+        beams = np.asarray(found.tokens).reshape(len(tokens), num_beams, -1)
+        return [
+            [self.reader.tokenizer.decode([int(t) for t in beam]).strip() for beam in row]
+            for row in beams
+        ]

@@ -1,0 +1,226 @@
+"""How a language model reads texts: its tokens, its limit, and what is cut where a text is longer.
+
+What does not fit is cut as `core.cutting` says: by default the knowledge loses its end (of several
+perspectives the longest first), and history and response stay.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from faith_jax.core.cutting import (
+    CutTokens,
+    Part,
+    check_second_branch,
+    concatenated,
+    cut,
+    in_tokens,
+    parse,
+    summed,
+    without_knowledge,
+)
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.inference.causal import CausalModel
+from faith_jax.inference.encoder_decoder import EncoderDecoderModel
+from faith_jax.inference.opening import (
+    ModelOptions,
+    check_ids,
+    check_options,
+    input_limit,
+    open_language_model,
+    open_tokenizer,
+    require_model,
+)
+from faith_jax.tokenizers.base import Tokenizer
+
+# A text and its parts that may be cut, in characters.
+PartedText = tuple[str, Sequence[Part]]
+
+
+class ReadText(NamedTuple):
+    """What a model reads of a text: token ids, special ones included, and what was cut."""
+
+    ids: list[int]
+    cut: CutTokens
+
+
+class ReadResponse(NamedTuple):
+    """Inputs and the response behind them that a model can read.
+
+    Attributes:
+      inputs: token ids, special ones included.
+      without_knowledge: the same without the knowledge.
+      response: token ids.
+      input_spans: of each of the inputs' tokens, cut ones too, its characters.
+      input_places: its place in `inputs`, None = it is cut.
+      response_spans: of each of the response's tokens likewise.
+      response_places: its place in `response`, None = it is cut.
+      cut: how many tokens of each kind of part do not fit.
+    """
+
+    inputs: list[int]
+    without_knowledge: list[int]
+    response: list[int]
+    input_spans: list[tuple[int, int]]
+    input_places: list[int | None]
+    response_spans: list[tuple[int, int]]
+    response_places: list[int | None]
+    cut: CutTokens
+
+
+@dataclasses.dataclass(frozen=True)
+class TextReader:
+    """Turns texts into what one language model reads.
+
+    Attributes:
+      tokenizer: the model's.
+      vocab_size: of the model.
+      max_length: tokens of the inputs, special ones included. In a decoder-only model the response
+        is among them; in an encoder-decoder it may have as many again.
+      causal: whether the model is decoder-only.
+      cut_policy: see `core.cutting`.
+      behind: tokens that stay free behind the inputs.
+    """
+
+    tokenizer: Tokenizer
+    vocab_size: int
+    max_length: int
+    causal: bool
+    cut_policy: str = "knowledge"
+    behind: int = 0
+
+    def read(self, text: str, name: str, parts: Sequence[Part] | None = None) -> ReadText:
+        """Returns what the model reads of a text.
+
+        Args:
+          text: the text.
+          name: of it, for errors.
+          parts: in characters; None = those of the forms of `core.templates`.
+
+        Raises:
+          InputError: where it is too long, and cannot be cut by the policy.
+        """
+        ids = np.asarray(self.tokenizer.encode(text), int)
+        parts = in_tokens(parse(text) if parts is None else parts, text, ids, self.tokenizer)
+        keep, tokens = cut(len(ids), parts, self._room, self.cut_policy, self._where(name))
+        return ReadText(self._inputs(ids[keep]), tokens)
+
+    def read_response(
+        self,
+        inputs: Iterable[PartedText],
+        response: PartedText,
+        name: str,
+        second_branch: bool = False,
+    ) -> ReadResponse:
+        """Returns what the model reads of texts and of the response behind them.
+
+        Args:
+          inputs: texts that are encoded one by one.
+          response: encoded by itself.
+          name: of the example, for errors.
+          second_branch: the inputs without the knowledge are read too.
+
+        Raises:
+          InputError: where the policy has nothing more to cut, or leaves nothing of the response or
+            of the second branch.
+        """
+        where = self._where(name)
+        encoded = [self._encoded(*text) for text in inputs]
+        input_spans = [span for _, _, spans in encoded for span in spans]
+        ids, parts = concatenated((ids, parts) for ids, parts, _ in encoded)
+        response_ids, response_parts, response_spans = self._encoded(*response)
+        if self.causal:
+            own = (response_ids, response_parts)
+            everything, all_parts = concatenated([(ids, parts), own])
+            both = cut(len(everything), all_parts, self._room, self.cut_policy, where)
+            keep, keep_response = np.split(both.keep, [len(ids)])
+            tokens = both.tokens
+        else:
+            keep, first = cut(len(ids), parts, self._room, self.cut_policy, where)
+            limit, of_response = self.max_length, f"{where}, response"
+            keep_response, second = cut(
+                len(response_ids), response_parts, limit, self.cut_policy, of_response
+            )
+            tokens = summed([first, second])
+        if not keep_response.any():
+            raise InputError(
+                f"{where}: the cut policy {self.cut_policy!r} leaves nothing of the response to "
+                "score; raise the limit, or choose the policy 'knowledge'."
+            )
+        without = ids[without_knowledge(keep, parts)]
+        if second_branch:
+            check_second_branch(len(without), tokens, self.cut_policy, where)
+        return ReadResponse(
+            self._inputs(ids[keep]),
+            self._inputs(without),
+            check_ids(np.asarray(response_ids, int)[keep_response].tolist(), self.vocab_size),
+            input_spans,
+            _places(keep, len(self.tokenizer.prefix_ids)),
+            response_spans,
+            _places(keep_response),
+            tokens,
+        )
+
+    def shown(self, ids: Sequence[int]) -> str:
+        """Returns token ids as a text for people, special tokens such as `</s>` among them."""
+        return self.tokenizer.shown(ids)
+
+    @property
+    def _suffix(self) -> Sequence[int]:
+        return () if self.causal else self.tokenizer.suffix_ids
+
+    @property
+    def _room(self) -> int:
+        special = len(self.tokenizer.prefix_ids) + len(self._suffix)
+        return self.max_length - special - self.behind
+
+    def _where(self, name: str) -> str:
+        return f"{name}: max_length = {self.max_length}"
+
+    def _encoded(
+        self, text: str, parts: Sequence[Part]
+    ) -> tuple[list[int], list[Part], list[tuple[int, int]]]:
+        ids, spans = self.tokenizer.encode_with_offsets(text) if text else ([], [])
+        return ids, in_tokens(parts, text, ids, self.tokenizer), spans
+
+    def _inputs(self, ids: np.ndarray) -> list[int]:
+        """Returns inputs with special tokens, at least one that a decoder-only model can read."""
+        row = [*self.tokenizer.prefix_ids, *ids.tolist(), *self._suffix]
+        if not row and self.causal:
+            first = [i for i in (self.tokenizer.bos_id, self.tokenizer.eos_id) if i is not None]
+            if not first:
+                raise ConfigError(
+                    "the model has no token to begin with; give a cue_prompt that is not empty."
+                )
+            row = first[:1]
+        return check_ids(row, self.vocab_size)
+
+
+def _places(keep: np.ndarray, first: int = 0) -> list[int | None]:
+    """Returns the place of each token among those that stay, from `first` on."""
+    places = np.cumsum(keep) - 1 + first
+    return [int(p) if stays else None for p, stays in zip(places, keep, strict=True)]
+
+
+def open_text_reader(
+    model: str | None, options: ModelOptions
+) -> tuple[EncoderDecoderModel | CausalModel, TextReader]:
+    """Opens a language model and its tokenizer.
+
+    Raises:
+      ConfigError: without a model, for a wrong option, and for a model of another kind.
+    """
+    path = require_model(model)
+    check_options(options)
+    opened = open_language_model(path, options.get("dtype"))
+    config = opened.config
+    reader = TextReader(
+        open_tokenizer(path, options.get("vocabulary"), config),
+        config.vocab_size,
+        input_limit(config, options.get("max_length")),
+        config.is_decoder_only,
+        options.get("cut_policy") or "knowledge",
+    )
+    return opened, reader
