@@ -1,9 +1,9 @@
 """Commands from dataclasses: the fields are the options, the docstring is the help.
 
-A class is named like its command: `ImportCheckpoint` is import-checkpoint. The first line of its
-docstring stands in the list of commands, "Attributes:" says what each option is for, and
-"Examples:" stands last in the help. Of a field, the name (with dashes, unless the class has
-`underscores`), type and default are those of the option, which is required without a default:
+A class is named like its command, unless it has a `name`: `ImportCheckpoint` is import-checkpoint.
+The first line of its docstring stands in the list of commands, "Attributes:" says what each option
+is for, and "Examples:" stands last in the help. Of a field, the name (with dashes, unless the class
+has `underscores`), type and default are those of the option, which is required without a default:
 
     bool                  a flag
     tuple[str, ...]       may be given several times
@@ -37,15 +37,18 @@ def add_commands(commands: argparse._SubParsersAction, classes: Iterable[type]) 
     """Adds the commands of classes, whose method `run` returns the exit status, or None for 0."""
     for cls in classes:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower()
-        parser = add_command(commands, name, cls.__doc__ or "")
+        parser = add_command(commands, getattr(cls, "name", name), cls.__doc__ or "")
         parser.set_defaults(run=functools.partial(_run, cls))
         fields = {field.name: field for field in dataclasses.fields(cls)}
-        for base in reversed(cls.__mro__):
+        declared = {base: vars(base).get("__annotations__", ()) for base in reversed(cls.__mro__)}
+        # A field that several classes declare is the last one's.
+        owners = {name: base for base, names in declared.items() for name in names}
+        for base, names in declared.items():
             title = vars(base).get("group")
             group = parser.add_argument_group(title) if title else parser
             told = _attributes(base.__doc__ or "")
             between = "_" if hasattr(cls, "underscores") else "-"
-            for name in filter(fields.get, vars(base).get("__annotations__", ())):
+            for name in (n for n in names if n in fields and owners[n] is base):
                 _add_option(group, fields[name], *told[name], between)
 
 

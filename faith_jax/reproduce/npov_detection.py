@@ -4,15 +4,14 @@
 ROUGE, salience and classifiers; this page makes the tables of the scores.
 """
 
-import dataclasses
 import json
 import math
 import pathlib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
-from faith_jax.annotation.word_rule import ErrorFreeRule
 from faith_jax.checkpoints import embedded
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.files import checkpoint_state, write_text
@@ -20,7 +19,6 @@ from faith_jax.core.rows import read_jsonl
 from faith_jax.core.table import MARK, Table, figure_text
 from faith_jax.datasets import npov
 from faith_jax.datasets.npov.choices import (
-    MOST_COMBINATIONS,
     draw_combinations,
     temperatures_note,
 )
@@ -31,12 +29,12 @@ from faith_jax.reproduce.workflow import run_workflow
 from faith_jax.runs.npov_sets import (
     NOT_ANNOTATED,
     SAMPLE,
-    SetOptions,
     check_errors_per_response,
     read_summary,
     read_topics,
     topics_folder,
 )
+from faith_jax.runs.options import NpovCombinations, NpovErrors, NpovTopics
 from faith_jax.statistics.npov_detection import ERRORS, Detection, Key, comparisons, detections
 from faith_jax.statistics.salience_scores import AGGREGATIONS
 from faith_jax.statistics.scored_corpora import Corpus, read_corpora
@@ -49,8 +47,8 @@ MAIN = "dev"
 _FEW_TOPICS = 10  # a cluster needs company
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, kw_only=True)
+class Options(NpovErrors, NpovCombinations, NpovTopics):
     """What the study is made of; numbers are the paper's where it has them.
 
     Attributes:
@@ -60,39 +58,22 @@ class Options:
       coverage_model: likewise.
       classifiers: for each of `TRAINED_ON` two folders, for hallucination and for coverage.
       salience_model: whose gradients are taken; "" = the generator's.
-      marks: what `faith-jax annotate read` wrote of people's marks; "" = a rule stands in.
-      knowledge: a folder of the raw NPOV format; "sample" = the sample in the package.
-      splits: whose topics are responded to.
-      combinations: of arguments, for each topic at most.
-      least_recall: of the rule that stands in for marks, see `ErrorFreeRule`.
-      least_precision: likewise.
-      errors_per_response: rows with a synthetic error to each error-free one, in (0, 3], drawn from
-        those that can be made; None = all of these.
       max_length: tokens of a response at most.
       max_input_length: tokens of an input at most; the rest is cut at its end.
       batch_size: rows decoded at once.
       resamples: of the bootstrap.
-      seed: of combinations, sampling, synthetic errors and the bootstrap.
     """
 
     model: str = ""
     vocabulary: str = ""
     hallucination_model: str = ""
     coverage_model: str = ""
-    classifiers: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    classifiers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     salience_model: str = ""
-    marks: str = ""
-    knowledge: str = SAMPLE
-    splits: Sequence[str] = npov.SPLITS
-    combinations: int = MOST_COMBINATIONS
-    least_recall: float = ErrorFreeRule.recall
-    least_precision: float = ErrorFreeRule.precision
-    errors_per_response: float | None = None
     max_length: int = 256
     max_input_length: int = 512
     batch_size: int = 16
     resamples: int = 1000
-    seed: int = 0
 
     def check(self) -> None:
         """Checks what is wrong with options, models and topics before anything is decoded.
@@ -112,7 +93,6 @@ class Options:
                 raise ConfigError(f"--{option}: expected a positive number, got {value}.")
         from faith_jax.runs.setup import check_language_model  # imports JAX
 
-        sets = self.sets
         given = {"--model": self.model, "--salience-model": self.salience_model}
         given |= {f"--{error}-model": getattr(self, f"{error}_model") for error in ERRORS}
         for name, pair in self.classifiers.items():
@@ -120,17 +100,11 @@ class Options:
         topics = read_topics(self.knowledge, self.splits)
         for topic in topics:
             draw_combinations(topic, 1)
-        if (errors := sets.errors_per_response) is not None:
+        if (errors := self.errors_per_response) is not None:
             check_errors_per_response(topics, self.combinations, errors, self.seed)
         for option, path in given.items():
             if path:
                 check_language_model(option, path)
-
-    @property
-    def sets(self) -> SetOptions:
-        """The options of `npov sets`."""
-        names = [field.name for field in dataclasses.fields(SetOptions)]
-        return SetOptions(**{name: getattr(self, name) for name in names})
 
     def classifiers_of(self, error: str) -> dict[str, str]:
         """Returns an error's classifiers by what they are trained on; table 1's has the name ""."""
@@ -173,15 +147,20 @@ class Study:
     @property
     def input_flags(self) -> str:
         """The options of `npov inputs`."""
-        options = self.options
-        given = {"splits": ",".join(options.splits), "combinations": options.combinations}
-        return _flags({"knowledge": options.knowledge, **given, "seed": options.seed})
+        return self._flags(NpovTopics, NpovCombinations)
 
     @property
     def set_flags(self) -> str:
         """The options of `npov sets`."""
-        given = dataclasses.asdict(self.options.sets)
-        return _flags({name: value for name, value in given.items() if value not in ("", None)})
+        return self._flags(NpovTopics, NpovErrors)
+
+    def _flags(self, *classes: type) -> str:
+        given = {f.name: getattr(self.options, f.name) for c in classes for f in fields(c)}
+        return shlex.join(
+            f"--{name.replace('_', '-')}={','.join(it) if name == 'splits' else it}"
+            for name, it in given.items()
+            if it not in ("", None)
+        )
 
     def decoding_bindings(self, temperature: str) -> dict[str, Any]:
         """Returns the gin macros of the responses at a temperature."""
@@ -208,10 +187,6 @@ class Study:
         return [self.state(model) for model in sorted(models)]
 
 
-def _flags(given: Mapping[str, Any]) -> str:
-    return shlex.join(f"--{name.replace('_', '-')}={value}" for name, value in given.items())
-
-
 def npov_detection(options: Options, output: str, given: Mapping[str, Any]) -> str:
     """Runs the study, writes the tables, and returns them as text.
 
@@ -227,7 +202,7 @@ def npov_detection(options: Options, output: str, given: Mapping[str, Any]) -> s
       FaithJaxError: for a wrong option, checkpoint or topic, and where a step fails.
     """
     options.check()
-    told = {"options": dataclasses.asdict(options)}
+    told = {"options": asdict(options)}
     is_dry = bool(given.get("dry_run"))
     run_workflow(NAME, told, output, given.get("cores", 0), is_dry, given.get("snakemake", ()))
     return "" if is_dry else tables_of(options, pathlib.Path(output))

@@ -1,4 +1,8 @@
-"""The run `reproduce`: one table of a paper from one command, by any scorers."""
+"""Tables of scorers: the data of a paper's table, scored by any scorers and evaluated.
+
+The tables and the papers' figures are in reproduce.json. Nothing is trained here and most scorers
+need no model, so one process does it all: a workflow would start one for each data set.
+"""
 
 import dataclasses
 import json
@@ -8,33 +12,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
-from faith_jax.core.files import as_json, check_same, read_settings_file, write_text
-from faith_jax.core.rows import BadRows
-from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.core.files import as_json, check_same, made_folder, read_settings_file, write_text
+from faith_jax.core.table import Table
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.report.tables import rendered
-from faith_jax.reproduce.scorers import NEEDS_SPACY, PAPERS_OPTIONS, difference, is_missing
+from faith_jax.reproduce.scorers import NEEDS_SPACY, as_published, difference, is_missing
 from faith_jax.runs.evaluate_scores import EvaluateOptions, Evaluation, evaluation, write_evaluation
 from faith_jax.runs.score import score
-from faith_jax.statistics.published import PUBLISHED, Published, with_published
 
 logger = logging.getLogger("faith_jax")
 
-# Made by `faith_jax.reproduce.pmi_table` from responses of a model.
-PMI_TABLE = "pmi_decode"
-# Made by `faith_jax.reproduce.npov_detection`, likewise.
-NPOV_DETECTION = "npov_detection"
-# The tables of the user's models, with the modules that make them.
-OF_MODELS = {
-    PMI_TABLE: "pmi_table",
-    NPOV_DETECTION: NPOV_DETECTION,
-    "faithdial": "faithdial_table",
-    "faith_critic": "faith_critic",
-    "nli": "nli",
-    "nli_phrases": "nli_phrases",
-}
 ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv"}
-_TRUE = ("frank", "mnbm", "summeval", "qags_c", "qags_x", "begin", "q2", "dialfact", "paws")
+# Begin's development split, on which thresholds are chosen.
+_DEVELOPMENT = "validation"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,62 +33,52 @@ class Recipe:
 
     Attributes:
       title: which table it is.
-      datasets: (data set, config, its sample's config, split) of each scored file.
+      data: the data set.
+      corpora: its configs; those of the sample are `sample` of one, `…_sample` of several.
       scorers: those that need no model; others by option.
       options: of the evaluation.
-      development: the split that thresholds are chosen on; "" = none.
-      scorer_options: of scorers by name, with which they are the paper's.
+      note: which table the paper's figures stand in, and what to know when comparing.
+      splits: of the data set.
+      columns: of the paper's figures.
+      published: the first cells of our row (such as the scorer), and the paper's figures of it.
     """
 
     title: str
-    datasets: tuple[tuple[str, str, str, str], ...]
-    scorers: tuple[str, ...]
-    options: EvaluateOptions
-    development: str = ""
-    scorer_options: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    data: str
+    corpora: Sequence[str]
+    scorers: Sequence[str]
+    options: Mapping[str, Any]
+    note: str
+    splits: Sequence[str] = ("test",)
+    columns: Sequence[str] = ()
+    published: Sequence[Sequence[Any]] = ()
 
+    def inputs(self, sample: bool) -> list[ScoreInput]:
+        """Returns what is scored, a file each."""
+        names = list(self.corpora)
+        if sample:
+            names = [f"{name}_sample" for name in names] if len(names) > 1 else ["sample"]
+        return [
+            ScoreInput(tfds=f"{self.data}/{name}", split=split)
+            for name in names
+            for split in self.splits
+        ]
 
-def _true(corpora: Sequence[str]) -> tuple[tuple[str, str, str, str], ...]:
-    return tuple(("true_benchmark", name, f"{name}_sample", "test") for name in corpora)
+    def figures(self) -> dict[tuple[str, ...], dict[str, float]]:
+        """Returns the paper's figures by the first cells of our row, and by column."""
+        found = {}
+        for row in self.published:
+            *key, values = row[: -len(self.columns)], row[-len(self.columns) :]
+            pairs = zip(self.columns, values, strict=True)
+            found[tuple(key[0])] = {column: value for column, value in pairs if value is not None}
+        return found
 
-
-_OVERLAP = ("token_f1", "rouge1_precision", "rougeL_f1", "coverage", "lexical_overlap")
-_NPOV = (("npov_errors", "full", "sample", "test"),)
-_DETECTORS = ("npov_rouge1_hallucination", "npov_rouge1_coverage")
 
 RECIPES = {
-    "true": Recipe(
-        "Steen 2023, table 1: TRUE's nine corpora",
-        _true(_TRUE),
-        _OVERLAP,
-        EvaluateOptions(baseline="token_f1"),
-    ),
-    "begin": Recipe(
-        "Nandwani 2023, table 1: BEGIN",
-        (("begin", "official", "sample", "validation"), ("begin", "official", "sample", "test")),
-        (*_OVERLAP, "bleu", "q2_baseline_token_f1", "q2_baseline_bleu", "rougeL_f1_stemmed"),
-        EvaluateOptions(protocol="begin"),
-        development="validation",
-        scorer_options=PAPERS_OPTIONS,
-    ),
-    "npov": Recipe(
-        "Chang 2024, table 1: NPOV errors",
-        _NPOV,
-        _DETECTORS,
-        EvaluateOptions(protocol="npov"),
-    ),
-    "npov_words": Recipe(
-        "Chang 2024, table 3: words of NPOV errors",
-        _NPOV,
-        _DETECTORS,
-        EvaluateOptions(protocol="npov_words"),
-    ),
-    "pronouns": Recipe(
-        "Steen 2023, table 3: first-person pronouns",
-        _true(("q2", "dialfact", "begin")),
-        _OVERLAP,
-        EvaluateOptions(protocol="pronouns"),
-    ),
+    name: Recipe(**told)
+    for name, told in json.loads(
+        pathlib.Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
+    ).items()
 }
 
 
@@ -113,9 +93,8 @@ def reproduce(
 
     The folder gets a scored file for each data set, which a further run with the same scorers
     keeps, and the table as TABLE.md, .tex, .csv and .json, or TABLE_sample. Figures that the paper
-    prints for the same scorers stand below ours, but with samples, and but for options that make
-    them other functions. Data sets of which no raw files are at hand are left out, and the log
-    says so.
+    prints for the same scorers stand below ours, unless these are of samples, or of options that
+    make them other functions. Data sets without raw files at hand are left out with a warning.
 
     Args:
       table: of `RECIPES`.
@@ -127,66 +106,31 @@ def reproduce(
     Raises:
       FaithJaxError: for an unknown table or scorer, and where no data is at hand.
     """
-    if table in OF_MODELS:
-        raise ConfigError(f"{table} is of a model's own; see faith_jax.runs.{OF_MODELS[table]}.")
     if table not in RECIPES:
-        known = (*RECIPES, *OF_MODELS)
         raise ConfigError(
-            f"There is no recipe for {table!r}.{did_you_mean(table, known)} There are: "
-            f"{', '.join(known)}."
+            f"There is no recipe for {table!r}.{did_you_mean(table, RECIPES)} There are: "
+            f"{', '.join(RECIPES)}."
         )
-    recipe, folder = RECIPES[table], pathlib.Path(output)
+    recipe, folder = RECIPES[table], made_folder(output)
     left_out = [] if scorers else [name for name in recipe.scorers if is_missing(name)]
-    wanted = tuple(scorers) or tuple(name for name in recipe.scorers if name not in left_out)
-    chosen = {
-        name: {**recipe.scorer_options.get(name, {}), **(options or {}).get(name, {})}
-        for name in wanted
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--output: {folder}: cannot be written ({error.strerror}).") from None
-    development, tested, problems = "", [], []
-    for name, config, sample_config, split in recipe.datasets:
-        given = ScoreInput(tfds=f"{name}/{sample_config if sample else config}", split=split)
-        path = folder / f"{given.tfds.replace('/', '_')}_{split}.jsonl"
-        try:
-            _scored(given, chosen, path)
-        except InputError as problem:
-            reason = str(problem).partition(". ")[0]
-            logger.warning(
-                "%s is left out: %s; `faith-jax prepare %s` says more",
-                path.stem,
-                reason,
-                given.tfds,
-            )
-            problems.append(problem)
-            continue
-        if split == recipe.development:
-            development = str(path)
-        else:
-            tested.append(path)
-    if not tested or bool(development) != bool(recipe.development):
-        raise problems[0]
-    settings = dataclasses.replace(recipe.options, development=development)
-    if settings.baseline and settings.baseline not in wanted:
-        settings = dataclasses.replace(settings, baseline="")
-    found = evaluation([str(path) for path in tested], settings)
-    told_of = tuple(f"{name} is left out: it needs {NEEDS_SPACY}." for name in left_out)
-    notes = (*found.table.notes, *told_of)
-    found = dataclasses.replace(found, table=found.table._replace(notes=notes))
+    wanted = scorers or [name for name in recipe.scorers if name not in left_out]
+    chosen = {name: dict((options or {}).get(name, {})) for name in wanted}
+    if table == "begin":
+        chosen = as_published(chosen)
+    found = _evaluated(recipe, folder, chosen, sample)
+    told = tuple(f"{name} is left out: it needs {NEEDS_SPACY}." for name in left_out)
+    shown = found.table._replace(notes=(*found.table.notes, *told))
     if sample:
-        found = of_samples(found)
+        found = of_samples(dataclasses.replace(found, table=shown))
     else:
-        published = _comparable(PUBLISHED[table], chosen)
-        rows = [{"row": list(key), **values} for key, values in published.rows.items()]
-        told = {"sample": False, "published": {"note": published.note, "rows": rows}}
-        found = dataclasses.replace(
-            found, table=with_published(found.table, published), figures={**found.figures, **told}
-        )
-    name = f"{table}_sample" if sample else table
-    tables = {form: str(folder / f"{name}.{ending}") for form, ending in ENDINGS.items()}
-    write_evaluation(found, str(folder / f"{name}.json"), tables)
+        note, figures = comparable(recipe, chosen)
+        rows = [{"row": list(key), **values} for key, values in figures.items()]
+        more = {"sample": False, "published": {"note": note, "rows": rows}}
+        shown = with_published(shown, note, figures)
+        found = dataclasses.replace(found, table=shown, figures={**found.figures, **more})
+    path = folder / (f"{table}_sample" if sample else table)
+    tables = {form: f"{path}.{ending}" for form, ending in ENDINGS.items()}
+    write_evaluation(found, f"{path}.json", tables)
     return rendered(found.table)
 
 
@@ -196,42 +140,91 @@ def of_samples(found: Evaluation) -> Evaluation:
     return dataclasses.replace(found, table=table, figures={"sample": True, **found.figures})
 
 
-def _comparable(published: Published, scorers: Mapping[str, Mapping[str, Any]]) -> Published:
-    """Returns the rows of scorers that have the paper's options, and says which have not."""
-    why = {name: difference(name, given) for name, given in scorers.items()}
-    rows = {key: row for key, row in published.rows.items() if not why.get(key[-1])}
-    hidden = [key[-1] for key in published.rows if key not in rows]
-    note = " ".join([published.note, *(f"Not beside {name}: {why[name]}." for name in hidden)])
-    return Published(note, rows)
+def _evaluated(
+    recipe: Recipe, folder: pathlib.Path, scorers: Mapping[str, Mapping[str, Any]], sample: bool
+) -> Evaluation:
+    """Scores and evaluates the data that is at hand.
+
+    Raises:
+      InputError: where there is none, or not all that the protocol needs.
+    """
+    files: dict[str, list[str]] = {split: [] for split in recipe.splits}
+    problems = []
+    for given in recipe.inputs(sample):
+        path = folder / f"{given.tfds.replace('/', '_')}_{given.split}.jsonl"
+        try:
+            _score(given, scorers, path)
+        except InputError as problem:
+            reason = str(problem).partition(". ")[0]
+            told = "%s is left out: %s; `faith-jax prepare %s` says more"
+            logger.warning(told, path.stem, reason, given.tfds)
+            problems.append(problem)
+            continue
+        files[given.split].append(str(path))
+    if not all(files.values()):
+        raise problems[0]
+    options = {
+        name: it for name, it in recipe.options.items() if name != "baseline" or it in scorers
+    }
+    if _DEVELOPMENT in files:
+        options["development"] = files[_DEVELOPMENT][0]
+    return evaluation(files["test"], EvaluateOptions(**options))
 
 
-def _scored(
-    given: ScoreInput, scorers: Mapping[str, Mapping[str, Any]], path: pathlib.Path
-) -> None:
-    """Scores a data set unless the file has it already.
+def _score(given: ScoreInput, scorers: Mapping[str, Mapping[str, Any]], path: pathlib.Path) -> None:
+    """Scores a data set, unless the file has it already by the same scorers.
 
-    The scorers' options stand beside the file; one without them is of none.
+    Raises:
+      FaithJaxError: for a file by others, and what `score` raises.
     """
     noted = path.with_suffix(".settings.json")
-    now = as_json({f"scorer-option of {name}": given for name, given in scorers.items()})
-    first = next(iter(read_scored_rows(path)), None) if path.exists() else None
-    if first is None:
-        write_text(noted, json.dumps(now, indent=1, ensure_ascii=False) + "\n")
-        score(given, scorers, str(path))
+    told = {f"scorer-option of {name}": options for name, options in scorers.items()}
+    settings = as_json({"scorers": sorted(scorers), **told})
+    if path.exists():
+        check_same(path.parent, read_settings_file(noted), settings, path.name)
+        logger.info("%s is kept", path)
         return
-    if set(first["scores"]) != set(scorers):
-        raise ConfigError(f"{path} has other scorers; remove it or name another folder.")
-    before = read_settings_file(noted) if noted.exists() else {name: {} for name in now}
-    check_same(path.parent, before, now, path.name)
-    try:
-        expected = next(iter(given.rows(BadRows())), None)
-    except InputError:  # the data has gone since
-        expected = None
-    if expected is not None:
-        example = expected.example
-        known = (first["corpus"], first["id"], first["generated_text"])
-        if known != (expected.corpus, example.id, example.response):
-            raise ConfigError(
-                f"{path} is of other data than {given.tfds}; remove it or name another folder."
-            )
-    logger.info("%s is kept", path)
+    score(given, scorers, str(path))
+    write_text(noted, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
+
+
+Figures = Mapping[tuple[str, ...], Mapping[str, float]]
+
+
+def comparable(recipe: Recipe, scorers: Mapping[str, Mapping[str, Any]]) -> tuple[str, Figures]:
+    """Returns a note and the paper's figures of the scorers that have the paper's options."""
+    figures = recipe.figures()
+    why = {name: difference(name, given) for name, given in scorers.items()}
+    hidden = [f"Not beside {key[-1]}: {why[key[-1]]}." for key in figures if why.get(key[-1])]
+    shown = {key: row for key, row in figures.items() if not why.get(key[-1])}
+    return " ".join([recipe.note, *hidden]), shown
+
+
+def with_published(table: Table, note: str, figures: Figures) -> Table:
+    """Returns the table with a row of published figures below each of ours that has some.
+
+    Args:
+      table: ours; its tidy form must have our row's first cells, the column, and the value as a
+        share.
+      note: on the figures.
+      figures: by our row's first cells, and by column; columns that our table lacks are added.
+    """
+    size = len(next(iter(figures), ()))
+    shown = {row[:size]: figures.get(row[:size], {}) for row in table.rows}
+    more = [name for values in shown.values() for name in values if name not in table.columns]
+    columns = (*table.columns, *dict.fromkeys(more))
+    rows, tidy = [], list(table.tidy.rows if table.tidy else ())
+    for row in table.rows:
+        rows.append((*row, *(None,) * (len(columns) - len(row))))
+        if not (values := shown[row[:size]]):
+            continue
+        name = (*row[: size - 1], f"{row[size - 1]} (published)")
+        cells: list[Any] = [values.get(column) for column in columns[size:]]
+        if isinstance(row[-1], str):  # ours have intervals
+            cells = [None if value is None else f"{value:.1f}" for value in cells]
+        rows.append((*name, *cells))
+        if table.tidy:
+            empty = (None,) * (len(table.tidy.columns) - size - 2)
+            tidy += [(*name, column, value / 100, *empty) for column, value in values.items()]
+    tidied = table.tidy and table.tidy._replace(rows=tuple(tidy))
+    return Table(table.title, columns, tuple(rows), (*table.notes, note), tidied)

@@ -6,7 +6,6 @@ and test sets, with synthetic errors and with those that people found.
 """
 
 import collections
-import dataclasses
 import json
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,8 +16,8 @@ import msgspec
 from faith_jax.annotation.labels import Label, Slice, combined, slice_rows
 from faith_jax.annotation.marks import read_marks
 from faith_jax.annotation.word_rule import REASONS, ErrorFreeRule, retold_spans
-from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.files import write_text
+from faith_jax.core.errors import InputError, counted
+from faith_jax.core.files import made_folder, write_text
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, Texts, converted
 from faith_jax.core.table import Table
@@ -26,7 +25,6 @@ from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov
 from faith_jax.datasets.augmentation.npov_errors import (
     PARAPHRASED,
-    ErrorKind,
     SplitSets,
     paraphrased_row,
     paraphrases,
@@ -35,9 +33,10 @@ from faith_jax.datasets.augmentation.npov_errors import (
     unused_arguments,
     with_errors_per_response,
 )
-from faith_jax.datasets.npov.choices import MOST_COMBINATIONS, TEMPERATURES, response_rows
+from faith_jax.datasets.npov.choices import TEMPERATURES, response_rows
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.report.tables import rendered
+from faith_jax.runs.options import NpovInputs, NpovSets
 
 SAMPLE = "sample"
 SUMMARY, TEST = "sets.json", "test.jsonl"
@@ -49,48 +48,6 @@ _MORE_ERRORS = (
 )
 
 Row = Mapping[str, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class SetOptions:
-    """How sets are made.
-
-    Attributes:
-      knowledge: a folder of the raw NPOV format; "sample" = the sample in the package.
-      marks: what `faith-jax annotate read` wrote of people's marks; "" = the rule stands in.
-      least_recall: of the rule, see `ErrorFreeRule`.
-      least_precision: likewise.
-      errors_per_response: rows with a synthetic error to each error-free one, drawn from those that
-        can be made, in (0, 3]; None = all of these.
-      seed: of the synthetic errors.
-
-    Raises:
-      ConfigError: for a number outside its range.
-    """
-
-    knowledge: str = SAMPLE
-    marks: str = ""
-    least_recall: float = ErrorFreeRule.recall
-    least_precision: float = ErrorFreeRule.precision
-    errors_per_response: float | None = None
-    seed: int = 0
-
-    def __post_init__(self):
-        for name in ("least_recall", "least_precision"):
-            if not 0 <= (share := getattr(self, name)) <= 1:
-                option = name.replace("_", "-")
-                raise ConfigError(f"--{option}: expected a share in [0, 1], got {share}.")
-        errors = self.errors_per_response
-        if errors is not None and not 0 < errors <= len(ErrorKind) - 1:
-            raise ConfigError(
-                "--errors-per-response: expected a number above 0 and at most "
-                f"{len(ErrorKind) - 1}, the kinds of errors, got {errors}."
-            )
-
-    @property
-    def rule(self) -> ErrorFreeRule:
-        """What stands in for marks."""
-        return ErrorFreeRule(self.least_recall, self.least_precision)
 
 
 def topics_folder(knowledge: str) -> pathlib.Path:
@@ -116,31 +73,18 @@ def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npo
     return [topic for topic in topics if topic.split in splits]
 
 
-def write_inputs(
-    output: str,
-    knowledge: str = SAMPLE,
-    splits: Sequence[str] = npov.SPLITS,
-    combinations: int = MOST_COMBINATIONS,
-    seed: int = 0,
-) -> list[str]:
+def write_inputs(options: NpovInputs) -> list[str]:
     """Writes what a generator responds to, rows that `infer` reads; returns what was done.
-
-    Args:
-      output: a folder, which gets a file for each temperature: t0.0.jsonl and t0.7.jsonl.
-      knowledge: see `SetOptions`.
-      splits: whose topics.
-      combinations: of arguments, for each topic at most.
-      seed: of the combinations.
 
     Raises:
       FaithJaxError: for a bad topic, or a folder that cannot be made.
     """
     rows = [
         row
-        for topic in read_topics(knowledge, splits)
-        for row in response_rows(topic, combinations, seed)
+        for topic in read_topics(options.knowledge, options.splits)
+        for row in response_rows(topic, options.combinations, options.seed)
     ]
-    folder, lines = _made(output), []
+    folder, lines = made_folder(options.output), []
     for temperature in TEMPERATURES:
         part = [row for row in rows if row["temperature"] == temperature]
         path = folder / f"t{temperature:.1f}.jsonl"
@@ -178,27 +122,17 @@ def check_errors_per_response(
         )
 
 
-def write_sets(responses: str, output: str, options: SetOptions) -> str:
+def write_sets(options: NpovSets) -> str:
     """Writes training, validation and test sets, and returns what they have, as text.
-
-    The folder gets `train_….jsonl`, `validation.jsonl` and `test_….jsonl`, those of them that can
-    be made; `test.jsonl`, all test sets in one with their names as `corpus`; and `sets.json`, what
-    is returned as text.
-
-    Args:
-      responses: JSON lines of `infer`, or with `response` in place of `prediction`; each row also
-        has its `topic` and its `pro_arguments` and `con_arguments`, as `write_inputs` wrote them.
-      output: the folder.
-      options: see there.
 
     Raises:
       FaithJaxError: for bad responses or marks, where no response to a test topic is error-free,
         and where too few rows with an error can be made; nothing is written then.
     """
     topics = {topic.id: topic for topic in npov.load_topics(topics_folder(options.knowledge))}
-    rows = _responses(pathlib.Path(responses), topics)
+    rows = _responses(pathlib.Path(options.input), topics)
     labels = _labels(rows, options.marks) if options.marks else None
-    verdicts = dict(_verdicts(rows, topics, labels, options.rule))
+    verdicts = dict(_verdicts(rows, topics, labels, _rule(options)))
     free = [row for row in rows if verdicts.get(row["id"]) == _ERROR_FREE]
     if not any(row["split"] == "test" for row in free):
         tested = sum(row["split"] == "test" for row in rows)
@@ -220,7 +154,7 @@ def write_sets(responses: str, output: str, options: SetOptions) -> str:
     notes = list(
         _notes(f"{len(free):,} of {counted(len(rows), 'response')}", labels, lost, options)
     )
-    folder = _made(output)
+    folder = made_folder(options.output)
     for name, members in sets.items():
         path = folder / f"{name}.jsonl"
         if members is None:
@@ -237,20 +171,16 @@ def write_sets(responses: str, output: str, options: SetOptions) -> str:
     return "".join(f"{note}\n" for note in notes) + f"\n{shown}"
 
 
+def _rule(options: NpovSets) -> ErrorFreeRule:
+    """Returns what stands in for marks."""
+    return ErrorFreeRule(options.least_recall, options.least_precision)
+
+
 def read_summary(folder: pathlib.Path) -> tuple[list[str], list[Table]]:
     """Returns the notes and tables that `write_sets` wrote into its folder."""
     told = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     tables = [Table(**table) for table in told["tables"]]
     return told["notes"], [table._replace(rows=tuple(map(tuple, table.rows))) for table in tables]
-
-
-def _made(output: str) -> pathlib.Path:
-    folder = pathlib.Path(output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--output: {folder}: cannot be written ({error.strerror}).") from None
-    return folder
 
 
 def _write_rows(path: pathlib.Path, rows: Iterable[Row]) -> None:
@@ -319,7 +249,7 @@ def _split_sets(
     free: Sequence[Row],
     labels: Sequence[Label] | None,
     topics: Mapping[str, npov.Topic],
-    options: SetOptions,
+    options: NpovSets,
 ) -> tuple[dict[str, SplitSets], int]:
     """Returns the rows of each split, and how many have an argument without a paraphrase."""
     written, found, lost, too_few = paraphrases(topics.values()), {}, 0, []
@@ -427,14 +357,14 @@ def _verdict_table(rows: Iterable[Row], verdicts: Mapping[str, str], is_marked: 
 
 
 def _notes(
-    free: str, labels: Sequence[Label] | None, lost: int, options: SetOptions
+    free: str, labels: Sequence[Label] | None, lost: int, options: NpovSets
 ) -> Iterator[str]:
     """Yields who says what is an error, and what is missing."""
     if labels is not None:
         seen = counted(len(labels), "response")
         yield f"Error-free by people's marks ({options.marks}): {free}; {seen} are annotated."
     else:
-        rule = options.rule
+        rule = _rule(options)
         yield (
             f"STAND-IN for the paper's annotation: {free} count as error-free by a rule of words: "
             f"at least {rule.recall:g} of the stems of each given argument are in the response, at "

@@ -3,6 +3,7 @@
 `faith_jax.cli.parser` says how a field becomes an option. Nothing slow is imported here.
 """
 
+import argparse
 import dataclasses
 from typing import Annotated, ClassVar, Literal
 
@@ -426,3 +427,95 @@ class ReportOptions(_ReportSalience, Comparison):
         for field in dataclasses.fields(_ReportSalience):
             if not self.salience_model and getattr(self, field.name) != field.default:
                 raise ConfigError(f"--{field.name.replace('_', '-')}: goes with --salience-model.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NpovTopics:
+    """Which topics NPOV responses are on.
+
+    Attributes:
+      knowledge (FOLDER): of topics.jsonl; or sample, the topics in the package
+      seed (N): of all that is drawn
+    """
+
+    knowledge: str = "sample"
+    seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NpovCombinations:
+    """What is responded to.
+
+    Attributes:
+      splits (NAMES): whose topics, separated by commas (without: of all splits)
+      combinations (N): of arguments a topic, at most
+    """
+
+    splits: Names = ("train", "validation", "test")
+    combinations: int = 18
+
+
+def _errors(text: str) -> float:
+    """Returns how many rows with a synthetic error there are to each error-free one."""
+    from faith_jax.datasets.augmentation.npov_errors import PUBLISHED_ERROR_FREE, PUBLISHED_ERRORS
+
+    try:
+        return PUBLISHED_ERRORS / PUBLISHED_ERROR_FREE if text == "published" else float(text)
+    except ValueError:
+        message = f"expected a number or published, got {text!r}"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NpovErrors:
+    """Which responses are free of errors, and which errors are put into them.
+
+    Attributes:
+      marks (FILE): people's marks of these responses, from `faith-jax annotate read --output`
+        (without: a rule of words says which responses are free of errors)
+      errors_per_response (NUMBER): rows with a synthetic error to each error-free response, at most
+        3; published = 667/312, as in section 4.2 (without: one of each kind, up to 3)
+      least_recall (SHARE): of an argument's words that a response tells, for the rule
+      least_precision (SHARE): of a response's words that are given, for the rule
+    """
+
+    marks: str = ""
+    errors_per_response: Annotated[float | None, _errors] = None
+    least_recall: float = 0.8
+    least_precision: float = 0.6
+
+    def __post_init__(self):
+        for name in ("recall", "precision"):
+            if not 0 <= (share := getattr(self, f"least_{name}")) <= 1:
+                raise ConfigError(f"--least-{name}: expected a share in [0, 1], got {share}.")
+        errors = self.errors_per_response
+        if errors is not None and not 0 < errors <= 3:
+            raise ConfigError(
+                "--errors-per-response: expected a number above 0 and at most 3, the kinds of "
+                f"errors, got {errors}."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NpovInputs(NpovCombinations, NpovTopics):
+    """What a generator responds to.
+
+    Attributes:
+      output (FOLDER): gets a file for each temperature: t0.0.jsonl and t0.7.jsonl
+    """
+
+    output: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NpovSets(NpovErrors, NpovTopics):
+    """Training and test sets of responses with errors.
+
+    Attributes:
+      input (FILE): responses, from t5x infer
+      output (FOLDER): gets train_….jsonl, validation.jsonl and test_….jsonl, those of them that can
+        be made; test.jsonl, all test sets in one; and sets.json, what is printed
+    """
+
+    input: str
+    output: str

@@ -8,13 +8,12 @@ that no argument says against the others.
 with the best one of its test set and error.
 """
 
-import contextlib
 import dataclasses
-import json
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from faith_jax.core.errors import InputError
@@ -31,13 +30,7 @@ _FIELDS = {"hallucination": "has_hallucination", "coverage": "has_coverage_error
 
 
 class Judged(NamedTuple):
-    """An example, or a word of one, and what a scorer says of it.
-
-    Attributes:
-      row: the example's number.
-      score: higher = more faithful.
-      label: 0 = it has the error, 1 = it has none.
-    """
+    """An example, or a word of one: its row, its score, and its label (0 = it has the error)."""
 
     row: int
     score: float
@@ -52,7 +45,7 @@ def npov_cells(
     seed: int = 0,
     words: bool = False,
 ) -> dict[tuple[str, str], dict[str, AucCell]]:
-    """Returns the AUC of each scorer by error and slice.
+    """Returns the AUC of each scorer by (error, scorer), then slice; NaN for one class.
 
     A scorer detects the error that its name holds ("npov_rouge1_coverage"), or both where it names
     none. See `judged` for the fields that rows need.
@@ -65,9 +58,6 @@ def npov_cells(
       seed: of the resamples.
       words: detect words; scorers without words have no cells.
 
-    Returns:
-      By (error, scorer), then slice; NaN where a slice lacks one of the kinds.
-
     Raises:
       InputError: where a row lacks one of the fields, or has another value there.
     """
@@ -75,8 +65,8 @@ def npov_cells(
     for number, (name, part) in enumerate(_slices(corpora, slice_field).items()):
         for error in ERRORS:
             for scorer in detectors(part, error, words):
-                rows = list(judged(part, scorer, error, words).values())
-                cell = _cell(rows, part.ids, resamples, confidence, (seed, number))
+                rows = judged(part, scorer, error, words)
+                cell = _cell(rows, part.ids, resamples, (seed, number), confidence)
                 found.setdefault((error, scorer), {})[name] = cell
     return found
 
@@ -85,31 +75,23 @@ def detectors(part: Corpus, error: str, words: bool = False) -> list[str]:
     """Returns the scorers that detect an error: its name is in theirs, or none is."""
     other = next(name for name in ERRORS if name != error)
     named = [name for name in part.scores if error in name or other not in name]
-    if not words:
-        return named
-    if error == "hallucination" and not _has_spans(part):
+    if words and error == "hallucination" and not _has_spans(part):
         return []
-    return [name for name in named if name in part.words]
+    return [name for name in named if name in part.words] if words else named
 
 
 def without_spans(corpora: Mapping[str, Corpus], slice_field: str = "") -> tuple[str, ...]:
-    """Returns why words of hallucinations are not detected, where that is so.
-
-    Args:
-      corpora: see `npov_cells`.
-      slice_field: see `npov_cells`.
-    """
+    """Returns why words of hallucinations are not detected, where that is so; see `npov_cells`."""
     lacking = [
         name
         for name, part in _slices(corpora, slice_field).items()
         if not _has_spans(part) and set(detectors(part, "hallucination")) & set(part.words)
     ]
-    if not lacking:
-        return ()
-    return (
+    told = (
         f"Hallucinations: left out for {', '.join(lacking)}, whose rows do not say which words are "
-        "hallucinated (the field 'hallucinated_spans').",
+        "hallucinated (the field 'hallucinated_spans')."
     )
+    return (told,) if lacking else ()
 
 
 def _has_spans(part: Corpus) -> bool:
@@ -146,7 +128,7 @@ def judged(part: Corpus, scorer: str, error: str, words: bool = False) -> dict[H
                 found[row] = Judged(row, score, float(clean))
         return found
     is_hallucination = error == "hallucination"
-    added = [] if is_hallucination else _added_arguments(part)
+    added = [] if is_hallucination else [_added(text) for text in part.field("added_argument")]
     for row, row_words in enumerate(part.words[scorer]):
         spans = _spans(part, row) if is_hallucination else []
         for start, end, score, text in row_words:
@@ -160,65 +142,55 @@ def judged(part: Corpus, scorer: str, error: str, words: bool = False) -> dict[H
     return found
 
 
-def _added_arguments(part: Corpus) -> list[list[str]]:
-    """Returns the arguments of each row that its response leaves out: one text, or a JSON list."""
-    found = []
-    for text in part.field("added_argument"):
-        texts = None
-        if text.startswith("["):
-            with contextlib.suppress(ValueError):
-                texts = json.loads(text)
-        is_list = isinstance(texts, list) and all(isinstance(one, str) for one in texts)
-        found.append(texts if is_list and texts is not None else [text] if text else [])
-    return found
+def _flags(part: Corpus, field: str) -> list[bool]:
+    values = part.field(field)
+    for identifier, value in zip(part.ids, values, strict=True):
+        if value not in _TRUTH:
+            raise InputError(
+                f"{part.name}: row {identifier!r}: field {field!r}: expected 0 or 1, got {value!r}."
+            )
+    return [_TRUTH[value] for value in values]
 
 
-def _spans(part: Corpus, row: int) -> list[list[int]]:
+def _added(text: str) -> list[str]:
+    """Returns the arguments that a response leaves out, of one text or a JSON list."""
+    try:
+        return msgspec.json.decode(text, type=list[str])
+    except msgspec.MsgspecError:
+        return [text] if text else []
+
+
+def _spans(part: Corpus, row: int) -> list[tuple[int, int]]:
     text = part.fields[row]["hallucinated_spans"]
     try:
-        spans = json.loads(text or "[]")
-        if all(len(span) == 2 and all(isinstance(i, int) for i in span) for span in spans):
-            return spans
-    except (ValueError, TypeError):
-        pass
-    raise InputError(
-        f"{part.name}: row {part.ids[row]!r}: field 'hallucinated_spans': expected a JSON list of "
-        f"[start, end], got {text!r}."
-    )
+        return msgspec.json.decode(text or "[]", type=list[tuple[int, int]])
+    except msgspec.MsgspecError:
+        raise InputError(
+            f"{part.name}: row {part.ids[row]!r}: field 'hallucinated_spans': expected a JSON list "
+            f"of [start, end], got {text!r}."
+        ) from None
 
 
 def _slices(corpora: Mapping[str, Corpus], field: str) -> dict[str, Corpus]:
-    if not field:
-        return dict(corpora)
     slices: dict[str, Corpus] = {}
-    for corpus in corpora.values():
+    for corpus in corpora.values() if field else ():
         names = corpus.field(field)
         for name in dict.fromkeys(names):
             if name in slices:
                 raise InputError(f"Two corpora have the slice {name!r}.")
             slices[name] = corpus.part(np.array([other == name for other in names]))
-    return slices
-
-
-def _flags(corpus: Corpus, field: str) -> np.ndarray:
-    values = corpus.field(field)
-    for identifier, value in zip(corpus.ids, values, strict=True):
-        if value not in _TRUTH:
-            raise InputError(
-                f"{corpus.name}: row {identifier!r}: field {field!r}: expected 0 or 1, got "
-                f"{value!r}."
-            )
-    return np.array([_TRUTH[value] for value in values])
+    return slices if field else dict(corpora)
 
 
 def _cell(
-    rows: Sequence[Judged],
+    judgements: Mapping[Hashable, Judged],
     groups: Sequence[str],
     resamples: int,
-    confidence: float,
     seed: tuple[int, int],
+    confidence: float = 0.95,
 ) -> AucCell:
     """Returns the area; examples of one group are drawn together, with all their words."""
+    rows = judgements.values()
     scores, labels = np.array([row.score for row in rows]), np.array([row.label for row in rows])
     area = roc_auc(scores, labels)
     if math.isnan(area):
@@ -295,10 +267,7 @@ def detections(
                 for method, scorers in methods.items()
                 if scorers.get(error) in known
             }
-            cells = {
-                method: _cell(list(own.values()), groups, resamples, 0.95, (seed, number))
-                for method, own in rows.items()
-            }
+            cells = {m: _cell(own, groups, resamples, (seed, number)) for m, own in rows.items()}
             for method, detection in _compared(cells, rows).items():
                 found[Key(name, error, method)] = detection
     corrected = bonferroni([detection.p_value for detection in found.values()]).tolist()
@@ -322,11 +291,11 @@ def _compared(
     best = max(areas, key=areas.__getitem__)
     errors, found = int(len(labels) - labels.sum()), {}
     for method, cell in cells.items():
-        has_area, p_value = not math.isnan(cell.auc), math.nan
-        if has_area and method != best:
+        has_area, is_best = not math.isnan(cell.auc), method == best
+        p_value = math.nan
+        if has_area and not is_best:
             p_value = hanley_mcneil_test(scores[best], scores[method], labels).p_value
-        is_best = has_area and method == best
-        found[method] = Detection(cell, p_value, len(labels), errors, is_best)
+        found[method] = Detection(cell, p_value, len(labels), errors, has_area and is_best)
     return found
 
 
