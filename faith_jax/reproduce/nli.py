@@ -155,15 +155,6 @@ class ModelOptions:
         """Returns the name of a corpus's data set."""
         return f"true_benchmark/{corpus}{'_sample' if self.sample else ''}"
 
-    def tasks(self) -> Iterator[tuple[str, str]]:
-        """Yields the data sets and splits that the table reads."""
-        for corpus in self.corpora:
-            yield self.data(corpus), "test"
-
-    def corpora_of(self, rows: Mapping[str, int]) -> list[str]:
-        """Returns the corpora that are at hand, by how many rows data sets have."""
-        return [c for c in dict.fromkeys(self.corpora) if f"{self.data(c)}:test" in rows]
-
     def scores(
         self,
         methods: Mapping[str, Method],
@@ -248,61 +239,65 @@ class Options(ModelOptions):
         return Range(-1.0 if signed else card.low, card.high)
 
 
-def check_corpora(corpora: Sequence[str], options: ModelOptions) -> None:
-    """Checks that some corpus is at hand; warns of those that are not.
-
-    Raises:
-      InputError: where there is none.
-    """
-    left_out = [corpus for corpus in options.corpora if corpus not in corpora]
-    for corpus in left_out:
-        logger.warning("left out: %s (no data)", corpus)
-    if not corpora:
-        raise InputError(
-            f"--corpora: there is no data of {', '.join(left_out)}. See `faith-jax prepare "
-            "true_benchmark`."
-        )
-
-
-def read_scores(folder: pathlib.Path, names: Sequence[str]) -> dict[str, Corpus]:
-    """Returns the corpora with the scores of all files."""
-    paths = [folder / "scores" / f"{name}.jsonl" for name in names]
-    found = read_corpora({str(path): read_scored_rows(path) for path in paths})
-    check_usable(found)
-    return found
-
-
-class Table:
-    """What the workflow does, in names of its files, and what becomes of its scores.
+class CorporaTable:
+    """What both workflows do, in names of their files.
 
     Args:
       options: of the table.
       rows: how many rows the data sets have that are at hand.
     """
 
-    def __init__(self, options: Options, rows: Mapping[str, int]):
-        self.options, self.corpora = options, options.corpora_of(rows)
+    def __init__(self, options: Any, rows: Mapping[str, int]):
+        self.options = options
+        asked = dict.fromkeys(options.corpora)
+        self.corpora = [c for c in asked if f"{options.data(c)}:test" in rows]
         self.scores: dict[str, Scores] = {}
+
+    @staticmethod
+    def tasks(options: ModelOptions) -> Iterator[tuple[str, str]]:
+        """Yields the data sets and splits that the table reads."""
+        for corpus in options.corpora:
+            yield options.data(corpus), "test"
+
+    def check_data(self) -> None:
+        """Checks that some corpus is at hand; warns of those that are not.
+
+        Raises:
+          InputError: where there is none.
+        """
+        left_out = [corpus for corpus in self.options.corpora if corpus not in self.corpora]
+        for corpus in left_out:
+            logger.warning("left out: %s (no data)", corpus)
+        if not self.corpora:
+            raise InputError(
+                f"--corpora: there is no data of {', '.join(left_out)}. See `faith-jax prepare "
+                "true_benchmark`."
+            )
+
+    def read(self, folder: pathlib.Path, names: Sequence[str]) -> dict[str, Corpus]:
+        """Returns the corpora with the scores of some commands."""
+        paths = [folder / "scores" / f"{name}.jsonl" for name in names]
+        found = read_corpora({str(path): read_scored_rows(path) for path in paths})
+        check_usable(found)
+        return {corpus: found[corpus] for corpus in self.corpora}
+
+
+class Table(CorporaTable):
+    """Tables 1, 2 and 4."""
+
+    def __init__(self, options: Options, rows: Mapping[str, int]):
+        super().__init__(options, rows)
         for model in MODELS:
             of_model = {name: m for name, m in options.scored.items() if m.model == model}
             if of_model:
                 costs = f"scores/{model}.costs.json"
                 self.scores[model] = options.scores(of_model, self.corpora, costs=costs)
 
-    @staticmethod
-    def tasks(options: Options) -> Iterator[tuple[str, str]]:
-        """Yields the data sets and splits that the table reads."""
-        return options.tasks()
-
-    def check_data(self) -> None:
-        """See `check_corpora`."""
-        check_corpora(self.corpora, self.options)
-
     def write(self, folder: pathlib.Path) -> None:
         """Writes the tables as nli.md, .tex, .csv and .json; of samples as nli_sample."""
         options = self.options
-        read = read_scores(folder, list(self.scores))
-        rows = {corpus: read[corpus].only(list(options.scored)) for corpus in self.corpora}
+        read = self.read(folder, list(self.scores))
+        rows = {name: corpus.only(list(options.scored)) for name, corpus in read.items()}
         joined = with_ensembles(rows, options.ensembles, options.range_of)
         resamples, seed = options.resamples, options.seed
         found = auc_table(joined, TESTED, resamples, seed=seed, averaged=AVERAGED)

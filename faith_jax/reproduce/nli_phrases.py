@@ -13,9 +13,9 @@ from faith_jax.core.errors import ConfigError, counted
 from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, phrase_draw
 from faith_jax.datasets.raw.true_benchmark import AVERAGED
 from faith_jax.reproduce import nli_tables
-from faith_jax.reproduce.nli import BASE, Method, ModelOptions, check_corpora, read_scores
+from faith_jax.reproduce.nli import BASE, CorporaTable, Method, ModelOptions
 from faith_jax.reproduce.nli_tables import AVERAGE
-from faith_jax.reproduce.workflow import Scores, Training
+from faith_jax.reproduce.workflow import Training
 from faith_jax.statistics.roc import roc_auc
 
 _TASK = "nli_anli_augmented"
@@ -97,35 +97,19 @@ class Options(ModelOptions):
         }
 
 
-class Table:
-    """What the workflow does, in names of its files, and what becomes of its scores.
-
-    Args:
-      options: of the table.
-      rows: how many rows the data sets have that are at hand.
-    """
+class Table(CorporaTable):
+    """Table 5."""
 
     def __init__(self, options: Options, rows: Mapping[str, int]):
-        self.options, self.corpora = options, options.corpora_of(rows)
+        super().__init__(options, rows)
         self.draws = [f"draw_{number}" for number in range(options.draws)]
         self.trainings = {name: self._training(n) for n, name in enumerate(self.draws)}
         methods = options.methods
-        self.scores: dict[str, Scores] = {
-            name: options.scores({_METHOD: method}, self.corpora)
-            for name, method in methods.items()
-        }
+        for name, method in methods.items():
+            self.scores[name] = options.scores({_METHOD: method}, self.corpora)
         for name in self.draws:
             given = {_METHOD: methods[_PLAIN]}
             self.scores[name] = options.scores(given, self.corpora, trained=name)
-
-    @staticmethod
-    def tasks(options: Options) -> Iterator[tuple[str, str]]:
-        """Yields the data sets and splits that the table reads."""
-        return options.tasks()
-
-    def check_data(self) -> None:
-        """See `check_corpora`."""
-        check_corpora(self.corpora, self.options)
 
     def _phrases(self, number: int) -> tuple[str, ...]:
         return phrase_draw(number, self.options.phrases, self.options.seed)
@@ -187,8 +171,8 @@ class Table:
 
     def _areas(self, folder: pathlib.Path, name: str) -> dict[str, float]:
         """Returns the AUC by corpus, NaN where a class is missing."""
-        read = read_scores(folder, [name])
-        parts = {corpus: read[corpus].part(read[corpus].usable()) for corpus in self.corpora}
+        read = self.read(folder, [name])
+        parts = {name: corpus.part(corpus.usable()) for name, corpus in read.items()}
         return {c: roc_auc(part.scores[_METHOD], part.labels) for c, part in parts.items()}
 
     def _notes(self, averaged: Sequence[str]) -> Iterator[str]:
