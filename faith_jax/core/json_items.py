@@ -6,13 +6,13 @@ The file is streamed: no more than one item is in memory. A place names the item
 
 import decimal
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 import ijson
 
 from faith_jax.core.errors import InputError, shown
-from faith_jax.core.rows import BYTE_ORDER_MARK, UTF_16_MARKS, BadRows, Row
+from faith_jax.core.rows import BadRows, Row, opened
 
 _KINDS = {"start_array": "an array", "start_map": "an object", "string": "a text"}
 
@@ -32,18 +32,7 @@ def read_array(
       InputError: for a file that is missing, cannot be read or is not JSON (naming the last
         whole item), without that array or with an empty one, and for a bad item.
     """
-    bad_rows = bad_rows or BadRows()
-    prefix = f"{key}.item" if key else "item"
-    count = 0
-    for number, item in enumerate(_streamed(path, ijson.items, prefix, key, "start_array")):
-        count += 1
-        place = f"{path}: {key}[{number}]"
-        if not isinstance(item, dict):
-            bad_rows.add(InputError(f"{place}: expected a JSON object, got {shown(item)}."))
-            continue
-        yield Row(place, item)
-    if not count:
-        raise InputError(f"{path}: holds no items; expected {_what(key, 'start_array')}.")
+    return (row for _, row in _rows(path, key, "start_array", bad_rows))
 
 
 def read_object(
@@ -53,17 +42,7 @@ def read_object(
 
     Arguments and errors are those of `read_array`.
     """
-    bad_rows = bad_rows or BadRows()
-    count = 0
-    for name, item in _streamed(path, ijson.kvitems, key, key, "start_map"):
-        count += 1
-        place = f"{path}: {key}[{shown(name)}]"
-        if not isinstance(item, dict):
-            bad_rows.add(InputError(f"{place}: expected a JSON object, got {shown(item)}."))
-            continue
-        yield name, Row(place, item)
-    if not count:
-        raise InputError(f"{path}: holds no items; expected {_what(key, 'start_map')}.")
+    return _rows(path, key, "start_map", bad_rows)
 
 
 def read_arrays(
@@ -87,6 +66,30 @@ def read_arrays(
             yield name, row
 
 
+def _rows(
+    path: str | pathlib.Path, key: str, event: str, bad_rows: BadRows | None
+) -> Iterator[tuple[Any, Row]]:
+    """Yields the objects in an array or object, each with its number or name."""
+    bad_rows = bad_rows or BadRows()
+    items: Iterable[tuple[Any, Any]]
+    if event == "start_array":
+        items = enumerate(
+            _streamed(path, ijson.items, f"{key}.item" if key else "item", key, event)
+        )
+    else:
+        items = _streamed(path, ijson.kvitems, key, key, event)
+    count = 0
+    for name, item in items:
+        count += 1
+        place = f"{path}: {key}[{shown(name)}]"
+        if isinstance(item, dict):
+            yield name, Row(place, item)
+        else:
+            bad_rows.add(InputError(f"{place}: expected a JSON object, got {shown(item)}."))
+    if not count:
+        raise InputError(f"{path}: holds no items; expected {_what(key, event)}.")
+
+
 def _keys(file: IO[bytes], key: str, use_float: bool) -> Iterator[str]:
     """Yields the names that the object `key` holds."""
     for prefix, event, value in ijson.parse(file, use_float=use_float):
@@ -99,34 +102,18 @@ def _streamed(
 ) -> Iterator[Any]:
     done = 0
     try:
-        with open(path, "rb") as file:
-            start = _start(file, path)
+        with opened(path) as file:
+            start = file.tell()
             _check_kind(file, path, key, event)
             file.seek(start)
             for item in read(file, prefix, use_float=True):
                 yield item
                 done += 1
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
-    except IsADirectoryError:
-        raise InputError(f"{path}: expected a file, got a folder.") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
     except (ijson.JSONError, UnicodeDecodeError, decimal.InvalidOperation, OverflowError) as error:
         raise InputError(
             f"{path}: not valid JSON behind {done} whole items of {key or 'the file'} "
             f"({_problem(error)}); get the file again."
         ) from None
-
-
-def _start(file: IO[bytes], path: str | pathlib.Path) -> int:
-    """Returns where the text of a file begins, behind a byte order mark."""
-    begin = file.read(len(BYTE_ORDER_MARK))
-    if begin.startswith(UTF_16_MARKS):
-        raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")
-    start = len(BYTE_ORDER_MARK) if begin == BYTE_ORDER_MARK else 0
-    file.seek(start)
-    return start
 
 
 def _check_kind(file: IO[bytes], path: str | pathlib.Path, key: str, event: str) -> None:

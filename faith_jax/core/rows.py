@@ -12,10 +12,11 @@
 (1, ["a.tsv:3: field 'n': expected a number."])
 """
 
+import contextlib
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 from faith_jax.core.errors import InputError, shown
 
@@ -86,6 +87,28 @@ def parsed(
         yield result
 
 
+@contextlib.contextmanager
+def opened(path: str | pathlib.Path) -> Iterator[IO[bytes]]:
+    """Opens a file of UTF-8 behind a byte order mark.
+
+    Raises:
+      InputError: for a file that is missing or cannot be read, or is UTF-16.
+    """
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(len(BYTE_ORDER_MARK))
+            if begin.startswith(UTF_16_MARKS):
+                raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")
+            file.seek(len(begin) if begin == BYTE_ORDER_MARK else 0)
+            yield file
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: expected a file, got a folder.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
 def read_lines(path: str | pathlib.Path) -> Iterator[bytes]:
     """Yields the lines of a file with their ends, without a byte order mark at the start.
 
@@ -94,22 +117,8 @@ def read_lines(path: str | pathlib.Path) -> Iterator[bytes]:
     Raises:
       InputError: for a file that is missing or cannot be read, or is UTF-16.
     """
-    try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(file):
-                if number == 0:
-                    if line.startswith(UTF_16_MARKS):
-                        raise InputError(
-                            f"{path}:1: expected UTF-8, got UTF-16; save the file as UTF-8."
-                        )
-                    line = line.removeprefix(BYTE_ORDER_MARK)
-                yield line
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
-    except IsADirectoryError:
-        raise InputError(f"{path}: expected a file, got a folder.") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    with opened(path) as file:
+        yield from file
 
 
 def decoded(line: bytes, place: str) -> str:

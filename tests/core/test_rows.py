@@ -61,7 +61,7 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(InputError, match="expected a file, got a folder"):
         list(read_lines(tmp_path))
     (tmp_path / "wide").write_bytes("a".encode("utf-16"))
-    with pytest.raises(InputError, match="wide:1: expected UTF-8, got UTF-16"):
+    with pytest.raises(InputError, match="wide: expected UTF-8, got UTF-16"):
         list(read_lines(tmp_path / "wide"))
 
 
@@ -110,7 +110,7 @@ def test_whatever_json_writes_is_read_back(tmp_path_factory, rows):
         (b'{"a": 1} {"a": 2}\n', "rows.jsonl:1: not valid JSON: Extra data at column 10"),
         (b'\n["a"]\n', 'rows.jsonl:2: expected a JSON object, got ["a"].'),
         (b'{"a": "\xe9"}\n', "rows.jsonl:1: expected UTF-8, got byte 0xe9 at byte 8"),
-        ('{"a": 1}\n'.encode("utf-16"), "rows.jsonl:1: expected UTF-8, got UTF-16"),
+        ('{"a": 1}\n'.encode("utf-16"), "rows.jsonl: expected UTF-8, got UTF-16"),
         (b'{"a": ' + b"9" * 5000 + b"}\n", "rows.jsonl:1: not valid JSON: Exceeds the limit"),
         (b"[" * 100_000, "rows.jsonl:1: not valid JSON: maximum recursion depth"),
     ],
