@@ -35,10 +35,7 @@ def write_arrays(folder: pathlib.Path, tree: PyTree) -> None:
 
 
 def read_arrays(folder: pathlib.Path) -> dict[str, Any]:
-    """Reads a tree of arrays as NumPy arrays, whatever devices wrote them.
-
-    Args:
-      folder: one item of an Orbax checkpoint, such as params/.
+    """Reads one item of an Orbax checkpoint, such as params/, as NumPy arrays.
 
     Raises:
       CheckpointError: the folder is not whole; names the array if it is one's fault.

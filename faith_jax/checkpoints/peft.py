@@ -49,9 +49,6 @@ def is_peft(path: str | pathlib.Path) -> bool:
 def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     """Reads the prompt of a folder that PEFT wrote.
 
-    Args:
-      path: the folder.
-
     Raises:
       CheckpointError: there is none, it is an adapter of another method, or its files are broken or
         do not agree.

@@ -74,10 +74,6 @@ def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> Transform
     What shapes do not tell has T5's values: a gated layer's activation is GELU, and the largest
     distance of the position bias is 128.
 
-    Args:
-      shapes: parameter names with shapes.
-      where: what to name in errors.
-
     Raises:
       CheckpointError: a parameter that tells a dimension is missing or mis-shaped, named.
     """

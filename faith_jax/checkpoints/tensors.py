@@ -90,13 +90,7 @@ def check_not_pickled(folder: pathlib.Path, *pickles: str) -> None:
 
 
 def find_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
-    """Finds the tensors of a folder without reading their values.
-
-    Args:
-      folder: with model.safetensors, or model.safetensors.index.json and its shards.
-
-    Returns:
-      The tensors by name.
+    """Returns a folder's tensors by name, of model.safetensors or its shards, not yet read.
 
     Raises:
       CheckpointError: a file is missing, truncated or malformed.
@@ -196,10 +190,7 @@ def write_tensors(
 ) -> None:
     """Writes model.safetensors, or shards of at most `max_shard_bytes` and their index.
 
-    Args:
-      folder: an existing one.
-      tensors: by name; float32, float16 or bfloat16.
-      max_shard_bytes: a larger tensor gets a shard of its own.
+    A tensor that is larger gets a shard of its own.
     """
     shards: list[dict[str, np.ndarray]] = [{}]
     used = 0

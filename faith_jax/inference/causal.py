@@ -122,20 +122,11 @@ class CausalModel(GenerativeModel):
     ) -> DecodingResult:
         """Decodes by PMI-Decode (Nandwani 2023, section 4.2).
 
-        Args:
-          input_tokens: int [batch, length], with the document, filled up on the right.
-          input_tokens_without_document: int [batch, any length], the same without it.
-          input_lengths: int [batch], as of `decode`.
-          input_lengths_without_document: int [batch], the same of the other inputs.
-          seed: of the sampling.
-          **options: fields of `DecodingConfig`; `pmi` is by default `PMIConfig()`.
-
-        Returns:
-          As `decode`.
+        Arguments, results and errors are those of `decode`; the option `pmi` is by default
+        `PMIConfig()`. The inputs without the document are int [batch, any length].
 
         Raises:
-          InputError: as `decode`, and on different numbers of rows.
-          ConfigError: as `decode`.
+          InputError: also on different numbers of rows.
         """
         config = self._decoding(options, pmi=True)
         tokens, lengths = self._prompts("", input_tokens, input_lengths, config)
@@ -173,11 +164,7 @@ class CausalModel(GenerativeModel):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns padded inputs [batch, bucket] and their lengths [batch], checked.
 
-        Args:
-          suffix: of the arguments' names.
-          input_tokens: as of `decode`.
-          input_lengths: likewise.
-          config: how many tokens follow.
+        `suffix` is that of the arguments' names.
         """
         name = f"input_tokens{suffix}"
         tokens = self._right_padded(name, input_tokens)

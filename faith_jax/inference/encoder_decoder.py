@@ -136,19 +136,12 @@ class EncoderDecoderModel(GenerativeModel):
     ) -> DecodingResult:
         """Decodes by PMI-Decode (Nandwani 2023, section 4.2).
 
-        Args:
-          encoder_input_tokens: int [batch, encoder_length], with the document, padded.
-          encoder_input_tokens_without_document: int [batch, any length], the same without it.
-          seed: of the sampling.
-          **options: fields of `DecodingConfig`; `pmi` is by default `PMIConfig()`.
-
-        Returns:
-          As `decode`; log-probabilities are those with the document.
+        Arguments, results and errors are those of `decode`; the option `pmi` is by default
+        `PMIConfig()`. The inputs without the document are int [batch, any length].
+        Log-probabilities are those with the document.
 
         Raises:
-          InputError: as `decode`, on different numbers of rows, and for DoHA, which PMI-Decode does
-            not know.
-          ConfigError: as `decode`.
+          InputError: also on different numbers of rows, and for DoHA, which reads two inputs.
         """
         if self.config.knowledge_attention:
             raise InputError("PMI-Decode needs one encoder input; DoHA has two.")

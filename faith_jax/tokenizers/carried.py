@@ -113,12 +113,7 @@ def carried_vocabulary(checkpoint: str | pathlib.Path) -> Tokenizer | None:
 
 
 def is_same_vocabulary(given: Tokenizer, carried: Tokenizer) -> bool:
-    """Whether a tokenizer gives the ids of one that a checkpoint carries.
-
-    Args:
-      given: any tokenizer.
-      carried: what the checkpoint's folder stands for; other forms of it may lie beside it.
-    """
+    """Whether a tokenizer gives the ids of one that a checkpoint carries, in whatever form."""
     if given == carried or given.fingerprint() == carried.fingerprint():
         return True
     form = pathlib.Path(carried.model_file).with_name(pathlib.Path(given.model_file).name)
@@ -143,11 +138,7 @@ def check_kept_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
 
 
 def keep_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
-    """Writes a run's tokenizer into MODEL_DIR, if it is not there yet.
-
-    Args:
-      vocabulary: ours, or SeqIO's; one that is of no file on this machine is not written.
-      model_dir: of the run.
+    """Writes a run's tokenizer into MODEL_DIR, if it is not there yet and is of a local file.
 
     Raises:
       ConfigError: it cannot be written, or another one is there.

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.inference.batching import Batcher, fill_batches, padded, padded_length
+from tests.paths import REPOSITORY
 
 
 def test_lengths_above_a_ladder_grow_by_halves():
@@ -59,3 +60,14 @@ def test_rows_are_filled_up_on_the_right():
     tokens = padded([[1, 2], [3]], 3, 4, -1)
     assert tokens.tolist() == [[1, 2, -1, -1], [3, -1, -1, -1], [-1] * 4]
     assert tokens.dtype == np.int32
+
+
+def test_whoever_pads_rows_to_a_ladder_takes_their_batches_from_the_batcher():
+    padding = [
+        path.name
+        for path in (REPOSITORY / "faith_jax").rglob("*.py")
+        if path.name != "batching.py" and "padded_length(" in path.read_text("utf-8")
+    ]
+    assert "row_likelihoods.py" in padding
+    for path in (REPOSITORY / "faith_jax").rglob("*.py"):
+        assert path.name not in padding or "Batcher(" in path.read_text("utf-8"), path
