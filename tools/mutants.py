@@ -188,8 +188,8 @@ OBJECTIVES = _of(
     (
         "cross-entropy-z-loss",
         "objectives.py",
-        "self.z_loss * jnp.square(statistics.log_z),",
-        "self.z_loss * statistics.log_z,",
+        "losses = z_loss * jnp.square(statistics.log_z)",
+        "losses = z_loss * statistics.log_z",
         f"{_OBJECTIVES}::test_equals_the_sum_over_the_vocabulary",
     ),
     (
@@ -272,16 +272,16 @@ OBJECTIVES = _of(
     (
         "repetition-sign",
         "repetition.py",
-        "jnp.where(found, -score, score)",
-        "jnp.where(found, score, -score)",
+        "jnp.where(repeated, -scores, scores)",
+        "jnp.where(repeated, scores, -scores)",
         "tests/training/test_repetition.py"
         "::test_adds_a_mean_over_input_tokens_to_the_mean_over_targets",
     ),
     (
         "classification-smoothing",
         "classification.py",
-        "smoothing, others = self.label_smoothing, log_probs.shape[1] - 1",
-        "smoothing, others = self.label_smoothing, log_probs.shape[1]",
+        "smoothing, others = label_smoothing, log_probs.shape[1] - 1",
+        "smoothing, others = label_smoothing, log_probs.shape[1]",
         "tests/training/test_classification.py::test_equals_the_sum_over_classes",
     ),
     (

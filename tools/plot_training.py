@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from faith_jax.core.errors import FaithJaxError, InputError
 from faith_jax.report.figures import save_curves
 from faith_jax.report.panels import CurvePanel, curve_panel
-from faith_jax.runs.run_log import METRICS, RunLog
+from faith_jax.runs.model_dir import METRICS, RunLog
 
 
 def loss_panel(folder: pathlib.Path) -> CurvePanel:

@@ -38,7 +38,7 @@ class Write(WriteSheets):
     """
 
     def run(self) -> None:
-        from faith_jax.runs.annotate import write_sheets
+        from faith_jax.runs.data.annotate import write_sheets
 
         print("\n".join(write_sheets(self)))
 
@@ -60,7 +60,7 @@ class Read(ReadSheets):
     """
 
     def run(self) -> None:
-        from faith_jax.runs.annotate import read_sheets
+        from faith_jax.runs.data.annotate import read_sheets
 
         print("\n".join(read_sheets(self)))
 
@@ -77,6 +77,6 @@ class Agreement(AgreementOptions):
     """
 
     def run(self) -> None:
-        from faith_jax.runs.annotate import agreement
+        from faith_jax.runs.data.annotate import agreement
 
         print(agreement(self), end="")

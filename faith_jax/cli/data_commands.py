@@ -38,14 +38,14 @@ class Tasks:
 
     def run(self) -> None:
         quiet_tensorflow()
-        from faith_jax.runs import show_tasks
+        from faith_jax.runs.data import tasks
         from faith_jax.tasks import lookup
 
         if self.task:
             lengths = {"inputs": self.inputs_length, "targets": self.targets_length}
-            _print(show_tasks.task_rows(self.task, self.split, self.rows, lengths))
+            _print(tasks.task_rows(self.task, self.split, self.rows, lengths))
         else:
-            _print(show_tasks.task_table(lookup.task_names()))
+            _print(tasks.task_table(lookup.task_names()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Prepare(_DataSet):
     def run(self) -> None:
         quiet_tensorflow()
         from faith_jax.datasets.builders.beam import BeamPipeline
-        from faith_jax.runs.show_tasks import prepare
+        from faith_jax.runs.data.tasks import prepare
 
         options = "" if self.beam is True else self.beam
         beam = None if options is False else BeamPipeline(options, self.beam_parts or 0)
@@ -113,7 +113,7 @@ class Describe(_DataSet):
 
     def run(self) -> None:
         quiet_tensorflow()
-        from faith_jax.runs.describe import describe
+        from faith_jax.runs.data.describe import describe
 
         _print(describe(self.dataset, self.data_dir, self.raw, self.plot))
 
@@ -154,7 +154,7 @@ class ControlTokens:
     def run(self) -> None:
         if sum(map(bool, (self.model, self.nli, self.pairs))) != 1:
             raise ConfigError("Give one of --model, --nli and --pairs.")
-        from faith_jax.runs import control_tokens
+        from faith_jax.runs.data import control_tokens
 
         if self.pairs:
             print(control_tokens.write_pairs(self.folder, self.pairs))
@@ -192,7 +192,7 @@ class Negatives(NegativesOptions):
 
     def run(self) -> None:
         quiet_tensorflow()
-        from faith_jax.runs.negatives import negatives
+        from faith_jax.runs.data.negatives import negatives
 
         _print(negatives(self, self.output))
 

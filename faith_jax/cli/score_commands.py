@@ -165,11 +165,7 @@ class Score(_Columns, _Input):
         bad_rows = BadRows(skip=self.skip_bad_rows)
         output = self.output, self.format or ""
         if self.dry_run:
-            found = score.preflight(given, told, *output, bad_rows)
-            for line in found.lines():
-                print(line)
-            for warning in found.warnings():
-                print(f"warning: {warning}")
+            score.preflight(given, told, *output, bad_rows)
             _print_skipped(bad_rows)
             return 0
         summary = score.score(

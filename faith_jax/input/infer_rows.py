@@ -6,11 +6,15 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from faith_jax.core import templates
 from faith_jax.core.cutting import CutTokens, Fitted, Kind, check_second_branch, fit, parse
 from faith_jax.core.errors import InputError
+from faith_jax.core.rows import read_jsonl
+from faith_jax.core.schema import Text, Texts, converted
+from faith_jax.datasets import npov, samples
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.input.rows import check_ids
@@ -79,10 +83,9 @@ def task_rows(dataset: DatasetConfig) -> list[InputRow]:
 def _postprocessed(
     task: Any, example: Mapping[str, Any], text: str, is_target: bool = False
 ) -> str:
-    """Returns the text that the task's postprocessor makes of a text, called as SeqIO calls it.
+    """Returns what the task's postprocessor makes of a text, called as SeqIO calls it.
 
-    Of a mapping, which our tasks return of targets, this is its "response". Where the
-    postprocessor returns no text, it is the text as it is.
+    That is a mapping's "response", as our tasks return of targets, or a text; else the text given.
     """
     found = task.postprocess_fn(text, example=example, is_target=is_target)
     if isinstance(found, Mapping):
@@ -129,35 +132,50 @@ def read_input_file(
     A row has `id` (optional; default: its line number) and either `inputs`, the text that the
     model sees (for PMI-Decode also `inputs_without_document`, for DoHA `knowledge`, if it has
     another form than our tasks'), or `query`, with `pro_arguments` and `con_arguments` (lists) or
-    without: then they are retrieved from the knowledge. Or it has `history` and `knowledge`, each a
-    text or a list of texts: the model sees them as in the dialogue tasks, by
-    `templates.dialogue_inputs`. `response` is kept as the target.
+    without: then `arguments_per_side` of each are drawn from `knowledge`. Or it has `history` and
+    `knowledge`, each a text or a list of texts: the model sees them as in the dialogue tasks.
+    `response` is kept as the target.
 
-    Of what is decoded to `inputs` nothing is taken away; to `query`, whose input we write in the
-    curly braces format, the response in that format is kept.
+    Nothing is removed from a response to `inputs`; of a response to `query`, whose input is
+    written in the curly braces format, the text in that format is kept.
 
     Raises:
       InputError: naming file, line and field.
     """
-    from faith_jax.core.rows import read_jsonl
-
-    arguments = _Arguments(knowledge, arguments_per_side, seed)
+    topics = functools.cache(functools.partial(_topics, knowledge))
     rows, seen = [], set()
     for where, row in read_jsonl(path):
         identifier = str(row.get("id", where.rpartition(":")[2]))
         if identifier in seen:
             raise InputError(f"{where}: field 'id': {identifier!r} occurs twice.")
         seen.add(identifier)
+        made = functools.partial(InputRow, identifier)
         if "inputs" in row:
-            rows.append(_whole_input(where, identifier, row))
+            given = converted(row, where, _WholeInput, strip=False)
+            other = given.inputs_without_document or given.knowledge
+            rows.append(made(given.inputs, given.response, other, row))
         elif "query" in row:
-            rows.append(_query(where, identifier, row, arguments))
+            asked = converted(row, where, _Query, strip=False)
+            pro, con = asked.pro_arguments, asked.con_arguments
+            if not pro and not con:
+                try:
+                    topic = npov.retrieve(topics(), asked.query)
+                except InputError as error:
+                    raise InputError(f"{where}: field 'query': {error}") from None
+                chosen = npov.choose_arguments(topic, arguments_per_side, seed)
+                pro, con = ([argument.text for argument in side] for side in chosen)
+            if not pro or not con:
+                missing = "pro_arguments" if con else "con_arguments"
+                raise InputError(f"{where}: field {missing!r} is missing; give both sides.")
+            inputs = templates.npov_generate_inputs(asked.query, pro, con)
+            fields = {**row, "pro_arguments": pro, "con_arguments": con}
+            postprocess = templates.npov_response
+            rows.append(made(inputs, asked.response, None, fields, postprocess))
         elif "history" in row:
-            knowledge_texts, turns = (
-                _listed(where, row, name) for name in ("knowledge", "history")
-            )
-            text = templates.dialogue_inputs(" ".join(knowledge_texts), turns)
-            rows.append(InputRow(identifier, text, _target(where, row), None, row))
+            turn = converted(row, where, _Turn, strip=False)
+            told = turn.knowledge if isinstance(turn.knowledge, str) else " ".join(turn.knowledge)
+            turns = [turn.history] if isinstance(turn.history, str) else turn.history
+            rows.append(made(templates.dialogue_inputs(told, turns), turn.response, None, row))
         else:
             raise InputError(
                 f"{where}: expected a field 'query' or 'inputs', or 'history' with 'knowledge', "
@@ -166,63 +184,29 @@ def read_input_file(
     return with_common_fields(rows)
 
 
-def _whole_input(where: str, identifier: str, row: Mapping[str, Any]) -> InputRow:
-    other = None
-    for field in ("inputs_without_document", "knowledge"):
-        if (found := row.get(field)) is not None:
-            text = _text(where, field, found)
-            other = text if other is None else other
-    inputs = _text(where, "inputs", row["inputs"])
-    return InputRow(identifier, inputs, _target(where, row), other, row)
+class _WholeInput(msgspec.Struct):
+    inputs: Text
+    inputs_without_document: Text | None = None
+    knowledge: Text | None = None
+    response: str = ""
 
 
-def _query(
-    where: str, identifier: str, row: Mapping[str, Any], arguments: "_Arguments"
-) -> InputRow:
-    query = _text(where, "query", row["query"])
-    if "pro_arguments" in row or "con_arguments" in row:
-        pro, con = (_texts(where, row, f"{side}_arguments") for side in ("pro", "con"))
-    else:
-        try:
-            pro, con = arguments.of(query)
-        except InputError as error:
-            raise InputError(f"{where}: field 'query': {error}") from None
-    inputs = templates.npov_generate_inputs(query, pro, con)
-    fields = {**row, "pro_arguments": pro, "con_arguments": con}
-    target = _target(where, row)
-    return InputRow(identifier, inputs, target, None, fields, templates.npov_response)
+class _Query(msgspec.Struct):
+    query: Text
+    pro_arguments: Texts | None = None
+    con_arguments: Texts | None = None
+    response: str = ""
 
 
-def _target(where: str, row: Mapping[str, Any]) -> str:
-    """Returns the gold response as it stands; "" where it is missing or null."""
-    response = row.get("response")
-    if not isinstance(response, str | None):
-        raise InputError(f"{where}: field 'response': expected a text, got {response!r}.")
-    return response or ""
+class _Turn(msgspec.Struct):
+    history: Text | Texts
+    knowledge: Text | Texts
+    response: str = ""
 
 
-class _Arguments:
-    """Finds the arguments of queries; reads the knowledge at the first."""
-
-    def __init__(self, knowledge: str, per_side: int, seed: int):
-        self._knowledge, self._per_side, self._seed = knowledge, per_side, seed
-        self._topics: Any = None
-
-    def of(self, query: str) -> tuple[list[str], list[str]]:
-        """Returns the arguments for and against.
-
-        Raises:
-          InputError: no topic of the knowledge fits; with the nearest names.
-        """
-        from faith_jax.datasets import npov, samples
-
-        if self._topics is None:
-            folder = pathlib.Path(self._knowledge)
-            known = folder if folder.is_dir() else samples.sample_folder(self._knowledge)
-            self._topics = npov.load_topics(known)
-        topic = npov.retrieve(self._topics, query)
-        pro, con = npov.choose_arguments(topic, self._per_side, self._seed)
-        return [argument.text for argument in pro], [argument.text for argument in con]
+def _topics(knowledge: str) -> Any:
+    folder = pathlib.Path(knowledge)
+    return npov.load_topics(folder if folder.is_dir() else samples.sample_folder(knowledge))
 
 
 class InputTokens(NamedTuple):
@@ -267,33 +251,31 @@ class RowTokens:
             the model has no embedding for one of its tokens.
         """
         fitted = self._fitted(row, row.inputs)
-        second: list[int] = []
-        if self.branches and row.second_inputs is not None:
-            policy = "end" if self.branches == "doha" else self.cut_policy
-            second = self._known(row, self._fitted(row, row.second_inputs, policy).ids)
-        elif self.branches:
-            parts = parse(row.inputs)
-            if not parts and row.inputs.strip():
-                what = "DoHA needs the knowledge", "knowledge"
-                if self.branches == "pmi":
-                    what = (
-                        "PMI-Decode needs the input without its document",
-                        "inputs_without_document",
-                    )
-                raise InputError(
-                    f"Row {row.id}: {what[0]}, but there is no <knowledge>, and no {{key: value}} "
-                    f"of a document; give {what[1]!r}."
-                )
-            if self.branches == "pmi":
-                other = fitted.without_knowledge
-                where = f"Row {row.id}: {self.limit}"
-                check_second_branch(len(other), fitted.cut, self.cut_policy, where)
-                second = self._known(row, other)
-            else:
-                knowledge = [part for part in parts if part.kind == Kind.KNOWLEDGE]
-                text = " ".join(row.inputs[p.text_start : p.text_end] for p in knowledge)
-                second = self._known(row, self._fitted(row, text, "end").ids)
+        second = self._second(row, fitted) if self.branches else []
         return InputTokens(self._known(row, fitted.ids), second, fitted.cut)
+
+    def _second(self, row: InputRow, fitted: Fitted) -> list[int]:
+        if row.second_inputs is not None:
+            policy = "end" if self.branches == "doha" else self.cut_policy
+            return self._known(row, self._fitted(row, row.second_inputs, policy).ids)
+        parts = parse(row.inputs)
+        if not parts and row.inputs.strip():
+            needed, field = (
+                ("PMI-Decode needs the input without its document", "inputs_without_document")
+                if self.branches == "pmi"
+                else ("DoHA needs the knowledge", "knowledge")
+            )
+            raise InputError(
+                f"Row {row.id}: {needed}, but there is no <knowledge>, and no {{key: value}} of a "
+                f"document; give {field!r}."
+            )
+        if self.branches == "pmi":
+            other, where = fitted.without_knowledge, f"Row {row.id}: {self.limit}"
+            check_second_branch(len(other), fitted.cut, self.cut_policy, where)
+            return self._known(row, other)
+        knowledge = [part for part in parts if part.kind == Kind.KNOWLEDGE]
+        text = " ".join(row.inputs[p.text_start : p.text_end] for p in knowledge)
+        return self._known(row, self._fitted(row, text, "end").ids)
 
     def _fitted(self, row: InputRow, text: str, policy: str = "") -> Fitted:
         room, where = self.layout.room(self.max_length), f"Row {row.id}: {self.limit}"
@@ -303,29 +285,3 @@ class RowTokens:
         whole = self.layout.inputs(ids)
         check_ids(whole, self.layout.config, f"Row {row.id}")
         return whole
-
-
-def _text(where: str, field: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{where}: field {field!r}: expected a text, got {value!r}.")
-    return value
-
-
-def _listed(where: str, row: Mapping[str, Any], field: str) -> list[str]:
-    """Returns the texts of a field that holds one or a list."""
-    values = row.get(field)
-    if not isinstance(values, list):
-        return [_text(where, field, values)]
-    if not values:
-        raise InputError(f"{where}: field {field!r}: expected a text or a list of texts, got [].")
-    return [_text(where, field, value) for value in values]
-
-
-def _texts(where: str, row: Mapping[str, Any], field: str) -> list[str]:
-    values = row.get(field)
-    if not isinstance(values, list) or not values:
-        raise InputError(
-            f"{where}: field {field!r}: expected a list of at least one argument, got {values!r}; "
-            "give arguments on both sides."
-        )
-    return [_text(where, field, value) for value in values]

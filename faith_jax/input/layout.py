@@ -62,6 +62,18 @@ class InputLayout:
         """Returns how many tokens of a text fit into an input of `limit` tokens in all."""
         return limit - len(self.prefix) - len(self.suffix)
 
+    def check_room(self, limit: int, setting: str) -> None:
+        """Checks that an input of `limit` tokens has room for a text.
+
+        Raises:
+          ConfigError: naming what says the limit.
+        """
+        if self.room(limit) < 1:
+            least = limit - self.room(limit) + 1
+            raise ConfigError(
+                f"{setting}: expected at least {least} tokens, special ones included, got {limit}."
+            )
+
     def inputs(self, ids: Sequence[int]) -> list[int]:
         """Returns an input as the model reads it: a text's ids with special tokens around them."""
         # A decoder-only model must read something before it can go on.
@@ -74,15 +86,10 @@ class InputLayout:
     def check_positions(
         self, inputs: int, targets: int, settings: tuple[str, ...] = ("TASK_FEATURE_LENGTHS",)
     ) -> None:
-        """Checks that lengths fit a table of learned positions.
-
-        Args:
-          inputs: tokens of an input at most.
-          targets: tokens of a target or a response at most.
-          settings: what says both, or the one and the other, for the message.
+        """Checks that so many tokens of inputs and targets fit a table of learned positions.
 
         Raises:
-          ConfigError: naming the lengths and what says them.
+          ConfigError: naming the lengths and the settings that say both, or one each.
         """
         config = self.config
         if config.positions != "learned":
@@ -106,12 +113,7 @@ class InputLayout:
 def batch_features(
     rows: Sequence[Mapping[str, Any]], layout: InputLayout, lengths: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Returns a batch of rows, as a model's objective takes it.
-
-    Args:
-      rows: of `faith_jax.input.rows`.
-      layout: of the model.
-      lengths: of a batch's arrays: TASK_FEATURE_LENGTHS.
+    """Returns a batch of `faith_jax.input.rows`, as a model's objective takes it.
 
     Returns:
       `decoder_input_tokens`, `decoder_target_tokens`, `decoder_loss_weights` (1 on target tokens)
@@ -158,10 +160,6 @@ def packed_features(
     rows: Sequence[Sequence[Mapping[str, Any]]], lengths: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
     """Returns a batch of packed rows of a T5: several examples each, told apart by segment ids.
-
-    Args:
-      rows: the examples of each packed row.
-      lengths: of the arrays.
 
     Returns:
       Those of `batch_features`, `encoder_segment_ids` and `decoder_segment_ids`: 1 for the tokens

@@ -85,13 +85,7 @@ def read_cache(path: pathlib.Path, fingerprint: str) -> bool:
 def write_cache(
     path: pathlib.Path, rows: Iterable[Mapping[str, Any]], fingerprint: str, where: str
 ) -> None:
-    """Writes rows into a cache, which appears whole or not at all.
-
-    Args:
-      path: of the cache.
-      rows: dicts with some of the columns' names.
-      fingerprint: of all that decides the rows.
-      where: names the split, for errors.
+    """Writes rows, dicts of columns, into a cache, which appears whole or not at all.
 
     Raises:
       InputError: there are no rows.

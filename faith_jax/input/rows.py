@@ -12,7 +12,7 @@ from faith_jax.core import cutting
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.inference.text_pairs import PairEncoder, row_length
-from faith_jax.input.layout import InputLayout
+from faith_jax.input.layout import InputLayout, padded
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.base import Tokenizer
@@ -50,10 +50,6 @@ class TextRows:
 
     def rows(self, task: Any, examples: Any) -> Iterator[Row]:
         """Yields a row for each example.
-
-        Args:
-          task: SeqIO's.
-          examples: a tf.data set of its examples, with all of their fields.
 
         Raises:
           InputError: for a target that is too long, an input that the policy cannot cut, and a
@@ -140,14 +136,7 @@ class PairRows:
         max_length: int,
         cut_policy: str,
     ) -> "PairRows":
-        """Returns what makes the rows of a model.
-
-        Args:
-          where: names the task and its split.
-          model: with a classification head.
-          tokenizer: of the run.
-          max_length: tokens of a row.
-          cut_policy: see `faith_jax.core.cutting`.
+        """Returns what makes the rows of a model with a head, of at most `max_length` tokens.
 
         Raises:
           ConfigError: for a model without a head, and more tokens than the model has positions.
@@ -205,9 +194,7 @@ def pair_features(rows: Sequence[Row], length: int, pad_id: int) -> dict[str, np
       `encoder_input_tokens`, int32 [rows, length], `labels`, int32 [rows], and `label_weights`,
       float32 [rows], all 1.
     """
-    tokens = np.full((len(rows), length), pad_id, np.int32)
-    for line, row in zip(tokens, rows, strict=True):
-        line[: len(row["inputs"])] = row["inputs"]
+    tokens = padded([row["inputs"] for row in rows], length, pad_id)
     labels = np.array([row["label"] for row in rows], np.int32)
     weights = np.ones(len(rows), np.float32)
     return {"encoder_input_tokens": tokens, "labels": labels, "label_weights": weights}

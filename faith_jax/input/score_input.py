@@ -101,12 +101,9 @@ class ScoreInput:
 
 
 def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
-    """Yields the examples of a SeqIO task or of a TFDS data set as plain Python values.
+    """Yields the examples of a SeqIO task or, where it is "", of a TFDS data set, NAME[/CONFIG].
 
-    Args:
-      task: the task's name, or "".
-      tfds_name: NAME or NAME/CONFIG, where there is no task.
-      split: of either; of a data set also a slice, such as "test[:10]".
+    They are plain Python values; a data set's split may be a slice, such as "test[:10]".
 
     Raises:
       FaithJaxError: for an unknown name or split, and data that cannot be prepared.
@@ -131,7 +128,7 @@ def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
             ) from None
         examples = tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False))
     for number, example in enumerate(examples, start=1):
-        fields = {name: _plain(value) for name, value in example.items()}
+        fields = {name: plain(value) for name, value in example.items()}
         yield Row(f"{task or tfds_name}, {split}: row {number}", fields)
 
 
@@ -155,16 +152,16 @@ def _tfds_builder(name: str) -> Any:
     return builder
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Returns a value of NumPy's as plain Python, texts decoded."""
     if isinstance(value, bytes):
         return value.decode("utf-8")
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if hasattr(value, "to_list"):  # a ragged tensor, of a list of lists
         value = value.to_list()
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if getattr(value, "ndim", 0):
-        return [_plain(item) for item in value.tolist()]
+        return [plain(item) for item in value.tolist()]
     return value.item() if hasattr(value, "item") else value

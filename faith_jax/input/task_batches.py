@@ -36,6 +36,7 @@ logger = logging.getLogger("faith_jax")
 
 Batch = dict[str, np.ndarray]
 
+_TOLD_SECONDS = 10.0
 _T5 = TransformerConfig(vocab_size=1 << 20)  # of any vocabulary
 
 
@@ -129,13 +130,10 @@ class SplitRows:
     def __init__(
         self, config: DatasetConfig, model: TransformerConfig, folder: pathlib.Path | None = None
     ):
-        """Makes the rows, or finds them where this run has made them before.
+        """Makes the rows of a model, or finds them where this run has made them before.
 
-        Args:
-          config: of the split.
-          model: whose rows they are.
-          folder: where they are kept, on storage that all processes share; None = in a temporary
-            folder of this process.
+        They are kept in `folder`, on storage that all processes share, or, if it is None, in a
+        temporary folder of this process.
 
         Raises:
           InputError: for a split without examples, a target longer than its limit, an input that
@@ -216,12 +214,7 @@ class SplitRows:
         return [self._packing.places(number) for number in numbers]
 
     def training_batches(self, start: int = 0, rows: slice = slice(None)) -> Iterator[Batch]:
-        """Yields batches without end, from the batch that step `start` takes.
-
-        Args:
-          start: how many steps are done.
-          rows: of a global batch, those of this process.
-        """
+        """Yields batches without end, from the one after `start` steps: these `rows` of them."""
         with concurrent.futures.ThreadPoolExecutor(1) as reader:
             ahead = [reader.submit(self._training_batch, start + n, rows) for n in range(3)]
             while True:
@@ -263,32 +256,29 @@ class SplitRows:
         return batch_features(rows, self._layout, self.config.task_feature_lengths)
 
 
-def _told(rows: Iterator[Row], where: str, every_seconds: float = 10.0) -> Iterator[Row]:
-    """Yields rows, and says how many there are so far, and in the end."""
+def _told(rows: Iterator[Row], where: str) -> Iterator[Row]:
+    """Yields rows; logs how many there are so far, and in the end."""
     start = last = time.monotonic()
     logger.info("Reading %s", where)
     count = 0
     for count, row in enumerate(rows, 1):
         yield row
-        if time.monotonic() - last > every_seconds:
+        if time.monotonic() - last > _TOLD_SECONDS:
             last = time.monotonic()
             logger.info("%s rows of %s, %.0f a second", f"{count:,}", where, count / (last - start))
     logger.info("Read %s: %s in %.1f s", where, counted(count, "row"), time.monotonic() - start)
 
 
 def training_batches(
-    config: DatasetConfig, start_step: int = 0, model: TransformerConfig | None = None
+    config: DatasetConfig, start_step: int = 0, model: TransformerConfig = _T5
 ) -> Iterator[Batch]:
-    """Yields global batches without end; see `SplitRows`. A model of None is a T5."""
-    yield from SplitRows(config, model or _T5).training_batches(start_step)
+    """Yields global batches without end; see `SplitRows`."""
+    yield from SplitRows(config, model).training_batches(start_step)
 
 
-def evaluation_batches(
-    config: DatasetConfig, model: TransformerConfig | None = None
-) -> Iterator[Batch]:
-    """Yields a split's batches once, in order; see `SplitRows`. A model of None is a T5."""
-    config = dataclasses.replace(config, pack=False)
-    yield from SplitRows(config, model or _T5).evaluation_batches()
+def evaluation_batches(config: DatasetConfig, model: TransformerConfig = _T5) -> Iterator[Batch]:
+    """Yields a split's batches once, in order; see `SplitRows`."""
+    yield from SplitRows(dataclasses.replace(config, pack=False), model).evaluation_batches()
 
 
 def examples(config: DatasetConfig, task: Any) -> Any:
@@ -316,10 +306,7 @@ def filled(batch: Batch, rows: int) -> Batch:
 
 
 def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout:
-    """Checks that a model can read what the config asks for.
-
-    Returns:
-      How the model's examples are laid out.
+    """Returns how the model's examples are laid out.
 
     Raises:
       ConfigError: on packed examples that are not T5's, lengths beyond the model's positions, and
@@ -333,12 +320,7 @@ def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout
         if config.pack:
             raise ConfigError("PACK = True: only T5's examples can be packed; set PACK = False.")
         layout.check_positions(limits["inputs"], limits["targets"])
-    if layout.room(limits["inputs"]) < 1:
-        least = limits["inputs"] - layout.room(limits["inputs"]) + 1
-        raise ConfigError(
-            f"TASK_FEATURE_LENGTHS['inputs'] = {limits['inputs']}: expected at least {least} "
-            "tokens, special ones included."
-        )
+    layout.check_room(limits["inputs"], "TASK_FEATURE_LENGTHS['inputs']")
     return layout
 
 

@@ -3,20 +3,27 @@
 import json
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import jax
+import numpy as np
 import optax
 
-from faith_jax.core.files import written_whole
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.files import write_text
+from faith_jax.core.progress import Progress
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.input.task_batches import DatasetConfig, SplitRows
+from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
+from faith_jax.inference.checkpoint_decoding import log_ignored
+from faith_jax.input.numpy_examples import numpy_examples
+from faith_jax.input.row_cache import RowCache
+from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
 from faith_jax.models.partitioning import Partitioner, make_partitioner
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import setup
-from faith_jax.runs.checkpoint_decoding import log_ignored
-from faith_jax.runs.decoded_evaluation import DecodedEvaluation
+from faith_jax.runs.model_dir import make_folder
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
 from faith_jax.training.objectives import Objective
@@ -57,7 +64,7 @@ def evaluate(
     module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
     targets = eval_dataset.task().output_features["targets"]
     chosen.check(module.config, tokenizer_of(targets.vocabulary))
-    folder = None if output_dir is None else setup.make_folder(output_dir)
+    folder = None if output_dir is None else make_folder(output_dir)
     objective = setup.objective_of(module.config, objective)
     trainer = Trainer(module, objective, optax.identity(), partitioner)
     if module.config.is_encoder_only:
@@ -72,15 +79,13 @@ def evaluate(
     for name, value in sorted(metrics.items()):
         logger.info("%s %s: %.4f", eval_dataset.split, name, value)
     if folder is not None and jax.process_index() == 0:
-        path = folder / "evaluation.json"
         described = {
             "checkpoint": str(checkpoint_path),
             "task": eval_dataset.mixture_or_task_name,
             "split": eval_dataset.split,
             "metrics": metrics,
         }
-        with written_whole(path) as beside:
-            beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+        write_text(folder / "evaluation.json", json.dumps(described, indent=1) + "\n")
     return metrics
 
 
@@ -105,3 +110,102 @@ def dataset_loss(
     if not means:
         return {}
     return means | {"loss": means["negative_log_likelihood"], "objective": means["loss"]}
+
+
+class DecodedEvaluation:
+    """A task's metric functions on decoded responses, through SeqIO's Evaluator.
+
+    Raises:
+      ConfigError: on a decoding of several responses, or of more tokens than the model has
+        positions.
+    """
+
+    def __init__(
+        self,
+        module: Transformer,
+        partitioner: Partitioner,
+        rows: SplitRows,
+        decoding: DecodingConfig,
+    ):
+        import seqio
+
+        if decoding.num_return > 1:
+            raise ConfigError(
+                f"NUM_RETURN = {decoding.num_return}: expected 1, because metrics are of one "
+                "response to each row; infer writes several."
+            )
+        config = rows.config
+        settings = ("TASK_FEATURE_LENGTHS['inputs']", "DECODE_LENGTH")
+        layout = check_layout(config, module.config)
+        layout.check_positions(config.task_feature_lengths["inputs"], decoding.max_length, settings)
+        self._is_doha = module.config.knowledge_attention
+        self._batch_size, self._members = config.batch_size, rows.members
+        self._decoder = BatchDecoder(module, partitioner, decoding, config.batch_size)
+        # SeqIO makes the targets; what the model reads are our rows.
+        lengths = {name: config.task_feature_lengths[name] for name in ("inputs", "targets")}
+        self._evaluators = [
+            seqio.Evaluator(
+                mixture_or_task_name=member.name,
+                feature_converter=_inputs_and_targets(),
+                eval_split=config.split,
+                use_cached=config.use_cached,
+                seed=config.seed,
+                sequence_length=lengths,
+                logger_cls=(),
+            )
+            for member in self._members
+        ]
+
+    def evaluate(self, params: PyTree) -> dict[str, float]:
+        """Returns the metrics; for a mixture each name starts with its task's."""
+        found: dict[str, Any] = {}
+        for member, evaluator in zip(self._members, self._evaluators, strict=True):
+
+            def predict(dataset: Any, member: RowCache = member) -> list[tuple[int, list[int]]]:
+                return self._predict(params, member, [int(i) for i, _ in _numpy(dataset)])
+
+            metrics, _ = evaluator.evaluate(
+                compute_metrics=True, step=None, predict_fn=predict, score_fn=None
+            )
+            found |= metrics.result() if hasattr(metrics, "result") else metrics
+        single = len(found) == 1
+        return {
+            name if single else f"{task}/{name}": float(getattr(value, "value", value))
+            for task, values in found.items()
+            for name, value in values.items()
+        }
+
+    def _predict(
+        self, params: PyTree, member: RowCache, numbers: Sequence[int]
+    ) -> list[tuple[int, list[int]]]:
+        logger.info("Decoding %s, for the task's metrics", counted(len(numbers), "response"))
+        progress = Progress("decoding", len(numbers))
+        decoded: list[DecodedRow] = []
+        for start in range(0, len(numbers), self._batch_size):
+            rows = [member[number] for number in numbers[start : start + self._batch_size]]
+            second = [row["knowledge"] for row in rows] if self._is_doha else None
+            found = self._decoder(params, [row["inputs"] for row in rows], start, second)
+            decoded.extend(best for best, *_ in found)
+            progress.update(len(decoded))
+        # SeqIO makes one array of all predictions, so they are padded to one length.
+        longest = max(len(row.tokens) for row in decoded)
+        return [
+            (number, np.pad(row.tokens, (0, longest - len(row.tokens))).tolist())
+            for number, row in zip(numbers, decoded, strict=True)
+        ]
+
+
+def _numpy(dataset: Iterable) -> Iterator:
+    return numpy_examples(dataset) if hasattr(dataset, "as_numpy_iterator") else iter(dataset)
+
+
+def _inputs_and_targets() -> Any:
+    """Returns SeqIO's feature converter, which leaves other features out, such as negatives."""
+    import seqio
+
+    class InputsAndTargets(seqio.EncDecFeatureConverter):
+        def __call__(self, ds: Any, task_feature_lengths: Any) -> Any:
+            lengths = {name: task_feature_lengths[name] for name in ("inputs", "targets")}
+            return super().__call__(ds, lengths)
+
+    return InputsAndTargets(pack=False)

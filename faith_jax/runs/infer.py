@@ -1,8 +1,8 @@
 """The run `infer`: generates a response for every row of a task or a JSONL file.
 
 The output folder appears whole or not at all: rows gather in `<output>.partial`, from which a run
-that was killed goes on, and the folder is renamed when the last row is written. Of several
-processes, process 0 alone reads and writes these files, and tells the others where to go on.
+that was killed resumes, and the folder is renamed when the last row is written. Of several
+processes, process 0 alone reads and writes these files, and tells the others where to resume.
 
 Several checkpoints respond to the same rows in one run; each has a folder of its own, and the rows
 of all of them are joined in one file.
@@ -31,6 +31,8 @@ from faith_jax.core.progress import Progress
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.export.jsonl import append_rows, complete_rows, keep_rows
+from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
+from faith_jax.inference.checkpoint_decoding import log_ignored
 from faith_jax.input.infer_rows import InputRow, RowTokens, read_input_file, task_rows
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.task_batches import DatasetConfig
@@ -38,8 +40,7 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner, make_partitioner
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, setup
-from faith_jax.runs.checkpoint_decoding import log_ignored
-from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedRow
+from faith_jax.runs.model_dir import make_folder
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
 
@@ -87,9 +88,9 @@ def infer(
 
     Args:
       checkpoint_path: any known form; a prompt-tuned MODEL_DIR brings its base with it. Or several
-        checkpoints by the names of their systems, where a list has trainings of one system by
-        several seeds. Rows then have the field `system`, and of a list also `replicate`, its
-        number. A system that has responded already is kept.
+        checkpoints by the names of their systems, or a list of seeds' trainings by such a name.
+        Rows then have the field `system`, and of a list also `replicate`, its number. A system that
+        has responded already is kept.
       output_dir: must not exist, or be empty. Of several checkpoints it has `predictions.jsonl`
         of all and the folder SYSTEM, or SYSTEM/REPLICATE, of each.
       dataset: the task and split to respond to, or None.
@@ -111,8 +112,8 @@ def infer(
       limit: only the first rows; 0 = all.
       control_tokens: in front of all inputs, one of each kind (`datasets.control_tokens`),
         as the vocabulary has them; empty = the inputs as they are.
-      dry_run: only say how many rows there are, what of them is cut, and what the first ones look
-        like; JSON of it lies beside `output_dir`, under its name with `.preflight.json` behind it.
+      dry_run: only report how many rows there are, what of them is cut, and what the first ones
+        look like, also to `output_dir`.preflight.json.
 
     Returns:
       The output folder.
@@ -128,77 +129,136 @@ def infer(
     if (dataset is None) == (input_file is None):
         raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
     check_policy(cut_policy)
-    output = pathlib.Path(output_dir).expanduser()
-    systems = list(_systems(checkpoint_path, output, system))
-    several = not isinstance(checkpoint_path, str)
-    rows: Sequence[InputRow] = []
+    decoding = decoding or DecodingConfig()
+    output, several = pathlib.Path(output_dir).expanduser(), not isinstance(checkpoint_path, str)
+    if dataset is not None:
+        source = _task_source(dataset)
+    else:
+        file, drawn = str(input_file), (knowledge, arguments_per_side, seed)
+        source = _file_source(file, max_input_length, cut_policy, drawn)
+    rows: list[InputRow] = []
     finished = []
-    for one in systems:
+    for one in _systems(checkpoint_path, output, system):
+        # Its rows, and whether they have responses already.
         chosen = RunVocabulary.choose(vocabulary, one.checkpoint)
         if not several and not dry_run:
-            _fresh_output(one.output)
-        setup.make_folder(str(output.parent if dry_run else one.output.parent))
-        if dataset is not None:
-            tokens = tokenizer_of(dataset.task().output_features["targets"].vocabulary)
-            max_input_length = dataset.task_feature_lengths["inputs"]
-            cut_policy = dataset.cut_policy
-            rows = rows or task_rows(dataset)
-            source, split = dataset.mixture_or_task_name, dataset.split
-        else:
-            if "faith_jax.tasks.faithdial" in sys.modules:  # gin may steer its tasks alone
-                from faith_jax.tasks import lookup
-
-                lookup.check_steered(None)
-            tokens = chosen.tokenizer
-            rows = rows or read_input_file(str(input_file), knowledge, arguments_per_side, seed)
-            source, split = pathlib.Path(str(input_file)).name, "rows"
+            _check_is_fresh(one.output)
+        make_folder(str(output.parent if dry_run else one.output.parent))
+        tokenizer = source.tokenizer(chosen)
+        rows = rows or source.read()
         if not rows:
-            raise InputError(f"{source}: no rows to respond to.")
-        prefix = _control_prefix(control_tokens, tokens)
-        own = [
-            dataclasses.replace(
-                row, inputs=prefix + row.inputs, fields={**row.fields, **one.fields}
-            )
-            for row in rows[: limit or None]
-        ]
-        state = checkpoint_state(str(embedded.checkpoint_path(one.checkpoint)))
-        settings = (one.checkpoint, state, decoding, max_input_length, cut_policy, seed, batch_size)
-        fingerprint = _fingerprint(own, *settings, model and model.config)
+            raise InputError(f"{source.name}: no rows to respond to.")
+        prefix = _control_prefix(control_tokens, tokenizer)
+        own = [one.row(prefix, row) for row in rows[: limit or None]]
+        fingerprint = _fingerprint(
+            own,
+            one.checkpoint,
+            checkpoint_state(str(embedded.checkpoint_path(one.checkpoint))),
+            decoding,
+            source.max_length,
+            source.cut_policy,
+            seed,
+            batch_size,
+            model and model.config,
+        )
         if several and not dry_run and _is_finished(one.output, fingerprint):
             logger.info("%s is kept", one.output)
             finished.append(one.output)
             continue
+
+        # Its model, and what it will see.
         module, params, partitioner = setup.load_for_inference(
             one.checkpoint, partitioner_for, model
         )
         setup.check_generates(module.config)
-        chosen.check(module.config, tokens)
-        searched = decoding or DecodingConfig()
-        log_ignored(one.checkpoint, searched, module.config)
-        decoder = BatchDecoder(
-            module, partitioner, searched, batch_size, seed + int(one.fields.get("replicate", 0))
-        )
-        read = _row_tokens(
-            module.config, tokens, searched, max_input_length, cut_policy, dataset is not None
-        )
-        report = preflight.inference_report(source, own, read)  # before hours of decoding
+        chosen.check(module.config, tokenizer)
+        log_ignored(one.checkpoint, decoding, module.config)
+        sampling = seed + int(one.fields.get("replicate", 0))
+        decoder = BatchDecoder(module, partitioner, decoding, batch_size, sampling)
+        read = source.row_tokens(module.config, tokenizer, decoding)
+        report = preflight.inference_report(source.name, own, read)  # before hours of decoding
         if jax.process_index() == 0:
-            beside = output.with_name(output.name + ".preflight.json")
-            preflight.tell(report, beside if dry_run else None, dry_run)
+            preflight.tell(report, preflight.beside(output) if dry_run else None, dry_run)
         if dry_run:
             return output
+
+        # Its responses, row by row, and the output of them.
         partial = _partial_folder(one.output, fingerprint)
-        _generate(partial, own, decoder, params, tokens, read, batch_size, searched.num_return)
+        _generate(partial, own, decoder, params, read, batch_size, decoding.num_return)
         logger.info("%s compiled", counted(decoder.num_compilations, "shape"))
         if jax.process_index() == 0:
             kept = ("jsonl", *formats) if several else formats
-            _finish(partial, one.output, kept, source, split, fingerprint)
+            _finish(partial, one.output, kept, source, fingerprint)
         finished.append(one.output)
     if several and jax.process_index() == 0:
         _join(finished, output / PREDICTIONS)
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices("infer: output is written")
     return output
+
+
+class _Source(NamedTuple):
+    """What is responded to: a task's split or a file.
+
+    Attributes:
+      name: of the task or file.
+      split: of the task; "rows" of a file.
+      setting: the macro that says `max_length`, the tokens of an input, the end token included.
+      read: reads the rows.
+      tokenizer: returns that of a run's vocabulary.
+    """
+
+    name: str
+    split: str
+    setting: str
+    max_length: int
+    cut_policy: str
+    read: Callable[[], list[InputRow]]
+    tokenizer: Callable[[RunVocabulary], Any]
+
+    def row_tokens(
+        self, config: TransformerConfig, tokenizer: Any, decoding: DecodingConfig
+    ) -> RowTokens:
+        """Returns what makes the tokens of rows; raises ConfigError for lengths that do not fit."""
+        layout = InputLayout.of(config, tokenizer)
+        layout.check_room(self.max_length, self.setting)
+        settings = (self.setting, "DECODE_LENGTH")
+        layout.check_positions(self.max_length, decoding.max_length, settings)
+        branches = "pmi" if decoding.pmi else "doha" if config.knowledge_attention else ""
+        limit = f"{self.setting} = {self.max_length}"
+        return RowTokens(tokenizer, layout, self.max_length, limit, self.cut_policy, branches)
+
+
+def _task_source(dataset: DatasetConfig) -> _Source:
+    name = dataset.mixture_or_task_name
+    return _Source(
+        name,
+        dataset.split,
+        "TASK_FEATURE_LENGTHS['inputs']",
+        dataset.task_feature_lengths["inputs"],
+        dataset.cut_policy,
+        lambda: task_rows(dataset),
+        lambda _: tokenizer_of(dataset.task().output_features["targets"].vocabulary),
+    )
+
+
+def _file_source(
+    path: str, max_length: int, cut_policy: str, drawn: tuple[str, int, int]
+) -> _Source:
+    """Returns a JSONL file; of a query without arguments they are `drawn`, see there."""
+    name = pathlib.Path(path).name
+
+    def tokenizer(vocabulary: RunVocabulary) -> Any:
+        if "faith_jax.tasks.faithdial" in sys.modules:  # gin may steer its tasks alone
+            from faith_jax.tasks import lookup
+
+            lookup.check_steered(None)
+        return vocabulary.tokenizer
+
+    def read() -> list[InputRow]:
+        return read_input_file(path, *drawn)
+
+    return _Source(name, "rows", "MAX_INPUT_LENGTH", max_length, cut_policy, read, tokenizer)
 
 
 def _control_prefix(control_tokens: Sequence[str], vocabulary: Any) -> str:
@@ -210,38 +270,17 @@ def _control_prefix(control_tokens: Sequence[str], vocabulary: Any) -> str:
     return "".join(f"{texts.get(token, token)} " for token in control_tokens)
 
 
-def _row_tokens(
-    config: TransformerConfig,
-    vocabulary: Any,
-    decoding: DecodingConfig,
-    max_length: int,
-    cut_policy: str,
-    of_task: bool,
-) -> RowTokens:
-    """Returns what makes the tokens of rows.
-
-    Raises:
-      ConfigError: for inputs that are too short, or longer than the model has positions for.
-    """
-    layout = InputLayout.of(config, vocabulary)
-    macro = "TASK_FEATURE_LENGTHS['inputs']" if of_task else "MAX_INPUT_LENGTH"
-    least = max_length - layout.room(max_length) + 1
-    if max_length < least:
-        raise ConfigError(
-            f"{macro}: expected at least {least} tokens, special ones included, got {max_length}."
-        )
-    layout.check_positions(max_length, decoding.max_length, (macro, "DECODE_LENGTH"))
-    branches = "pmi" if decoding.pmi else "doha" if config.knowledge_attention else ""
-    limit = f"{macro} = {max_length}"
-    return RowTokens(vocabulary, layout, max_length, limit, cut_policy, branches)
-
-
 class _System(NamedTuple):
     """A checkpoint, where its responses go, and what its rows say of it."""
 
     checkpoint: str
     output: pathlib.Path
     fields: Mapping[str, str]
+
+    def row(self, prefix: str, row: InputRow) -> InputRow:
+        """Returns a row with these fields, and with a prefix of its inputs."""
+        fields = {**row.fields, **self.fields}
+        return dataclasses.replace(row, inputs=prefix + row.inputs, fields=fields)
 
 
 def _systems(
@@ -291,7 +330,7 @@ def _join(folders: Sequence[pathlib.Path], path: pathlib.Path) -> None:
             joined.write((folder / PREDICTIONS).read_bytes())
 
 
-def _fresh_output(output: pathlib.Path) -> None:
+def _check_is_fresh(output: pathlib.Path) -> None:
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ConfigError(
             f"INFER_OUTPUT_DIR = {str(output)!r} is not empty; choose a new folder or remove it."
@@ -299,7 +338,7 @@ def _fresh_output(output: pathlib.Path) -> None:
 
 
 def _fingerprint(rows: Sequence[InputRow], *settings: Any) -> str:
-    """A hash of all that decides the output, so that only the same run goes on from a partial."""
+    """Returns a hash of all that decides the output, so that only the same run is resumed."""
     digest = hashlib.sha256(repr(settings).encode())
     for row in rows:
         digest.update(repr(row).encode())
@@ -322,15 +361,15 @@ def _generate(
     rows: Sequence[InputRow],
     decoder: BatchDecoder,
     params: Any,
-    vocabulary: Any,
     read: RowTokens,
     batch_size: int,
     num_return: int,
 ) -> None:
+    """Appends the rows that have no responses yet, batch by batch."""
     path = partial / PREDICTIONS
     done = _rows_done(path, len(rows), batch_size)
     if done:
-        logger.info("Going on from row %d of %s", done, partial)
+        logger.info("Resuming from row %d of %s", done, partial)
     progress = Progress("row", len(rows), done)
     for start in range(done, len(rows), batch_size):
         piece = rows[start : start + batch_size]
@@ -341,7 +380,7 @@ def _generate(
             append_rows(
                 path,
                 [
-                    _output_row(row, given.cut, found, vocabulary, num_return)
+                    _output_row(row, given.cut, found, read.tokenizer, num_return)
                     for row, given, found in zip(piece, inputs, decoded, strict=True)
                 ],
             )
@@ -360,7 +399,7 @@ def _rows_done(path: pathlib.Path, total: int, batch_size: int) -> int:
         if done < total:
             done = keep_rows(path, done - done % batch_size)
     if jax.process_count() > 1:
-        # Also a barrier: nobody goes on before process 0 has made the folder ready.
+        # Also a barrier: nobody continues before process 0 has made the folder ready.
         done = int(multihost_utils.broadcast_one_to_all(np.int32(done)))
     return done
 
@@ -408,10 +447,10 @@ def _finish(
     partial: pathlib.Path,
     output: pathlib.Path,
     formats: Sequence[str],
-    source: str,
-    split: str,
+    source: _Source,
     fingerprint: str,
 ) -> None:
+    """Turns the rows into the output, which appears whole."""
     path = partial / PREDICTIONS
     rows = complete_rows(path)
     inputs_cut = sum(row["inputs_cut_tokens"] > 0 for row in rows)
@@ -429,17 +468,22 @@ def _finish(
         write_tfds(
             partial / "tfds",
             "predictions",
-            split,
+            source.split,
             rows,
-            f"Generated responses to {source}, split {split}.",
+            f"Generated responses to {source.name}, split {source.split}.",
         )
-    summary = {"source": source, "split": split, "rows": len(rows), "inputs_cut": inputs_cut}
-    summary["fingerprint"] = fingerprint
+    summary = {
+        "source": source.name,
+        "split": source.split,
+        "rows": len(rows),
+        "inputs_cut": inputs_cut,
+        "fingerprint": fingerprint,
+    }
     (partial / "summary.json").write_text(json.dumps(summary) + "\n", encoding="utf-8")
     if output.exists():
         output.rmdir()
     os.replace(partial, output)
-    # Not before: a run that was killed goes on by these.
+    # Not before: a run that was killed resumes by these.
     (output / "fingerprint").unlink()
     if "jsonl" not in formats:
         (output / PREDICTIONS).unlink()

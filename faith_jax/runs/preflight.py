@@ -1,38 +1,35 @@
-"""What a run will see, said before it begins: counted from its rows in their own order.
+"""What a run will see, reported before it begins: counted from its rows, no model runs.
 
 The report of a training says how often each member of a mixture and each kind of row is read, how
 much of each part is cut, whether validation shares its groundings with training, what a step costs,
-and shows the first examples as the model reads them. It warns of what nobody wants.
+and shows the first examples as the model reads them; those of `infer` and `score` say what is cut
+and show the first inputs. All warn of what nobody wants.
 """
 
 import collections
 import json
 import logging
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from faith_jax.core.cutting import Kind
-from faith_jax.core.errors import ConfigError, counted
-from faith_jax.core.files import written_whole
-from faith_jax.input.cut_report import (
-    PARTS,
-    Report,
-    cut_lines,
-    cut_of_inputs,
-    cut_report,
-    cut_warnings,
-    percentiles,
-    shown_percentiles,
-)
+from faith_jax.core.cutting import CutTokens, Kind
+from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.files import write_text
+from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.input.infer_rows import InputRow, RowTokens
 from faith_jax.input.row_cache import RowCache
 from faith_jax.input.task_batches import SplitRows
+from faith_jax.scoring.base import BaseScorer
 
 logger = logging.getLogger("faith_jax")
 
+Report = dict[str, Any]
+
+PARTS = (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE, Kind.OTHER)
+MOST_CUT = 0.05  # share of rows
 RAREST = 0.01  # share of what is read
 MOST_EPOCHS = 100  # twice the 50 of the longest published recipe here
 EXAMPLES = 3
@@ -43,13 +40,7 @@ _CHUNK = 1 << 20
 def training_report(
     rows: SplitRows, steps: int, validation: SplitRows | None, tokenizer: Any
 ) -> Report:
-    """Returns what a training will read.
-
-    Args:
-      rows: of the training split.
-      steps: of the whole run.
-      validation: rows of the validation split.
-      tokenizer: of the model.
+    """Returns what a training of so many steps will read.
 
     Returns:
       `members`: of each, its rows, how many are read, the epochs that this means, and how many rows
@@ -121,9 +112,57 @@ def inference_report(source: str, rows: Sequence[InputRow], read: RowTokens) -> 
     return report
 
 
-def text_of(report: Report) -> str:
-    """Returns a report as lines of text."""
-    return "\n".join(_lines(report))
+def scoring_report(
+    source: str, rows: Iterable[ExampleRow], scorers: Mapping[str, BaseScorer]
+) -> tuple[Report, dict[str, str]]:
+    """Returns what each scorer's model will read of all rows.
+
+    Returns:
+      A report, which has for each scorer whose model reads tokens its `inputs`, how many are cut
+      (`inputs_cut`), how much by part (`cut`), and the first `examples`; and the columns whose
+      values JSON cannot hold, with their types.
+
+    Raises:
+      InputError: without rows, for a bad row, and for one that is too long and cannot be cut.
+    """
+    count, left_out = 0, dict[str, str]()
+    seen: dict[str, list[CutTokens]] = {scorer: [] for scorer in scorers}
+    first: dict[str, list[Report]] = {scorer: [] for scorer in scorers}
+    for row in rows:
+        count += 1
+        left_out.update(row.left_out)
+        for name, scorer in scorers.items():
+            try:
+                found = scorer.seen(row.example)
+            except InputError as error:
+                raise InputError(f"{source}: {name}: {error}") from None
+            if found is not None:
+                seen[name].append(found.cut)
+                if len(first[name]) < EXAMPLES:
+                    first[name].append({"id": row.example.id, **found.texts})
+    if not count:
+        raise InputError(f"{source}: no rows to score.")
+    reports: Report = {
+        name: {
+            "inputs": len(cuts),
+            "inputs_cut": sum(map(bool, cuts)),
+            "cut": cut_of_inputs(cuts),
+            "examples": first[name],
+        }
+        for name, cuts in seen.items()
+        if cuts
+    }
+    warnings = [
+        f"{name}: {sentence}"
+        for name, found in reports.items()
+        for sentence in cut_warnings(found["cut"])
+    ]
+    return {"source": source, "rows": count, "scorers": reports, "warnings": warnings}, left_out
+
+
+def beside(output: pathlib.Path) -> pathlib.Path:
+    """Returns where the report of an output that is not there yet is written."""
+    return output.with_name(f"{output.name}.preflight.json")
 
 
 def tell(report: Report, path: pathlib.Path | None, dry_run: bool = False) -> None:
@@ -133,21 +172,96 @@ def tell(report: Report, path: pathlib.Path | None, dry_run: bool = False) -> No
       ConfigError: the file cannot be written.
     """
     if dry_run:
-        print(text_of(report))
+        print("\n".join([*_lines(report), *(f"warning: {w}" for w in report["warnings"])]))
     else:
-        for line in _lines({**report, "warnings": []}):
+        for line in _lines(report):
             logger.info("%s", line)
-        for warning in report.get("warnings", ()):
+        for warning in report["warnings"]:
             logger.warning("%s", warning)
     if path is not None:
-        text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with written_whole(path) as beside:
-                beside.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise ConfigError(f"{path}: cannot be written ({error.strerror or error}).") from None
+            raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None
+        write_text(path, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
         logger.info("Written: %s", path)
+
+
+def cut_of_inputs(cuts: Sequence[CutTokens]) -> Report:
+    """Returns `cut_report` of inputs.
+
+    Of knowledge it also has `mostly`, the share of inputs that lose more than half of theirs, and
+    of the history `last_turns`, how many inputs lose tokens of their last turn.
+    """
+    counts = {part: np.array([tokens.get(part, 0) for tokens in cuts]) for part in PARTS}
+    found = cut_report({part.name.lower(): count for part, count in counts.items()})
+    if "knowledge" in found:
+        before = np.array([tokens.knowledge for tokens in cuts])
+        found["knowledge"]["mostly"] = float((2 * counts[Kind.KNOWLEDGE] > before).mean())
+    if last_turns := sum(tokens.last_turn for tokens in cuts):
+        found["history"]["last_turns"] = last_turns
+    return found
+
+
+def cut_report(counts: Mapping[str, np.ndarray]) -> Report:
+    """Returns how much is cut of each part, of which each row loses so many tokens: int [rows].
+
+    That is: `rows` that lose some, their `share`, and the tokens that these rows lose: `p50`,
+    `p90`, `p99`, `max`. Parts of which nothing is cut are not there.
+    """
+    return {
+        part: {"rows": int((cut > 0).sum()), "share": float((cut > 0).mean())}
+        | percentiles(cut[cut > 0])
+        for part, cut in counts.items()
+        if cut.any()
+    }
+
+
+def percentiles(values: np.ndarray) -> dict[str, int]:
+    """Returns {"p50", "p90", "p99", "max"} of whole numbers; 0 where there are none."""
+    if not len(values):
+        return dict.fromkeys(("p50", "p90", "p99", "max"), 0)
+    found = np.percentile(values, (50, 90, 99), method="higher")
+    names = zip(("p50", "p90", "p99"), found, strict=True)
+    return {name: int(value) for name, value in names} | {"max": int(np.max(values))}
+
+
+def cut_warnings(cut: Report, training: bool = False) -> Iterator[str]:
+    """Yields a sentence for each part that too many rows lose tokens of.
+
+    Cutting the end of long knowledge is the default and harmless where a response needs its
+    beginning only; a loss of more than half is warned of. The targets of training were written with
+    all the knowledge, and what is cut of it teaches the model to say what it was not given: any
+    loss counts there.
+    """
+    for part, found in cut.items():
+        share, name = found["share"], "text outside of known parts" if part == "other" else part
+        what = f"tokens of their {name}"
+        if part == "knowledge" and training:
+            what += ", which their targets may need"
+        elif part == "knowledge":
+            share, what = found.get("mostly", 0), "more than half of their knowledge"
+        if share > MOST_CUT:
+            yield f"{100 * share:.1f}% of the inputs lose {what}."
+        if last_turns := found.get("last_turns"):
+            inputs = counted(last_turns, "input")
+            yield f"The last turn, which the response answers, is cut in {inputs}."
+
+
+def cut_lines(cut: Report) -> Iterator[str]:
+    """Yields a line for each part of which something is cut, or one that says that nothing is."""
+    if not cut:
+        yield "  nothing is cut"
+    for part, found in cut.items():
+        yield (
+            f"  cut of {part}: {counted(found['rows'], 'row')} ({100 * found['share']:.1f}%); "
+            f"tokens that such a row loses: {shown_percentiles(found)}"
+        )
+
+
+def shown_percentiles(found: Mapping[str, int]) -> str:
+    """Returns percentiles as a text."""
+    return f"median {found['p50']}, 90% {found['p90']}, 99% {found['p99']}, longest {found['max']}"
 
 
 def _readings(rows: SplitRows, steps: int) -> list[np.ndarray]:
@@ -168,33 +282,30 @@ def _kinds(members: Sequence[RowCache], readings: Sequence[np.ndarray]) -> Repor
     These have few different values, none of them a number, and one in each row of the members that
     have them at all.
     """
-    found: dict[str, dict[str, list[int]]] = {}
-    expected: dict[str, int] = collections.defaultdict(int)
+    rows, reads = collections.Counter[tuple[str, str]](), collections.Counter[tuple[str, str]]()
+    expected, values = collections.Counter[str](), collections.defaultdict[str, set](set)
     for member, read in zip(members, readings, strict=True):
-        totals: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
-        for text, count in zip(member.column("kinds").to_pylist(), read.tolist(), strict=True):
-            totals[text][0] += 1
-            totals[text][1] += count
-        fields: dict[str, dict[str, list[int]]] = collections.defaultdict(dict)
-        for text, counts in totals.items():
-            kinds = json.loads(text).items()
-            for field, value in ((f, v) for f, v in kinds if type(v) is not int):
-                before = fields[field].get(str(value), [0, 0])
-                fields[field][str(value)] = [a + b for a, b in zip(before, counts, strict=True)]
-        for field, values in fields.items():
-            expected[field] += len(member)
-            for value, counts in values.items():
-                before = found.setdefault(field, {}).get(value, [0, 0])
-                found[field][value] = [a + b for a, b in zip(before, counts, strict=True)]
-    all_read = sum(int(read.sum()) for read in readings)
+        fields = set()
+        texts, places = np.unique(member.column("kinds").to_numpy(), return_inverse=True)
+        counts = np.bincount(places), np.bincount(places, weights=read)
+        for text, count, readings_of in zip(texts, *counts, strict=True):
+            for field, value in json.loads(text).items():
+                if type(value) is not int:
+                    fields.add(field)
+                    values[field].add(str(value))
+                    rows[field, str(value)] += int(count)
+                    reads[field, str(value)] += int(readings_of)
+        expected.update(dict.fromkeys(fields, len(member)))
+    total = max(1, sum(int(read.sum()) for read in readings))
+
+    def told(kind: tuple[str, str]) -> Report:
+        return {"rows": rows[kind], "read": reads[kind], "share": reads[kind] / total}
+
     return {
-        field: {
-            value: {"rows": rows, "read": read, "share": read / max(1, all_read)}
-            for value, (rows, read) in sorted(values.items())
-        }
-        for field, values in sorted(found.items())
-        if 1 < len(values) <= _MOST_VALUES
-        and sum(rows for rows, _ in values.values()) == expected[field]
+        field: {value: told((field, value)) for value in sorted(found)}
+        for field, found in sorted(values.items())
+        if 1 < len(found) <= _MOST_VALUES
+        and sum(rows[field, value] for value in found) == expected[field]
     }
 
 
@@ -266,6 +377,14 @@ def _warnings(report: Report) -> Iterator[str]:
 
 
 def _lines(report: Report) -> Iterator[str]:
+    if "scorers" in report:
+        yield f"{report['source']}: {counted(report['rows'], 'row')} to score"
+        for scorer, found in report["scorers"].items():
+            yield f"{scorer}: {counted(found['inputs'], 'input')}, {found['inputs_cut']:,} cut"
+            yield from cut_lines(found["cut"])
+            # As JSON, so that a text stays in one line and cannot steer a terminal.
+            yield from _example_lines(found["examples"], json.dumps)
+        return
     if "steps" in report:
         yield (
             f"{report['task']}, split {report['split']!r}: "
@@ -298,9 +417,11 @@ def _lines(report: Report) -> Iterator[str]:
             f"{model['step_operations']:.3g} operations and {model['step_bytes'] / 2**20:,.0f} MiB "
             "on each device"
         )
-    for number, example in enumerate(report["examples"], 1):
+    yield from _example_lines(report["examples"], str)
+
+
+def _example_lines(examples: Sequence[Report], shown: Callable[[Any], str]) -> Iterator[str]:
+    for number, example in enumerate(examples, 1):
         yield f"example {number}:"
         for name, value in example.items():
-            yield f"  {name}: {value}"
-    for warning in report.get("warnings", ()):
-        yield f"warning: {warning}"
+            yield f"  {name}: {shown(value)}"

@@ -1,10 +1,18 @@
 """The run `prompt-report`: the health of prompt-tuned runs as text, JSON, a page and a picture."""
 
+import dataclasses
+import functools
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from faith_jax.core.errors import ConfigError
+import numpy as np
+from numpy.typing import NDArray
+
+from faith_jax.checkpoints.checkpoint import content_hash
+from faith_jax.checkpoints.native import is_native, params_folder, read_native, run_folder
+from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.core.errors import ConfigError, FaithJaxError
 from faith_jax.core.files import check_endings, check_outputs, write_text
 from faith_jax.report.figures import save_curves
 from faith_jax.report.prompts import (
@@ -16,7 +24,26 @@ from faith_jax.report.prompts import (
     report_of,
 )
 from faith_jax.report.tables import rendered
-from faith_jax.runs.prompt_runs import RunReader
+from faith_jax.runs.convert import Prompts, read_prompts
+from faith_jax.runs.gin_config import Reference, Setting, read_settings
+from faith_jax.runs.model_dir import RunLog, read_prompt_starts, read_start_origin
+from faith_jax.statistics import prompt_health
+from faith_jax.statistics.prompt_health import Piece, PromptHealth, RunHealth
+from faith_jax.tokenizers.carried import carried_vocabulary
+from faith_jax.training.metrics import GRADIENT_NORMS, MOVEMENTS
+
+UNKNOWN = "unknown"
+# What `train` takes where no initialiser is given.
+_DEFAULT_START = "sampled_vocabulary"
+_BASES_START = "the base's prompt"
+# What is shown of a run's settings, by the paths of its arguments.
+_SETTINGS = {
+    "seed": "seed",
+    "learning_rate": "optimizer.learning_rate.learning_rate",
+    "steps": "total_steps",
+    "task": "train_dataset.mixture_or_task_name",
+    "lengths": "train_dataset.task_feature_lengths",
+}
 
 
 def prompt_report(
@@ -60,16 +87,192 @@ def prompt_report(
     if json_path:
         text = json.dumps(report_figures(report), indent=1, ensure_ascii=False, allow_nan=False)
         write_text(json_path, text + "\n")
-    return _text(report)
-
-
-def make_report(sources: Sequence[str], nearest: int = 3) -> PromptReport:
-    """Reads runs and compares them; arguments are those of `prompt_report`."""
-    reader = RunReader(nearest)
-    return report_of([reader.read(source) for source in sources])
-
-
-def _text(report: PromptReport) -> str:
     parts = [rendered(table) for table in all_tables(report)]
     warnings = "".join(f"! {line}\n" for line in report.all_warnings())
     return "\n".join([*parts, f"Warnings\n{warnings or 'None.'}\n"]).rstrip("\n")
+
+
+def make_report(sources: Sequence[str], nearest: int = 3) -> PromptReport:
+    """Reads runs and reports on them; arguments are those of `prompt_report`."""
+    open_base = functools.cache(_open_base)  # several runs have the same
+    return report_of([read_run(source, nearest, open_base) for source in sources])
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """The pieces that vectors are compared with."""
+
+    embedding: NDArray[np.floating]  # [pieces, embed] of the base model
+    text: Callable[[int], str]  # of a piece, shown readable
+
+
+@dataclasses.dataclass(frozen=True)
+class _Base:
+    """A base model: its embedding, and which prompts it has; or why it cannot be opened."""
+
+    embedding: NDArray[np.floating] | None
+    prompts: Sequence[str] = ()
+    problem: str = ""
+
+
+def read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") -> RunHealth:
+    """Returns what there is to know of a run, with `count` nearest pieces for each vector."""
+    prompts = read_prompts(source)
+    path = pathlib.Path(source).expanduser()
+    folder = run_folder(path) if is_native(path) else path
+    step = _step_of(path)
+    base = _base_of(prompts, source, open_base)
+    notes = [f"its base model is not compared with: {base.problem}"] if base.problem else []
+    vocabulary = _vocabulary(base, source, notes)
+    settings, origin = read_settings(folder) or {}, read_start_origin(folder)
+    starts = read_prompt_starts(folder)
+    if starts is None:
+        notes.append("its start is unknown: it was not kept with the prompt.")
+    log = RunLog(folder, step)
+    found = {}
+    for name, vectors in prompts.vectors.items():
+        start = (starts or {}).get(name)
+        if start is not None and start.shape != vectors.shape:
+            notes.append(f"{name}: its start is unknown: the one that was kept is {start.shape}.")
+            start = None
+        found[name] = _health(name, vectors, start, vocabulary, log, count)
+    return RunHealth(
+        name=source,
+        step=step,
+        initializer=_initializer(origin, settings, base, list(found)),
+        settings=_shown(settings) | {k: origin[k] for k in ("seed",) if k in origin},
+        base=str((prompts.base or {}).get("content_hash") or ""),
+        prompts=found,
+        training_loss=log.training("loss"),
+        validation_loss=log.validation("loss"),
+        notes=tuple(notes),
+    )
+
+
+def _base_of(prompts: Prompts, source: str, open_base: Callable[[str, str], _Base]) -> _Base:
+    """Returns the base model, or what a checkpoint that is a whole model has itself."""
+    if prompts.base is not None:
+        return open_base(str(prompts.base.get("path")), str(prompts.base.get("content_hash")))
+    path = pathlib.Path(source).expanduser()
+    params = read_native(path).params if is_native(path) else {}
+    if "token_embedder" not in params:
+        params = open_checkpoint(source).params
+    return _Base(params["token_embedder"]["embedding"])
+
+
+def _open_base(path: str, expected: str) -> _Base:
+    try:
+        checkpoint = open_checkpoint(path)
+    except FaithJaxError as error:
+        return _Base(None, problem=str(error))
+    if content_hash(checkpoint.params) != expected:
+        return _Base(None, problem=f"{path} is another model than the one it was trained on.")
+    prompts = [name for name in checkpoint.params if name.endswith("_prompt")]
+    return _Base(checkpoint.params["token_embedder"]["embedding"], prompts)
+
+
+def _vocabulary(base: _Base, source: str, notes: list[str]) -> Vocabulary | None:
+    if base.embedding is None:
+        return None
+    try:
+        vocabulary = carried_vocabulary(source)
+    except FaithJaxError as error:
+        vocabulary = None
+        notes.append(f"pieces are shown by their ids: {error}")
+    else:
+        if vocabulary is None:
+            notes.append("pieces are shown by their ids: no tokenizer is kept with it.")
+    if vocabulary is None:
+        return Vocabulary(base.embedding, lambda token: f"#{token}")
+    # Embeddings behind the last piece, which round the table up, were never trained.
+    rows = min(len(base.embedding), vocabulary.vocab_size)
+    return Vocabulary(base.embedding[:rows], vocabulary.piece_text)
+
+
+def _health(
+    name: str,
+    vectors: NDArray[np.float32],
+    start: NDArray[np.float32] | None,
+    vocabulary: Vocabulary | None,
+    log: RunLog,
+    count: int,
+) -> PromptHealth:
+    length = len(vectors)
+    cosine, distance = _nearest(vectors, vocabulary, count)
+    wide = vectors.astype(np.float64)
+    return PromptHealth(
+        name=name,
+        vectors=wide,
+        start=None if start is None else start.astype(np.float64),
+        vocabulary=None
+        if vocabulary is None
+        else prompt_health.vocabulary_norms(wide, vocabulary.embedding),
+        start_pieces=_start_pieces(start, length, vocabulary),
+        by_cosine=cosine,
+        by_distance=distance,
+        gradient_norms=log.vectors(name + GRADIENT_NORMS, length),
+        movements=log.vectors(name + MOVEMENTS, length),
+    )
+
+
+def _nearest(
+    vectors: NDArray[np.float32], vocabulary: Vocabulary | None, count: int
+) -> tuple[list[list[Piece]], list[list[Piece]]]:
+    if vocabulary is None:
+        return [[] for _ in vectors], [[] for _ in vectors]
+    both = []
+    for search in (prompt_health.nearest_by_cosine, prompt_health.nearest_by_distance):
+        ids, values = search(vectors, vocabulary.embedding, count)
+        both.append(
+            [
+                [
+                    Piece(int(i), vocabulary.text(int(i)), float(v))
+                    for i, v in zip(*row, strict=True)
+                ]
+                for row in zip(ids, values, strict=True)
+            ]
+        )
+    return both[0], both[1]
+
+
+def _start_pieces(
+    start: NDArray[np.float32] | None, length: int, vocabulary: Vocabulary | None
+) -> list[str]:
+    if start is None or vocabulary is None:
+        return [""] * length
+    rows = prompt_health.rows_that_are(start, vocabulary.embedding)
+    return ["" if row is None else vocabulary.text(row) for row in rows]
+
+
+def _step_of(path: pathlib.Path) -> int | None:
+    if not is_native(path):
+        return None
+    step = params_folder(path).parent
+    return int(step.name) if step.name.isdigit() and step.parent.name == "checkpoints" else None
+
+
+def _initializer(
+    origin: Mapping[str, str], settings: Mapping[str, Setting], base: _Base, names: Sequence[str]
+) -> str:
+    """Returns the start's name: as it was kept with it, or else what gin's config refers to.
+
+    The config of a run that was resumed is that of its last command.
+    """
+    if any(name in base.prompts for name in names):
+        return _BASES_START
+    if "initializer" in origin:
+        return origin["initializer"]
+    if "prompt_initializer" not in settings:
+        return UNKNOWN
+    found = settings["prompt_initializer"].value
+    if isinstance(found, Reference):
+        return found.name.rsplit("/", 1)[-1].rsplit(".", 1)[-1]
+    return _DEFAULT_START if found is None else UNKNOWN
+
+
+def _shown(settings: Mapping[str, Setting]) -> dict[str, str]:
+    return {
+        name: str(settings[path].value)
+        for name, path in _SETTINGS.items()
+        if path in settings and not isinstance(settings[path].value, Reference | None)
+    }

@@ -5,6 +5,7 @@ import re
 # Former and present modules.
 MODULES: dict[str, str] = {
     "faith_jax.models.prompts": "faith_jax.models.soft_prompt",
+    "faith_jax.runs.checkpoint_decoding": "faith_jax.inference.checkpoint_decoding",
     "faith_jax.runs.datasets": "faith_jax.input.task_batches",
     "faith_jax.training.contrastive": "faith_jax.training.infonce",
     "faith_jax.training.partitioning": "faith_jax.models.partitioning",

@@ -1,10 +1,11 @@
 """The run `score`: scores of every row by any number of scorers, in one pass.
 
-Before anything is scored it says what the scorers will see (`faith_jax.runs.score_preflight`).
+Before anything is scored it says what the scorers will see (`faith_jax.runs.preflight`).
 Rows gather in `<output>.partial`, from which a run that was stopped goes on; the output appears
 whole when the last row is scored.
 """
 
+import collections
 import dataclasses
 import itertools
 import logging
@@ -21,10 +22,9 @@ from faith_jax.core.rows import BadRows
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.export.jsonl import append_rows
 from faith_jax.export.scored_rows import ScoredRow, lines_of, scored_row, write_parquet
-from faith_jax.input.cut_report import cut_warnings
 from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs import preflight as preflights
 from faith_jax.runs.score_costs import write_costs
-from faith_jax.runs.score_preflight import Preflight, look_through, preflight_path
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import load_scorer
 
@@ -43,23 +43,14 @@ class PartCut(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ScoreSummary:
-    """What a run of `score` made.
+    """What a run of `score` made."""
 
-    Attributes:
-      output: the file or folder.
-      rows: how many it has.
-      undefined: for each scorer that left rows without a score, how many.
-      cut: for each scorer that cut inputs that were too long, how many.
-      cut_parts: for each of these, what was cut of each part.
-      left_out: the columns whose values JSON cannot hold, with their types.
-    """
-
-    output: pathlib.Path
-    rows: int
-    undefined: Mapping[str, int]
-    cut: Mapping[str, int]
-    cut_parts: Mapping[str, Mapping[str, PartCut]]
-    left_out: Mapping[str, str]
+    output: pathlib.Path  # the file or folder
+    rows: int  # how many it has
+    undefined: Mapping[str, int]  # for each scorer that left rows without a score, how many
+    cut: Mapping[str, int]  # for each scorer that cut inputs that were too long, how many
+    cut_parts: Mapping[str, Mapping[str, PartCut]]  # what was cut of each part
+    left_out: Mapping[str, str]  # the columns whose values JSON cannot hold, with their types
 
 
 def score(
@@ -100,17 +91,11 @@ def score(
     run = {"scorers": scorers, "input": given.fingerprint()}
     with partial_output(target, run, restart) as folder:
         # Bad input is found before anything is scored.
-        before = look_through(given.name, given.rows(bad_rows), loaded)
-        if before.scorers:
-            before.write(preflight_path(target))
-        for line in before.lines():
-            logger.info("%s", line)
-        warnings = list(before.warnings())
-        for warning in warnings:
-            logger.warning("%s", warning)
-        count = before.rows
+        report, left_out = preflights.scoring_report(given.name, given.rows(bad_rows), loaded)
+        preflights.tell(report, preflights.beside(target) if report["scorers"] else None)
+        count = report["rows"]
         lines = folder / ROWS
-        tally = _Tally(loaded)
+        tally = _Tally()
         _score_rows(given.rows(bad_rows), loaded, lines, batch_size, count, tally)
         if (written := count_whole_rows(lines)) != count:
             raise InputError(
@@ -120,14 +105,17 @@ def score(
         if costs:
             write_costs(costs, loaded, scorers, given)
         _finish(lines, target, form, list(loaded), given.split or "rows")
-    parts = tally.cut_parts()
-    for name, cut in parts.items():
+    for name, cut in tally.parts.items():
         # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
-        if not any(warning.startswith(f"{name}: ") for warning in warnings):
+        if not any(warning.startswith(f"{name}: ") for warning in report["warnings"]):
             shares = {part: {"share": found.rows / count} for part, found in cut.items()}
-            for sentence in cut_warnings(shares):
+            for sentence in preflights.cut_warnings(shares):
                 logger.warning("%s: %s", name, sentence)
-    return ScoreSummary(target, count, tally.undefined(), tally.cut(), parts, before.left_out)
+    undefined, cut_rows = (
+        {name: counts[name] for name in loaded if counts[name]}
+        for counts in (tally.undefined, tally.cut)
+    )
+    return ScoreSummary(target, count, undefined, cut_rows, tally.parts, left_out)
 
 
 def preflight(
@@ -137,26 +125,17 @@ def preflight(
     output_format: str = "",
     bad_rows: BadRows | None = None,
     load: Callable[..., BaseScorer] = load_scorer,
-) -> Preflight:
-    """Returns what `score` would see, and writes it beside the output; nothing is scored.
+) -> None:
+    """Prints what `score` would see, and writes it to OUTPUT.preflight.json; nothing is scored.
 
-    Args:
-      given: see `score`, as the others.
-      scorers: see there.
-      output: see there; the file is named OUTPUT.preflight.json.
-      output_format: see there.
-      bad_rows: see there.
-      load: see there.
-
-    Raises:
-      FaithJaxError: as `score`.
+    Arguments and errors are those of `score`.
     """
     target = pathlib.Path(output)
     _output_format(target, output_format)
     loaded = _loaded(scorers, target, load)
-    found = look_through(given.name, given.rows(bad_rows or BadRows()), loaded)
-    found.write(preflight_path(target))
-    return found
+    rows = given.rows(bad_rows or BadRows())
+    report, _ = preflights.scoring_report(given.name, rows, loaded)
+    preflights.tell(report, preflights.beside(target), dry_run=True)
 
 
 def _loaded(
@@ -178,28 +157,19 @@ def _loaded(
 class _Tally:
     """Counts rows without a score and rows that were cut, by scorer."""
 
-    def __init__(self, scorers: Iterable[str]):
-        self._undefined = dict.fromkeys(scorers, 0)
-        self._cut = dict(self._undefined)
-        self._parts: dict[str, dict[str, PartCut]] = {name: {} for name in self._undefined}
+    def __init__(self) -> None:
+        self.undefined, self.cut = collections.Counter[str](), collections.Counter[str]()
+        self.parts: dict[str, dict[str, PartCut]] = {}
 
     def add(self, rows: Iterable[ScoredRow]) -> None:
         for row in rows:
-            for name in self._undefined:
-                self._undefined[name] += row["scores"][name] is None
-                self._cut[name] += row["cut_tokens"][name] > 0
-                for part, tokens in row.get("cut", {}).get(name, {}).items():
-                    before = self._parts[name].get(part, PartCut(0, 0))
-                    self._parts[name][part] = PartCut(before.rows + 1, before.tokens + tokens)
-
-    def cut_parts(self) -> dict[str, dict[str, PartCut]]:
-        return {name: parts for name, parts in self._parts.items() if parts}
-
-    def undefined(self) -> dict[str, int]:
-        return {name: count for name, count in self._undefined.items() if count}
-
-    def cut(self) -> dict[str, int]:
-        return {name: count for name, count in self._cut.items() if count}
+            self.undefined.update(name for name, score in row["scores"].items() if score is None)
+            self.cut.update(name for name, tokens in row["cut_tokens"].items() if tokens)
+            for name, cut in row.get("cut", {}).items():
+                parts = self.parts.setdefault(name, {})
+                for part, tokens in cut.items():
+                    before = parts.get(part, PartCut(0, 0))
+                    parts[part] = PartCut(before.rows + 1, before.tokens + tokens)
 
 
 def _output_format(target: pathlib.Path, form: str) -> str:

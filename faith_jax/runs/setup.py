@@ -1,11 +1,9 @@
 """What every run sets up: the model, its parameters on the mesh, and how they are described."""
 
-import contextlib
 import dataclasses
 import logging
 import pathlib
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -61,17 +59,15 @@ def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
 
 @dataclasses.dataclass(frozen=True)
 class BaseModel:
-    """The model that a run began with, or that a prompt belongs to.
+    """The model that a run began with, or that a prompt belongs to."""
 
-    Attributes:
-      path: where it was read from.
-      content_hash: of its parameters, whatever they are stored in.
-      family: as its checkpoint says, "" where it does not.
-    """
+    path: str  # where it was read from
+    content_hash: str  # of its parameters, whatever they are stored in
+    family: str = ""  # as its checkpoint says, "" where it does not
 
-    path: str
-    content_hash: str
-    family: str = ""
+    def described(self) -> dict[str, str]:
+        """Returns what model.json says of it."""
+        return {"path": self.path, "content_hash": self.content_hash}
 
 
 def random_params(module: Transformer, partitioner: Partitioner, seed: int) -> PyTree:
@@ -98,15 +94,11 @@ def initial_params(
 ) -> tuple[PyTree, BaseModel | None]:
     """Returns the parameters a run starts from, float32 on the mesh, and their base.
 
-    Args:
-      module: the model, soft prompts included.
-      partitioner: the mesh.
-      checkpoint_path: any known form; None = random parameters.
-      seed: of random parameters and prompts.
-      prompt_initializer: start of prompts that the checkpoint does not have.
+    They are random without a checkpoint; the initializer makes prompts that it does not have.
 
     Raises:
       CheckpointError: on a checkpoint of other dimensions, naming the parameter.
+      ConfigError: for a soft prompt without a checkpoint.
     """
     config = module.config
     if checkpoint_path is None:
@@ -146,12 +138,7 @@ def _has_head_of(config: TransformerConfig, names: Sequence[str]) -> bool:
 
 
 def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:
-    """Returns how a checkpoint is named by those that build on it.
-
-    Args:
-      path_or_name: as it was given to `open_checkpoint`.
-      checkpoint: what was opened.
-    """
+    """Returns how a checkpoint, opened by its path or name, is named by those that build on it."""
     # An embedded model's name stays a name; a path is found again from any folder.
     path = pathlib.Path(path_or_name).expanduser()
     where = str(path.absolute()) if path.exists() else str(path_or_name)
@@ -178,11 +165,7 @@ def load_for_inference(
 ) -> tuple[Transformer, PyTree, Partitioner]:
     """Opens a checkpoint on the mesh, for evaluation or inference.
 
-    Args:
-      path: any known form.
-      partitioner_for: makes the mesh for a model's config.
-      model: if given, used in place of the checkpoint's own description; its dimensions must
-        be the checkpoint's.
+    A model, if given, replaces the checkpoint's own description, whose dimensions it must have.
     """
     checkpoint = open_checkpoint(path)
     module = model or Transformer(checkpoint.config)
@@ -193,11 +176,7 @@ def load_for_inference(
 
 
 def check_generates(config: TransformerConfig) -> None:
-    """Checks that a model can generate.
-
-    Raises:
-      ConfigError: for an encoder-only model.
-    """
+    """Raises ConfigError for an encoder-only model, which cannot generate."""
     if config.is_encoder_only:
         raise ConfigError(
             "The checkpoint is an encoder-only model (RoBERTa, DeBERTa), which cannot generate: "
@@ -206,11 +185,7 @@ def check_generates(config: TransformerConfig) -> None:
 
 
 def check_language_model(option: str, path: str) -> None:
-    """Checks that a checkpoint can generate.
-
-    Raises:
-      ConfigError: naming the option, where it cannot be opened or is an encoder-only model.
-    """
+    """Raises ConfigError, naming the option, for a checkpoint that is no language model."""
     try:
         config = open_checkpoint(path).config
     except CheckpointError as error:
@@ -246,36 +221,3 @@ def encode_default(text: str) -> list[int]:
 def count_params(params: PyTree) -> int:
     """Returns the number of parameters."""
     return sum(int(np.prod(x.shape)) for x in jax.tree.leaves(params))
-
-
-@contextlib.contextmanager
-def new_folder(path: str) -> Iterator[pathlib.Path]:
-    """Makes MODEL_DIR, see `make_folder`; where it is new, an error within removes it again."""
-    was_there = pathlib.Path(path).expanduser().exists()
-    folder = make_folder(path)
-    try:
-        yield folder
-    except BaseException:
-        if not was_there and jax.process_index() == 0:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-def make_folder(path: str) -> pathlib.Path:
-    """Makes MODEL_DIR and checks that it can be written to.
-
-    Raises:
-      ConfigError: where it cannot.
-    """
-    folder = pathlib.Path(path).expanduser()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".writable-{jax.process_index()}"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise ConfigError(
-            f"MODEL_DIR = {str(path)!r} cannot be written to ({error.strerror}); choose a folder "
-            "that you own."
-        ) from None
-    return folder

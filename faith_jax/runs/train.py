@@ -1,51 +1,53 @@
 """The run `train`: from a gin config to checkpoints, metrics and a trained model in MODEL_DIR.
 
-A run killed at any point and started again ends in the same place, bit for bit on one platform:
-batches, dropout and prompts are functions of the config, its seed and the step.
+A run that is killed at any point and started again ends in the same place, bit for bit on one
+platform: batches, dropout and prompts are functions of the config, its seed and the step.
 """
 
 import contextlib
 import logging
 import pathlib
 import shutil
-import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 import optax
 
-from faith_jax.checkpoints.checkpoint import Checkpoint
-from faith_jax.checkpoints.native import MODEL_JSON, write_model_json
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.progress import Progress
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner, make_partitioner
 from faith_jax.models.soft_prompt import PromptInitializer, initializer_name
 from faith_jax.models.transformer import Transformer
+from faith_jax.runs import model_dir as folders
 from faith_jax.runs import preflight, setup
-from faith_jax.runs.decoded_evaluation import DecodedEvaluation
-from faith_jax.runs.evaluate import dataset_loss
-from faith_jax.runs.former_run import check_former_run, initial_checkpoint, write_config
-from faith_jax.runs.prompt_start import Starts, prompt_starts
-from faith_jax.tokenizers.carried import RunVocabulary, check_kept_vocabulary, keep_vocabulary
+from faith_jax.runs.evaluate import DecodedEvaluation, dataset_loss
+from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
-from faith_jax.training.checkpoints import TrainCheckpoints, newest_step
-from faith_jax.training.metrics import MetricsWriter
-from faith_jax.training.objectives import Objective
-from faith_jax.training.prompt_metrics import MOVED, prompt_movement, trained_prompts
-from faith_jax.training.trainer import Trainer, TrainState, merge_params, split_params
+from faith_jax.training.checkpoints import TrainCheckpoints, check_folder, newest_step
+from faith_jax.training.metrics import MOVED, MetricsWriter, prompt_movement, trained_prompts
+from faith_jax.training.objectives import Batch, Metrics, Objective
+from faith_jax.training.trainer import (
+    Periods,
+    Stopped,
+    Trainer,
+    TrainState,
+    fit,
+    merge_params,
+    split_params,
+)
+
+__all__ = ["Stopped", "train"]
 
 logger = logging.getLogger("faith_jax")
 
 ROWS = "rows"  # the folder in MODEL_DIR that keeps the data's rows until training ends
-
-
-class Stopped(Exception):
-    """The run was asked to stop (SIGTERM); its state is saved."""
 
 
 @with_own_vocabulary
@@ -75,12 +77,12 @@ def train(
 ) -> dict[str, float]:
     """Trains a model, or only its soft prompt.
 
-    What the run will read is counted and said before its first step (`faith_jax.runs.preflight`),
-    and written to `model_dir`/preflight.json.
+    What the run will read is counted and reported before its first step
+    (`faith_jax.runs.preflight`), and written to `model_dir`/preflight.json.
 
     Args:
       model: the module, soft prompts included.
-      model_dir: where everything of this run is written; a run found there is gone on with.
+      model_dir: where everything of this run is written; a run found there is resumed.
       train_dataset: what is trained on.
       optimizer: an Optax transformation.
       total_steps: steps at which training ends.
@@ -103,8 +105,7 @@ def train(
       vocabulary: of our tasks: "english_4096", or a published tokenizer's folder or file; None =
         what `initial_checkpoint_path` carries, or else "english_4096". Its files are written into
         `model_dir`.
-      dry_run: only say what the run would read; its preflight.json then lies beside `model_dir`,
-        under that folder's name with `.preflight.json` behind it.
+      dry_run: only report what the run would read, to `model_dir`.preflight.json.
 
     Returns:
       The last evaluation's metrics.
@@ -114,17 +115,18 @@ def train(
       FaithJaxError: on a wrong setting, input or checkpoint.
     """
     chosen = RunVocabulary.choose(vocabulary, initial_checkpoint_path, "INITIAL_CHECKPOINT_PATH")
-    if num_microbatches > 0 and train_dataset.batch_size % num_microbatches:
-        raise ConfigError(
-            f"BATCH_SIZE = {train_dataset.batch_size} does not divide into NUM_MICROBATCHES = "
-            f"{num_microbatches}."
-        )
+    folder = pathlib.Path(model_dir).expanduser()
     objective = setup.objective_of(model.config, objective)
+    partitioner = partitioner_for(model.config)
+    tokenizer = _check_datasets(model.config, train_dataset, eval_dataset, chosen, num_microbatches)
     if decoding is not None:
         setup.check_generates(model.config)
-    run = _Run(model, model_dir, partitioner_for, train_dataset, eval_dataset, chosen)
+    objective.check(model, train_dataset.further_features)
+    check_folder(folder, keep_last, keep_best)
+
+    # The model, its trainable parameters, and the step.
     params, base = setup.initial_params(
-        model, run.partitioner, initial_checkpoint_path, seed, prompt_initializer
+        model, partitioner, initial_checkpoint_path, seed, prompt_initializer
     )
     trained, frozen = split_params(params, trainable)
     is_frozen = bool(jax.tree.leaves(frozen))
@@ -132,40 +134,50 @@ def train(
         raise ConfigError(
             "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
         )
-    trainer = Trainer(model, objective, optimizer, run.partitioner, seed, num_microbatches)
+    trainer = Trainer(model, objective, optimizer, partitioner, seed, num_microbatches)
+
     # Nothing is written before all settings are checked, and nothing where nothing is trained.
-    objective.check(model, train_dataset.further_features)
-    TrainCheckpoints.check(run.folder, keep_last, keep_best)
-    run.check_former(base, is_frozen)
-    done = newest_step(run.folder)
+    folders.check_former_run(folder, model.config, base, is_frozen, tokenizer)
+    done = newest_step(folder)
     if done is not None and done >= total_steps and not dry_run:
         logger.warning(
             "Nothing to train: %s has a checkpoint of step %d, TRAIN_STEPS = %d",
-            run.folder,
+            folder,
             done,
             total_steps,
         )
         return {}
-    with contextlib.nullcontext() if dry_run else setup.new_folder(model_dir):
-        rows, evaluation = run.rows(train_dataset, not dry_run), None
+
+    # The data, and what the run will see of it.
+    with contextlib.nullcontext() if dry_run else folders.new_folder(model_dir):
+        kept = None if dry_run else folder / ROWS
+        rows, evaluation = SplitRows(train_dataset, model.config, kept), None
         if eval_dataset is not None:
-            evaluated = run.rows(eval_dataset, not dry_run)
+            evaluated = SplitRows(eval_dataset, model.config, kept)
             evaluation = _Evaluation(
                 trainer, frozen, evaluated, decoding, eval_period, decoded_eval_period
             )
         state = trainer.init_state(trained)
-        run.preflight(trainer, state, frozen, rows, total_steps, evaluation, dry_run)
+        report = preflight.training_report(
+            rows, total_steps, evaluation.rows if evaluation else None, tokenizer
+        )
+        report["model"] = _cost(trainer, state, frozen, next(_batches(rows, partitioner, 0)))
+        if jax.process_index() == 0:
+            path = preflight.beside(folder) if dry_run else folder / "preflight.json"
+            preflight.tell(report, path, dry_run)
     if dry_run:
         return {}
+
+    # Training, from the newest checkpoint or from the start.
     prompts = trained_prompts(trained)
-    checkpoints = TrainCheckpoints(run.folder / "checkpoints", keep_last, keep_best)
+    checkpoints = TrainCheckpoints(folder / "checkpoints", keep_last, keep_best)
     if done is not None:
         state = checkpoints.restore(state)
-        logger.info("Going on from step %d of %s", int(state.step), run.folder)
-    run.describe(base, is_frozen)
+        logger.info("Resuming from step %d of %s", int(state.step), folder)
+    if jax.process_index() == 0:
+        folders.describe_run(folder, model.config, base, is_frozen, tokenizer)
     origin = {"initializer": initializer_name(prompt_initializer), "seed": str(seed)}
-    starts = prompt_starts(run.folder, prompts, origin, done is not None)
-    start = int(state.step)
+    starts = folders.prompt_starts(folder, prompts, origin, done is not None)
     logger.info(
         "Training %s of %s parameters on %s, %s a batch",
         f"{setup.count_params(trained):,}",
@@ -173,137 +185,64 @@ def train(
         counted(jax.device_count(), "device"),
         counted(train_dataset.batch_size, "row"),
     )
-    writer = MetricsWriter(run.folder if jax.process_index() == 0 else None, start)
-    last: dict[str, float] = {}
+    start = int(state.step)
+    writer = MetricsWriter(folder if jax.process_index() == 0 else None, start)
+    progress = Progress("step", total_steps, start)
+    watcher = _Watcher(writer, progress, train_dataset.split, starts, evaluation)
+    periods = Periods(total_steps, log_period, checkpoint_period)
     try:
-        with _termination() as stop:
-            size = train_dataset.batch_size
-            batches = rows.training_batches(start, run.partitioner.local_rows(size))
-            progress = Progress("step", total_steps, start)
-            for step in range(start + 1, total_steps + 1):
-                batch = run.partitioner.put_batch(next(batches), size)
-                state, metrics = trainer.train_step(state, frozen, batch)
-                final = step == total_steps
-                if final or step % log_period == 0:
-                    loss = float(metrics["loss"])
-                    logged = {k: np.asarray(v).tolist() for k, v in metrics.items()}
-                    logged |= _prompt_movement(state.params, starts, step)
-                    writer.write(step, train_dataset.split, logged)
-                    progress.update(step, f"loss {loss:.4f}", force=final)
-                    _require_finite(loss, step)
-                measured = evaluation.measure(step, final, state.params) if evaluation else {}
-                for part, values in measured.items():
-                    writer.write(step, part, values)
-                    last |= values
-                stopping = stop(step)
-                if final or stopping or step % checkpoint_period == 0:
-                    checkpoints.save(
-                        state, measured.get(eval_dataset.split if eval_dataset else "")
-                    )
-                if stopping and not final:
-                    checkpoints.wait()
-                    raise Stopped(f"Stopped at step {step}; run the same command to go on.")
-        checkpoints.wait()
+        batches = _batches(rows, partitioner, start)
+        fit(trainer, state, frozen, batches, periods, watcher, checkpoints)
         if jax.process_index() == 0:
-            shutil.rmtree(run.folder / ROWS, ignore_errors=True)
+            shutil.rmtree(folder / ROWS, ignore_errors=True)
         logger.info("%s compiled", counted(trainer.num_compilations, "program"))
         best = checkpoints.best_step()
         if best is not None:
-            logger.info("Lowest validation loss: %s", run.folder / "checkpoints" / str(best))
+            logger.info("Lowest validation loss: %s", folder / "checkpoints" / str(best))
     finally:
         writer.close()
         checkpoints.close()
-    return last
+    return watcher.last
 
 
-class _Run:
-    """The folder, the mesh and the data of a run, checked before anything long begins."""
-
-    def __init__(
-        self,
-        model: Transformer,
-        model_dir: str,
-        partitioner_for: Callable[..., Partitioner],
-        train_dataset: DatasetConfig,
-        eval_dataset: DatasetConfig | None,
-        vocabulary: RunVocabulary,
-    ):
-        self.partitioner = partitioner_for(model.config)
-        for dataset in (train_dataset, eval_dataset):
-            if dataset is not None:
-                targets = dataset.task().output_features["targets"]
-                vocabulary.check(model.config, tokenizer_of(targets.vocabulary))
-                if not model.config.is_encoder_only:
-                    check_layout(dataset, model.config)
-        targets = train_dataset.task().output_features["targets"]
-        self._vocabulary = tokenizer_of(targets.vocabulary)
-        prompts = model.config.encoder_prompt_length or model.config.decoder_prompt_length
-        if train_dataset.pack and prompts:
-            raise ConfigError(
-                "Soft prompts cannot be trained on packed examples: set PACK = False."
-            )
-        self._model = model
-        self.folder = pathlib.Path(model_dir).expanduser()
-
-    def rows(self, dataset: DatasetConfig, kept: bool) -> SplitRows:
-        """Returns a split's rows; where they are kept, a run that goes on finds them again."""
-        return SplitRows(dataset, self._model.config, self.folder / ROWS if kept else None)
-
-    def preflight(
-        self,
-        trainer: Trainer,
-        state: TrainState,
-        frozen: PyTree,
-        rows: SplitRows,
-        steps: int,
-        evaluation: "_Evaluation | None",
-        dry_run: bool,
-    ) -> None:
-        """Says what the run will read and what a step costs; compiles the step."""
-        report = preflight.training_report(
-            rows, steps, evaluation.rows if evaluation else None, self._vocabulary
+def _check_datasets(
+    config: TransformerConfig,
+    train_dataset: DatasetConfig,
+    eval_dataset: DatasetConfig | None,
+    vocabulary: RunVocabulary,
+    num_microbatches: int,
+) -> Tokenizer:
+    """Checks that model, data and vocabulary fit each other; returns the run's tokenizer."""
+    if num_microbatches > 0 and train_dataset.batch_size % num_microbatches:
+        raise ConfigError(
+            f"BATCH_SIZE = {train_dataset.batch_size} does not divide into NUM_MICROBATCHES = "
+            f"{num_microbatches}."
         )
-        size = rows.config.batch_size
-        batch = next(rows.training_batches(0, self.partitioner.local_rows(size)))
-        report["model"] = {
-            "trained": setup.count_params(state.params),
-            "frozen": setup.count_params(frozen),
-            **trainer.step_cost(state, frozen, self.partitioner.put_batch(batch, size)),
-        }
-        if jax.process_index() == 0:
-            beside = self.folder.with_name(self.folder.name + ".preflight.json")
-            path = beside if dry_run else self.folder / "preflight.json"
-            preflight.tell(report, path, dry_run)
+    for dataset in filter(None, (eval_dataset, train_dataset)):
+        tokenizer = tokenizer_of(dataset.task().output_features["targets"].vocabulary)
+        vocabulary.check(config, tokenizer)
+        if not config.is_encoder_only:
+            check_layout(dataset, config)
+    if train_dataset.pack and (config.encoder_prompt_length or config.decoder_prompt_length):
+        raise ConfigError("Soft prompts cannot be trained on packed examples: set PACK = False.")
+    return tokenizer
 
-    def check_former(self, base: setup.BaseModel | None, frozen: bool) -> None:
-        """Checks that MODEL_DIR holds no other run; arguments as for `check_former_run`."""
-        check_former_run(self.folder, self._model.config, base, frozen)
-        # The vocabulary is whole where model.json, which is written behind it, is there.
-        if (self.folder / MODEL_JSON).exists():
-            check_kept_vocabulary(self._vocabulary, self.folder)
 
-    def describe(self, base: setup.BaseModel | None, frozen: bool) -> None:
-        """Writes model.json, the vocabulary and the config in force into MODEL_DIR.
+def _batches(rows: SplitRows, partitioner: Partitioner, start: int) -> Iterator[Batch]:
+    """Yields global batches on the mesh, from the one that step `start` takes."""
+    size = rows.config.batch_size
+    for batch in rows.training_batches(start, partitioner.local_rows(size)):
+        yield partitioner.put_batch(batch, size)
 
-        Args:
-          base: the checkpoint that the run began with, if there is one.
-          frozen: whether it stays, in part, as it is.
-        """
-        if jax.process_index() != 0:
-            return
-        keep_vocabulary(self._vocabulary, self.folder)
-        described = None
-        if base and frozen:
-            described = {"path": base.path, "content_hash": base.content_hash}
-        family = "" if base is None else base.family
-        metadata = initial_checkpoint(base)
-        checkpoint = Checkpoint(self._model.config, {}, metadata, family, described)
-        write_model_json(self.folder, checkpoint)
-        write_config(self.folder)
+
+def _cost(trainer: Trainer, state: TrainState, frozen: PyTree, batch: Batch) -> dict[str, Any]:
+    """Compiles the step; returns what it costs, and how many parameters it trains."""
+    counts = {"trained": setup.count_params(state.params), "frozen": setup.count_params(frozen)}
+    return {**counts, **trainer.step_cost(state, frozen, batch)}
 
 
 class _Evaluation:
-    """Loss and decoded metrics of the model as it is trained, at their periods."""
+    """Loss and decoded metrics of the model during training, at their periods."""
 
     def __init__(
         self,
@@ -337,42 +276,48 @@ class _Evaluation:
         return measured
 
 
-def _prompt_movement(params: PyTree, starts: Starts, step: int) -> dict[str, Any]:
-    """`prompt_movement`, with a warning where there is none."""
-    movement = prompt_movement(params, starts)
-    for name in starts:
-        if movement[name + MOVED] == 0.0:
-            logger.warning(
-                "step %d: %s has not moved from its start: is the learning rate 0?", step, name
+class _Watcher:
+    """Writes the metrics of a run."""
+
+    def __init__(
+        self,
+        writer: MetricsWriter,
+        progress: Progress,
+        split: str,
+        starts: folders.Starts,
+        evaluation: _Evaluation | None,
+    ):
+        self._writer, self._progress, self._split = writer, progress, split
+        self._starts, self._evaluation = starts, evaluation
+        self.last: dict[str, float] = {}
+
+    def log(self, step: int, metrics: Metrics, params: PyTree, final: bool) -> None:
+        """See `Watcher`.
+
+        Raises:
+          FloatingPointError: for a loss that is not finite.
+        """
+        logged: dict[str, Any] = {name: np.asarray(v).tolist() for name, v in metrics.items()}
+        logged |= prompt_movement(params, self._starts)
+        for name in self._starts:
+            if logged[name + MOVED] == 0.0:
+                logger.warning(
+                    "step %d: %s has not moved from its start: is the learning rate 0?", step, name
+                )
+        self._writer.write(step, self._split, logged)
+        loss = logged["loss"]
+        self._progress.update(step, f"loss {loss:.4f}", force=final)
+        if not np.isfinite(loss):
+            raise FloatingPointError(
+                f"The loss is {loss} at step {step}; lower LEARNING_RATE or clip the gradient."
             )
-    return movement
 
-
-def _require_finite(loss: float, step: int) -> None:
-    if not np.isfinite(loss):
-        raise FloatingPointError(
-            f"The loss is {loss} at step {step}; lower LEARNING_RATE or clip the gradient."
-        )
-
-
-@contextlib.contextmanager
-def _termination() -> Iterator[Callable[[int], bool]]:
-    """Turns SIGTERM into a question asked after each step: are we to stop?
-
-    With several processes JAX's own handler makes all of them stop at the same step.
-    """
-    if jax.process_count() > 1:
-        from jax.experimental import multihost_utils
-
-        yield multihost_utils.reached_preemption_sync_point
-        return
-    asked = []
-    try:
-        before = signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
-    except ValueError:  # not in the main thread: nobody can send us signals
-        yield lambda step: False
-        return
-    try:
-        yield lambda step: bool(asked)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    def evaluate(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
+        """See `Watcher`."""
+        if self._evaluation is None:
+            return None
+        measured = self._evaluation.measure(step, final, params)
+        for part, values in measured.items():
+            self._writer.write(step, part, values)
+            self.last |= values
+        return measured.get(self._evaluation.rows.config.split)

@@ -19,13 +19,28 @@ from faith_jax.training.trainer import TrainState
 
 
 def newest_step(model_dir: str | pathlib.Path) -> int | None:
-    """Returns the step of a run's newest checkpoint that is whole; None = there is none.
-
-    Nothing in MODEL_DIR is touched.
-    """
+    """Returns the step of a run's newest whole checkpoint, or None; nothing is touched."""
     found = (pathlib.Path(model_dir) / "checkpoints").glob("*")
     names = [path.name for path in found if path.is_dir()]
     return max((int(name) for name in names if name.isdecimal()), default=None)
+
+
+def check_folder(folder: str | pathlib.Path, keep_last: int, keep_best: int) -> None:
+    """Checks what is given to `TrainCheckpoints`; nothing is made.
+
+    Raises:
+      ConfigError: see there.
+    """
+    if keep_last < 1 or keep_best < 0:
+        raise ConfigError(
+            f"KEEP_LAST = {keep_last!r}, KEEP_BEST = {keep_best!r}: expected at least 1 and 0."
+        )
+    path = pathlib.Path(folder).absolute()
+    if "[" in str(path):
+        # Orbax takes it for a pattern, and leaves out what it then does not find.
+        raise ConfigError(
+            f"{path}: Orbax cannot write to a path with '['; choose another MODEL_DIR."
+        )
 
 
 class TrainCheckpoints:
@@ -49,7 +64,7 @@ class TrainCheckpoints:
         keep_best: int = 1,
         best_metric: str = "loss",
     ):
-        self.check(folder, keep_last, keep_best)
+        check_folder(folder, keep_last, keep_best)
         self.folder = pathlib.Path(folder).absolute()
         self._best_metric = best_metric
         policies = [checkpoint_managers.LatestN(keep_last)]
@@ -75,30 +90,12 @@ class TrainCheckpoints:
             ),
         )
 
-    @staticmethod
-    def check(folder: str | pathlib.Path, keep_last: int, keep_best: int) -> None:
-        """Checks what is given to the class; nothing is made.
-
-        Raises:
-          ConfigError: see the class.
-        """
-        if keep_last < 1 or keep_best < 0:
-            raise ConfigError(
-                f"KEEP_LAST = {keep_last!r}, KEEP_BEST = {keep_best!r}: expected at least 1 and 0."
-            )
-        path = pathlib.Path(folder).absolute()
-        if "[" in str(path):
-            # Orbax takes it for a pattern, and leaves out what it then does not find.
-            raise ConfigError(
-                f"{path}: Orbax cannot write to a path with '['; choose another MODEL_DIR."
-            )
-
     def _metric(self, metrics: Mapping[str, float]) -> float:
         value = metrics.get(self._best_metric, math.inf)
         return -math.inf if math.isnan(value) else -value
 
     def latest_step(self) -> int | None:
-        """Returns the newest step that is completely written, or None."""
+        """Returns the newest whole step, or None."""
         return self._manager.latest_step()
 
     def best_step(self) -> int | None:
@@ -136,9 +133,14 @@ class TrainCheckpoints:
                 f"{self.folder}: no checkpoint of step {step}; there are {self.all_steps()}."
             )
         wanted = _items(jax.tree.map(ocp.utils.to_shape_dtype_struct, state))
-        self._check_objective(step, "objective" in wanted)
+        folder = self.folder / str(step)
+        if (folder / "objective").exists() != ("objective" in wanted):
+            raise CheckpointError(
+                f"{folder}: was written with an objective that has a state, and this run's has "
+                "none, or the reverse: set OBJECTIVE as it was, or use another MODEL_DIR."
+            )
         for item, tree in wanted.items():
-            self._check_item(step, item, tree)
+            self._check_item(folder / item, tree)
         try:
             restored = self._manager.restore(
                 step,
@@ -147,31 +149,19 @@ class TrainCheckpoints:
                 ),
             )
         except Exception as error:  # Orbax and TensorStore raise many kinds for a broken folder
-            raise self._damaged(step, error) from error
+            raise _damaged(folder, error) from error
         count = jax.device_put(jax.numpy.int32(step), state.step.sharding)
         objective = restored["objective"] if "objective" in wanted else state.objective
         return TrainState(count, restored["params"], restored["opt_state"], objective)
 
-    def _check_objective(self, step: int, wanted: bool) -> None:
-        folder = self.folder / str(step)
-        if (folder / "objective").exists() != wanted:
-            raise CheckpointError(
-                f"{folder}: was written with an objective {'without' if wanted else 'with'} a "
-                f"state, this run's has {'one' if wanted else 'none'}: set OBJECTIVE as it was, "
-                "or use another MODEL_DIR."
-            )
-
-    def _check_item(self, step: int, item: str, wanted: PyTree) -> None:
+    def _check_item(self, folder: pathlib.Path, wanted: PyTree) -> None:
         """Compares names, shapes and dtypes before anything is read."""
-        folder = self.folder / str(step) / item
         try:
             with ocp.StandardCheckpointer() as checkpointer:
-                metadata = checkpointer.metadata(folder).item_metadata
-            if metadata is None:
-                raise ValueError(f"the arrays of {item} cannot be found")
+                found = _described(checkpointer.metadata(folder).item_metadata.tree)
         except Exception as error:
-            raise self._damaged(step, error) from error
-        found, expected = _described(metadata.tree), _described(wanted)
+            raise _damaged(folder.parent, error) from error
+        expected = _described(wanted)
         for name in sorted(found.keys() | expected.keys()):
             if found.get(name) != expected.get(name):
                 raise CheckpointError(
@@ -180,13 +170,6 @@ class TrainCheckpoints:
                     "optimizer or TRAINABLE. Use another MODEL_DIR."
                 )
 
-    def _damaged(self, step: int, error: Exception) -> CheckpointError:
-        reason = " ".join(str(error).split()) or repr(error)
-        return CheckpointError(
-            f"{self.folder / str(step)}: the checkpoint is not whole ({reason[:200]}); remove this "
-            "folder to go on from an earlier step, or use another MODEL_DIR."
-        )
-
     def wait(self) -> None:
         """Returns when all saves are on disk."""
         self._manager.wait_until_finished()
@@ -194,6 +177,14 @@ class TrainCheckpoints:
     def close(self) -> None:
         """Waits, and frees what the manager holds."""
         self._manager.close()
+
+
+def _damaged(folder: pathlib.Path, error: Exception) -> CheckpointError:
+    reason = " ".join(str(error).split()) or repr(error)
+    return CheckpointError(
+        f"{folder}: the checkpoint is not whole ({reason[:200]}); remove this folder to resume "
+        "from an earlier step, or use another MODEL_DIR."
+    )
 
 
 def _items(state: TrainState) -> dict[str, PyTree]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,19 +10,37 @@ import jax.numpy as jnp
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.transformer import Transformer
-from faith_jax.training.objectives import Batch, Objective
+from faith_jax.training.objectives import Batch, Metrics, Objective, dropout_rngs, reduced
+
+
+def label_cross_entropy(
+    log_probs: Array, labels: Array, label_smoothing: float = 0.0, **reduction: Any
+) -> Array:
+    """Returns the cross-entropy of classes, in nats; 0 for a perfect model, as `cross_entropy`.
+
+    Args:
+      log_probs: [batch, classes].
+      labels: int [batch].
+      label_smoothing: in [0, 1), spread evenly over the other classes.
+      **reduction: see `reduced`.
+    """
+    smoothing, others = label_smoothing, log_probs.shape[1] - 1
+    likelihood = jnp.take_along_axis(log_probs, labels[:, None], axis=1)[:, 0]
+    if smoothing == 0.0:
+        return reduced(-likelihood, **reduction)
+    rest = smoothing / others
+    entropy = -((1 - smoothing) * math.log(1 - smoothing) + smoothing * math.log(rest))
+    total = jnp.sum(log_probs, axis=1)
+    losses = -((1 - smoothing - rest) * likelihood + rest * total) - entropy
+    return reduced(losses, **reduction)
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelCrossEntropy(Objective):
-    """Cross-entropy of the class of each row, by the model's classification head.
-
-    loss = -sum_v q(v) log p(v) - constant, where q has 1 - label_smoothing on the row's class and
-    the rest spread evenly over the others; the constant is q's entropy. Natural logarithms.
+    """`label_cross_entropy` of each row, by the model's classification head.
 
     The batch has `encoder_input_tokens`, int [batch, length], `labels`, int [batch], and
-    `label_weights`, float [batch], how much each row counts. What other objectives sum over target
-    tokens is summed over rows.
+    `label_weights`, float [batch], how much each row counts. Sums are over rows.
 
     Attributes:
       label_smoothing: in [0, 1).
@@ -41,31 +60,22 @@ class LabelCrossEntropy(Objective):
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, dict[str, Array], dict[str, Array]]:
+    ) -> tuple[Array, Metrics, dict[str, Array]]:
         """See `Objective`; metrics have `accuracy`, and `weight` is the number of rows."""
         logits: Array = module.apply(  # type: ignore[assignment]
             {"params": params},
             batch["encoder_input_tokens"],
             dropout_key is not None,
             method="classify",
-            rngs={} if dropout_key is None else {"dropout": dropout_key},
+            rngs=dropout_rngs(dropout_key),
         )
         log_probs = jax.nn.log_softmax(logits)
         labels, weights = batch["labels"], batch["label_weights"].astype(jnp.float32)
-        likelihood = jnp.take_along_axis(log_probs, labels[:, None], axis=1)[:, 0]
+        hits = jnp.argmax(logits, axis=1) == labels
         metrics = {
-            "loss": jnp.sum(self._losses(likelihood, log_probs) * weights),
-            "negative_log_likelihood": -jnp.sum(likelihood * weights),
-            "accuracy": jnp.sum((jnp.argmax(logits, axis=1) == labels) * weights),
+            "loss": label_cross_entropy(log_probs, labels, self.label_smoothing, weights=weights),
+            "negative_log_likelihood": label_cross_entropy(log_probs, labels, weights=weights),
+            "accuracy": reduced(hits, weights=weights),
             "weight": jnp.sum(weights),
         }
         return metrics["loss"], metrics, {}
-
-    def _losses(self, likelihood: Array, log_probs: Array) -> Array:
-        smoothing, others = self.label_smoothing, log_probs.shape[1] - 1
-        if smoothing == 0.0:
-            return -likelihood
-        rest = smoothing / others
-        entropy = -((1 - smoothing) * math.log(1 - smoothing) + smoothing * math.log(rest))
-        total = jnp.sum(log_probs, axis=1)
-        return -((1 - smoothing - rest) * likelihood + rest * total) - entropy

@@ -14,12 +14,37 @@ from faith_jax.models.transformer import Inputs, Transformer, output_layer
 from faith_jax.training.objectives import (
     Batch,
     CrossEntropy,
+    Metrics,
     Objective,
     decoder_states,
     encoder_states,
+    reduced,
 )
 
 CONTEXTS = ("first", "mean", "decoder_first")
+
+
+def infonce(scores: Array, where: Array, **reduction: Any) -> Array:
+    """Returns -log softmax(scores)[0] of each row, in nats; 0 where the first stands alone.
+
+    Args:
+      scores: [batch, candidates].
+      where: boolean, likewise: which candidates count; the first always does.
+      **reduction: of the rows, see `reduced`.
+    """
+    scores = jnp.where(where, scores.astype(jnp.float32), -jnp.inf)
+    losses = jax.nn.logsumexp(scores, axis=1) - scores[:, 0]
+    return reduced(losses, **reduction)
+
+
+def hits_at_1(scores: Array, where: Array, **reduction: Any) -> Array:
+    """Returns 1 for rows whose first candidate is above all others, else 0; a tie is a miss.
+
+    Arguments are those of `infonce`.
+    """
+    scores = jnp.where(where, scores.astype(jnp.float32), -jnp.inf)
+    hits = scores[:, 0] > jnp.max(scores[:, 1:], axis=1, initial=-jnp.inf)
+    return reduced(hits.astype(jnp.float32), **reduction)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +96,7 @@ class InfoNCE(Objective):
 
     @property
     def couples_rows(self) -> bool:
-        """Whether a row's loss depends on others, so that a batch cannot be taken in pieces."""
+        """See `Objective`."""
         return self.in_batch_negatives
 
     def check(self, module: Transformer, features: Collection[str]) -> None:
@@ -90,8 +115,7 @@ class InfoNCE(Objective):
     def prepare(self, module: Transformer, batch: Batch, state: PyTree = ()) -> Batch:
         """Adds `contrast_weights`, float [batch]: target tokens over rows with negatives, or 0.
 
-        The trainer divides by target tokens, so that rows so weighted give a mean over rows, also
-        where a batch is taken in pieces.
+        The trainer divides by target tokens, so that rows with these weights give a mean over rows.
         """
         self.check(module, batch)
         rows = jnp.any(_valid_negatives(batch, module.config.pad_id), axis=1)
@@ -101,24 +125,20 @@ class InfoNCE(Objective):
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, dict[str, Array], dict[str, Array]]:
+    ) -> tuple[Array, Metrics, dict[str, Array]]:
         """See `Objective`; metrics have `infonce` and `hits_at_1` besides, means over rows."""
         if "contrast_weights" not in batch:
             batch = self.prepare(module, batch)
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden, positives = _positive_states(module, params, batch, encoded, dropout_key)
-        metrics = self.cross_entropy.of_tokens(
-            hidden, output_layer(module, params), module, batch
-        ).sums()
+        layer = output_layer(module, params)
+        metrics = self.cross_entropy.sums(self.cross_entropy.scores(hidden, layer, module, batch))
         negatives = _negative_states(module, params, batch, encoded, dropout_key)
-        scores, valid = self._scores(
-            self._context(module, batch, encoded, hidden), positives, negatives, batch, module
-        )
-        losses, hits = contrast(scores, valid)
-        weights = batch["contrast_weights"]
-        infonce = jnp.sum(losses * weights)
-        metrics |= {"infonce": infonce, "hits_at_1": jnp.sum(hits * weights)}
-        metrics["loss"] += self.weight * infonce
+        context = self._context(module, batch, encoded, hidden)
+        scores, where = self._scores(context, positives, negatives, batch, module)
+        for name, measure in (("infonce", infonce), ("hits_at_1", hits_at_1)):
+            metrics[name] = measure(scores, where, weights=batch["contrast_weights"])
+        metrics["loss"] += self.weight * metrics["infonce"]
         return metrics["loss"], metrics, {}
 
     def _context(self, module: Transformer, batch: Batch, encoded: Inputs, hidden: Array) -> Array:
@@ -143,12 +163,7 @@ class InfoNCE(Objective):
     ) -> tuple[Array, Array]:
         """Returns scores and which of them count, [batch, candidates]; the row's target is first.
 
-        Args:
-          context: [batch, embed].
-          positives: [batch, embed].
-          negatives: [batch, texts, embed].
-          batch: whose tokens they are of.
-          module: the model.
+        Context and positives are [batch, embed], negatives [batch, texts, embed].
         """
         scale = 1.0 / (math.sqrt(context.shape[-1]) * self.temperature)
         context = context.astype(jnp.float32) * scale
@@ -164,23 +179,6 @@ class InfoNCE(Objective):
             jnp.concatenate([scores, all_scores], axis=1),
             jnp.concatenate([valid, _valid_others(batch, pad)], axis=1),
         )
-
-
-def contrast(scores: Array, valid: Array) -> tuple[Array, Array]:
-    """Returns the loss of each row, in nats, and whether its first candidate is the best.
-
-    Args:
-      scores: [batch, candidates].
-      valid: boolean, likewise: which count; the first always does.
-
-    Returns:
-      float32 [batch] both: -log softmax(scores)[0], which is 0 where the first stands alone, and
-      1 where it is above all others (a tie is a miss), else 0.
-    """
-    scores = jnp.where(valid, scores.astype(jnp.float32), -jnp.inf)
-    losses = jax.nn.logsumexp(scores, axis=1) - scores[:, 0]
-    hits = scores[:, 0] > jnp.max(scores[:, 1:], axis=1, initial=-jnp.inf)
-    return losses, hits.astype(jnp.float32)
 
 
 def _valid_negatives(batch: Batch, pad: int) -> Array:

@@ -13,9 +13,11 @@ from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.training.objectives import (
     Batch,
     CrossEntropy,
+    Metrics,
     Objective,
     decoder_states,
     encoder_states,
+    reduced,
 )
 
 
@@ -51,12 +53,7 @@ class RecentLosses(NamedTuple):
         )
 
     def followed_by(self, losses: Array, valid: Array) -> "RecentLosses":
-        """Returns them after one more step.
-
-        Args:
-          losses: float32 [batch], in the order of the batch.
-          valid: boolean [batch]: which are of an example, and not of padding.
-        """
+        """Returns them after a batch's losses, float32 [batch]; `valid` ones are no padding."""
         window = self.losses.shape[0]
         total = jnp.sum(valid, dtype=jnp.int32)
         behind = total - jnp.cumsum(valid, dtype=jnp.int32)
@@ -148,7 +145,7 @@ class LossTruncation(Objective):
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, dict[str, Array], dict[str, Array]]:
+    ) -> tuple[Array, Metrics, dict[str, Array]]:
         """See `Objective`.
 
         `loss` is what is minimised; `negative_log_likelihood` is that of all examples; after
@@ -157,17 +154,24 @@ class LossTruncation(Objective):
         self.check(module, batch)
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden = decoder_states(module, params, batch, encoded, dropout_key)
-        tokens = self.cross_entropy.of_tokens(hidden, output_layer(module, params), module, batch)
-        row_losses = jnp.sum(tokens.negative_log_likelihood * tokens.weights, axis=1)
-        count = jnp.sum(tokens.weights, axis=1)
-        if self.length_normalized:
-            row_losses = row_losses / jnp.where(count > 0, count, 1.0)
-        rows = {"loss": jax.lax.stop_gradient(row_losses), "valid": count > 0}
-        metrics = tokens.sums()
+        scores = self.cross_entropy.scores(hidden, output_layer(module, params), module, batch)
+        losses = example_losses(
+            -scores.statistics.log_prob, weights=scores.weights, mean=self.length_normalized
+        )
+        rows = {"loss": jax.lax.stop_gradient(losses), "valid": jnp.any(scores.weights > 0, axis=1)}
         if "highest_loss" not in batch:
+            metrics = self.cross_entropy.sums(scores)
             return metrics["loss"], metrics, rows
         dropped = rows["valid"] & (rows["loss"] > batch["highest_loss"])
-        kept = tokens._replace(weights=jnp.where(dropped[:, None], 0.0, tokens.weights)).sums()
-        metrics |= {"loss": kept["loss"], "z_loss": kept["z_loss"]}
-        metrics["examples_dropped"] = jnp.sum(dropped * batch["row_weights"])
+        metrics = self.cross_entropy.sums(scores, where=~dropped[:, None])
+        metrics["examples_dropped"] = reduced(dropped, weights=batch["row_weights"])
         return metrics["loss"], metrics, rows
+
+
+def example_losses(losses: Array, weights: Array, mean: bool = True) -> Array:
+    """Returns the loss of each example, [batch]: its tokens' weighted mean, or their sum.
+
+    The mean of an example without tokens is 0.
+    """
+    total, count = jnp.sum(losses * weights, axis=1), jnp.sum(weights, axis=1)
+    return total / jnp.where(count > 0, count, 1.0) if mean else total

@@ -1,15 +1,59 @@
-"""Metrics of a run: to the console, to TensorBoard and to a JSONL file."""
+"""Metrics of a run: what is measured of soft prompts, and the files that metrics go to."""
 
 import json
-import logging
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.files import written_whole
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
-logger = logging.getLogger("faith_jax")
+from faith_jax.checkpoints.checkpoint import PROMPTS
+from faith_jax.core.files import write_text
+from faith_jax.core.types import Array, PyTree
+
+GRADIENT_NORMS, MOVEMENTS, MOVED = "_gradient_norms", "_movements", "_moved"
+
+
+def prompt_gradient_norms(gradient: PyTree) -> dict[str, Array]:
+    """Returns the L2 norms of the gradients of trained prompts, by vector.
+
+    That is {"encoder_prompt_gradient_norms": float32 [length]}, empty without trained prompts.
+    """
+    return {
+        name + GRADIENT_NORMS: jnp.linalg.norm(
+            gradient[name]["embedding"].astype(jnp.float32), axis=-1
+        )
+        for name in PROMPTS
+        if name in gradient
+    }
+
+
+def trained_prompts(params: PyTree) -> dict[str, NDArray[np.float32]]:
+    """Returns copies of the prompts among trained parameters, [length, embed] by their names."""
+    # Copies: a step may use the parameters' memory for the next ones.
+    return {n: np.array(params[n]["embedding"], np.float32) for n in PROMPTS if n in params}
+
+
+def prompt_movement(
+    params: PyTree, starts: Mapping[str, NDArray[np.float32]]
+) -> dict[str, float | list[float]]:
+    """Returns how far prompts are from their starts, float32 [length, embed] by name.
+
+    Returns:
+      For each prompt, "encoder_prompt_moved", the L2 distance relative to the start's norm (the
+      distance itself from a start of zeros), and "encoder_prompt_movements", the L2 distance of
+      each vector: [length].
+    """
+    found: dict[str, float | list[float]] = {}
+    for name, start in starts.items():
+        way = np.asarray(params[name]["embedding"], np.float32) - start
+        moved, length = float(np.linalg.norm(way)), float(np.linalg.norm(start))
+        found[name + MOVED] = moved / length if length else moved
+        found[name + MOVEMENTS] = np.linalg.norm(way, axis=-1).tolist()
+    return found
 
 
 class MetricsWriter:
@@ -36,10 +80,7 @@ class MetricsWriter:
     def write(self, step: int, part: str, metrics: Mapping[str, float | Sequence[float]]) -> None:
         """Writes one line of a part ("train", "validation", "validation_decoded" …).
 
-        Args:
-          step: that was taken.
-          part: of the data.
-          metrics: numbers by name, or several for each vector of a prompt, with six digits.
+        Several numbers of a metric, for the vectors of a prompt, have six digits.
         """
         if self._file is None or self._folder is None:
             return
@@ -78,5 +119,4 @@ def _drop_later_steps(path: pathlib.Path, start_step: int) -> None:
             continue  # a line that was cut when the run was killed
         if isinstance(row, dict) and row.get("step", math.inf) <= start_step:
             kept.append(line)
-    with written_whole(path) as beside:
-        beside.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+    write_text(path, "".join(line + "\n" for line in kept))

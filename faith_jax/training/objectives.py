@@ -1,9 +1,14 @@
-"""Training objectives: sums over target tokens, so that micro-batches and shards add up."""
+"""Training objectives: sums over target tokens, so that micro-batches and shards add up.
+
+A loss is a pure function of scores and masks: `where` says which elements take part, `weights` how
+much each counts, and `reduce` puts them together. An objective is what gin configures: it computes
+the model's scores and calls the losses.
+"""
 
 import dataclasses
 import math
-from collections.abc import Collection
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -15,10 +20,64 @@ from faith_jax.models.transformer import Inputs, Transformer, output_layer
 # A batch: encoder_input_tokens, decoder_input_tokens, decoder_target_tokens, and, where packed,
 # encoder_segment_ids and decoder_segment_ids; optional decoder_loss_weights. [batch, length].
 Batch = dict[str, Array]
+Metrics = dict[str, Array]
+Reduce = Callable[[Array], Array]
 
 
-class Objective(Protocol):
-    """A training objective; what is written here is that of one without a state of its own."""
+def reduced(
+    losses: Array,
+    where: Array | None = None,
+    weights: Array | None = None,
+    reduce: Reduce | None = jnp.sum,
+) -> Array:
+    """Returns losses times their weights, 0 outside of `where`, put together by `reduce`.
+
+    Args:
+      losses: [...].
+      where: boolean, likewise; None = all take part.
+      weights: likewise; None = 1.
+      reduce: such as `jnp.sum`; None = each loss by itself.
+    """
+    if weights is not None:
+        losses = losses * weights
+    if where is not None:
+        losses = jnp.where(where, losses, 0.0)
+    return losses if reduce is None else reduce(losses)
+
+
+def cross_entropy(
+    statistics: TargetStatistics,
+    vocab_size: int,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    **reduction: Any,
+) -> Array:
+    """Returns the cross-entropy of target tokens [batch, length], in nats.
+
+    loss = -sum_v q(v) log p(v) - constant + z_loss * log(Z)^2, where q has 1 - label_smoothing
+    on the target and the rest spread evenly over the other tokens; the constant is q's entropy,
+    so that a perfect model has loss 0. The z-loss keeps logits from drifting.
+    """
+    losses = z_loss * jnp.square(statistics.log_z)
+    losses = _smoothed(statistics, vocab_size, label_smoothing) + losses
+    return reduced(losses, **reduction)
+
+
+def _smoothed(statistics: TargetStatistics, vocab_size: int, smoothing: float) -> Array:
+    if smoothing == 0.0:
+        return -statistics.log_prob
+    other = smoothing / (vocab_size - 1)
+    confidence = 1.0 - smoothing
+    # sum_v q(v) logit(v), with the target's own share taken out of the mean of all.
+    expected_logit = (
+        confidence - other
+    ) * statistics.logit + other * vocab_size * statistics.mean_logit
+    entropy = -(confidence * math.log(confidence) + smoothing * math.log(other))
+    return statistics.log_z - expected_logit - entropy
+
+
+class Objective:
+    """A training objective; the defaults are those of one without a state of its own."""
 
     @property
     def couples_rows(self) -> bool:
@@ -30,40 +89,30 @@ class Objective(Protocol):
         return ()
 
     def check(self, module: Transformer, features: Collection[str]) -> None:
-        """Checks that the objective is of a model and of batches with these arrays.
+        """Checks that the objective fits a model and batches with these arrays.
 
         Raises:
-          ConfigError: where it is not.
+          ConfigError: where it does not.
         """
         return None
 
     def prepare(self, module: Transformer, batch: Batch, state: PyTree) -> Batch:
-        """Returns a whole batch of training with what its pieces need to know of it.
+        """Returns a whole training batch with what its pieces need to know of it.
 
-        Args:
-          module: the model.
-          batch: arrays [batch, length].
-          state: after the batches before.
-
-        Raises:
-          ConfigError: see `check`.
+        `state` is that after the batches before. Errors are those of `check`.
         """
         return batch
 
     def update_state(self, state: PyTree, rows: dict[str, Array]) -> PyTree:
-        """Returns the state after a batch, from what `__call__` said of its rows."""
+        """Returns the state after a batch, from what `__call__` returned of its rows."""
         return state
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, dict[str, Array], dict[str, Array]]:
+    ) -> tuple[Array, Metrics, dict[str, Array]]:
         """Returns the loss and metrics of a batch, summed over its target tokens.
 
-        Args:
-          module: the model.
-          params: all of its parameters.
-          batch: arrays [batch, length].
-          dropout_key: None = no dropout.
+        Without a key there is no dropout.
 
         Returns:
           A float32 scalar, the *sum* over target tokens (the trainer divides by their number);
@@ -71,46 +120,20 @@ class Objective(Protocol):
           which checkpoints are kept, `weight`, the number of target tokens, and others; and arrays
           [batch], for `update_state`.
         """
-        ...
+        raise NotImplementedError
 
 
-class TokenLosses(NamedTuple):
-    """Losses of target tokens, nats: float32 [batch, length], where `weights` is not 0.
+class TokenScores(NamedTuple):
+    """What a language model says of target tokens, and how much each counts: [batch, length]."""
 
-    Attributes:
-      cross_entropy: smoothed.
-      z_loss: weighed.
-      negative_log_likelihood: of the token itself.
-      weights: how much each counts.
-    """
-
-    cross_entropy: Array
-    z_loss: Array
-    negative_log_likelihood: Array
+    statistics: TargetStatistics
     weights: Array
-
-    def sums(self) -> dict[str, Array]:
-        """Returns the metrics of an `Objective`."""
-        return {
-            "loss": jnp.sum((self.cross_entropy + self.z_loss) * self.weights),
-            "z_loss": jnp.sum(self.z_loss * self.weights),
-            "negative_log_likelihood": jnp.sum(self.negative_log_likelihood * self.weights),
-            "weight": jnp.sum(self.weights),
-        }
+    vocab_size: int
 
 
 @dataclasses.dataclass(frozen=True)
 class CrossEntropy(Objective):
-    """Cross-entropy of the target tokens.
-
-    loss = -sum_v q(v) log p(v) - constant + z_loss * log(Z)^2, where q has 1 - label_smoothing
-    on the target and the rest spread evenly over the other tokens; the constant is q's entropy,
-    so that a perfect model has loss 0. Natural logarithms.
-
-    Attributes:
-      label_smoothing: in [0, 1).
-      z_loss: weight of the squared log normaliser, which keeps logits from drifting.
-      max_logits_bytes: memory bound, see `target_statistics`.
+    """`cross_entropy` of the target tokens, within `max_logits_bytes` of memory for logits.
 
     Reference: Raffel 2020; T5X has the same loss.
     """
@@ -121,11 +144,11 @@ class CrossEntropy(Objective):
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, dict[str, Array], dict[str, Array]]:
+    ) -> tuple[Array, Metrics, dict[str, Array]]:
         """See `Objective`."""
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden = decoder_states(module, params, batch, encoded, dropout_key)
-        metrics = self.of_tokens(hidden, output_layer(module, params), module, batch).sums()
+        metrics = self.sums(self.scores(hidden, output_layer(module, params), module, batch))
         return metrics["loss"], metrics, {}
 
     def weights(self, module: Transformer, batch: Batch) -> Array:
@@ -134,32 +157,26 @@ class CrossEntropy(Objective):
         weights = batch.get("decoder_loss_weights", targets != module.config.pad_id)
         return weights.astype(jnp.float32)
 
-    def of_tokens(
+    def scores(
         self, hidden: Array, layer: OutputLayer, module: Transformer, batch: Batch
-    ) -> TokenLosses:
-        """Returns each token's losses, of the decoder's states [batch, length, embed]."""
+    ) -> TokenScores:
+        """Returns what the decoder's states [batch, length, embed] say of the targets."""
         targets = batch["decoder_target_tokens"]
         statistics = target_statistics(hidden, layer, targets, self.max_logits_bytes)
-        return TokenLosses(
-            self.token_loss(statistics, layer.vocab_size),
-            self.z_loss * jnp.square(statistics.log_z),
-            -statistics.log_prob,
-            self.weights(module, batch),
-        )
+        return TokenScores(statistics, self.weights(module, batch), layer.vocab_size)
 
-    def token_loss(self, statistics: TargetStatistics, vocab_size: int) -> Array:
-        """Returns the smoothed cross-entropy of each token, [batch, length], without z-loss."""
+    def sums(self, scores: TokenScores, where: Array | None = None) -> Metrics:
+        """Returns the metrics of an `Objective`; `loss` and `z_loss` only `where`, [batch, 1]."""
+        kept = {"where": where, "weights": scores.weights}
         smoothing = self.label_smoothing
-        if smoothing == 0.0:
-            return -statistics.log_prob
-        other = smoothing / (vocab_size - 1)
-        confidence = 1.0 - smoothing
-        # sum_v q(v) logit(v), with the target's own share taken out of the mean of all.
-        expected_logit = (
-            confidence - other
-        ) * statistics.logit + other * vocab_size * statistics.mean_logit
-        entropy = -(confidence * math.log(confidence) + smoothing * math.log(other))
-        return statistics.log_z - expected_logit - entropy
+        return {
+            "loss": cross_entropy(
+                scores.statistics, scores.vocab_size, smoothing, self.z_loss, **kept
+            ),
+            "z_loss": reduced(self.z_loss * jnp.square(scores.statistics.log_z), **kept),
+            "negative_log_likelihood": reduced(-scores.statistics.log_prob, weights=scores.weights),
+            "weight": jnp.sum(scores.weights),
+        }
 
 
 def encoder_states(
@@ -175,7 +192,7 @@ def encoder_states(
         batch.get("encoder_segment_ids"),
         dropout_key is not None,
         method="encode",
-        rngs=_rngs(dropout_key),
+        rngs=dropout_rngs(dropout_key),
     )
 
 
@@ -197,7 +214,7 @@ def decoder_states(
         batch.get("decoder_segment_ids"),
         dropout_key is not None,
         method="decode_hidden",
-        rngs=_rngs(dropout_key),
+        rngs=dropout_rngs(dropout_key),
     )
 
 
@@ -208,6 +225,6 @@ def _encoder_inputs(module: Transformer, batch: Batch) -> Inputs | None:
     return inputs
 
 
-def _rngs(dropout_key: Array | None) -> dict[str, Array]:
-    # Encoder and decoder draw from one key; Flax folds in the path of each dropout.
+def dropout_rngs(dropout_key: Array | None) -> dict[str, Array]:
+    """Returns Flax's keys: encoder and decoder draw from one, into which it folds their paths."""
     return {} if dropout_key is None else {"dropout": dropout_key}

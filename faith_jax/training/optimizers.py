@@ -24,13 +24,7 @@ def linear_decay(
     total_steps: int = 1000,
     end_rate: float = 0.0,
 ) -> Schedule:
-    """A linear warm-up from 0, then a linear decay to `end_rate` at `total_steps`.
-
-    Args:
-      learning_rate: the rate after the warm-up.
-      warmup_steps: length of the warm-up; shorter than total_steps.
-      total_steps: the step at which the decay ends.
-      end_rate: the rate from there on.
+    """A linear warm-up from 0 to `learning_rate`, then a decay to `end_rate` at `total_steps`.
 
     Raises:
       ConfigError: on a warm-up that does not end before the run.
@@ -73,8 +67,8 @@ def adafactor(
       multiply_by_parameter_scale: make the rate relative to each parameter's size, as T5 is
         trained; off for soft prompts, as in Lester 2021.
       decay_rate: exponent of the second moment's decay.
-      weight_decay: share of a parameter taken off at each step, whatever the rate; None = none is.
-        Of `decayed` parameters only.
+      weight_decay: share of a parameter taken off at each step, whatever the rate; of `decayed`
+        parameters only; None = no decay.
       gradient_clip: largest global norm of the gradient; None = no limit.
     """
     transform = optax.adafactor(
@@ -112,13 +106,10 @@ def adamw(
 
 
 def decayed(params: PyTree) -> PyTree:
-    """Returns which parameters weight decay is for, a tree of booleans: neither biases nor norms.
+    """Returns which parameters weight decay applies to, a tree of booleans.
 
-    Spared are the biases of projections and of the logits, scales and biases of norms, and T5's
-    relative position biases, as Hugging Face's Trainer spares them.
-
-    Args:
-      params: nested dict, of layers one by one or stacked, with or without soft prompts.
+    It spares biases of projections and logits, scales and biases of norms, and T5's relative
+    position biases, as Hugging Face's Trainer does.
     """
 
     def decays(path: tuple, _: object) -> bool:

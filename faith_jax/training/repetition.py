@@ -2,31 +2,44 @@
 
 import dataclasses
 from collections.abc import Collection
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array, PyTree
-from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.training.objectives import (
     Batch,
     CrossEntropy,
+    Metrics,
     Objective,
     decoder_states,
     encoder_states,
+    reduced,
 )
+
+
+def repetition(scores: Array, repeated: Array, **reduction: Any) -> Array:
+    """Returns -log sigmoid(score) of repeated tokens and -log sigmoid(-score) of others, in nats.
+
+    Args:
+      scores: logits that a token is repeated, [batch, length].
+      repeated: boolean, likewise.
+      **reduction: see `reduced`.
+    """
+    return reduced(jax.nn.softplus(jnp.where(repeated, -scores, scores)), **reduction)
 
 
 @dataclasses.dataclass(frozen=True)
 class RepeatedTokens(Objective):
     """Cross-entropy of the targets, and of whether each input token stands in a repeated n-gram.
 
-    repetition = -log sigmoid(s) for a token that is part of an n-gram which stands elsewhere in the
-    same inputs, else -log sigmoid(-s), where s is the logit of the label "yes" above that of "no":
-    the encoder's state of the token, projected to both by the output layer. The loss is the
-    cross-entropy's mean over target tokens and `weight` times repetition's mean over input tokens.
+    The second is `repetition` of tokens that are part of an n-gram which stands elsewhere in the
+    same inputs. A token's score is the logit of the label "yes" less that of "no": its encoder
+    state, projected to both by the output layer. The loss is the cross-entropy's mean over target
+    tokens plus `weight` times the mean of `repetition` over input tokens.
 
     A small encoder begins to compare two texts within minutes by it, because every token of the
     inputs is an answer; by one answer of the decoder for each input it did not in an hour. The
@@ -79,32 +92,27 @@ class RepeatedTokens(Objective):
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
-    ) -> tuple[Array, dict[str, Array], dict[str, Array]]:
+    ) -> tuple[Array, Metrics, dict[str, Array]]:
         """See `Objective`; metrics have `repetition` and `repetition_accuracy` besides."""
         if "input_weights" not in batch:
             batch = self.prepare(module, batch)
         layer = output_layer(module, params)
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden = decoder_states(module, params, batch, encoded, dropout_key)
-        metrics = self.cross_entropy.of_tokens(hidden, layer, module, batch).sums()
-        losses, hits, valid = self._of_inputs(module, batch, encoded, layer)
-        weights = valid * batch["input_weights"][:, None]
-        metrics["repetition"] = jnp.sum(losses * weights)
-        metrics["repetition_accuracy"] = jnp.sum(hits * weights)
-        metrics["loss"] += self.weight * metrics["repetition"]
-        return metrics["loss"], metrics, {}
-
-    def _of_inputs(
-        self, module: Transformer, batch: Batch, encoded: Array, layer: OutputLayer
-    ) -> tuple[Array, Array, Array]:
-        """Returns each input token's loss, whether it is right, and whether it counts."""
+        metrics = self.cross_entropy.sums(self.cross_entropy.scores(hidden, layer, module, batch))
         config, tokens = module.config, batch["encoder_input_tokens"]
-        states = encoded[:, config.encoder_prompt_length :]
-        logits = layer.logits_of(states, jnp.asarray(self.labels))
-        score = logits[..., 0] - logits[..., 1]
+        states: Any = encoded
+        logits = layer.logits_of(
+            states[:, config.encoder_prompt_length :], jnp.asarray(self.labels)
+        )
+        scores = logits[..., 0] - logits[..., 1]
         valid = _is_text(tokens, config.pad_id, config.eos_ids)
         found = repeated(tokens, valid, self.ngram, batch.get("encoder_segment_ids"))
-        return jax.nn.softplus(jnp.where(found, -score, score)), (score > 0) == found, valid
+        weights = valid * batch["input_weights"][:, None]
+        metrics["repetition"] = repetition(scores, found, weights=weights)
+        metrics["repetition_accuracy"] = reduced((scores > 0) == found, weights=weights)
+        metrics["loss"] += self.weight * metrics["repetition"]
+        return metrics["loss"], metrics, {}
 
 
 def _is_text(tokens: Array, pad: int, ends: tuple[int, ...]) -> Array:

@@ -1,12 +1,15 @@
-"""The training step: one compiled, sharded function from state and batch to state and metrics.
+"""Training, from the state over the step to the loop.
 
-Only trainable parameters get gradients and optimizer state; the frozen ones are an argument of
-the step beside the state.
+A step is one compiled, sharded function from state and batch to state and metrics. Only trainable
+parameters have gradients and optimizer state; the frozen ones are an argument of the step beside
+the state.
 """
 
+import contextlib
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import flax.traverse_util
 import jax
@@ -17,38 +20,39 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Transformer
-from faith_jax.training.objectives import Batch, Objective
-from faith_jax.training.prompt_metrics import prompt_gradient_norms
+from faith_jax.training.metrics import prompt_gradient_norms
+from faith_jax.training.objectives import Batch, Metrics, Objective
+
+if TYPE_CHECKING:
+    from faith_jax.training.checkpoints import TrainCheckpoints
 
 
 class TrainState(NamedTuple):
-    """What training changes.
+    """What training changes."""
 
-    Attributes:
-      step: int32 scalar, steps done.
-      params: the trainable parameters.
-      opt_state: the optimizer's state.
-      objective: the objective's state; most have none.
-    """
-
-    step: Array
-    params: PyTree
+    step: Array  # int32 scalar, steps done
+    params: PyTree  # the trainable parameters
     opt_state: PyTree
-    objective: PyTree = ()
+    objective: PyTree = ()  # the objective's state; most have none
 
 
 def split_params(params: PyTree, trainable: Sequence[str]) -> tuple[PyTree, PyTree]:
-    """Splits parameters into (trainable, frozen) by regular expressions.
+    """Splits parameters into (trainable, frozen).
 
-    Args:
-      params: nested dict.
-      trainable: a parameter whose whole name ("encoder/layers_0/mlp/wo/kernel") matches any of
-        these is trained.
+    A parameter is trained where its whole name ("encoder/layers_0/mlp/wo/kernel") matches one of
+    the regular expressions `trainable`.
 
     Raises:
       ConfigError: where nothing matches, or on what is no regular expression.
     """
-    patterns = [_pattern(p) for p in ([trainable] if isinstance(trainable, str) else trainable)]
+    try:
+        given = [trainable] if isinstance(trainable, str) else trainable
+        patterns = [re.compile(pattern) for pattern in given]
+    except (re.error, TypeError) as error:
+        raise ConfigError(
+            f"TRAINABLE = {trainable!r} is not a regular expression ({error}); write '.*' for any "
+            "text."
+        ) from None
     flat = flax.traverse_util.flatten_dict(params, sep="/")
     chosen = {n: any(p.fullmatch(n) for p in patterns) for n in flat}
     if not any(chosen.values()):
@@ -58,15 +62,6 @@ def split_params(params: PyTree, trainable: Sequence[str]) -> tuple[PyTree, PyTr
         )
     parts = [{n: v for n, v in flat.items() if chosen[n] == wanted} for wanted in (True, False)]
     return tuple(flax.traverse_util.unflatten_dict(p, sep="/") for p in parts)
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except (re.error, TypeError) as error:
-        raise ConfigError(
-            f"TRAINABLE: {text!r} is not a regular expression ({error}); write '.*' for any text."
-        ) from None
 
 
 def merge_params(trainable: PyTree, frozen: PyTree) -> PyTree:
@@ -150,18 +145,12 @@ class Trainer:
 
     def train_step(
         self, state: TrainState, frozen: PyTree, batch: Batch
-    ) -> tuple[TrainState, dict[str, Array]]:
-        """Takes one optimizer step. The state given is used up (its memory is reused).
-
-        Args:
-          state: before the step.
-          frozen: the parameters that are not trained.
-          batch: global arrays [batch, length].
+    ) -> tuple[TrainState, Metrics]:
+        """Takes one optimizer step with a global batch; the memory of `state` is reused.
 
         Returns:
-          The state after it, and metrics: `loss` (mean over target tokens, nats),
-          `negative_log_likelihood` (mean), `z_loss`, `weight` (target tokens),
-          `gradient_norm`, and where prompts are trained `prompt_gradient_norms`'.
+          The state after it, and metrics: the objective's as means over target tokens (nats),
+          `weight` (target tokens), `gradient_norm`, and those of `prompt_gradient_norms`.
         """
         return self._compiled_step(state)(state, frozen, batch)
 
@@ -179,7 +168,7 @@ class Trainer:
             )
         return self._train_step
 
-    def eval_step(self, params: PyTree, frozen: PyTree, batch: Batch) -> dict[str, Array]:
+    def eval_step(self, params: PyTree, frozen: PyTree, batch: Batch) -> Metrics:
         """Returns the metrics of a batch, summed over target tokens, without dropout."""
         return self._eval_step(params, frozen, batch)
 
@@ -193,7 +182,7 @@ class Trainer:
         loss, *measured = self.objective(self.module, merge_params(params, frozen), batch, key)
         return loss, tuple(measured)
 
-    def _evaluate(self, params: PyTree, frozen: PyTree, batch: Batch) -> dict[str, Array]:
+    def _evaluate(self, params: PyTree, frozen: PyTree, batch: Batch) -> Metrics:
         return self._loss(params, frozen, batch, None)[1][0]
 
     def _train(self, state: TrainState, frozen: PyTree, batch: Batch):
@@ -242,3 +231,82 @@ class Trainer:
         zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), (gradient, sums))
         (gradient, sums), rows = jax.lax.scan(add, zeros, (jnp.arange(count), pieces))
         return gradient, sums, jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(-1), rows)
+
+
+class Stopped(Exception):
+    """The run was asked to stop (SIGTERM); its state is saved."""
+
+
+class Periods(NamedTuple):
+    """How many steps a run takes, and after how many it logs and saves; the last step does both."""
+
+    total: int
+    log: int
+    checkpoint: int
+
+
+class Watcher(Protocol):
+    """What looks at a run on its way."""
+
+    def log(self, step: int, metrics: Metrics, params: PyTree, final: bool) -> None:
+        """Takes a step's metrics, and the parameters after it."""
+
+    def evaluate(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
+        """Returns the validation metrics that are due, by which checkpoints are kept."""
+
+
+def fit(
+    trainer: Trainer,
+    state: TrainState,
+    frozen: PyTree,
+    batches: Iterator[Batch],
+    periods: Periods,
+    watcher: Watcher,
+    checkpoints: "TrainCheckpoints",
+) -> TrainState:
+    """Trains from a state to the last step, with global batches from that state on.
+
+    Returns:
+      The last state, which is saved.
+
+    Raises:
+      Stopped: after a SIGTERM, when the state is saved.
+    """
+    with _termination() as is_asked_to_stop:
+        for step in range(int(state.step) + 1, periods.total + 1):
+            final = step == periods.total
+            state, metrics = trainer.train_step(state, frozen, next(batches))
+            if final or step % periods.log == 0:
+                watcher.log(step, metrics, state.params, final)
+            validation = watcher.evaluate(step, state.params, final)
+            stopping = is_asked_to_stop(step)
+            if final or stopping or step % periods.checkpoint == 0:
+                checkpoints.save(state, validation)
+            if stopping and not final:
+                checkpoints.wait()
+                raise Stopped(f"Stopped at step {step}; run the same command to resume.")
+    checkpoints.wait()
+    return state
+
+
+@contextlib.contextmanager
+def _termination() -> Iterator[Callable[[int], bool]]:
+    """Turns SIGTERM into a question asked after each step: are we to stop?
+
+    With several processes JAX's own handler makes all of them stop at the same step.
+    """
+    if jax.process_count() > 1:
+        from jax.experimental import multihost_utils
+
+        yield multihost_utils.reached_preemption_sync_point
+        return
+    asked = []
+    try:
+        before = signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
+    except ValueError:  # not in the main thread: nobody can send us signals
+        yield lambda step: False
+        return
+    try:
+        yield lambda step: bool(asked)
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -195,7 +195,7 @@ def test_a_run_that_is_stopped_before_it_scored(capsys, tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "look_through", stop)
+    monkeypatch.setattr(run.preflights, "scoring_report", stop)
     source = rows_file(tmp_path / "rows.jsonl")
     arguments = ("--scorers=bleu", f"--input={source}", f"--output={tmp_path}/s.jsonl")
     status, _, error = score(capsys, *arguments)

@@ -57,6 +57,19 @@ def command(environment, monkeypatch, capfd):
     return run
 
 
+@pytest.fixture(scope="session")
+def succeed(environment):
+    """Runs `faith-jax` in this process, for what several tests read."""
+    from faith_jax import cli
+
+    def run(*arguments):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("FAITH_JAX_DATA_DIR", environment["FAITH_JAX_DATA_DIR"])
+            assert cli.main([str(a) for a in arguments]) == 0
+
+    return run
+
+
 TINY = ("train", "--gin_search_paths=tests/testdata/gin", "--gin_file=tiny.gin")
 
 

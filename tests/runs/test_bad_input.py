@@ -12,14 +12,10 @@ INFER = ("infer", "--gin_file=runs/infer_file.gin", "--gin.DECODE_LENGTH=4")
 
 
 @pytest.fixture(scope="module")
-def trained(start, tmp_path_factory):
+def trained(succeed, tmp_path_factory):
     """MODEL_DIR of a tiny model, one step old."""
     folder = tmp_path_factory.mktemp("trained")
-    process = start(
-        *TINY, f"--gin.MODEL_DIR={folder}", "--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0"
-    )
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
+    succeed(*TINY, f"--gin.MODEL_DIR={folder}", "--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0")
     return folder
 
 

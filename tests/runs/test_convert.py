@@ -1,8 +1,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -22,7 +20,6 @@ from tests.checkpoints.synthetic import (
     write_t5x,
 )
 from tests.models.tiny import TINY
-from tests.paths import REPOSITORY
 
 COMPANIONS = {
     "spiece.model": b"\x00pieces",
@@ -206,39 +203,30 @@ def test_parameters_rounded_to_bfloat16(tmp_path):
 # Through the command line.
 
 
-def run_command(*arguments):
-    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
-    return subprocess.run(
-        [sys.executable, "-m", "faith_jax", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=REPOSITORY,
-        env=environment,
-        check=False,
-    )
-
-
-def refuses(target, *arguments):
+@pytest.fixture
+def refuses(command):
     """Runs a command that must exit with 2, one line and no target; returns the line."""
-    done = run_command(*arguments)
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert done.stderr.startswith("faith-jax: ")
-    assert not target.exists()
-    return done.stderr
+
+    def run(target, *arguments):
+        status, _, err = command(*arguments)
+        assert status == 2, err
+        assert "Traceback" not in err
+        assert err.count("\n") == 1, err
+        assert err.startswith("faith-jax: ")
+        assert not target.exists()
+        return err
+
+    return run
 
 
-def test_commands_convert(tmp_path, source):
+def test_commands_convert(command, tmp_path, source):
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    done = run_command("import-checkpoint", source, ours)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{ours}\n", "")
-    done = run_command("export-checkpoint", ours, theirs)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{theirs}\n", "")
+    assert command("import-checkpoint", source, ours) == (0, f"{ours}\n", "")
+    assert command("export-checkpoint", ours, theirs) == (0, f"{theirs}\n", "")
     assert stored(theirs) == stored(source)
 
 
-def test_commands_refuse_a_truncated_file(tmp_path, source):
+def test_commands_refuse_a_truncated_file(refuses, tmp_path, source):
     path = source / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-10])
     target = tmp_path / "target"
@@ -246,7 +234,7 @@ def test_commands_refuse_a_truncated_file(tmp_path, source):
     assert "the tensor shared.weight" in line
 
 
-def test_commands_refuse_another_family(tmp_path, source):
+def test_commands_refuse_another_family(refuses, tmp_path, source):
     (source / "config.json").write_text(json.dumps(TIED | {"model_type": "opt"}))
     target = tmp_path / "target"
     line = refuses(target, "import-checkpoint", source, target)
@@ -254,7 +242,7 @@ def test_commands_refuse_another_family(tmp_path, source):
     assert "'gpt2'" in line  # in the list of those that are
 
 
-def test_commands_refuse_a_t5x_checkpoint_without_a_chunk(tmp_path):
+def test_commands_refuse_a_t5x_checkpoint_without_a_chunk(refuses, tmp_path):
     folder = write_t5x(tmp_path / "checkpoint_7", tiny_params(TINY))
     (folder / "target.encoder.layers_0.mlp.wo.kernel" / "1.0").unlink()
     target = tmp_path / "target"
@@ -262,7 +250,7 @@ def test_commands_refuse_a_t5x_checkpoint_without_a_chunk(tmp_path):
     assert "encoder/layers_0/mlp/wo/kernel lacks its chunk 1.0" in line
 
 
-def test_commands_refuse_a_missing_and_a_broken_source(tmp_path):
+def test_commands_refuse_a_missing_and_a_broken_source(refuses, tmp_path):
     target = tmp_path / "target"
     line = refuses(target, "export-checkpoint", tmp_path / "nowhere", target)
     assert "there is no such checkpoint" in line

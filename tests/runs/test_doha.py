@@ -14,9 +14,9 @@ from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.cutting import fit
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.input.task_batches import DatasetConfig, evaluation_batches
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs.decoded_evaluation import BatchDecoder
 from faith_jax.tokenizers import vocabularies
 from tests.scoring import tiny_models
 

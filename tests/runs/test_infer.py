@@ -9,8 +9,8 @@ import pytest
 import scipy.special
 
 import faith_jax
+from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.runs import evaluate_scores, infer
-from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedRow
 from faith_jax.statistics.protocols import verification_table
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.runs.conftest import TINY
@@ -20,14 +20,10 @@ TASK = "--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample"
 
 
 @pytest.fixture(scope="module")
-def trained(start, tmp_path_factory):
+def trained(succeed, tmp_path_factory):
     """MODEL_DIR of a tiny model, two steps old."""
     folder = tmp_path_factory.mktemp("trained")
-    process = start(
-        *TINY, f"--gin.MODEL_DIR={folder}", "--gin.TRAIN_STEPS=2", "--gin.WARMUP_STEPS=0"
-    )
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
+    succeed(*TINY, f"--gin.MODEL_DIR={folder}", "--gin.TRAIN_STEPS=2", "--gin.WARMUP_STEPS=0")
     return folder
 
 

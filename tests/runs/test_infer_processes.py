@@ -72,4 +72,4 @@ def test_a_run_goes_on_behind_a_kill_of_either(folder, killed):
     # Both processes leave out the first batch, and make again the one that was written in part.
     for process in (0, 1):
         log = (folder / f"run{2 - killed}_{process}.err").read_text()
-        assert "Going on from row 4 of" in log
+        assert "Resuming from row 4 of" in log

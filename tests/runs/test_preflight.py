@@ -6,9 +6,15 @@ import tensorflow as tf
 
 from faith_jax.core.cutting import CutTokens, Kind
 from faith_jax.inference import load_model
-from faith_jax.input.cut_report import cut_of_inputs, cut_report, cut_warnings, percentiles
 from faith_jax.input.task_batches import DatasetConfig, SplitRows
-from faith_jax.runs.preflight import text_of, training_report
+from faith_jax.runs.preflight import (
+    cut_of_inputs,
+    cut_report,
+    cut_warnings,
+    percentiles,
+    tell,
+    training_report,
+)
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.runs.conftest import TINY, seqio_task
 
@@ -94,14 +100,15 @@ def test_the_first_examples_are_those_that_the_model_sees_first():
     assert all(text.endswith("<seeker> Why?") for text in shown)
 
 
-def test_what_is_cut_is_told_by_part():
+def test_what_is_cut_is_told_by_part(capsys):
     whole = len(load_vocabulary().encode("<knowledge> Fact 100. <seeker> Why?")) + 1
     found = report(seqio_task("preflight_shuffled", facts), steps=60, inputs=whole - 2)
     cut = found["cut"]["knowledge"]
     assert set(found["cut"]) == {"knowledge"}
     assert cut["max"] == 2
     assert cut["rows"] == pytest.approx(600 * cut["share"])
-    assert "cut of knowledge" in text_of(found)
+    tell(found, None, dry_run=True)
+    assert "cut of knowledge" in capsys.readouterr().out
     assert any("knowledge, which their targets may need" in text for text in found["warnings"])
 
 

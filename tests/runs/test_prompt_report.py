@@ -8,8 +8,8 @@ import pytest
 
 from faith_jax.checkpoints.checkpoint import Checkpoint
 from faith_jax.checkpoints.native import write_native
+from faith_jax.runs.model_dir import PROMPT_START, write_prompt_starts
 from faith_jax.runs.prompt_report import make_report
-from faith_jax.runs.prompt_start import PROMPT_START, write_prompt_starts
 from tests.checkpoints.synthetic import tiny_params
 from tests.checkpoints.test_native import prompt_run
 from tests.models.tiny import TINY as TINY_CONFIG
@@ -30,7 +30,7 @@ PROMPT = (
 
 
 @pytest.fixture(scope="module")
-def runs(start, tmp_path_factory):
+def runs(succeed, tmp_path_factory):
     """A base model, and prompt-tuned runs of two seeds and another start."""
     folder = tmp_path_factory.mktemp("runs")
     more = {
@@ -41,9 +41,7 @@ def runs(start, tmp_path_factory):
     }
     for name, arguments in more.items():
         given = () if name == "base" else (f"--gin.INITIAL_CHECKPOINT_PATH={folder / 'base'}",)
-        process = start(*arguments, f"--gin.MODEL_DIR={folder / name}", *given)
-        _, err = process.communicate(timeout=300)
-        assert process.returncode == 0, err
+        succeed(*arguments, f"--gin.MODEL_DIR={folder / name}", *given)
     return folder
 
 

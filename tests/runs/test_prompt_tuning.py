@@ -8,7 +8,7 @@ import pytest
 
 import faith_jax
 from faith_jax.checkpoints.checkpoint import flatten
-from faith_jax.runs.prompt_start import read_prompt_starts, read_start_origin, write_prompt_starts
+from faith_jax.runs.model_dir import read_prompt_starts, read_start_origin, write_prompt_starts
 from tests.runs.conftest import TINY, read_item
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -24,20 +24,16 @@ PROMPT = (
 
 
 @pytest.fixture(scope="module")
-def base(start, tmp_path_factory):
+def base(succeed, tmp_path_factory):
     folder = tmp_path_factory.mktemp("base")
-    process = start(*TINY, f"--gin.MODEL_DIR={folder}", "--gin.TRAIN_STEPS=3")
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
+    succeed(*TINY, f"--gin.MODEL_DIR={folder}", "--gin.TRAIN_STEPS=3")
     return folder
 
 
 @pytest.fixture(scope="module")
-def tuned(start, base, tmp_path_factory):
+def tuned(succeed, base, tmp_path_factory):
     folder = tmp_path_factory.mktemp("prompt")
-    process = start(*PROMPT, f"--gin.MODEL_DIR={folder}", f"--gin.INITIAL_CHECKPOINT_PATH={base}")
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
+    succeed(*PROMPT, f"--gin.MODEL_DIR={folder}", f"--gin.INITIAL_CHECKPOINT_PATH={base}")
     return folder
 
 
@@ -121,15 +117,14 @@ def test_a_prompt_that_does_not_move_is_warned_of(command, base, tmp_path, caplo
     assert any("has not moved" in record.message for record in caplog.records)
 
 
-def test_going_on_with_another_base_is_an_error(command, tuned, start, tmp_path):
-    other = start(*TINY, f"--gin.MODEL_DIR={tmp_path}", "--gin.TRAIN_STEPS=1",
-                  "--gin.WARMUP_STEPS=0", "--gin.RANDOM_SEED=7")  # fmt: skip
-    other.communicate(timeout=300)
+def test_another_base_is_an_error(command, succeed, tuned, tmp_path):
+    other = ("--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0", "--gin.RANDOM_SEED=7")
+    succeed(*TINY, f"--gin.MODEL_DIR={tmp_path}", *other)
     status, _, err = command(
         *PROMPT, f"--gin.MODEL_DIR={tuned}", f"--gin.INITIAL_CHECKPOINT_PATH={tmp_path}"
     )
     assert status == 2
-    assert "began on the base model" in err
+    assert "this run began with" in err
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@ import importlib
 import gin
 
 from faith_jax.runs import renamed
-from faith_jax.runs.gin_config import parse
-from faith_jax.runs.run_settings import differences, settings_of
+from faith_jax.runs.gin_config import differences, parse, settings_of
 from faith_jax.training.infonce import InfoNCE
 
 OLD = """from __gin__ import dynamic_registration

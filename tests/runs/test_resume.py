@@ -1,6 +1,7 @@
 """A run that is killed and started again ends where an unbroken one does, bit for bit."""
 
 import json
+import os
 import random
 import signal
 import time
@@ -9,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 
+from faith_jax.training.trainer import Trainer
 from tests.runs.conftest import TINY, read_item
 
 STEPS = 12
@@ -37,11 +39,6 @@ def wait_for_step(process, folder, step):
     raise AssertionError(f"step {step} was not reached")
 
 
-def finish(process):
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-
-
 def saved(folder, item):
     tree = read_item(folder / "checkpoints" / str(STEPS) / item)
     leaves = jax.tree_util.tree_leaves_with_path(tree)
@@ -49,9 +46,9 @@ def saved(folder, item):
 
 
 @pytest.fixture(scope="module")
-def unbroken(start, tmp_path_factory):
+def unbroken(succeed, tmp_path_factory):
     folder = tmp_path_factory.mktemp("unbroken")
-    finish(start(*TINY, f"--gin.MODEL_DIR={folder}"))
+    succeed(*TINY, f"--gin.MODEL_DIR={folder}")
     return folder
 
 
@@ -68,26 +65,31 @@ def assert_same_run(found, expected):
     assert steps == list(range(1, STEPS + 1))
 
 
-def test_killed_at_random_steps(start, unbroken, tmp_path):
+def test_killed_at_random_steps(start, succeed, unbroken, tmp_path):
     rng = random.Random(20)
-    for _ in range(3):
+    for _ in range(2):
         process = start(*TINY, f"--gin.MODEL_DIR={tmp_path}")
         wait_for_step(process, tmp_path, rng.randint(2, STEPS - 1))
         time.sleep(rng.random() * 0.2)
         process.kill()
         process.communicate()
-    finish(start(*TINY, f"--gin.MODEL_DIR={tmp_path}"))
+    succeed(*TINY, f"--gin.MODEL_DIR={tmp_path}")
     assert_same_run(tmp_path, unbroken)
 
 
-def test_sigterm_saves_and_stops(start, unbroken, tmp_path):
-    process = start(*TINY, f"--gin.MODEL_DIR={tmp_path}")
-    wait_for_step(process, tmp_path, 3)
-    process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 143, err
-    last = max(row["step"] for row in train_lines(tmp_path))
-    assert (tmp_path / "checkpoints" / str(last) / "params").is_dir()
-    assert f"Stopped at step {last}" in err
-    finish(start(*TINY, f"--gin.MODEL_DIR={tmp_path}"))
+def test_sigterm_saves_and_stops(command, succeed, unbroken, tmp_path, monkeypatch):
+    step = Trainer.train_step
+
+    def asked_to_stop(trainer, state, *given):
+        if int(state.step) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(trainer, state, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "train_step", asked_to_stop)
+        status, _, err = command(*TINY, f"--gin.MODEL_DIR={tmp_path}")
+    assert status == 143, err
+    assert (tmp_path / "checkpoints" / "3" / "params").is_dir()
+    assert "Stopped at step 3; run the same command to resume." in err
+    succeed(*TINY, f"--gin.MODEL_DIR={tmp_path}")
     assert_same_run(tmp_path, unbroken)

@@ -4,8 +4,14 @@ import gin
 import pytest
 
 from faith_jax.runs import gin_config
-from faith_jax.runs.run_log import Reference
-from faith_jax.runs.run_settings import Difference, differences, settings_in_force, settings_of
+from faith_jax.runs.gin_config import (
+    Difference,
+    Reference,
+    differences,
+    read_settings,
+    settings_in_force,
+    settings_of,
+)
 
 REQUIRED = (
     "MODEL_DIR=m",
@@ -114,3 +120,10 @@ def test_what_is_no_config_of_a_run(text):
 def test_circles_end():
     head = "from faith_jax.runs import train\nimport a\ntrain.train.total_steps = %X\nX = %Y\n"
     assert settings_of(head + "Y = %X\ntrain.train.optimizer = @a.f()\na.f.x = @a.f()\n")
+
+
+def test_a_config_that_cannot_be_read_says_nothing(tmp_path):
+    assert read_settings(tmp_path) is None
+    for text in ("train.train.seed = (", "\x00", "import os\n= 3"):
+        (tmp_path / "config.gin").write_text(text)
+        assert read_settings(tmp_path) is None

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from faith_jax.input.cut_report import percentiles
+from faith_jax.runs.preflight import percentiles
 from faith_jax.scoring.registry import load_scorer
 from tests.scoring import tiny_models
 

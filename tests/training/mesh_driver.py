@@ -16,10 +16,10 @@ import optax
 from jax.sharding import Mesh
 
 from faith_jax.decoding.search import DecodingConfig
+from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.models import partitioning
 from faith_jax.models.config import TransformerConfig
 from faith_jax.runs import setup
-from faith_jax.runs.decoded_evaluation import BatchDecoder
 from faith_jax.training import optimizers
 from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.infonce import InfoNCE

@@ -17,8 +17,8 @@ import time
 import jax
 
 from faith_jax import cli
+from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.runs import infer
-from faith_jax.runs.decoded_evaluation import BatchDecoder
 from faith_jax.training.trainer import Trainer
 
 

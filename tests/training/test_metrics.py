@@ -1,13 +1,20 @@
 import json
 import logging
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.util import tensor_util
 
+import faith_jax.core.progress
 from faith_jax.core.progress import Progress, clock
-from faith_jax.training import metrics
-from faith_jax.training.metrics import MetricsWriter
+from faith_jax.training.metrics import (
+    MetricsWriter,
+    prompt_gradient_norms,
+    prompt_movement,
+    trained_prompts,
+)
 
 
 def lines(folder):
@@ -97,7 +104,7 @@ def test_processes_other_than_the_first_write_nothing(tmp_path, monkeypatch):
 
 def test_progress_tells_rate_and_time_left_now_and_then(monkeypatch, caplog):
     now = [100.0]
-    monkeypatch.setattr(metrics.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(faith_jax.core.progress.time, "monotonic", lambda: now[0])
     caplog.set_level(logging.INFO, logger="faith_jax")
     progress = Progress("step", total=110, done=10, every_seconds=10.0)
     now[0] = 105.0
@@ -118,3 +125,37 @@ def test_progress_tells_rate_and_time_left_now_and_then(monkeypatch, caplog):
 def test_clock():
     found = [clock(s) for s in (0, 59.6, 61, 3600, 86399, float("inf"))]
     assert found == ["0:00", "1:00", "1:01", "1:00:00", "23:59:59", "?"]
+
+
+PARAMS = {
+    "encoder": {"kernel": jnp.ones((2, 2))},
+    "encoder_prompt": {"embedding": jnp.array([[3.0, 4.0], [0.0, 0.0], [-5.0, 12.0]])},
+}
+
+
+def test_each_vectors_gradient_has_its_norm():
+    found = prompt_gradient_norms(PARAMS)
+    assert list(found) == ["encoder_prompt_gradient_norms"]
+    np.testing.assert_allclose(found["encoder_prompt_gradient_norms"], [5, 0, 13])
+    assert prompt_gradient_norms({"encoder": PARAMS["encoder"]}) == {}
+
+
+def test_movement_is_from_the_start():
+    starts = {"encoder_prompt": np.array([[0.0, 0.0], [0.0, 2.0], [-5.0, 12.0]], np.float32)}
+    found = prompt_movement(PARAMS, starts)
+    assert found["encoder_prompt_movements"] == [5.0, 2.0, 0.0]
+    # The whole way over the whole start: sqrt(25 + 4) over sqrt(4 + 169).
+    assert found["encoder_prompt_moved"] == pytest.approx((29 / 173) ** 0.5)
+
+
+def test_a_start_of_zeros_has_no_relative_movement():
+    starts = {"encoder_prompt": np.zeros((3, 2), np.float32)}
+    assert prompt_movement(PARAMS, starts)["encoder_prompt_moved"] == pytest.approx(194**0.5)
+
+
+def test_prompts_are_copied():
+    params = {"decoder_prompt": {"embedding": np.zeros((1, 2), np.float32)}}
+    found = trained_prompts(params)
+    params["decoder_prompt"]["embedding"] += 1
+    np.testing.assert_array_equal(found["decoder_prompt"], [[0, 0]])
+    assert trained_prompts({"encoder": {}}) == {}

@@ -80,7 +80,7 @@ def test_sigterm_saves_and_stops_both_at_the_same_step(folder):
     assert 3 <= stopped["last"] < STEPS
     assert stopped["steps"][-1] == stopped["last"]
     messages = [(folder / f"first{i}.err").read_text().splitlines()[-1] for i in (0, 1)]
-    assert messages == [f"Stopped at step {stopped['last']}; run the same command to go on."] * 2
+    assert messages == [f"Stopped at step {stopped['last']}; run the same command to resume."] * 2
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ from faith_jax.datasets.augmentation.tagging import TaggedText, load_tagger
 from faith_jax.datasets.raw.faithdial import read_turns
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.runs import show_tasks
+from faith_jax.runs.data.tasks import prepare
 from faith_jax.runs.infer import infer
 from faith_jax.runs.options import NegativesOptions
 from faith_jax.runs.setup import check_language_model
@@ -103,7 +103,7 @@ def negatives(options: NegativesOptions, output: str) -> list[str]:
     found = _by_turn(responses / "predictions.jsonl")
     lines = [_write(_source(options), partial, name, turns[name], found) for name in FILES]
     shutil.copy(_source(options) / "test.json", partial / "test.json")
-    for line in show_tasks.prepare("faithdial", str(partial / "tfds"), str(partial)):
+    for line in prepare("faithdial", str(partial / "tfds"), str(partial)):
         logger.info("%s", line.replace(str(partial), str(target)))  # where it will be
     partial.rename(target)
     return [*lines, f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}"]

@@ -11,6 +11,7 @@ from faith_jax.core.table import Table
 from faith_jax.datasets.builders.base import prepared
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw.true_benchmark import CORPORA
+from faith_jax.input.score_input import plain
 from faith_jax.report.figures import save_figure
 from faith_jax.report.tables import rendered
 from faith_jax.statistics import dataset_statistics as tables
@@ -46,14 +47,10 @@ def describe(
     raw_folder: str | None = None,
     plot: str | None = None,
 ) -> Iterator[str]:
-    """Yields the lines of a data set's tables.
+    """Yields the lines of a data set's tables; `name`, `data_dir` and `raw_folder` as `prepare`.
 
-    Args:
-      name: `<builder>` or `<builder>/<config>`; `true_benchmark` alone describes every corpus
-        that is at hand.
-      data_dir: the folder for prepared data; None = FAITH_JAX_DATA_DIR or TFDS's own.
-      raw_folder: where the raw files are.
-      plot: a PNG file to write with density over coverage of every response.
+    `true_benchmark` alone describes every corpus that is at hand. `plot` is a PNG file to write
+    with density over coverage of every response.
 
     Raises:
       ConfigError: for an unknown data set, and a plot of one without knowledge.
@@ -134,17 +131,9 @@ _KNOWLEDGE = {
 def _examples(builder: tfds.core.DatasetBuilder, split: str) -> list[dict[str, Any]]:
     rows = tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False))
     return [
-        {name: _plain(value) for name, value in row.items() if not name.startswith("passage_")}
+        {name: plain(value) for name, value in row.items() if not name.startswith("passage_")}
         for row in rows  # the passages of Wizard of Wikipedia are gigabytes that no table needs
     ]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode("utf-8")
-    if getattr(value, "ndim", 0):
-        return [_plain(item) for item in value]
-    return value.item() if hasattr(value, "item") else value
 
 
 def _plot(name: str, splits: Splits, path: pathlib.Path) -> str:

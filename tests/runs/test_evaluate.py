@@ -3,10 +3,11 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.input.task_batches import DatasetConfig, SplitRows
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs.decoded_evaluation import BatchDecoder, DecodedEvaluation, DecodedRow
+from faith_jax.runs.evaluate import DecodedEvaluation
 from tests.models import families, tiny
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from faith_jax.core.templates import one_space
 from faith_jax.datasets.samples import sample_folder
-from faith_jax.runs import negatives
+from faith_jax.runs.data import negatives
 
 SETTINGS = (
     "negatives",

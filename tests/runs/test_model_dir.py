@@ -1,11 +1,22 @@
-"""A MODEL_DIR with a run in it: gone on with, or left byte for byte as it was."""
+"""A MODEL_DIR with a run in it: resumed, or left byte for byte as it was; and what it keeps."""
 
 import json
+import logging
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from faith_jax.checkpoints.native import read_model_json
+from faith_jax.core.errors import CheckpointError
+from faith_jax.runs.model_dir import (
+    PROMPT_START,
+    RunLog,
+    prompt_starts,
+    read_prompt_starts,
+    read_start_origin,
+    write_prompt_starts,
+)
 from tests.runs.conftest import TINY, read_item
 from tests.runs.test_bad_input import assert_mistake
 
@@ -23,12 +34,10 @@ def contents(folder):
 
 
 @pytest.fixture(scope="module")
-def former(start, tmp_path_factory):
+def former(succeed, tmp_path_factory):
     """MODEL_DIR of a run of two steps, from random parameters."""
     folder = tmp_path_factory.mktemp("former")
-    process = start(*RUN, f"--gin.MODEL_DIR={folder}")
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
+    succeed(*RUN, f"--gin.MODEL_DIR={folder}")
     return folder
 
 
@@ -161,3 +170,105 @@ def test_a_refused_run_makes_no_folder(command, tmp_path, bindings, parts):
     result = command(*RUN, *given, f"--gin.MODEL_DIR={tmp_path / 'model'}")
     assert_mistake(result, *parts)
     assert not (tmp_path / "model").exists()
+
+
+STARTS = {"encoder_prompt": np.arange(6, dtype=np.float32).reshape(2, 3)}
+ORIGIN = {"initializer": "uniform", "seed": "3"}
+OTHER = {"encoder_prompt": np.zeros((2, 3), np.float32)}
+
+
+def same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, vectors in expected.items():
+        np.testing.assert_array_equal(found[name], vectors)
+
+
+def test_a_new_run_keeps_its_start(tmp_path):
+    assert read_prompt_starts(tmp_path) is None
+    same(prompt_starts(tmp_path, OTHER, ORIGIN, resumed=False), OTHER)
+    same(
+        prompt_starts(tmp_path, STARTS, ORIGIN, resumed=False), STARTS
+    )  # nothing was trained before
+    same(read_prompt_starts(tmp_path), STARTS)
+    assert read_start_origin(tmp_path) == ORIGIN
+    assert [path.name for path in tmp_path.iterdir()] == [PROMPT_START]
+
+
+def test_a_run_that_goes_on_has_the_start_that_it_kept(tmp_path):
+    assert read_start_origin(tmp_path) == {}
+    write_prompt_starts(tmp_path, STARTS)
+    assert read_start_origin(tmp_path) == {}
+    same(prompt_starts(tmp_path, OTHER, ORIGIN, resumed=True), STARTS)
+    same(read_prompt_starts(tmp_path), STARTS)
+
+
+def test_a_start_that_was_not_kept_is_not_made_up(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING, logger="faith_jax"):
+        assert prompt_starts(tmp_path, OTHER, ORIGIN, resumed=True) == {}
+    assert "does not say where its prompt started" in caplog.text
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_without_prompts_keeps_none(tmp_path):
+    write_prompt_starts(tmp_path, STARTS)
+    assert prompt_starts(tmp_path, {}, ORIGIN, resumed=False) == {}
+    assert not list(tmp_path.iterdir())
+    assert prompt_starts(tmp_path, {}, ORIGIN, resumed=True) == {}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({"prompt": STARTS["encoder_prompt"]}, "expected the tensors of encoder_prompt"),
+        (None, "cut short"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path, tensors, message):
+    path = tmp_path / PROMPT_START
+    safetensors.numpy.save_file(tensors or STARTS, path)
+    if tensors is None:
+        path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match=message) as caught:
+        read_prompt_starts(tmp_path)
+    assert str(caught.value).startswith(str(path))
+
+
+ROWS = [
+    {"step": 1, "part": "train", "loss": 3.0, "gradient_norm": 1.0, "p_norms": [1.0, 2.0]},
+    {"step": 1, "part": "validation", "loss": 4.0},
+    {"step": 1, "part": "validation_decoded", "rouge1": 0.5},
+    {"step": 2, "part": "train", "loss": float("nan"), "gradient_norm": 1.0, "p_norms": [3, 4]},
+    {"step": 3, "part": "train", "loss": 1.0, "gradient_norm": 1.0, "p_norms": [1.0]},
+    {"step": 3, "part": "validation", "loss": 2.0},
+]
+
+
+def write(folder, *more):
+    lines = [json.dumps(row) for row in ROWS]
+    (folder / "metrics.jsonl").write_text("\n".join([*lines, *more]))
+    return folder
+
+
+def test_curves_by_step(tmp_path):
+    log = RunLog(write(tmp_path))
+    assert log.training("loss").steps.tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(log.training("loss").values, [3, np.nan, 1])
+    assert log.validation("loss").steps.tolist() == [1, 3]
+    assert log.validation("loss").values.tolist() == [4, 2]
+    norms = log.vectors("p_norms", 2)
+    assert norms.steps.tolist() == [1, 2]  # the third is of another prompt
+    assert norms.values.tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_step_sees_nothing_later(tmp_path):
+    log = RunLog(write(tmp_path), last_step=2)
+    assert log.training("loss").steps.tolist() == [1, 2]
+    assert log.validation("loss").values.tolist() == [4]
+
+
+def test_a_line_that_a_kill_cut_is_passed_over(tmp_path):
+    log = RunLog(write(tmp_path, '{"step": 4, "par', '{"step": 5, "lo\ufffd'))
+    assert log.training("loss").steps.tolist() == [1, 2, 3]
+    nothing = RunLog(tmp_path / "nowhere")
+    assert len(nothing.training("loss").steps) == 0
+    assert nothing.vectors("p_norms", 2).values.shape == (0, 2)

@@ -1,26 +1,19 @@
-"""SeqIO's Evaluator with real decoding, and the decoding of a stream of rows on the mesh."""
+"""Decodes a stream of rows on the mesh, in batches of few shapes."""
 
 import functools
-import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from faith_jax.core.errors import ConfigError, counted
-from faith_jax.core.progress import Progress
+from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import PyTree
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import DecodingResult
 from faith_jax.inference.batching import bucket_length
-from faith_jax.input.numpy_examples import numpy_examples
-from faith_jax.input.row_cache import RowCache
-from faith_jax.input.task_batches import SplitRows, check_layout
 from faith_jax.models.partitioning import Compiled, Partitioner
 from faith_jax.models.transformer import Transformer
-
-logger = logging.getLogger("faith_jax")
 
 
 class DecodedRow(NamedTuple):
@@ -168,108 +161,3 @@ def _responses(result: DecodingResult) -> list[list[DecodedRow]]:
     ]
     # What a search has not found has a score of -inf.
     return [row[:1] + [found for found in row[1:] if found.score > -np.inf] for row in rows]
-
-
-class DecodedEvaluation:
-    """A task's metric functions on decoded responses, through SeqIO's Evaluator.
-
-    Args:
-      module: the model.
-      partitioner: the mesh.
-      rows: of the split to decode, as the model reads them.
-      decoding: how responses are decoded, one for each row.
-
-    Raises:
-      ConfigError: on a decoding of several responses, or of more tokens than the model has
-        positions.
-    """
-
-    def __init__(
-        self,
-        module: Transformer,
-        partitioner: Partitioner,
-        rows: SplitRows,
-        decoding: DecodingConfig,
-    ):
-        import seqio
-
-        if decoding.num_return > 1:
-            raise ConfigError(
-                f"NUM_RETURN = {decoding.num_return}: expected 1, because metrics are of one "
-                "response to each row; infer writes several."
-            )
-        config = rows.config
-        settings = ("TASK_FEATURE_LENGTHS['inputs']", "DECODE_LENGTH")
-        layout = check_layout(config, module.config)
-        layout.check_positions(config.task_feature_lengths["inputs"], decoding.max_length, settings)
-        self._is_doha = module.config.knowledge_attention
-        self._batch_size, self._members = config.batch_size, rows.members
-        self._decoder = BatchDecoder(module, partitioner, decoding, config.batch_size)
-        # SeqIO makes the targets; what the model reads are our rows.
-        lengths = {name: config.task_feature_lengths[name] for name in ("inputs", "targets")}
-        self._evaluators = [
-            seqio.Evaluator(
-                mixture_or_task_name=member.name,
-                feature_converter=_inputs_and_targets(),
-                eval_split=config.split,
-                use_cached=config.use_cached,
-                seed=config.seed,
-                sequence_length=lengths,
-                logger_cls=(),
-            )
-            for member in self._members
-        ]
-
-    def evaluate(self, params: PyTree) -> dict[str, float]:
-        """Returns the metrics; for a mixture each name starts with its task's."""
-        found: dict[str, Any] = {}
-        for member, evaluator in zip(self._members, self._evaluators, strict=True):
-
-            def predict(dataset: Any, member: RowCache = member) -> list[tuple[int, list[int]]]:
-                return self._predict(params, member, [int(i) for i, _ in _numpy(dataset)])
-
-            metrics, _ = evaluator.evaluate(
-                compute_metrics=True, step=None, predict_fn=predict, score_fn=None
-            )
-            found |= metrics.result() if hasattr(metrics, "result") else metrics
-        single = len(found) == 1
-        return {
-            name if single else f"{task}/{name}": float(getattr(value, "value", value))
-            for task, values in found.items()
-            for name, value in values.items()
-        }
-
-    def _predict(
-        self, params: PyTree, member: RowCache, numbers: Sequence[int]
-    ) -> list[tuple[int, list[int]]]:
-        logger.info("Decoding %s, for the task's metrics", counted(len(numbers), "response"))
-        progress = Progress("decoding", len(numbers))
-        decoded: list[DecodedRow] = []
-        for start in range(0, len(numbers), self._batch_size):
-            rows = [member[number] for number in numbers[start : start + self._batch_size]]
-            second = [row["knowledge"] for row in rows] if self._is_doha else None
-            found = self._decoder(params, [row["inputs"] for row in rows], start, second)
-            decoded.extend(best for best, *_ in found)
-            progress.update(len(decoded))
-        # SeqIO makes one array of all predictions, so they are padded to one length.
-        longest = max(len(row.tokens) for row in decoded)
-        return [
-            (number, np.pad(row.tokens, (0, longest - len(row.tokens))).tolist())
-            for number, row in zip(numbers, decoded, strict=True)
-        ]
-
-
-def _numpy(dataset: Iterable) -> Iterator:
-    return numpy_examples(dataset) if hasattr(dataset, "as_numpy_iterator") else iter(dataset)
-
-
-def _inputs_and_targets() -> Any:
-    """Returns SeqIO's feature converter, which leaves other features out, such as negatives."""
-    import seqio
-
-    class InputsAndTargets(seqio.EncDecFeatureConverter):
-        def __call__(self, ds: Any, task_feature_lengths: Any) -> Any:
-            lengths = {name: task_feature_lengths[name] for name in ("inputs", "targets")}
-            return super().__call__(ds, lengths)
-
-    return InputsAndTargets(pack=False)

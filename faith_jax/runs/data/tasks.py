@@ -20,9 +20,6 @@ def task_table(names: Iterable[str]) -> Iterator[str]:
     """Yields lines that show tasks with their splits, sizes and one example.
 
     The samples are prepared where that is not done; other data is shown where it is prepared.
-
-    Args:
-      names: of tasks and mixtures.
     """
     for name in names:
         task = lookup.get_task(name)
@@ -41,13 +38,10 @@ def task_table(names: Iterable[str]) -> Iterator[str]:
 
 
 def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int]) -> Iterator[str]:
-    """Yields lines that show rows of a task as a model sees them.
+    """Yields lines that show the first rows of a task as a model sees them.
 
-    Args:
-      name: of a task.
-      split: one of its splits; None = its last one.
-      count: how many rows.
-      lengths: for each feature the tokens that fit: longer inputs are cut, longer targets an error.
+    The split is by default its last one; `lengths` are the tokens that fit each feature: longer
+    inputs are cut, longer targets an error.
 
     Raises:
       ConfigError: for an unknown task or split, and for a mixture.

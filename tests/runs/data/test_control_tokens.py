@@ -9,7 +9,7 @@ import pytest
 from faith_jax.core.errors import ConfigError
 from faith_jax.datasets.control_tokens import CONTROL_TOKENS, extra_id_texts
 from faith_jax.datasets.samples import sample_folder
-from faith_jax.runs import control_tokens
+from faith_jax.runs.data import control_tokens
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.tasks import faithdial, lookup
 from faith_jax.tokenizers.vocabularies import load_vocabulary

@@ -6,7 +6,6 @@ knowledge.
 """
 
 import collections
-import contextlib
 import json
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple, Unpack
 import msgspec
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.files import written_whole
+from faith_jax.core.files import write_text
 from faith_jax.core.json_items import read_array
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.progress import Progress
@@ -36,17 +35,11 @@ _ROWS = 256  # classified between two lines of progress
 
 
 class Dialogues(NamedTuple):
-    """The form of a data set's files.
+    """The form of a data set's files."""
 
-    Attributes:
-      files: of training, first, and of validation.
-      read_turns: reads a file's turns.
-      utterances: the field of a dialogue that lists them.
-    """
-
-    files: tuple[str, ...]
+    files: tuple[str, ...]  # of training, first, and of validation
     read_turns: Callable[[pathlib.Path, BadRows], Iterator[dict[str, Any]]]
-    utterances: str
+    utterances: str  # the field of a dialogue that lists them
 
 
 FAITHDIAL = Dialogues(("train.json", "valid.json"), faithdial.read_turns, "utterances")
@@ -85,14 +78,9 @@ def dialogues_of(folder: pathlib.Path) -> Dialogues:
 
 
 def write_pairs(folder: str, target: str) -> pathlib.Path:
-    """Writes all turns as pairs to classify elsewhere.
+    """Writes all turns as pairs to classify elsewhere, and returns the path.
 
-    Args:
-      folder: of the files, see `Dialogues`.
-      target: JSON lines of `id`, `premise` (the knowledge) and `hypothesis` (the response).
-
-    Returns:
-      Its path.
+    They are JSON lines of `id`, `premise` (the knowledge) and `hypothesis` (the response).
 
     Raises:
       InputError: for a missing or bad file.
@@ -103,7 +91,7 @@ def write_pairs(folder: str, target: str) -> pathlib.Path:
         for turn in turns
     ]
     path = pathlib.Path(target)
-    _write({path: (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)})
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     return path
 
 
@@ -132,11 +120,8 @@ def classified(
 ) -> dict[str, str]:
     """Returns a model's label of each turn, the most probable of the three, by id.
 
-    Args:
-      folder: of the files, see `Dialogues`.
-      model: a folder of a natural language inference classifier.
-      labels: the order of its classes, see `nli_label_numbers`.
-      **options: see `ClassifierOptions`.
+    `labels` is the order of the classes of the classifier in the folder `model`, see
+    `nli_label_numbers`.
 
     Raises:
       InputError: for a missing or bad file.
@@ -160,10 +145,8 @@ def classified(
 def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
     """Writes all files with `control_tokens` in each turn that answers from knowledge.
 
-    Args:
-      folder: of the files, see `Dialogues`. The bounds of low, medium and high lexical precision
-        are the terciles of train.json.
-      labels: of natural language inference, by the turns' ids.
+    The bounds of low, medium and high lexical precision are the terciles of train.json. `labels`
+    are those of natural language inference, by the turns' ids.
 
     Returns:
       Lines that say what was written, and how often each token stands in it.
@@ -183,7 +166,8 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
         counts = collections.Counter(token for turn in tokens.values() for token in turn)
         shares = ", ".join(f"{t} {n / len(tokens):.1%}" for t, n in sorted(counts.items()))
         lines.append(f"{path}: {len(tokens)} turns: {shares}")
-    _write(contents)
+    for path, text in contents.items():
+        write_text(path, text)
     return lines
 
 
@@ -218,8 +202,9 @@ def _tokens(
     return [token.value for token in tokens]
 
 
-def _marked(path: pathlib.Path, utterances: str, tokens: Mapping[str, list[str]]) -> Iterator[str]:
-    """Yields a file's text with the tokens of its turns, dialogue by dialogue."""
+def _marked(path: pathlib.Path, utterances: str, tokens: Mapping[str, list[str]]) -> str:
+    """Returns a file's text with the tokens of its turns."""
+    dialogues = []
     for position, row in enumerate(read_array(path)):
         # The ids of both data sets: a dialogue's own number, or else its place in the file.
         number = row.fields.get("dialog_idx")
@@ -228,18 +213,5 @@ def _marked(path: pathlib.Path, utterances: str, tokens: Mapping[str, list[str]]
         for turn, utterance in enumerate(row.fields[utterances]):
             own = tokens.get(f"{start}-{turn}")
             marked.append(utterance | {"control_tokens": own} if own else utterance)
-        text = json.dumps({**row.fields, utterances: marked}, indent=1, ensure_ascii=False)
-        yield ("[\n " if position == 0 else ",\n ") + text.replace("\n", "\n ")
-    yield "\n]\n"
-
-
-def _write(contents: Mapping[pathlib.Path, Iterator[str]]) -> None:
-    """Writes texts, piece by piece; all files appear whole, or none."""
-    try:
-        with contextlib.ExitStack() as stack:
-            for path, pieces in contents.items():
-                beside = stack.enter_context(written_whole(path))
-                with open(beside, "w", encoding="utf-8") as file:
-                    file.writelines(pieces)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
+        dialogues.append({**row.fields, utterances: marked})
+    return json.dumps(dialogues, indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,342 @@
+"""MODEL_DIR: what a run finds there, and what it keeps there beside its checkpoints.
+
+A folder holds nothing, this run, which is resumed, or another, which is left alone. It keeps the
+model's description, the vocabulary, the config in force, the starts of soft prompts and the
+metrics.
+"""
+
+import contextlib
+import json
+import logging
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from faith_jax.checkpoints import tensors
+from faith_jax.checkpoints.checkpoint import PROMPTS, Checkpoint
+from faith_jax.checkpoints.native import MODEL_JSON, read_model_json, write_model_json
+from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.files import write_text, written_whole
+from faith_jax.models.config import TransformerConfig
+from faith_jax.runs.gin_config import (
+    CONFIG,
+    TRAIN_STEPS,
+    Difference,
+    differences,
+    read_settings,
+    settings_in_force,
+)
+from faith_jax.runs.setup import BaseModel
+from faith_jax.statistics.prompt_health import Curve
+from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.tokenizers.carried import check_kept_vocabulary, keep_vocabulary
+from faith_jax.training.checkpoints import newest_step
+
+logger = logging.getLogger("faith_jax")
+
+METRICS, PROMPT_START = "metrics.jsonl", "prompt_start.safetensors"
+Starts = dict[str, NDArray[np.float32]]
+
+# Arguments of `train` that do not decide what is trained, and may change when a run is resumed.
+_FREE = (
+    "log_period",
+    "eval_period",
+    "decoded_eval_period",
+    "checkpoint_period",
+    "keep_last",
+    "keep_best",
+    "decoding",
+    "eval_dataset",
+    "partitioner_for",
+    "num_microbatches",
+    "train_dataset.module",
+)
+# Those that say where something is: what is there is compared, not its path.
+_PLACES = ("model_dir", "initial_checkpoint_path", "vocabulary", "model")
+# Of a model's config: how it is computed, not what.
+_FORMS = ("scan_layers", "remat_policy")
+_INITIAL = "initial_checkpoint"
+
+
+@contextlib.contextmanager
+def new_folder(path: str) -> Iterator[pathlib.Path]:
+    """Makes MODEL_DIR, see `make_folder`; where it is new, an error within removes it again."""
+    was_there = pathlib.Path(path).expanduser().exists()
+    folder = make_folder(path)
+    try:
+        yield folder
+    except BaseException:
+        if not was_there and jax.process_index() == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def make_folder(path: str) -> pathlib.Path:
+    """Makes MODEL_DIR and checks that it can be written to.
+
+    Raises:
+      ConfigError: where it cannot.
+    """
+    folder = pathlib.Path(path).expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".writable-{jax.process_index()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"MODEL_DIR = {str(path)!r} cannot be written to ({error.strerror}); choose a folder "
+            "that you own."
+        ) from None
+    return folder
+
+
+def check_former_run(
+    folder: pathlib.Path,
+    config: TransformerConfig,
+    initial: BaseModel | None,
+    frozen: bool,
+    vocabulary: Tokenizer | None = None,
+) -> None:
+    """Checks that MODEL_DIR holds no other run than the one that begins or is resumed.
+
+    Other data, another objective, optimizer, model, seed, vocabulary or initial checkpoint is an
+    error. A change of TRAIN_STEPS is warned of, and other changes are logged. A run without a
+    checkpoint begins anew, with any settings.
+
+    Args:
+      folder: MODEL_DIR, which need not exist; nothing in it is touched.
+      config: of the model.
+      initial: the model that training starts from; None = random parameters.
+      frozen: whether `initial` stays, in part, as it is.
+      vocabulary: of the run; None = not compared.
+
+    Raises:
+      ConfigError: another run, naming the settings that differ, or what is no run.
+      CheckpointError: another initial checkpoint, or a model.json that cannot be read.
+    """
+    if not (folder / MODEL_JSON).exists():
+        return
+    described = read_model_json(folder)
+    if (folder / "params").exists():
+        raise ConfigError(
+            f"MODEL_DIR = {str(folder)!r} holds a model, which no run wrote there; choose another "
+            "folder."
+        )
+    if newest_step(folder) is not None:
+        _check_initial(described, initial, frozen, str(folder))
+        changed = _changed_settings(folder)
+        free = [d for d in changed if _is_free(d, changed)]
+        decisive = [d for d in changed if d not in free and not _is_within(d, _PLACES)]
+        decisive = [*_model_differences(described.config, config), *decisive]
+        if decisive:
+            told = dict.fromkeys(f"{d.name} is {d.before} there, {d.now} here" for d in decisive)
+            raise ConfigError(
+                f"MODEL_DIR = {str(folder)!r} holds another run: {'; '.join(told)}. Choose another "
+                "MODEL_DIR, or remove this one."
+            )
+        _log_changes(folder, free)
+    if vocabulary is not None:
+        # The vocabulary is whole where model.json, which is written after it, exists.
+        check_kept_vocabulary(vocabulary, folder)
+
+
+def describe_run(
+    folder: pathlib.Path,
+    config: TransformerConfig,
+    initial: BaseModel | None,
+    frozen: bool,
+    vocabulary: Tokenizer,
+) -> None:
+    """Writes model.json, the vocabulary and the config in force; arguments as above."""
+    import gin
+
+    keep_vocabulary(vocabulary, folder)
+    base = initial.described() if initial and frozen else None
+    metadata = {_INITIAL: initial.described() if initial else None}
+    family = initial.family if initial else ""
+    write_model_json(folder, Checkpoint(config, {}, metadata, family, base))
+    write_text(folder / CONFIG, gin.config_str())
+
+
+def _check_initial(
+    described: Checkpoint, initial: BaseModel | None, frozen: bool, path: str
+) -> None:
+    now = initial.described() if initial else None
+    if frozen or described.base:
+        before, now = described.base, now if frozen else None
+    elif _INITIAL in described.metadata:
+        before = described.metadata[_INITIAL]
+    else:  # of a version that did not keep it
+        return
+    if (before or {}).get("content_hash") != (now or {}).get("content_hash"):
+        raise CheckpointError(
+            f"{path}: this run began with {_named(before)} but INITIAL_CHECKPOINT_PATH is "
+            f"{_named(now)}. Give what it began with, or another MODEL_DIR."
+        )
+
+
+def _named(told: Mapping[str, str] | None) -> str:
+    if told is None:
+        return "random parameters"
+    return f"{told['content_hash'][:12]}… ({told.get('path')})"
+
+
+def _model_differences(before: TransformerConfig, now: TransformerConfig) -> list[Difference]:
+    old, new = before.to_dict(), now.to_dict()
+    return [
+        Difference(f"model.{name}", f"the model's {name}", repr(old.get(name)), repr(value))
+        for name, value in new.items()
+        if old.get(name) != value and name not in _FORMS
+    ]
+
+
+def _changed_settings(folder: pathlib.Path) -> list[Difference]:
+    now = settings_in_force()
+    if now is None:
+        return []  # `train` was called without gin
+    before = read_settings(folder)
+    if before is None:
+        logger.warning(
+            "%s has no readable %s: whether this run began with these settings is not known",
+            folder,
+            CONFIG,
+        )
+        return []
+    return differences(before, now)
+
+
+def _is_within(found: Difference, paths: tuple[str, ...]) -> bool:
+    return any(found.path == path or found.path.startswith(f"{path}.") for path in paths)
+
+
+def _is_free(found: Difference, changed: list[Difference]) -> bool:
+    if _is_within(found, (*_FREE, TRAIN_STEPS)):
+        return True
+    # A schedule that ends where training does.
+    steps = [(d.before, d.now) for d in changed if d.path == TRAIN_STEPS]
+    return found.path.endswith(f".{TRAIN_STEPS}") and (found.before, found.now) in steps
+
+
+def _log_changes(folder: pathlib.Path, changed: list[Difference]) -> None:
+    steps = next((d for d in changed if d.path == TRAIN_STEPS), None)
+    if steps and any(d.path.endswith(f".{TRAIN_STEPS}") for d in changed):
+        logger.warning(
+            "%s was %s and is %s now: the steps from here on have the learning rates of a schedule "
+            "of %s steps, so that this is not the run that takes %s from its start",
+            steps.name,
+            steps.before,
+            steps.now,
+            steps.now,
+            steps.now,
+        )
+        changed = [d for d in changed if d.name != steps.name]
+    for name, found in {d.name: d for d in changed}.items():
+        logger.info(
+            "%s is resumed with %s = %s, which was %s", folder, name, found.now, found.before
+        )
+
+
+def prompt_starts(
+    folder: pathlib.Path, trained: Starts, origin: Mapping[str, str], resumed: bool
+) -> Starts:
+    """Returns the starts of a run's prompts, and keeps those of a new one.
+
+    Where the run is resumed, what is `trained` may differ from its start, a function of config,
+    seed, base and libraries, which may all change; so the kept start is read.
+
+    Returns:
+      Float32 [length, embed] by name; empty where they are not known.
+
+    Raises:
+      CheckpointError: on a broken file.
+    """
+    if resumed:
+        kept = read_prompt_starts(folder) if trained else None
+        if trained and kept is None:
+            logger.warning(
+                "%s does not say where its prompt started: how far it moved is not logged", folder
+            )
+        return kept or {}
+    if jax.process_index() == 0:
+        if trained:
+            write_prompt_starts(folder, trained, origin)
+        else:
+            (folder / PROMPT_START).unlink(missing_ok=True)
+    return trained
+
+
+def write_prompt_starts(
+    folder: pathlib.Path,
+    starts: Mapping[str, NDArray[np.float32]],
+    origin: Mapping[str, str] | None = None,
+) -> None:
+    """Writes the starts, float32 [length, embed] by name, and their origin into MODEL_DIR."""
+    given = {name: np.asarray(v, np.float32) for name, v in starts.items()}
+    with written_whole(folder / PROMPT_START) as beside:
+        tensors.write_tensor_file(beside, given, origin or {})
+
+
+def read_prompt_starts(folder: pathlib.Path) -> Starts | None:
+    """Reads what `write_prompt_starts` wrote, None where nothing was.
+
+    Raises:
+      CheckpointError: on a file that is broken.
+    """
+    path = folder / PROMPT_START
+    if not path.exists():
+        return None
+    stored, _ = tensors.read_header(path)
+    if not stored or not set(stored) <= set(PROMPTS):
+        raise CheckpointError(f"{path}: expected the tensors of {' or '.join(PROMPTS)}.")
+    return {name: tensor.read() for name, tensor in stored.items()}
+
+
+def read_start_origin(folder: pathlib.Path) -> dict[str, str]:
+    """Returns what made a run's starts, as far as it was kept; errors as above."""
+    path = folder / PROMPT_START
+    return tensors.read_header(path)[1] if path.exists() else {}
+
+
+class RunLog:
+    """The metrics of a run, by step.
+
+    Args:
+      folder: MODEL_DIR.
+      last_step: later lines are not looked at; None = all are.
+    """
+
+    def __init__(self, folder: pathlib.Path, last_step: int | None = None):
+        rows = (row for row in _rows(folder / METRICS) if isinstance(row.get("step"), int))
+        self._rows = [row for row in rows if last_step is None or row["step"] <= last_step]
+
+    def training(self, name: str) -> Curve:
+        """Returns a number that is logged of training batches."""
+        return self._curve(name, lambda row: "gradient_norm" in row)
+
+    def validation(self, name: str) -> Curve:
+        """Returns a number that is logged of the validation set's loss."""
+        return self._curve(name, lambda row: "gradient_norm" not in row)
+
+    def vectors(self, name: str, length: int) -> Curve:
+        """Returns what is logged of each vector of a prompt, [points, length]."""
+        found = self._curve(name, lambda row: len(row.get(name, ())) == length)
+        return found._replace(values=found.values.reshape(-1, length))
+
+    def _curve(self, name: str, chosen: Callable[[Mapping[str, Any]], bool]) -> Curve:
+        found = {row["step"]: row[name] for row in self._rows if chosen(row) and name in row}
+        values = np.array(list(found.values()), np.float64)
+        return Curve(np.array(list(found), np.int64), values)
+
+
+def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        with contextlib.suppress(json.JSONDecodeError):  # a line that a kill cut
+            yield json.loads(line)
