@@ -1,14 +1,13 @@
 """The commands about scored files: evaluate and report."""
 
-import argparse
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.runs.options import EvaluateFiles, ReportOptions, check_draws, listed_names
 
-__all__ = ["Evaluate", "Report", "check_numbers", "given_options", "listed_names"]
+__all__ = ["Evaluate", "Report", "check_numbers", "listed_names"]
 
 
 class Evaluate(EvaluateFiles):
@@ -53,12 +52,6 @@ class Report(ReportOptions):
         from faith_jax.runs.report import report
 
         print(report(self))
-
-
-def given_options(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """Returns those of the named options that were given."""
-    found = {name: getattr(options, name) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def check_numbers(given: Mapping[str, Any]) -> None:

@@ -8,16 +8,13 @@ import argparse
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable
 from typing import ClassVar
 
 import faith_jax.reproduce
-from faith_jax.cli.evaluate_commands import check_numbers, given_options, listed_names
+from faith_jax.cli.evaluate_commands import listed_names
 from faith_jax.cli.parser import add_command, add_commands
-from faith_jax.cli.reproduce_nli_commands import add_nli_tables, run_nli
+from faith_jax.cli.reproduce_nli_commands import Nli, NliPhrases
 from faith_jax.cli.reproduce_tables import FaithCritic, Faithdial, NpovDetection, Output, PmiDecode
-from faith_jax.cli.shared import resumable
-from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 
 _TABLES = pathlib.Path(faith_jax.reproduce.__file__).with_name("reproduce.json")
 _TEXT = """Makes one table of a paper, scored and evaluated.
@@ -73,37 +70,4 @@ def add_reproduce_command(commands: argparse._SubParsersAction) -> None:
     tables = command.add_subparsers(dest="table", metavar="TABLE", required=True)
     for name, told in json.loads(_TABLES.read_text(encoding="utf-8")).items():
         add_commands(tables, [type(name, (_Scored,), {"name": name, "__doc__": told["title"]})])
-    add_commands(tables, (PmiDecode, NpovDetection, Faithdial, FaithCritic))
-    for table in add_nli_tables(tables):
-        table.add_argument("--output", required=True, metavar="FOLDER", help="all that is made")
-        table.add_argument("--sample", action="store_true", help="use the samples in the package")
-        table.add_argument("--cores", type=int, metavar="N", help="that steps share (default: all)")
-        table.add_argument(
-            "--dry-run", "--dry_run", action="store_true", default=None, help="only show commands"
-        )
-        table.add_argument(
-            "--snakemake", action="append", metavar="ARGUMENT", help="for Snakemake (repeatable)"
-        )
-        table.set_defaults(run=_runner(run_nli))
-
-
-def _runner(run: Callable[..., str]) -> Callable[[argparse.Namespace], int]:
-    """Returns what runs a table and prints it, with the options that were given."""
-
-    def run_table(options: argparse.Namespace) -> int:
-        names = vars(options).keys() - {
-            "command", "table", "output", "sample", "run", "bindings",
-        }  # fmt: skip
-        given = given_options(options, sorted(names))
-        check_numbers(given)
-        quiet_tensorflow()
-
-        def made() -> int:
-            print(run(options.table, given, options.sample, options.output), end="")
-            print(options.output)
-            return 0
-
-        kept = f"what is made is kept in {options.output}; the same command goes on from there."
-        return resumable(made, lambda: kept)
-
-    return run_table
+    add_commands(tables, (PmiDecode, NpovDetection, Faithdial, FaithCritic, Nli, NliPhrases))

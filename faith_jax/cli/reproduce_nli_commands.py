@@ -1,117 +1,123 @@
-"""The options of `reproduce nli` and `reproduce nli_phrases` (Steen 2023, tables 1, 2, 4 and 5)."""
+"""`reproduce nli` and `reproduce nli_phrases` (Steen 2023, tables 1, 2, 4 and 5)."""
 
-import argparse
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from faith_jax.cli.evaluate_commands import listed_names
-from faith_jax.cli.reproduce_options import add_options, add_q2_models, table_parser
+from faith_jax.cli.reproduce_tables import Steps
 from faith_jax.core.errors import ConfigError
+from faith_jax.reproduce.workflow import absolute
 
 
-def add_nli_tables(tables: argparse._SubParsersAction) -> list[argparse.ArgumentParser]:
-    """Adds both commands; the options' defaults are the runs'."""
-    nli = table_parser(
-        tables,
-        "nli",
-        "Steen 2023, tables 1, 2 and 4: an NLI classifier with a little push",
-        "Faithfulness on TRUE by an NLI classifier, as it is, with e-c, Monte-Carlo dropout and\n"
-        "training on ANLI with dialogue phrases; beside others, with their costs (docs/nli.md).",
-    )
-    phrases = table_parser(
-        tables,
-        "nli_phrases",
-        "Steen 2023, table 5: that training again, with five of the ten phrases each time",
-        "Draws phrases, trains the classifier on ANLI with them, and scores TRUE (docs/nli.md).",
-    )
-    for table in (nli, phrases):
-        add_options(table, ("model", "seed"), model="the NLI classifier")
-        table.add_argument(
-            "--augmented-model",
-            metavar="FOLDER",
-            help="the same classifier, trained on augmented ANLI",
-        )
-        table.add_argument("--corpora", metavar="NAMES", help="of TRUE (default: its nine)")
-        table.add_argument(
-            "--dropout-passes", type=int, metavar="K", help="of Monte-Carlo dropout (default 15)"
-        )
-        table.add_argument(
-            "--scorer-option",
-            action="append",
-            metavar="MODEL.NAME=VALUE",
-            help="of base, augmented, t5_anli, summac_zs or q2 (repeatable)",
-        )
-    _add_methods(nli)
-    _add_draws(phrases)
-    return [nli, phrases]
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Classifiers(Steps):
+    """The models of both tables.
+
+    Attributes:
+      model (CHECKPOINT): the NLI classifier
+      augmented_model (FOLDER): the same classifier, trained on augmented ANLI
+      corpora (NAMES): of TRUE, separated by commas (without: its nine)
+      dropout_passes (K): of Monte-Carlo dropout
+      scorer_option (MODEL.NAME=VALUE): of base, augmented, t5_anli, summac_zs or q2 (repeatable)
+      seed: of all that is drawn
+    """
+
+    model: str = ""
+    augmented_model: str = ""
+    corpora: str = ""
+    dropout_passes: int = 15
+    scorer_option: tuple[str, ...] = ()
+    seed: int = 0
+
+    def table(self) -> str:
+        """Makes the table; returns it as text."""
+        from faith_jax.reproduce import nli, nli_phrases
+        from faith_jax.reproduce.workflow import table_of_workflow
+
+        page = nli if self.name == "nli" else nli_phrases
+        settings = vars(self) | {"models": self._models()}
+        for name in ("corpora", "methods"):
+            settings[name] = listed_names(settings.get(name, ""))
+            if not settings[name]:
+                del settings[name]
+        known = {field.name for field in dataclasses.fields(page.Options)}
+        options = page.Options(**{name: settings[name] for name in known & settings.keys()})
+        options.check()
+        return table_of_workflow(self.name, options, page.Table, self.output, vars(self))
+
+    def _models(self) -> dict[str, dict[str, Any]]:
+        """Returns the models with their scorers' options."""
+        from faith_jax.cli.score_commands import scorer_options
+        from faith_jax.reproduce.nli import MODELS
+
+        models = scorer_options(list(MODELS), self.scorer_option, "the models")
+        for name, option in MODELS.items():
+            folder = getattr(self, option.removeprefix("--").replace("-", "_"), "")
+            if models[name] and not folder:
+                raise ConfigError(f"--scorer-option: {name} has no model; give {option}.")
+            if folder:
+                models[name] = {"model": absolute(folder)} | models[name]
+        for name in ("answer_model", "nli_model"):
+            if folder := getattr(self, f"q2_{name}", ""):
+                if not models["q2"]:
+                    raise ConfigError(f"--q2-{name.replace('_', '-')}: goes with --q2-model.")
+                models["q2"][name] = absolute(folder)
+        if models["q2"] and "nli_model" not in models["q2"]:
+            base = models["base"]
+            labels = {"labels": base["labels"]} if "labels" in base else {}
+            models["q2"] = labels | {"nli_model": base.get("model", "")} | models["q2"]
+        return {name: options for name, options in models.items() if options}
 
 
-def _add_methods(table: argparse.ArgumentParser) -> None:
-    add_options(table, ("resamples",))
-    for name, what in (
-        ("t5", "a T5 that was trained on ANLI"),
-        ("summac", "an NLI classifier for SummaC-ZS"),
-    ):
-        table.add_argument(f"--{name}-model", metavar="FOLDER", help=what)
-    add_q2_models(table, "--model")
-    table.add_argument("--methods", metavar="NAMES", help="default: all that there are models for")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Nli(_Classifiers):
+    """Steen 2023, tables 1, 2 and 4: an NLI classifier with a little push.
+
+    Faithfulness on TRUE by an NLI classifier, as it is, with e-c, Monte-Carlo dropout and training
+    on ANLI with dialogue phrases; beside others, with their costs (docs/nli.md).
+
+    Attributes:
+      t5_model (FOLDER): a T5 that was trained on ANLI
+      summac_model (FOLDER): an NLI classifier for SummaC-ZS
+      q2_model (FOLDER): asks questions about a response, for Q²
+      q2_answer_model (FOLDER): answers them (without: the same)
+      q2_nli_model (FOLDER): compares answers, and judges responses without questions (without:
+        --model)
+      methods (NAMES): separated by commas (without: all that there are models for)
+      resamples (N): of intervals and tests
+    """
+
+    name: ClassVar = "nli"
+    t5_model: str = ""
+    summac_model: str = ""
+    q2_model: str = ""
+    q2_answer_model: str = ""
+    q2_nli_model: str = ""
+    methods: str = ""
+    resamples: int = 1000
 
 
-def _add_draws(table: argparse.ArgumentParser) -> None:
-    add_options(
-        table,
-        ("batch-size", "max-input-length"),
-        batch_size="rows of a training step (default 64)",
-        max_input_length="tokens of a row of training (default 512)",
-    )
-    table.add_argument("--draws", type=int, metavar="N", help="of phrases (default 10)")
-    table.add_argument("--phrases", type=int, metavar="N", help="in a draw (default 5)")
-    table.add_argument(
-        "--train-task",
-        metavar="NAME",
-        help="default: nli_anli_augmented, with --sample nli_anli_augmented_sample",
-    )
-    table.add_argument("--train-steps", type=int, metavar="N", help="of each draw (default 2000)")
-    table.add_argument("--learning-rate", type=float, metavar="RATE", help="its peak (5e-6)")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NliPhrases(_Classifiers):
+    """Steen 2023, table 5: that training again, with five of the ten phrases each time.
 
+    Draws phrases, trains the classifier on ANLI with them, and scores TRUE (docs/nli.md).
 
-def run_nli(table: str, given: Mapping[str, Any], sample: bool, output: str) -> str:
-    """Makes one of both tables; returns it as text."""
-    from faith_jax.reproduce import nli, nli_phrases
-    from faith_jax.reproduce.workflow import table_of_workflow
+    Attributes:
+      batch_size (N): rows of a training step
+      max_input_length (N): tokens of a row of training
+      draws (N): of phrases
+      phrases (N): in a draw
+      train_task (NAME): without: nli_anli_augmented, with --sample nli_anli_augmented_sample
+      train_steps (N): of each draw
+      learning_rate (RATE): its peak
+    """
 
-    settings = {**given, "sample": sample, "models": _models(given)}
-    for name in ("corpora", "methods"):
-        if name in given:
-            settings[name] = listed_names(given[name])
-    page = nli if table == "nli" else nli_phrases
-    known = {field.name for field in dataclasses.fields(page.Options)}
-    options = page.Options(**{name: settings[name] for name in known & settings.keys()})
-    options.check()
-    return table_of_workflow(table, options, page.Table, output, given)
-
-
-def _models(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns the models with their scorers' options."""
-    from faith_jax.cli.score_commands import scorer_options
-    from faith_jax.reproduce.nli import MODELS
-    from faith_jax.reproduce.workflow import absolute
-
-    models = scorer_options(list(MODELS), given.get("scorer_option", []), "the models")
-    for name, option in MODELS.items():
-        folder = given.get(option.removeprefix("--").replace("-", "_"), "")
-        if models[name] and not folder:
-            raise ConfigError(f"--scorer-option: {name} has no model; give {option}.")
-        if folder:
-            models[name] = {"model": absolute(folder)} | models[name]
-    for name in ("answer_model", "nli_model"):
-        if folder := given.get(f"q2_{name}", ""):
-            if not models["q2"]:
-                raise ConfigError(f"--q2-{name.replace('_', '-')}: goes with --q2-model.")
-            models["q2"][name] = absolute(folder)
-    if models["q2"] and "nli_model" not in models["q2"]:
-        base = models["base"]
-        labels = {"labels": base["labels"]} if "labels" in base else {}
-        models["q2"] = labels | {"nli_model": base.get("model", "")} | models["q2"]
-    return {name: options for name, options in models.items() if options}
+    name: ClassVar = "nli_phrases"
+    batch_size: int = 64
+    max_input_length: int = 512
+    draws: int = 10
+    phrases: int = 5
+    train_task: str = ""
+    train_steps: int = 2000
+    learning_rate: float = 5e-6

@@ -8,7 +8,7 @@ from faith_jax.cli.evaluate_commands import check_numbers, listed_names
 from faith_jax.cli.shared import resumable
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
-from faith_jax.reproduce.workflow import absolute
+from faith_jax.reproduce.workflow import absolute, leave_accelerators
 from faith_jax.runs.options import NpovCombinations, NpovErrors, NpovTopics
 
 
@@ -43,22 +43,31 @@ class Output:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Workflow(Output):
+class Steps(Output):
     """How a workflow runs.
 
     Attributes:
       cores (N): that steps share; 0 = all
       dry_run: only show the commands
       snakemake (ARGUMENT): for Snakemake, such as --snakemake=--profile=slurm (repeatable)
+    """
+
+    cores: int = 0
+    dry_run: bool = False
+    snakemake: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Workflow(Steps):
+    """What most workflows have.
+
+    Attributes:
       vocabulary (PATH): the tokenizer of models that carry none
       batch_size (N): rows decoded at once
       resamples (N): of intervals and tests
       seed: of all that is drawn
     """
 
-    cores: int = 0
-    dry_run: bool = False
-    snakemake: tuple[str, ...] = ()
     vocabulary: str = ""
     batch_size: int = 16
     resamples: int = 1000
@@ -109,6 +118,8 @@ class _Judges:
         """
         from faith_jax.cli.score_commands import scorer_options
         from faith_jax.scoring.registry import load_scorer
+
+        leave_accelerators()
 
         of_q2 = {
             "model": self.q2_model,
