@@ -9,6 +9,7 @@ import numpy as np
 from faith_jax.cli import main
 from faith_jax.core.cutting import CutTokens
 from faith_jax.datasets.augmentation.tagging import NounChunk, TaggedText
+from faith_jax.inference.text_reader import ReadText
 from faith_jax.scoring import q2
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
@@ -97,8 +98,15 @@ class Reader:
 
     tokenizer = load_vocabulary("english_4096")
 
+    @property
+    def reader(self):
+        return self
+
+    def shown(self, ids):
+        return self.tokenizer.shown(ids)
+
     def encoded(self, prompt, name=""):
-        return self.tokenizer.encode(prompt.text), CutTokens()
+        return ReadText(self.tokenizer.encode(prompt.text), CutTokens())
 
     def __call__(self, prompts, num_beams=1, **search):
         asked = re.compile(r"answer: (.*)  context: (.*)")

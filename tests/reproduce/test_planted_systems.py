@@ -44,7 +44,7 @@ class Critic:
 
 
 @functools.lru_cache
-def critic(model, form, **options):
+def critic(model, form, *_, **options):
     engine = Critic()
     return PairClassifier(("faithful", "unfaithful"), engine, engine.encode)
 
