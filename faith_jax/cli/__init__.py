@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from faith_jax.cli.annotate_commands import add_annotate_commands
 from faith_jax.cli.checkpoint_commands import (
     ExportCheckpoint,
     ExportPrompt,
@@ -19,8 +18,7 @@ from faith_jax.cli.checkpoint_commands import (
     PromptReport,
 )
 from faith_jax.cli.data_commands import ControlTokens, Describe, Negatives, Prepare, Tasks
-from faith_jax.cli.evaluate_commands import Evaluate, Report
-from faith_jax.cli.explain_commands import Explain
+from faith_jax.cli.evaluate_commands import Evaluate, Explain, Report, add_annotate_commands
 from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
 from faith_jax.cli.npov_commands import add_npov_command
 from faith_jax.cli.parser import CommandParser, add_commands

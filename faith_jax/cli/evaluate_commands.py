@@ -1,13 +1,25 @@
-"""The commands about scored files: evaluate and report."""
+"""The commands that look at responses and their scores: evaluate, report, explain, annotate."""
 
+import argparse
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
+from faith_jax.cli.parser import add_command, add_commands
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
-from faith_jax.runs.options import EvaluateFiles, ReportOptions, check_draws, listed_names
+from faith_jax.runs.options import (
+    AgreementOptions,
+    EvaluateFiles,
+    ExplainOptions,
+    ReadSheets,
+    ReportOptions,
+    WriteSheets,
+    check_draws,
+    listed_names,
+)
 
-__all__ = ["Evaluate", "Report", "check_numbers", "listed_names"]
+__all__ = ["Evaluate", "Explain", "Report", "check_numbers", "listed_names"]
 
 
 class Evaluate(EvaluateFiles):
@@ -52,6 +64,115 @@ class Report(ReportOptions):
         from faith_jax.runs.report import report
 
         print(report(self))
+
+
+class Explain(ExplainOptions):
+    r"""Shows where the words of a response come from.
+
+    Shows which words of the grounding the words of a response come from, by the gradients of a
+    language model (Chang 2024, section 3.2): in the terminal, as a heat map, as a page.
+
+    Words of the response that no word of the grounding accounts for are marked as unsupported,
+    words of the grounding that went into no word of the response as not covered.
+
+    Examples:
+      %(prog)s --model=runs/npov --knowledge=sample --query="Should voting be compulsory?"
+      %(prog)s --model=runs/npov --query="Is tea better than coffee?" --pro="Tea is calming." \
+          --con="Coffee has more aroma." --html=tea.html --png=tea.png \
+          --response="Supporters say that tea is calming. Critics prefer the aroma of coffee."
+      %(prog)s --model=checkpoints/gpt2 --grounding="Tea is a leaf." --history="What is tea?" \
+          --response="A green leaf."
+      %(prog)s --model=runs/npov --input=responses.jsonl --id=voting-2 --html=voting.html
+    """
+
+    def run(self) -> None:
+        from faith_jax.report.salience import salience_text
+        from faith_jax.runs.explain import explain
+
+        pictures = explain(self)
+        coloured = self.color == "always"
+        if self.color == "auto":
+            coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        print("\n".join(salience_text(picture, coloured) for picture in pictures), end="")
+        for path in filter(None, (self.html, self.png, self.json)):
+            print(path)
+
+
+_ANNOTATE = """Makes and reads sheets on which people mark errors in responses.
+
+Errors in generated responses, marked by people (Chang 2024, section 4.1): writes a sheet to fill
+in, reads it back as labels, and measures how far annotators agree.
+
+Examples:
+  %(prog)s write --input=runs/responses/predictions.jsonl --output=sheet.csv
+  %(prog)s read sheet.csv --output=marks.jsonl
+  %(prog)s agreement sheet.csv
+
+docs/annotation.md says what may stand in a sheet, and has instructions for annotators.
+"""
+
+
+def add_annotate_commands(commands: argparse._SubParsersAction) -> None:
+    """Adds `annotate` with its three parts."""
+    command = add_command(commands, "annotate", _ANNOTATE)
+    parts = command.add_subparsers(dest="part", metavar="write|read|agreement", required=True)
+    add_commands(parts, (Write, Read, Agreement))
+
+
+class Write(WriteSheets):
+    r"""Writes a sheet to fill in.
+
+    It has the query, the numbered arguments and the response, and empty columns for marks.
+
+    Examples:
+      %(prog)s --input=runs/responses/predictions.jsonl --output=sheet.csv
+      %(prog)s --input=responses.jsonl --output='sheet_{annotator}.csv' --annotators=ada,ben \
+          --sample=100 --seed=1
+    """
+
+    def run(self) -> None:
+        from faith_jax.runs.data.annotate import write_sheets
+
+        print("\n".join(write_sheets(self)))
+
+
+class Read(ReadSheets):
+    r"""Reads filled sheets back as marks and labels.
+
+    Checks them and writes one row for each response and annotator, and one for each response with
+    the label of the majority.
+
+    Examples:
+      %(prog)s sheet_ada.csv sheet_ben.csv --output=marks.jsonl --input=responses.jsonl
+      %(prog)s sheet_*.csv --output=marks.jsonl --labels=labels.jsonl --slices=slices --ties=drop
+
+    then, for example:
+      faith-jax score --scorers=npov_rouge1_hallucination,npov_rouge1_coverage \
+          --input=slices/full_organic.jsonl --output=scores.jsonl
+      faith-jax evaluate scores.jsonl --protocol=npov
+    """
+
+    def run(self) -> None:
+        from faith_jax.runs.data.annotate import read_sheets
+
+        print("\n".join(read_sheets(self)))
+
+
+class Agreement(AgreementOptions):
+    """Measures how far annotators agree.
+
+    Prints for each mark the share of yes, how often annotators agree, Krippendorff's alpha and
+    Fleiss' kappa, and for spans and arguments the F1 between annotators.
+
+    Examples:
+      %(prog)s sheet_ada.csv sheet_ben.csv
+      %(prog)s sheets.jsonl --json=agreement.json --resamples=10000
+    """
+
+    def run(self) -> None:
+        from faith_jax.runs.data.annotate import agreement
+
+        print(agreement(self), end="")
 
 
 def check_numbers(given: Mapping[str, Any]) -> None:

@@ -5,76 +5,20 @@ import dataclasses
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from faith_jax.cli.evaluate_commands import listed_names
 from faith_jax.cli.shared import resumable
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs.options import listed_names
 
 if TYPE_CHECKING:
     from faith_jax.core.rows import BadRows
-    from faith_jax.input.score_input import ScoreInput
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Input:
-    """What is scored.
-
-    Attributes:
-      input (FILE): .jsonl, .csv, .tsv or .parquet (repeatable)
-      input_format: of FILE
-      task (NAME): a SeqIO task, in its place; NAME@SPLIT for another split (repeatable)
-      tfds (NAME): or a data set: NAME[/CONFIG], likewise (repeatable)
-      split: of tasks or data sets; of a data set also a slice, as test[:10]
-      corpus (NAME): of rows that name none
-      system (NAME): that made the responses
-      skip_bad_rows: skip bad rows, count and list them
-    """
-
-    group: ClassVar = "input"
-    input: tuple[str, ...] = ()
-    input_format: Literal["jsonl", "csv", "tsv", "parquet"] | None = None
-    task: tuple[str, ...] = ()
-    tfds: tuple[str, ...] = ()
-    split: str = ""
-    corpus: str = ""
-    system: str = ""
-    skip_bad_rows: bool = False
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Columns:
-    """Which columns hold what.
-
-    Attributes:
-      grounding_column (NAME): a text or a list of texts; or pro=NAME,con=NAME; default: the usual
-        names, TRUE's first
-      response_column (NAME): the text; default: the usual names, TRUE's first
-      history_column (NAME): earlier utterances
-      label_column (NAME): 1 = faithful, 0, or empty (default: label, where there is one); of
-        several with commas the first that a row has
-      label_values (LABEL=VALUE): what other labels mean, with commas:
-        entailment=1,contradiction=0,generic= (unknown)
-      labels_are_errors: a label of 1 says that there is an error
-      id_column (NAME): default: id, where there is one; else, or with --id-column=, the row's
-        number
-      corpus_column (NAME): default: corpus, where there is one
-    """
-
-    group: ClassVar = "columns"
-    grounding_column: str = ""
-    response_column: str = ""
-    history_column: str = ""
-    label_column: str | None = None
-    label_values: str = ""
-    labels_are_errors: bool = False
-    id_column: str | None = None
-    corpus_column: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Score(_Columns, _Input):
+class Score(ScoreInput):
     r"""Scores responses by any number of scorers.
 
     Scores every row of a file, a SeqIO task or a TFDS data set in one pass. A run that was stopped
@@ -90,6 +34,7 @@ class Score(_Columns, _Input):
       batch_size (N): rows scored and written at once
       costs (JSON): write the parameters and the speed of each scorer, of a second pass over the
         first 64 rows
+      skip_bad_rows: skip bad rows, count and list them
       restart: discard what a stopped run with this output kept
       dry_run: say what the scorers would see and how much of it they would cut, and stop
 
@@ -117,6 +62,7 @@ class Score(_Columns, _Input):
     format: Literal["jsonl", "parquet", "tfds"] | None = None
     batch_size: int = 256
     costs: str = ""
+    skip_bad_rows: bool = False
     restart: bool = False
     dry_run: bool = False
 
@@ -124,29 +70,6 @@ class Score(_Columns, _Input):
         if self.task or self.tfds or self.format == "tfds" or "." not in self.output:
             quiet_tensorflow()
         from faith_jax.core.files import kept_rows
-        from faith_jax.datasets.grounded_rows import Columns
-        from faith_jax.input.score_input import ScoreInput
-
-        sources = {"file": self.input, "task": self.task, "tfds": self.tfds}
-        first = {name: listed[0] for name, listed in sources.items() if listed}
-        given = ScoreInput(
-            **first,
-            more=tuple(name for listed in sources.values() for name in listed[1:]),
-            file_format=self.input_format or "",
-            split=self.split,
-            corpus=self.corpus,
-            system=self.system,
-            columns=Columns(
-                grounding=self.grounding_column,
-                response=self.response_column,
-                history=self.history_column,
-                label=self.label_column,
-                id=self.id_column,
-                corpus=self.corpus_column,
-                label_is_error=self.labels_are_errors,
-                label_values=_label_values(self.label_values),
-            ),
-        )
 
         def kept() -> str:
             count = kept_rows(pathlib.Path(self.output))
@@ -154,9 +77,9 @@ class Score(_Columns, _Input):
                 return "nothing was scored yet."
             return f"{counted(count, 'scored row')} are kept; the same command resumes there."
 
-        return resumable(lambda: self._score(given), kept)
+        return resumable(self._score, kept)
 
-    def _score(self, given: "ScoreInput") -> int:
+    def _score(self) -> int:
         from faith_jax.core.rows import BadRows
         from faith_jax.runs import score
 
@@ -165,11 +88,11 @@ class Score(_Columns, _Input):
         bad_rows = BadRows(skip=self.skip_bad_rows)
         output = self.output, self.format or ""
         if self.dry_run:
-            score.preflight(given, told, *output, bad_rows)
+            score.preflight(self, told, *output, bad_rows)
             _print_skipped(bad_rows)
             return 0
         summary = score.score(
-            given, told, *output, self.batch_size, bad_rows, self.restart, self.costs
+            self, told, *output, self.batch_size, bad_rows, self.restart, self.costs
         )
         rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
         print(f"{summary.output}: {rows}, {scorers}")
@@ -186,21 +109,6 @@ class Score(_Columns, _Input):
             print(f"columns that JSON cannot hold are left out: {columns}")
         _print_skipped(bad_rows)
         return 0
-
-
-def _label_values(text: str) -> dict[str, int | None]:
-    """Returns what labels mean: 1, 0, or nothing.
-
-    >>> _label_values("Entailment=1, generic=")
-    {'entailment': 1, 'generic': None}
-    """
-    found: dict[str, int | None] = {}
-    for part in listed_names(text):
-        name, equals, value = (it.strip() for it in part.rpartition("="))
-        if not (name and equals and value in ("0", "1", "")):
-            raise ConfigError(f"--label-values: expected LABEL=1, LABEL=0 or LABEL=, got {part!r}.")
-        found[name.lower()] = int(value) if value else None
-    return found
 
 
 def _print_skipped(bad_rows: "BadRows") -> None:

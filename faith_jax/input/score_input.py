@@ -4,58 +4,99 @@ import dataclasses
 import itertools
 import pathlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, file_examples
-from faith_jax.input.numpy_examples import numpy_examples
 
 
-@dataclasses.dataclass(frozen=True)
-class ScoreInput:
-    """What is scored: exactly one of files, SeqIO tasks and TFDS data sets.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _ScoreColumns:
+    """Which columns hold what.
 
     Attributes:
-      file: JSON lines, CSV, TSV or Parquet.
-      task: the name of a SeqIO task; its examples' fields are the columns.
-      tfds: NAME or NAME/CONFIG of a TFDS data set, ours or another's.
-      more: files, tasks or data sets that follow it.
-      file_format: of the files; "" = as their endings say.
-      split: of the tasks or data sets; NAME@SPLIT says another one.
-      columns: which hold what.
-      corpus: of rows that name none; "" = the file's, task's or data set's name.
-      system: that made the responses; "" = as the rows say.
+      grounding_column (NAME): a text or a list of texts; or pro=NAME,con=NAME; default: the usual
+        names, TRUE's first
+      response_column (NAME): the text; default: the usual names, TRUE's first
+      history_column (NAME): earlier utterances
+      label_column (NAME): 1 = faithful, 0, or empty (default: label, where there is one); of
+        several with commas the first that a row has
+      label_values (LABEL=VALUE): what other labels mean, with commas:
+        entailment=1,contradiction=0,generic= (unknown)
+      labels_are_errors: a label of 1 says that there is an error
+      id_column (NAME): default: id, where there is one; else, or with --id-column=, the row's
+        number
+      corpus_column (NAME): default: corpus, where there is one
     """
 
-    file: str = ""
-    task: str = ""
-    tfds: str = ""
-    more: tuple[str, ...] = ()
-    file_format: str = ""
+    group: ClassVar = "columns"
+    grounding_column: str = ""
+    response_column: str = ""
+    history_column: str = ""
+    label_column: str | None = None
+    label_values: str = ""
+    labels_are_errors: bool = False
+    id_column: str | None = None
+    corpus_column: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoreInput(_ScoreColumns):
+    """What is scored, as the command line has it: files, SeqIO tasks or TFDS data sets.
+
+    Attributes:
+      input (FILE): .jsonl, .csv, .tsv or .parquet (repeatable)
+      input_format: of FILE (default: as its name ends)
+      task (NAME): a SeqIO task, in its place; NAME@SPLIT for another split (repeatable)
+      tfds (NAME): or a data set: NAME[/CONFIG], likewise (repeatable)
+      split: of tasks or data sets; of a data set also a slice, as test[:10]
+      corpus (NAME): of rows that name none (default: the name of the file, task or data set)
+      system (NAME): that made the responses
+    """
+
+    group: ClassVar = "input"
+    input: tuple[str, ...] = ()
+    input_format: Literal["jsonl", "csv", "tsv", "parquet"] | None = None
+    task: tuple[str, ...] = ()
+    tfds: tuple[str, ...] = ()
     split: str = ""
-    columns: Columns = dataclasses.field(default_factory=Columns)
     corpus: str = ""
     system: str = ""
 
     def __post_init__(self):
-        if sum(map(bool, (self.file, self.task, self.tfds))) != 1:
+        if sum(map(bool, (self.input, self.task, self.tfds))) != 1:
             raise ConfigError("Give one of --input, --task and --tfds.")
-        if not self.file and not all(split for _, split in self._data_sets()):
+        if not self.input and not all(split for _, split in self._data_sets()):
             raise ConfigError("--split: say which split of the data set.")
-        if self.file and self.split:
+        if self.input and self.split:
             raise ConfigError("--split: a file has no splits; it goes with --task or --tfds.")
-        if self.file_format and not self.file:
+        if self.input_format and not self.input:
             raise ConfigError("--input-format: goes with --input only.")
+        _ = self.columns
 
     @property
-    def name(self) -> str:
+    def columns(self) -> Columns:
+        """The columns of the rows."""
+        return Columns(
+            grounding=self.grounding_column,
+            response=self.response_column,
+            history=self.history_column,
+            label=self.label_column,
+            id=self.id_column,
+            corpus=self.corpus_column,
+            label_is_error=self.labels_are_errors,
+            label_values=_label_values(self.label_values),
+        )
+
+    @property
+    def source(self) -> str:
         """What is scored, for messages."""
         return ", ".join(self._names)
 
     @property
     def _names(self) -> tuple[str, ...]:
-        return (self.file or self.task or self.tfds, *self.more)
+        return self.input or self.task or self.tfds
 
     def _data_sets(self) -> Iterator[tuple[str, str]]:
         """Yields the names of tasks or data sets with their splits."""
@@ -73,10 +114,10 @@ class ScoreInput:
             yield row._replace(fields={**row.fields, "system": self.system}) if self.system else row
 
     def _parts(self, bad_rows: BadRows) -> Iterator[Iterator[ExampleRow]]:
-        if self.file:
+        if self.input:
             for path in map(pathlib.Path, self._names):
                 corpus = self.corpus or path.stem
-                yield file_examples(path, self.file_format, self.columns, corpus, bad_rows)
+                yield file_examples(path, self.input_format or "", self.columns, corpus, bad_rows)
             return
         for name, split in self._data_sets():
             rows = dataset_rows(*((name, "") if self.task else ("", name)), split)
@@ -88,9 +129,9 @@ class ScoreInput:
         Raises:
           ConfigError: for a file that is not there.
         """
-        told = dataclasses.asdict(self)
+        told = {field.name: getattr(self, field.name) for field in dataclasses.fields(ScoreInput)}
         told["files"] = []
-        for file in self._names if self.file else ():
+        for file in self.input:
             path = pathlib.Path(file)
             try:
                 status = path.stat()
@@ -98,6 +139,21 @@ class ScoreInput:
                 raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from None
             told["files"].append([str(path.resolve()), status.st_size, status.st_mtime_ns])
         return told
+
+
+def _label_values(text: str) -> dict[str, int | None]:
+    """Returns what labels mean: 1, 0, or nothing.
+
+    >>> _label_values("Entailment=1, generic=")
+    {'entailment': 1, 'generic': None}
+    """
+    found: dict[str, int | None] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, equals, value = (it.strip() for it in part.rpartition("="))
+        if not (name and equals and value in ("0", "1", "")):
+            raise ConfigError(f"--label-values: expected LABEL=1, LABEL=0 or LABEL=, got {part!r}.")
+        found[name.lower()] = int(value) if value else None
+    return found
 
 
 def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
@@ -109,6 +165,8 @@ def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
       FaithJaxError: for an unknown name or split, and data that cannot be prepared.
     """
     import tensorflow_datasets as tfds
+
+    from faith_jax.input.numpy_examples import numpy_examples
 
     if task:
         from faith_jax.tasks import lookup

@@ -59,7 +59,7 @@ class Recipe:
         if sample:
             names = [f"{name}_sample" for name in names] if len(names) > 1 else ["sample"]
         return [
-            ScoreInput(tfds=f"{self.data}/{name}", split=split)
+            ScoreInput(tfds=(f"{self.data}/{name}",), split=split)
             for name in names
             for split in self.splits
         ]
@@ -151,13 +151,13 @@ def _evaluated(
     files: dict[str, list[str]] = {split: [] for split in recipe.splits}
     problems = []
     for given in recipe.inputs(sample):
-        path = folder / f"{given.tfds.replace('/', '_')}_{given.split}.jsonl"
+        path = folder / f"{given.source.replace('/', '_')}_{given.split}.jsonl"
         try:
             _score(given, scorers, path)
         except InputError as problem:
             reason = str(problem).partition(". ")[0]
             told = "%s is left out: %s; `faith-jax prepare %s` says more"
-            logger.warning(told, path.stem, reason, given.tfds)
+            logger.warning(told, path.stem, reason, given.source)
             problems.append(problem)
             continue
         files[given.split].append(str(path))

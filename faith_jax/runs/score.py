@@ -91,7 +91,7 @@ def score(
     run = {"scorers": scorers, "input": given.fingerprint()}
     with partial_output(target, run, restart) as folder:
         # Bad input is found before anything is scored.
-        report, left_out = preflights.scoring_report(given.name, given.rows(bad_rows), loaded)
+        report, left_out = preflights.scoring_report(given.source, given.rows(bad_rows), loaded)
         preflights.tell(report, preflights.beside(target) if report["scorers"] else None)
         count = report["rows"]
         lines = folder / ROWS
@@ -134,7 +134,7 @@ def preflight(
     _output_format(target, output_format)
     loaded = _loaded(scorers, target, load)
     rows = given.rows(bad_rows or BadRows())
-    report, _ = preflights.scoring_report(given.name, rows, loaded)
+    report, _ = preflights.scoring_report(given.source, rows, loaded)
     preflights.tell(report, preflights.beside(target), dry_run=True)
 
 

@@ -94,7 +94,7 @@ def stopped(tmp_path, monkeypatch, scorers, name="rows.jsonl"):
     with monkeypatch.context() as patch:
         patch.setattr(run, "_finish", stop)
         with pytest.raises(RuntimeError):
-            run.score(ScoreInput(file=str(source)), scorers, str(target))
+            run.score(ScoreInput(input=(str(source),)), scorers, str(target))
     return f"--input={source}", f"--output={target}"
 
 
@@ -148,7 +148,7 @@ def test_the_rows_are_counted_before_they_are_the_output(tmp_path, monkeypatch):
         run, "append_rows", lambda path, rows: (append(path, rows), append(path, rows))
     )
     with pytest.raises(InputError, match="has 12 rows, the input 6: it changed while"):
-        run.score(ScoreInput(file=str(source)), {"bleu": {}}, str(target))
+        run.score(ScoreInput(input=(str(source),)), {"bleu": {}}, str(target))
     assert not target.exists()
 
 

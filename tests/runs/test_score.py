@@ -167,7 +167,7 @@ class StoppedError(Exception):
 
 @pytest.mark.parametrize("batches", [0, 1, 2])
 def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch, batches):
-    given, scorers = ScoreInput(file=str(rows_file)), {"token_f1": {}}
+    given, scorers = ScoreInput(input=(str(rows_file),)), {"token_f1": {}}
     whole = tmp_path / "whole.jsonl"
     run.score(given, scorers, str(whole), batch_size=2)
     append, left = run.append_rows, [batches]
