@@ -138,7 +138,7 @@ def test_accuracy(critics, tmp_path, monkeypatch, capfd, is_shuffled):
     names = {folder: name for name, folder in critics.items()}
 
     @functools.lru_cache
-    def opened(model, form, **options):
+    def opened(model, *_, **options):
         engine = Planted(names[model], calls)
         return PairClassifier(CLASSES[names[model]], engine, engine.encode)
 

@@ -83,7 +83,7 @@ def plant(monkeypatch, learnt, contradiction_tells=False):
     """Puts a planted classifier in the place of each checkpoint; `learnt` has its phrases."""
 
     @functools.lru_cache
-    def opened(model, form, **options):
+    def opened(model, *_, **options):
         engine = Planted(learnt(model), contradiction_tells)
         return PairClassifier(NLI, engine, engine.encode)
 
