@@ -19,7 +19,7 @@ A boolean mask is True where the value counts.
 import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,6 +197,8 @@ class StepScores(NamedTuple):
     log_probs: Array
 
 
+@runtime_checkable
+@runtime_checkable
 class StepFunction(Protocol):
     """One decoding step of any model: the searches in `faith_jax.decoding` know nothing else."""
 

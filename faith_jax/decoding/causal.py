@@ -7,6 +7,7 @@ once for all beams or samples of an example. The loop feeds the last token first
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Integer, Key
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array, PyTree, StepScores
@@ -25,7 +26,9 @@ from faith_jax.decoding.steps import (
 from faith_jax.models.transformer import Transformer
 
 
-def input_lengths(input_tokens: np.ndarray, pad_id: int) -> np.ndarray:
+def input_lengths(
+    input_tokens: Integer[np.ndarray, "batch length"], pad_id: int
+) -> Integer[np.ndarray, "batch"]:
     """Returns int32 [batch]: the length of each row without the padding at its end."""
     real = np.asarray(input_tokens) != pad_id
     behind = np.argmax(real[:, ::-1], axis=1)
@@ -35,8 +38,8 @@ def input_lengths(input_tokens: np.ndarray, pad_id: int) -> np.ndarray:
 def prefill(
     module: Transformer,
     params: PyTree,
-    input_tokens: Array,
-    input_lengths: Array,
+    input_tokens: Integer[Array, "batch length"],
+    input_lengths: Integer[Array, "batch"],
     max_length: int,
     copies: int = 1,
 ) -> Prefilled:
@@ -78,7 +81,7 @@ def _read(
 def _filled_in_front(tokens: Array, lengths: Array) -> Array:
     """Moves the padding of rows [batch, length] from the right to the left, as -1."""
     length = tokens.shape[1]
-    place = jnp.arange(length) - (length - lengths[:, None])
+    place = jnp.arange(length)[None] - (length - lengths[:, None])
     moved = jnp.take_along_axis(tokens, jnp.maximum(place, 0), axis=1)
     return jnp.where(place >= 0, moved, -1).astype(jnp.int32)
 
@@ -102,9 +105,9 @@ def _started(
 def generate(
     module: Transformer,
     params: PyTree,
-    input_tokens: Array,
-    input_lengths: Array,
-    row_keys: Array,
+    input_tokens: Integer[Array, "batch length"],
+    input_lengths: Integer[Array, "batch"],
+    row_keys: Key[Array, "batch"],
     config: DecodingConfig,
 ) -> DecodingResult:
     """Decodes the continuation of each row of int [batch, length]; jit with static config.
@@ -127,11 +130,11 @@ def generate(
 def generate_pmi(
     module: Transformer,
     params: PyTree,
-    input_tokens: Array,
-    input_lengths: Array,
-    input_tokens_without_document: Array,
-    input_lengths_without_document: Array,
-    row_keys: Array,
+    input_tokens: Integer[Array, "batch length"],
+    input_lengths: Integer[Array, "batch"],
+    input_tokens_without_document: Integer[Array, "batch other_length"],
+    input_lengths_without_document: Integer[Array, "batch"],
+    row_keys: Key[Array, "batch"],
     config: DecodingConfig,
 ) -> DecodingResult:
     """Decodes with PMI-Decode; jit with static config.

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Integer, Key
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array, PyTree, StepScores
@@ -84,7 +85,7 @@ def generate(
     module: Transformer,
     params: PyTree,
     encoder_input_tokens: Inputs,
-    row_keys: Array,
+    row_keys: Key[Array, "batch"],
     config: DecodingConfig,
 ) -> DecodingResult:
     """Decodes responses for each row of int [batch, encoder_length]; jit with static config.
@@ -105,9 +106,9 @@ def generate(
 def generate_pmi(
     module: Transformer,
     params: PyTree,
-    encoder_input_tokens: Array,
-    encoder_input_tokens_without_document: Array,
-    row_keys: Array,
+    encoder_input_tokens: Integer[Array, "batch length"],
+    encoder_input_tokens_without_document: Integer[Array, "batch other_length"],
+    row_keys: Key[Array, "batch"],
     config: DecodingConfig,
 ) -> DecodingResult:
     """Decodes responses with PMI-Decode; jit with static config.
@@ -140,7 +141,7 @@ def generate_pmi(
     return decode(pmi_decode(base, pmi), row_keys, config)
 
 
-def row_keys(seed: int, rows: Array) -> Array:
+def row_keys(seed: int, rows: Integer[Array, "batch"]) -> Key[Array, "batch"]:
     """Returns a random key for each example number [batch], independent of its batch."""
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(seed), rows)
 

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Bool, Float, Integer
 
 from faith_jax.core.types import Array, StepScores
 from faith_jax.decoding.config import DecodingConfig
@@ -10,11 +11,11 @@ from faith_jax.decoding.steps import Prefilled, is_end
 
 def limited_scores(
     scored: StepScores,
-    position: Array,
+    position: Integer[Array, ""],
     config: DecodingConfig,
     prefilled: Prefilled,
-    responses: Array,
-) -> Array:
+    responses: Integer[Array, "rows max_length"],
+) -> Float[Array, "rows vocab"]:
     """Returns the scores [rows, vocab] of the token at `position`, -inf for forbidden tokens.
 
     End tokens are forbidden before `min_length`, and tokens that complete an n-gram which the row
@@ -30,7 +31,7 @@ def limited_scores(
       responses: int32 [rows, max_length]; only the first `position` tokens count.
     """
     scores = scored.scores
-    tokens = jnp.arange(scores.shape[-1])
+    tokens = jnp.arange(scores.shape[-1])[None]
     forbidden = jnp.zeros((1, scores.shape[-1]), bool)
     if config.min_length > 1:
         forbidden |= is_end(tokens, config) & (position + 1 < config.min_length)
@@ -59,8 +60,12 @@ def _any(scores: Array) -> Array:
 
 
 def repeating(
-    prompt: Array, responses: Array, position: Array, size: int, vocab_size: int
-) -> Array:
+    prompt: Integer[Array, "rows any"],
+    responses: Integer[Array, "rows max_length"],
+    position: Integer[Array, ""],
+    size: int,
+    vocab_size: int,
+) -> Bool[Array, "rows vocab"]:
     """Returns boolean [rows, vocab]: which tokens would complete an n-gram that the row contains.
 
     As in Hugging Face's search, n-grams of the prompt count, and so do those that span prompt and
@@ -80,7 +85,7 @@ def repeating(
     padded = jnp.pad(history, ((0, 0), (size - 1, 0)), constant_values=-1)
     last = jax.lax.dynamic_slice(padded, (0, known), (rows, size - 1))
     # An n-gram that starts with padding does not count.
-    found = (padded[:, :length] >= 0) & (jnp.arange(length) < known)
+    found = (padded[:, :length] >= 0) & (jnp.arange(length)[None] < known)
     for place in range(size - 1):
         found &= padded[:, place : place + length] == last[:, place, None]
     # Other tokens are set to an id outside the vocabulary, which is dropped.

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float, Integer
 
 from faith_jax.core.types import Array
 
@@ -16,7 +17,9 @@ _HALVINGS = 12
 _LANES = 64
 
 
-def top_k(scores: Array, k: int) -> tuple[Array, Array]:
+def top_k(
+    scores: Float[Array, "rows vocab"], k: int
+) -> tuple[Float[Array, "rows k"], Integer[Array, "rows k"]]:
     """Returns the k largest of float [rows, vocab] and their int32 indices, both [rows, k].
 
     Equal scores are ranked by index, the smaller first.
@@ -28,7 +31,9 @@ def top_k(scores: Array, k: int) -> tuple[Array, Array]:
     return jax.lax.optimization_barrier(values), jax.lax.optimization_barrier(indices)
 
 
-def keep_most_probable(logits: Array, k: int, p: float) -> Array:
+def keep_most_probable(
+    logits: Float[Array, "rows vocab"], k: int, p: float
+) -> Float[Array, "rows vocab"]:
     """Sets the logits of all tokens outside the top k and the nucleus to minus infinity.
 
     Ties are broken by token id, the smaller first. Exactly k tokens remain, and the nucleus is the
@@ -45,7 +50,7 @@ def keep_most_probable(logits: Array, k: int, p: float) -> Array:
         ranked, ids = top_k(logits, k)
         last, last_id = ranked[:, -1:], ids[:, -1:]
         # top_k ranks equal logits by id.
-        tokens = jnp.arange(logits.shape[-1])
+        tokens = jnp.arange(logits.shape[-1])[None]
         keep = (logits > last) | ((logits == last) & (tokens <= last_id))
         logits = jnp.where(keep, logits, -jnp.inf)
     if p < 1.0:
@@ -53,7 +58,7 @@ def keep_most_probable(logits: Array, k: int, p: float) -> Array:
     return logits
 
 
-def nucleus(logits: Array, p: float) -> Array:
+def nucleus(logits: Float[Array, "rows vocab"], p: float) -> Bool[Array, "rows vocab"]:
     """Returns which tokens are in the nucleus, boolean [rows, vocab].
 
     A token is in the nucleus if the tokens ranked before it sum to less than `p`. The last token of
@@ -87,7 +92,7 @@ def nucleus(logits: Array, p: float) -> Array:
 
     start = _look(start, logits, probabilities, p)
     end = jax.lax.while_loop(lambda b: ~jnp.all(b.found), narrow_and_look, start)
-    logits, ids = logits[:, :vocab], jnp.arange(vocab)
+    logits, ids = logits[:, :vocab], jnp.arange(vocab)[None]
     return (logits > end.last) | ((logits == end.last) & (ids <= end.last_id))
 
 

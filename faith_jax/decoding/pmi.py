@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Float
 
 from faith_jax.core.types import Array, PyTree, StepScores
 from faith_jax.decoding.config import PMIConfig
@@ -37,7 +38,11 @@ class _PairedCache(NamedTuple):
     started: Array  # boolean scalar
 
 
-def pmi_scores(with_document: Array, without_document: Array, config: PMIConfig) -> Array:
+def pmi_scores(
+    with_document: Float[Array, "rows vocab"],
+    without_document: Float[Array, "rows vocab"],
+    config: PMIConfig,
+) -> Float[Array, "rows vocab"]:
     """Returns the scores of next tokens, -inf for tokens that may not be selected.
 
     Args:

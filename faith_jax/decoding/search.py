@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Float, Integer, Key
 
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.beam import beam_search
@@ -18,7 +19,9 @@ from faith_jax.decoding.nucleus import keep_most_probable
 from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end
 
 
-def decode(prefilled: Prefilled, row_keys: Array, config: DecodingConfig) -> DecodingResult:
+def decode(
+    prefilled: Prefilled, row_keys: Key[Array, "batch"], config: DecodingConfig
+) -> DecodingResult:
     """Decodes a batch by greedy search, sampling or beam search, according to the config.
 
     Args:
@@ -34,7 +37,9 @@ def decode(prefilled: Prefilled, row_keys: Array, config: DecodingConfig) -> Dec
     return search(prefilled, row_keys, config)
 
 
-def next_tokens(scores: Array, config: DecodingConfig, row_keys: Array) -> Array:
+def next_tokens(
+    scores: Float[Array, "rows vocab"], config: DecodingConfig, row_keys: Key[Array, "rows"]
+) -> Integer[Array, "rows"]:
     """Selects int32 [rows] from scores [rows, vocab], with one random key per row."""
     if config.temperature == 0.0:
         return _first_best(scores)
@@ -48,11 +53,11 @@ def _first_best(scores: Array) -> Array:
     If scores are NaN, the result is an arbitrary token.
     """
     best = jnp.max(scores, axis=-1, keepdims=True)
-    tokens = jnp.arange(scores.shape[-1], dtype=jnp.int32)
+    tokens = jnp.arange(scores.shape[-1], dtype=jnp.int32)[None]
     return jnp.min(jnp.where(scores < best, scores.shape[-1], tokens), axis=-1)
 
 
-def copy_keys(row_keys: Array, copies: int) -> Array:
+def copy_keys(row_keys: Key[Array, "batch"], copies: int) -> Key[Array, "rows"]:
     """Returns a key for each copy of each example, [batch * copies], from keys [batch].
 
     Copy 0 has the example's own key, so its sample is the same as with a single copy.
@@ -78,7 +83,9 @@ class _State(NamedTuple):
     cache: PyTree
 
 
-def search(prefilled: Prefilled, row_keys: Array, config: DecodingConfig) -> DecodingResult:
+def search(
+    prefilled: Prefilled, row_keys: Key[Array, "batch"], config: DecodingConfig
+) -> DecodingResult:
     """Runs greedy search or sampling until every row has ended or is `max_length` long.
 
     A row without any possible token (every score is -inf) ends there, with a score of -inf.

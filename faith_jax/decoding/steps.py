@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Bool, Float, Integer
 
 from faith_jax.core.types import Array, PyTree, StepFunction, StepScores
 from faith_jax.decoding.config import DecodingConfig
@@ -51,7 +52,7 @@ class DecodingResult(NamedTuple):
     score: Array
 
 
-def model_scores(logits: Array) -> StepScores:
+def model_scores(logits: Float[Array, "rows vocab"]) -> StepScores:
     """Returns the scores of a plain model, the log-probabilities of logits [rows, vocab]."""
     log_probs = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
     return StepScores(log_probs, log_probs)
@@ -108,7 +109,7 @@ def stack_rows(first: PyTree, second: PyTree) -> PyTree:
     return jax.tree_util.tree_map_with_path(stack, first, second)
 
 
-def is_end(tokens: Array, config: DecodingConfig) -> Array:
+def is_end(tokens: Integer[Array, "*shape"], config: DecodingConfig) -> Bool[Array, "*shape"]:
     """Returns which tokens are end tokens, boolean of the same shape."""
     found = jnp.zeros(jnp.shape(tokens), bool)
     for end in config.end_ids:

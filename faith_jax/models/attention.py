@@ -15,6 +15,8 @@ once.
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jax.typing import DTypeLike
+from jaxtyping import Bool, Float
 
 from faith_jax.core.types import Array
 from faith_jax.models.layers import Initializer, Projection, with_sharding_constraint
@@ -24,7 +26,11 @@ from faith_jax.models.positions import rotate
 MASKED_LOGIT = -1e10
 
 
-def _products(query: Array, key: Array, dtype: jnp.dtype | None) -> Array:
+def _products(
+    query: Float[Array, "rows heads queries width"],
+    key: Float[Array, "batch kv_heads keys width"],
+    dtype: DTypeLike | None,
+) -> Float[Array, "rows heads queries keys"]:
     """Returns query-key products [rows, heads, query_length, key_length].
 
     Several consecutive rows of a query, and groups of heads, may share keys [batch, kv_heads,
@@ -39,7 +45,10 @@ def _products(query: Array, key: Array, dtype: jnp.dtype | None) -> Array:
     return products.reshape(rows, heads, length, -1)
 
 
-def _weighted_sum(weights: Array, value: Array) -> Array:
+def _weighted_sum(
+    weights: Float[Array, "rows heads queries keys"],
+    value: Float[Array, "batch kv_heads keys width"],
+) -> Float[Array, "rows heads queries width"]:
     """Returns [rows, heads, query_length, head_dim]; values are shared as in `_products`."""
     rows, heads, length, width = weights.shape
     batch, kv_heads = value.shape[:2]
@@ -50,12 +59,12 @@ def _weighted_sum(weights: Array, value: Array) -> Array:
 
 
 def attend(
-    query: Array,
-    key: Array,
-    value: Array,
+    query: Float[Array, "rows heads queries width"],
+    key: Float[Array, "batch kv_heads keys width"],
+    value: Float[Array, "batch kv_heads keys value_width"],
     *,
-    mask: Array | None,
-    bias: Array | None,
+    mask: Bool[Array, "#rows #heads #queries all_keys"] | None,
+    bias: Float[Array, "#rows #heads #queries all_keys"] | None,
     float32_logits: bool,
     prefix: tuple[Array, Array] | None = None,
     scale: float = 1.0,
@@ -63,7 +72,7 @@ def attend(
     dropout_rate: float = 0.0,
     dropout_key: Array | None = None,
     broadcast_dropout: bool = True,
-) -> Array:
+) -> Float[Array, "rows heads queries value_width"]:
     """Computes dot-product attention; like T5, without scaling by the head's width by default.
 
     Args:
@@ -168,8 +177,8 @@ class MultiHeadAttention(nn.Module):
     @nn.compact
     def __call__(
         self,
-        inputs: Array,
-        encoded: Array | None = None,
+        inputs: Float[Array, "rows queries embed"],
+        encoded: Float[Array, "batch keys embed"] | None = None,
         *,
         mask: Array | None = None,
         bias: Array | None = None,
@@ -178,7 +187,7 @@ class MultiHeadAttention(nn.Module):
         cache_position: Array | None = None,
         cache_length: int | None = None,
         prefill: bool = False,
-    ) -> Array:
+    ) -> Float[Array, "rows queries embed"]:
         """Attends from `inputs` to `encoded`, or to `inputs` if `encoded` is None.
 
         Args:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Float, Integer
 
 from faith_jax.core.types import Array
 from faith_jax.models.output_layer import OutputLayer
@@ -37,7 +38,10 @@ class TargetStatistics(NamedTuple):
 
 
 def target_statistics(
-    hidden: Array, layer: OutputLayer, targets: Array, max_logits_bytes: int = MAX_LOGITS_BYTES
+    hidden: Float[Array, "batch length embed"],
+    layer: OutputLayer,
+    targets: Integer[Array, "batch length"],
+    max_logits_bytes: int = MAX_LOGITS_BYTES,
 ) -> TargetStatistics:
     """Returns the statistics of target tokens under the output layer.
 
@@ -77,7 +81,7 @@ def target_statistics(
 def _piece_statistics(layer: OutputLayer, hidden: Array, targets: Array) -> TargetStatistics:
     logits = layer.logits(hidden)
     # A comparison instead of a gather, because its gradient is a select, not a scatter.
-    is_target = jnp.arange(logits.shape[-1]) == targets[..., None]
+    is_target = jnp.arange(logits.shape[-1])[None, None] == targets[..., None]
     return TargetStatistics(
         logit=jnp.sum(jnp.where(is_target, logits, 0.0), axis=-1),
         log_z=jax.nn.logsumexp(logits, axis=-1),

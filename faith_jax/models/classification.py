@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxtyping import Float
 
 from faith_jax.core.types import Array
 from faith_jax.models.config import TransformerConfig
@@ -18,7 +19,9 @@ class ClassificationHead(nn.Module):
     config: TransformerConfig
 
     @nn.compact
-    def __call__(self, hidden: Array, *, deterministic: bool) -> Array:
+    def __call__(
+        self, hidden: Float[Array, "batch length embed"], *, deterministic: bool
+    ) -> Float[Array, "batch classes"]:
         """Maps hidden states [batch, length, embed] to float32 logits [batch, classes]."""
         cfg = self.config
         rate = cfg.classifier_dropout_rate

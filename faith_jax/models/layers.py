@@ -52,6 +52,11 @@ def _project_backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[
 project.defvjp(_project_forward, _project_backward)
 
 
+def aligned(vector: Array, inputs: Array) -> Array:
+    """Returns a vector [embed] as [1, …, embed], of the rank of inputs [..., embed]."""
+    return jax.lax.expand_dims(vector, range(inputs.ndim - 1))
+
+
 class RMSNorm(nn.Module):
     """T5's layer norm, without mean and bias. Computed in float32.
 
@@ -74,8 +79,8 @@ class RMSNorm(nn.Module):
         )
         inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
         if self.offset:
-            return (x * inverse * (scale + self.offset)).astype(self.dtype)
-        return (x * inverse).astype(self.dtype) * scale.astype(self.dtype)
+            return (x * inverse * (aligned(scale, x) + self.offset)).astype(self.dtype)
+        return (x * inverse).astype(self.dtype) * aligned(scale, x).astype(self.dtype)
 
 
 class LayerNorm(nn.Module):
@@ -93,7 +98,7 @@ class LayerNorm(nn.Module):
         bias = param_with_axes("bias", nn.initializers.zeros, shape, jnp.float32, axes=("embed",))
         x -= jnp.mean(x, axis=-1, keepdims=True)
         inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
-        return (x * inverse * scale + bias).astype(self.dtype)
+        return (x * inverse * aligned(scale, x) + aligned(bias, x)).astype(self.dtype)
 
 
 class Projection(nn.Module):
@@ -124,7 +129,7 @@ class Projection(nn.Module):
         bias = param_with_axes(
             "bias", nn.initializers.zeros, (self.features,), jnp.float32, axes=self.axes[1:]
         )
-        return outputs + bias.astype(self.dtype)
+        return outputs + aligned(bias, outputs).astype(self.dtype)
 
 
 class OutputKernel(nn.Module):

@@ -1,13 +1,17 @@
 """Attention masks and positions of padded and packed rows."""
 
 import jax.numpy as jnp
+from jaxtyping import Bool, Integer
 
 from faith_jax.core.types import Array
 
 
 def attention_mask(
-    query_mask: Array, key_mask: Array, query_segments: Array | None, key_segments: Array | None
-) -> Array:
+    query_mask: Bool[Array, "batch queries"],
+    key_mask: Bool[Array, "batch keys"],
+    query_segments: Integer[Array, "batch queries"] | None,
+    key_segments: Integer[Array, "batch keys"] | None,
+) -> Bool[Array, "batch 1 queries keys"]:
     """Returns boolean [batch, 1, query_length, key_length]: both valid and in the same segment.
 
     Args:
@@ -22,7 +26,9 @@ def attention_mask(
     return mask[:, None]
 
 
-def segment_positions(valid: Array, segments: Array | None) -> Array:
+def segment_positions(
+    valid: Bool[Array, "batch length"], segments: Integer[Array, "batch length"] | None
+) -> Integer[Array, "batch length"]:
     """Returns int32 [batch, length]: positions within each segment, -1 if not valid.
 
     Args:
@@ -33,10 +39,10 @@ def segment_positions(valid: Array, segments: Array | None) -> Array:
         positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32) - 1
     else:
         first = jnp.argmax(segments[:, :, None] == segments[:, None, :], axis=-1)
-        positions = jnp.arange(valid.shape[1], dtype=jnp.int32) - first
+        positions = jnp.arange(valid.shape[1], dtype=jnp.int32)[None] - first
     return jnp.where(valid, positions, -1)
 
 
-def repeat_mask(mask: Array, rows: int) -> Array:
+def repeat_mask(mask: Bool[Array, "batch *rest"], rows: int) -> Bool[Array, "rows *rest"]:
     """Repeats a mask [batch, …] for `rows` rows, a multiple of batch."""
     return mask if mask.shape[0] == rows else jnp.repeat(mask, rows // mask.shape[0], axis=0)

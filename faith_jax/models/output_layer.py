@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Float, Integer
 
 from faith_jax.core.types import Array
-from faith_jax.models.layers import project
+from faith_jax.models.layers import aligned, project
 
 
 class OutputLayer(NamedTuple):
@@ -32,7 +33,7 @@ class OutputLayer(NamedTuple):
         """Number of tokens."""
         return self.weights.shape[0 if self.is_embedding else 1]
 
-    def logits(self, hidden: Array) -> Array:
+    def logits(self, hidden: Float[Array, "*batch embed"]) -> Float[Array, "*batch vocab"]:
         """Maps hidden states [..., embed] to float32 logits [..., vocab]."""
         hidden = self._scaled(hidden)
         if self.is_embedding:
@@ -42,7 +43,9 @@ class OutputLayer(NamedTuple):
             logits = project(hidden, self.weights)
         return self._finished(logits, self.bias)
 
-    def logits_of(self, hidden: Array, tokens: Array) -> Array:
+    def logits_of(
+        self, hidden: Float[Array, "*batch embed"], tokens: Integer[Array, "labels"]
+    ) -> Float[Array, "*batch labels"]:
         """Maps hidden states [..., embed] to float32 logits [..., labels] of only a few tokens.
 
         Args:
@@ -61,5 +64,5 @@ class OutputLayer(NamedTuple):
 
     def _finished(self, logits: Array, bias: Array | None) -> Array:
         if bias is not None:
-            logits += bias
+            logits += aligned(bias, logits)
         return self.softcap * jnp.tanh(logits / self.softcap) if self.softcap else logits

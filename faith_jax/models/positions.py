@@ -109,7 +109,7 @@ def rotation(config: TransformerConfig, positions: Array) -> tuple[Array, Array]
       config: of the model.
       positions: int32 [batch, length].
     """
-    angles = positions.astype(jnp.float32)[..., None] * rotary_frequencies(config)
+    angles = positions.astype(jnp.float32)[..., None] * rotary_frequencies(config)[None, None]
     return jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
 
 
@@ -147,7 +147,7 @@ def alibi_bias(num_heads: int, query_positions: Array, key_positions: Array) -> 
       key_positions: int32 [batch or 1, key_length].
     """
     distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
-    return -alibi_slopes(num_heads)[:, None, None] * distance
+    return -alibi_slopes(num_heads)[None, :, None, None] * distance
 
 
 def log_bucket_positions(length: int, buckets: int, max_distance: int) -> np.ndarray:

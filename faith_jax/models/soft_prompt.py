@@ -6,12 +6,13 @@ Reference: Lester 2021; Chang 2024, appendix B (5 vectors, initialised with a ra
 
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
+from jaxtyping import Float
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.types import Array
@@ -34,7 +35,9 @@ class SoftPrompt(nn.Module):
     features: int
 
     @nn.compact
-    def __call__(self, embeddings: Array) -> Array:
+    def __call__(
+        self, embeddings: Float[Array, "batch length embed"]
+    ) -> Float[Array, "batch prompt_and_length embed"]:
         """Prepends the prompt: [batch, length, embed] -> [batch, prompt + length, embed]."""
         vectors = param_with_axes(
             "embedding",
@@ -49,6 +52,7 @@ class SoftPrompt(nn.Module):
         return jnp.concatenate([vectors, embeddings], axis=1)
 
 
+@runtime_checkable
 class PromptInitializer(Protocol):
     """Makes the initial values of a prompt from the base model's vocabulary embedding."""
 

@@ -21,6 +21,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxtyping import Float, Integer
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array
@@ -62,17 +63,17 @@ class Transformer(nn.Module):
 
     def __call__(
         self,
-        encoder_input_tokens: Array,
-        decoder_input_tokens: Array,
-        decoder_target_tokens: Array,
-        encoder_segment_ids: Array | None = None,
-        decoder_segment_ids: Array | None = None,
+        encoder_input_tokens: Integer[Array, "batch encoder_length"],
+        decoder_input_tokens: Integer[Array, "batch decoder_length"],
+        decoder_target_tokens: Integer[Array, "batch decoder_length"],
+        encoder_segment_ids: Integer[Array, "batch encoder_length"] | None = None,
+        decoder_segment_ids: Integer[Array, "batch decoder_length"] | None = None,
         encoder_positions: Array | None = None,
         decoder_positions: Array | None = None,
         *,
         enable_dropout: bool = True,
         decode: bool = False,
-    ) -> Array:
+    ) -> Float[Array, "batch decoder_length vocab"]:
         """Computes the logits of a batch, teacher-forced.
 
         Args:
@@ -118,11 +119,11 @@ class Transformer(nn.Module):
 
     def encode_embeddings(
         self,
-        embeddings: Array,
-        encoder_input_tokens: Array,
-        encoder_segment_ids: Array | None = None,
+        embeddings: Float[Array, "batch length embed"],
+        encoder_input_tokens: Integer[Array, "batch length"],
+        encoder_segment_ids: Integer[Array, "batch length"] | None = None,
         enable_dropout: bool = True,
-    ) -> Array:
+    ) -> Float[Array, "batch prompt_and_length embed"]:
         """Encodes embeddings [batch, length, embed]; the tokens are only used for the mask.
 
         Raises:
@@ -142,7 +143,9 @@ class Transformer(nn.Module):
             positions = segment_positions(valid, encoder_segment_ids)
         return self.encoder(embeddings, mask, deterministic=not enable_dropout, positions=positions)
 
-    def classify(self, input_tokens: Array, enable_dropout: bool = True) -> Array:
+    def classify(
+        self, input_tokens: Integer[Array, "batch length"], enable_dropout: bool = True
+    ) -> Float[Array, "batch classes"]:
         """Returns the float32 logits [batch, classes] of inputs int [batch, length].
 
         The head reads the state of the first token after the soft prompt.
@@ -160,15 +163,15 @@ class Transformer(nn.Module):
         self,
         encoded: Array,
         encoder_input_tokens: Array,
-        decoder_input_tokens: Array,
-        decoder_target_tokens: Array,
+        decoder_input_tokens: Integer[Array, "rows length"],
+        decoder_target_tokens: Integer[Array, "rows length"],
         encoder_segment_ids: Array | None = None,
-        decoder_segment_ids: Array | None = None,
+        decoder_segment_ids: Integer[Array, "rows length"] | None = None,
         decoder_positions: Array | None = None,
         enable_dropout: bool = True,
         decode: bool = False,
         max_decode_length: int | None = None,
-    ) -> Array:
+    ) -> Float[Array, "rows length vocab"]:
         """Returns the logits [batch, decoder_length, vocab] for encoded inputs.
 
         Arguments are those of `__call__`, and `encoded` from `encode`. With `decode`, the inputs
@@ -207,12 +210,12 @@ class Transformer(nn.Module):
         self,
         encoded: Inputs | None,
         encoder_input_tokens: Inputs | None,
-        decoder_input_tokens: Array,
-        decoder_target_tokens: Array | None = None,
+        decoder_input_tokens: Integer[Array, "rows length"],
+        decoder_target_tokens: Integer[Array, "rows length"] | None = None,
         encoder_segment_ids: Array | None = None,
-        decoder_segment_ids: Array | None = None,
+        decoder_segment_ids: Integer[Array, "rows length"] | None = None,
         enable_dropout: bool = True,
-    ) -> Array:
+    ) -> Float[Array, "rows length embed"]:
         """Returns the hidden states [batch, decoder_length, embed] before the output layer.
 
         Arguments are those of `decode`. Without `decoder_target_tokens`, no decoder position counts
@@ -232,14 +235,14 @@ class Transformer(nn.Module):
 
     def decode_embeddings(
         self,
-        embeddings: Array,
+        embeddings: Float[Array, "rows length embed"],
         encoded: Inputs | None,
         encoder_input_tokens: Inputs | None,
-        decoder_target_tokens: Array | None = None,
+        decoder_target_tokens: Integer[Array, "rows length"] | None = None,
         encoder_segment_ids: Array | None = None,
-        decoder_segment_ids: Array | None = None,
+        decoder_segment_ids: Integer[Array, "rows length"] | None = None,
         enable_dropout: bool = True,
-    ) -> Array:
+    ) -> Float[Array, "rows length embed"]:
         """Like `decode_hidden`, with embeddings [batch, decoder_length, embed] as inputs."""
         prompt = self.config.decoder_prompt_length
         if prompt:
@@ -255,7 +258,9 @@ class Transformer(nn.Module):
                 constant_values=True,
             )
         causal = jnp.tril(jnp.ones((length, length), bool))
-        mask = causal & attention_mask(valid, valid, decoder_segment_ids, decoder_segment_ids)
+        mask = causal[None, None] & attention_mask(
+            valid, valid, decoder_segment_ids, decoder_segment_ids
+        )
         encoder_masks = [
             attention_mask(
                 valid,
@@ -300,7 +305,12 @@ class Transformer(nn.Module):
             masks = self._decoding_masks(encoder_input_tokens)
             self.decoder(prompt, (None,) * len(masks), None, masks, deterministic=True, decode=True)
 
-    def prefill(self, input_tokens: Array, input_lengths: Array, max_decode_length: int) -> None:
+    def prefill(
+        self,
+        input_tokens: Integer[Array, "batch length"],
+        input_lengths: Integer[Array, "batch"],
+        max_decode_length: int,
+    ) -> None:
         """Fills the caches of a decoder-only model for `decode_step`.
 
         Apply with `mutable=["cache", "prefix_cache"]`.
@@ -314,7 +324,7 @@ class Transformer(nn.Module):
         embeddings = self.token_embedder(input_tokens)
         if prompt:
             embeddings = self.decoder_prompt(embeddings)
-        valid = jnp.arange(embeddings.shape[1]) < (prompt + input_lengths)[:, None]
+        valid = jnp.arange(embeddings.shape[1])[None] < (prompt + input_lengths)[:, None]
         self.decoder(
             embeddings,
             (),
@@ -325,7 +335,9 @@ class Transformer(nn.Module):
             prefill=True,
         )
 
-    def decode_step(self, encoder_input_tokens: Inputs | None, tokens: Array) -> Array:
+    def decode_step(
+        self, encoder_input_tokens: Inputs | None, tokens: Integer[Array, "rows"]
+    ) -> Float[Array, "rows vocab"]:
         """Feeds one token per row and returns the logits of the next token.
 
         Apply with `mutable=["cache"]` and the caches of `start_decoding` or `prefill`.
@@ -353,7 +365,7 @@ class Transformer(nn.Module):
         hidden = self._decode_hidden(None, encoder_input_tokens, tokens[:, None], None)
         return self.logits(hidden)[:, 0]
 
-    def logits(self, hidden: Array) -> Array:
+    def logits(self, hidden: Float[Array, "*batch embed"]) -> Float[Array, "*batch vocab"]:
         """Projects hidden states [..., embed] to float32 logits [..., vocab]."""
         return self.output_layer().logits(hidden)
 

@@ -27,14 +27,14 @@ def test_weights_are_the_softmax_of_unscaled_products():
 
 def test_bias_adds_and_mask_removes():
     query, key, value = [[0.0]], [[1.0], [1.0], [1.0]], [[1.0], [10.0], [100.0]]
-    bias = np.array([[0.0, np.log(3.0), 50.0]])
-    mask = np.array([[True, True, False]])
+    bias = np.array([[[[0.0, np.log(3.0), 50.0]]]])
+    mask = np.array([[[[True, True, False]]]])
     found = run(query, key, value, bias=bias, mask=mask)
     np.testing.assert_allclose(found, [[(1.0 + 3 * 10.0) / 4]], rtol=1e-6)
 
 
 def test_a_query_that_may_see_nothing_gives_finite_numbers():
-    found = run([[1.0]], [[1.0], [2.0]], [[3.0], [5.0]], mask=np.zeros((1, 2), bool))
+    found = run([[1.0]], [[1.0], [2.0]], [[3.0], [5.0]], mask=np.zeros((1, 1, 1, 2), bool))
     np.testing.assert_allclose(found, [[4.0]])
 
 
@@ -122,7 +122,7 @@ def test_a_prefix_stands_in_front_of_the_keys(copies):
 
 def test_scale_and_softcap_come_before_bias_and_mask():
     query, key, value = [[2.0]], [[1.0], [4.0]], [[1.0], [0.0]]
-    found = run(query, key, value, scale=0.5, softcap=1.5, bias=np.array([[0.3, 0.0]]))
+    found = run(query, key, value, scale=0.5, softcap=1.5, bias=np.array([[[[0.3, 0.0]]]]))
     logits = 1.5 * np.tanh(np.array([1.0, 4.0]) / 1.5) + [0.3, 0.0]
     expected = np.exp(logits[0]) / np.exp(logits).sum()
     np.testing.assert_allclose(found, [[expected]], rtol=1e-6)
