@@ -221,3 +221,17 @@ def test_import_is_cheap(module):
     loaded = set(output.split())
     assert "faith_jax" in loaded
     assert not loaded & (HEAVY | {"jax", "jaxlib", "flax", "orbax", "optax", "scipy"})
+
+
+def test_scoring_without_a_model_imports_nothing_slow(tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"id": "1", "grounding": "Tea is a leaf.", "generated_text": "Tea."}\n')
+    arguments = ["score", "--scorers=token_f1", f"--input={rows}", f"--output={tmp_path}/o.jsonl"]
+    output = run_python(f"""
+import sys
+from faith_jax.cli import main
+assert main({arguments!r}) == 0
+print("loaded", *(m.split(".")[0] for m in sys.modules))
+""")
+    loaded = set(output.partition("loaded")[2].split())
+    assert not loaded & (HEAVY | {"jax", "jaxlib", "flax", "orbax", "optax", "scipy", "sklearn"})

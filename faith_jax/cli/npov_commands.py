@@ -32,7 +32,7 @@ class Inputs(NpovInputs):
     """
 
     def run(self) -> None:
-        from faith_jax.runs.npov_sets import write_inputs
+        from faith_jax.runs.data.npov_sets import write_inputs
 
         check_draws(seed=self.seed)
         print("\n".join(write_inputs(self)))
@@ -45,7 +45,7 @@ class Sets(NpovSets):
     """
 
     def run(self) -> None:
-        from faith_jax.runs.npov_sets import write_sets
+        from faith_jax.runs.data.npov_sets import write_sets
 
         check_draws(seed=self.seed)
         print(write_sets(self), end="")

@@ -26,7 +26,7 @@ from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.tables import rendered, table_page
 from faith_jax.reproduce.faithdial import check_names
 from faith_jax.reproduce.workflow import run_workflow
-from faith_jax.runs.npov_sets import (
+from faith_jax.runs.data.npov_sets import (
     NOT_ANNOTATED,
     SAMPLE,
     check_errors_per_response,

@@ -11,7 +11,7 @@ import json
 import logging
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,10 +19,12 @@ from faith_jax.core.cutting import CutTokens, Kind
 from faith_jax.core.errors import ConfigError, InputError, counted
 from faith_jax.core.files import write_text
 from faith_jax.datasets.grounded_rows import ExampleRow
-from faith_jax.input.infer_rows import InputRow, RowTokens
-from faith_jax.input.row_cache import RowCache
-from faith_jax.input.task_batches import SplitRows
 from faith_jax.scoring.base import BaseScorer
+
+if TYPE_CHECKING:  # `score` without a model starts without JAX
+    from faith_jax.input.infer_rows import InputRow, RowTokens
+    from faith_jax.input.row_cache import RowCache
+    from faith_jax.input.task_batches import SplitRows
 
 logger = logging.getLogger("faith_jax")
 
@@ -38,7 +40,7 @@ _CHUNK = 1 << 20
 
 
 def training_report(
-    rows: SplitRows, steps: int, validation: SplitRows | None, tokenizer: Any
+    rows: "SplitRows", steps: int, validation: "SplitRows | None", tokenizer: Any
 ) -> Report:
     """Returns what a training of so many steps will read.
 
@@ -90,7 +92,7 @@ def training_report(
     return report
 
 
-def inference_report(source: str, rows: Sequence[InputRow], read: RowTokens) -> Report:
+def inference_report(source: str, rows: "Sequence[InputRow]", read: "RowTokens") -> Report:
     """Returns what `infer` will read: its rows, what is cut of them by part, the first ones.
 
     Raises:
@@ -264,7 +266,7 @@ def shown_percentiles(found: Mapping[str, int]) -> str:
     return f"median {found['p50']}, 90% {found['p90']}, 99% {found['p99']}, longest {found['max']}"
 
 
-def _readings(rows: SplitRows, steps: int) -> list[np.ndarray]:
+def _readings(rows: "SplitRows", steps: int) -> list[np.ndarray]:
     """Returns how often each row of each member is read: int [rows] each."""
     last = rows.places(steps - 1)[-1]
     found = [np.zeros(len(member), np.int64) for member in rows.members]
@@ -276,7 +278,7 @@ def _readings(rows: SplitRows, steps: int) -> list[np.ndarray]:
     return found
 
 
-def _kinds(members: Sequence[RowCache], readings: Sequence[np.ndarray]) -> Report:
+def _kinds(members: "Sequence[RowCache]", readings: Sequence[np.ndarray]) -> Report:
     """Returns rows and readings by field and value, of the fields that tell kinds of rows apart.
 
     These have few different values, none of them a number, and one in each row of the members that
@@ -313,17 +315,17 @@ def _filled(column: Any) -> np.ndarray:
     return np.asarray(column.fill_null(0))
 
 
-def _cuts(members: Sequence[RowCache]) -> dict[str, np.ndarray]:
+def _cuts(members: "Sequence[RowCache]") -> dict[str, np.ndarray]:
     flat = [np.asarray(member.column("cut").combine_chunks().flatten()) for member in members]
     cuts = np.concatenate(flat).reshape(-1, len(Kind))
     return {part.name.lower(): cuts[:, part] for part in PARTS}
 
 
-def _groundings(member: RowCache) -> np.ndarray:
+def _groundings(member: "RowCache") -> np.ndarray:
     return np.asarray(member.column("grounding"))
 
 
-def _examples(rows: SplitRows, tokenizer: Any) -> Iterator[Report]:
+def _examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
     """Yields the first examples of training, decoded."""
     members, numbers = rows.order.rows(np.arange(EXAMPLES))
     for member, number in zip(members.tolist(), numbers.tolist(), strict=True):

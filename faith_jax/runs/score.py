@@ -8,6 +8,7 @@ whole when the last row is scored.
 import collections
 import dataclasses
 import itertools
+import json
 import logging
 import os
 import pathlib
@@ -17,14 +18,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.files import ROWS, check_outputs, count_whole_rows, partial_output
+from faith_jax.core.files import (
+    ROWS,
+    check_outputs,
+    count_whole_rows,
+    partial_output,
+    write_text,
+)
 from faith_jax.core.rows import BadRows
+from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.export.jsonl import append_rows
 from faith_jax.export.scored_rows import ScoredRow, lines_of, scored_row, write_parquet
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import preflight as preflights
-from faith_jax.runs.score_costs import write_costs
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import load_scorer
 
@@ -32,6 +39,11 @@ logger = logging.getLogger("faith_jax")
 
 OUTPUT_FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 _REPORT_SECONDS = 10.0
+_TIMED_ROWS = 64  # of `costs`
+# The options of scorers that name a model.
+_MODELS = ("model", "answer_model", "nli_model")
+# Scored between two passes, so that the second one is not remembered.
+_OTHER = GroundedExample("other", Grounding(("Nothing is said.",)), (), "It is not said.")
 
 
 class PartCut(NamedTuple):
@@ -74,7 +86,7 @@ def score(
       batch_size: rows scored and written at once.
       bad_rows: what to do with bad rows; by default scoring stops.
       restart: discard the rows of a run that was stopped.
-      costs: a file for what each scorer costs, see `faith_jax.runs.score_costs`; "" = none.
+      costs: a file for what each scorer costs; "" = none.
       load: returns the scorer of a name with its options.
 
     Raises:
@@ -103,7 +115,7 @@ def score(
                 "was scored; score again with --restart."
             )
         if costs:
-            write_costs(costs, loaded, scorers, given)
+            _write_costs(costs, loaded, scorers, given)
         _finish(lines, target, form, list(loaded), given.split or "rows")
     for name, cut in tally.parts.items():
         # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
@@ -234,3 +246,49 @@ def _finish(
         shutil.rmtree(made, ignore_errors=True)
         write_scored_tfds(made, "scores", split, rows, scorers)
     os.replace(made, target)
+
+
+def _write_costs(
+    path: str,
+    scorers: Mapping[str, BaseScorer],
+    options: Mapping[str, Mapping[str, Any]],
+    given: ScoreInput,
+) -> None:
+    """Writes by scorer what it costs, measured on the first rows of the first corpus.
+
+    `millions` are the parameters of each of its models, `examples_per_second` of a second pass over
+    as many `rows` of the `corpus` on a `device`, after everything is compiled.
+
+    Args:
+      path: of the JSON file.
+      scorers: by name.
+      options: of each, in the same order.
+      given: the rows.
+    """
+    import jax
+
+    rows = list(itertools.islice(given.rows(BadRows(skip=True)), _TIMED_ROWS))
+    examples = [row.example for row in rows if row.corpus == rows[0].corpus]
+    found = {}
+    for (name, scorer), told in zip(scorers.items(), options.values(), strict=True):
+        scorer.score(examples)
+        scorer.score([_OTHER])
+        start = time.perf_counter()
+        scorer.score(examples)
+        seconds = time.perf_counter() - start
+        folders = dict.fromkeys(told[it] for it in _MODELS if told.get(it))
+        found[name] = {
+            "millions": [_millions(folder) for folder in folders],
+            "examples_per_second": len(examples) / seconds,
+            "rows": len(examples),
+            "corpus": rows[0].corpus,
+            "device": jax.devices()[0].device_kind,
+        }
+    write_text(path, json.dumps(found, indent=1) + "\n")
+
+
+def _millions(model: str) -> float:
+    from faith_jax.inference.opening import open_model
+    from faith_jax.runs.setup import count_params
+
+    return count_params(open_model(model).params) / 1e6

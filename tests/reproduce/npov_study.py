@@ -8,7 +8,7 @@ from faith_jax.cli import main
 from faith_jax.datasets.npov.choices import response_rows
 from faith_jax.reproduce.npov_detection import Study, tables_of
 from faith_jax.reproduce.workflow import scorer_flags
-from faith_jax.runs.npov_sets import read_topics
+from faith_jax.runs.data.npov_sets import read_topics
 from tests.reproduce.planted import write_rows
 
 NOUNS = {

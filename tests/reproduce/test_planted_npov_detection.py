@@ -11,7 +11,7 @@ import pytest
 
 from faith_jax.datasets.npov.choices import response_rows
 from faith_jax.reproduce.npov_detection import Options
-from faith_jax.runs.npov_sets import read_topics
+from faith_jax.runs.data.npov_sets import read_topics
 from faith_jax.scoring import npov_labels
 from tests.reproduce.npov_study import run_study, write_marks, write_responses
 from tests.reproduce.planted import INVENTED, KNOWLEDGE, sentences, write_rows
