@@ -52,6 +52,27 @@ MAY_BE_HEAVY = {
 }
 
 
+# One of each mechanism: only these modules use a library.
+OWNERS = {
+    "argparse": "cli runs.options",
+    "apache_beam": "datasets.builders.beam",
+    "clu": "training.metrics",
+    "fcntl": "core.files reproduce.workflow tasks.sources",
+    "ijson": "core.json_items",
+    "jinja2": "report.tables",
+    "matplotlib": "report.figures runs.data.describe",
+    "orbax": "checkpoints.orbax training.checkpoints",
+    "pooch": "datasets.raw_files",
+    "rouge_score": "statistics.text_metrics",
+    "safetensors": "checkpoints.tensors",
+    "sentencepiece": "tokenizers.sentencepiece",
+    "spacy": "datasets.augmentation.tagging statistics.text_metrics",
+    "tabulate": "cli.score_commands report.tables",
+    "tensorstore": "checkpoints.orbax checkpoints.t5x",
+    "tokenizers": "tokenizers.huggingface",
+}
+
+
 def modules():
     """Yields (dotted name below faith_jax, path) of every module of the library and its tasks."""
     for room, folder in {"": PACKAGE, "tasks.": REPOSITORY / "tasks"}.items():
@@ -136,6 +157,20 @@ def test_only_data_tasks_and_runs_know_tensorflow_and_gin(name):
     tree = ast.parse(MODULES[name].read_text())
     heavy = [f"line {line}: {t}" for line, t in imports(tree, lazy=True) if room_of(t) in HEAVY]
     assert heavy == []
+
+
+@pytest.mark.parametrize("library", OWNERS)
+def test_one_mechanism_uses_a_library(library):
+    users = {
+        name
+        for name, path in MODULES.items()
+        if library in {room_of(t) for _, t in imports(ast.parse(path.read_text()), lazy=True)}
+    }
+    owners = tuple(OWNERS[library].split())
+    assert users, "nothing uses it any more: remove its line"
+    assert {
+        name for name in users if not (name + ".").startswith(tuple(f"{o}." for o in owners))
+    } == set()
 
 
 def test_the_command_line_imports_nothing_slow_at_once():
