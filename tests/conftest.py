@@ -10,6 +10,8 @@ import tempfile
 import jaxtyping
 import pytest
 
+import tests.typechecking
+
 # In tests, numerics check the shapes and dtypes of their annotations, and JAX raises an error where
 # arrays of different rank are broadcast.
 NUMERICS = {
@@ -18,7 +20,7 @@ NUMERICS = {
 }
 jaxtyping.install_import_hook(
     [f"faith_jax.{room}.{name}" for room, names in NUMERICS.items() for name in names.split()],
-    "beartype.beartype",
+    f"{tests.typechecking.__name__}.checked",
 )
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 

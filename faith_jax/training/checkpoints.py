@@ -134,10 +134,12 @@ class TrainCheckpoints:
             )
         wanted = _items(jax.tree.map(ocp.utils.to_shape_dtype_struct, state))
         folder = self.folder / str(step)
-        if (folder / "objective").exists() != ("objective" in wanted):
+        had, has = (folder / "objective").exists(), "objective" in wanted
+        if had != has:
             raise CheckpointError(
-                f"{folder}: was written with an objective that has a state, and this run's has "
-                "none, or the reverse: set OBJECTIVE as it was, or use another MODEL_DIR."
+                f"{folder}: was written with an objective {'with' if had else 'without'} a state, "
+                f"this run's has {'one' if has else 'none'}: set OBJECTIVE as it was, or use "
+                "another MODEL_DIR."
             )
         for item, tree in wanted.items():
             self._check_item(folder / item, tree)

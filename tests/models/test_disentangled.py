@@ -88,7 +88,9 @@ def test_attention_equals_a_double_loop(length):
     )["params"]
     params = jax.tree.map(lambda s: rng.normal(size=s.shape).astype(np.float32) * 0.5, shapes)
     found = jax.jit(
-        lambda p: module.apply({"params": p}, x, relative, mask=mask, deterministic=True)
+        lambda p: module.apply(
+            {"params": p}, x, relative, mask=mask[None, None], deterministic=True
+        )
     )(params)
     expected = double_loop(x[0], relative, mask, params)
     np.testing.assert_allclose(found[0], expected, atol=2e-4, rtol=1e-4)

@@ -82,7 +82,7 @@ def test_a_stopped_run_says_how_to_go_on(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("faith_jax.reproduce.reproduce.score", stop)
     status, _, errors = reproduce(capsys, "npov", "--sample", f"--output={tmp_path}")
     assert status == 130
-    assert errors[-1].endswith(f"kept in {tmp_path}; the same command goes on from there.")
+    assert errors[-1].endswith(f"kept in {tmp_path}; the same command resumes.")
 
 
 def test_scorers_of_ones_own(capsys, tmp_path):

@@ -45,7 +45,7 @@ def test_a_run(command, folder, caplog):
             assert row["objective"] == pytest.approx(whole, rel=1e-4)
             assert row["loss"] == row["negative_log_likelihood"]
     assert "cut of negatives: " in caplog.text
-    assert "contrastive.InfoNCE.weight" in (folder / "config.gin").read_text()
+    assert "infonce.InfoNCE.weight" in (folder / "config.gin").read_text()
 
 
 def test_the_checkpoint_is_kept_by_the_language_models_loss_alone(command, tmp_path):

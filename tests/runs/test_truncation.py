@@ -69,7 +69,7 @@ def test_a_run_in_two_parts_drops_the_same(command, tmp_path):
     assert np.all(np.asarray(found[1]["losses"]) > 0)
     status, err = train(command, whole, 8, "--gin.OBJECTIVE=@objectives.CrossEntropy()")
     assert status == 2
-    assert "OBJECTIVE is @training.truncation.LossTruncation there" in err
+    assert "OBJECTIVE is @training.loss_truncation.LossTruncation there" in err
 
 
 @pytest.mark.parametrize(

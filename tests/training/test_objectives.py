@@ -7,7 +7,7 @@ from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.transformer import Transformer
-from faith_jax.training.objectives import CrossEntropy
+from faith_jax.training.objectives import CrossEntropy, cross_entropy
 
 CONFIG = TransformerConfig(
     vocab_size=24, emb_dim=8, num_heads=2, head_dim=4, mlp_dim=16, num_encoder_layers=1,
@@ -70,7 +70,7 @@ def test_a_perfect_model_has_no_smoothed_loss():
     odds = np.log(0.9 / 0.05)
     layer = OutputLayer(jnp.asarray([[odds, 0.0, 0.0]], jnp.float32))
     statistics = target_statistics(jnp.ones((1, 1, 1)), layer, jnp.asarray([[0]]))
-    np.testing.assert_allclose(CrossEntropy(0.1).token_loss(statistics, 3), [[0.0]], atol=1e-6)
+    np.testing.assert_allclose(cross_entropy(statistics, 3, 0.1), [[0.0]], atol=1e-6)
 
 
 def test_rows_of_padding_add_nothing(model, batch):

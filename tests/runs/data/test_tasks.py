@@ -70,12 +70,12 @@ def test_prepare_from_files_of_ones_own(capsys, tmp_path):
     arguments = ("prepare", "faithdial", f"--raw={tmp_path}")
     status, lines, errors = run(capsys, *arguments)
     assert (status, lines) == (2, [])
-    assert "train.json: [0].utterances[0]: field 'knowledge'" in errors
+    assert "train.json: [0]: field 'utterances[0].knowledge'" in errors
     status, lines, _ = run(capsys, *arguments, "--skip-bad-rows")
     assert status == 0
-    assert lines[0] == "faithdial/official/1.0.0  train: 13 examples"
+    assert lines[0] == "faithdial/official/1.0.0  train: 11 examples"
     assert lines[1] == "1 bad row skipped:"
-    assert "train.json: [0].utterances[0]: field 'knowledge'" in lines[2]
+    assert "train.json: [0]: field 'utterances[0].knowledge'" in lines[2]
     # What is prepared is what the tasks read, wherever the raw files were.
     status, lines, _ = run(capsys, "tasks", "faithdial_generate", "--rows=1")
     assert (status, lines[0]) == (0, "faithdial_generate, train, row 0")
