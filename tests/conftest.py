@@ -12,8 +12,7 @@ import pytest
 
 import tests.typechecking
 
-# In tests, numerics check the shapes and dtypes of their annotations, and JAX raises an error where
-# arrays of different rank are broadcast.
+# In tests, numerics check the shapes and dtypes of their annotations.
 NUMERICS = {
     "models": "attention chunked_logits classification masks output_layer soft_prompt transformer",
     "decoding": "beam causal encoder_decoder limits nucleus pmi search steps",
@@ -22,7 +21,6 @@ jaxtyping.install_import_hook(
     [f"faith_jax.{room}.{name}" for room, names in NUMERICS.items() for name in names.split()],
     f"{tests.typechecking.__name__}.checked",
 )
-os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 
 MAPS = pathlib.Path("/proc/self/maps")
 # Linux gives a process 65,530 mappings, and XLA takes some for each program that it compiles: at
