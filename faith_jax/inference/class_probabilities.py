@@ -187,7 +187,8 @@ def _label_scores(
     log_probs = token_log_probs(states, layer, places, wanted, count)
     log_probs = log_probs.reshape(-1, classes, length)
     # What stands behind a label may be -inf, which no weight of 0 undoes.
-    return jnp.where(labels.weights > 0, log_probs * labels.weights, 0.0).sum(axis=-1)
+    weights = jnp.asarray(labels.weights)[None]
+    return jnp.where(weights > 0, log_probs * weights, 0.0).sum(axis=-1)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 6))

@@ -135,7 +135,7 @@ def repeated(tokens: Array, valid: Array, ngram: int, segments: Array | None = N
     same = (tokens[:, :, None] == tokens[:, None, :]) & valid[:, :, None] & valid[:, None, :]
     if segments is not None:
         same &= segments[:, :, None] == segments[:, None, :]
-    same &= ~jnp.eye(tokens.shape[1], dtype=bool)
+    same &= ~jnp.eye(tokens.shape[1], dtype=bool)[None]
     # begins[i, j]: the n-grams that begin at i and j are the same.
     begins = same
     for step in range(1, ngram):
