@@ -12,7 +12,7 @@ export TF_CPP_MIN_LOG_LEVEL=3
 quick=()
 if [ "${1:-}" = "--quick" ]; then
   shift
-  quick=(tests/annotation tests/core tests/datasets tests/export tests/input tests/report tests/statistics
+  quick=(tests/annotation tests/cli tests/core tests/datasets tests/export tests/input tests/report tests/statistics
     tests/tokenizers tests/tools tests/test_*.py)
 fi
 "$PYTHON" -m ruff check .
