@@ -721,14 +721,14 @@ DATA = _of(
     (
         "errors-label",
         "datasets/augmentation/npov_errors.py",
-        "return self.kind in (ErrorKind.HALLUCINATION, ErrorKind.BOTH)",
-        "return self.kind in (ErrorKind.COVERAGE, ErrorKind.BOTH)",
+        '"removed_argument": removed, "has_hallucination": 1}',
+        '"removed_argument": removed, "has_coverage_error": 1}',
         _ERRORS,
     ),
     (
         "errors-added-is-removed",
         "datasets/augmentation/npov_errors.py",
-        "        if argument != example.added_argument\n",
+        '        if argument != row["added_argument"]\n',
         "        if argument\n",
         f"{_ERRORS}::test_an_added_argument_is_not_the_one_removed",
     ),

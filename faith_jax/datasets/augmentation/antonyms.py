@@ -31,7 +31,7 @@ ANTONYM_PAIRS = (
     ("successful", "unsuccessful"), ("tall", "short"), ("thick", "thin"), ("upper", "lower"),
     ("warm", "cool"), ("wide", "narrow"), ("young", "aged"),
 )  # fmt: skip
-# Feelings are nobody's facts: their adjectives are not substituted (Gupta 2022, section 3.1).
+# Adjectives of feelings are not substituted (Gupta 2022, section 3.1).
 _EMOTIONS = """
     afraid amazed angry annoyed anxious ashamed bored calm cheerful content curious delighted
     depressed disappointed eager embarrassed excited exciting fond frightened glad grateful
@@ -49,31 +49,20 @@ def load_antonyms(name: str = "wordnet") -> Antonyms:
       name: "wordnet" (NLTK's copy, adjectives) or "list", the short one of this module.
 
     Raises:
-      ConfigError: for another name, and where NLTK has no WordNet.
+      ConfigError: another name, or NLTK has no WordNet.
 
     >>> load_antonyms("list")("cold")
     ('hot',)
     """
-    if name == "list":
-        return _from_list
     if name == "wordnet":
         return _from_wordnet()
-    raise ConfigError(f"There are no antonyms {name!r}: expected wordnet or list.")
-
-
-def _from_list(word: str) -> tuple[str, ...]:
-    return _LISTED.get(word, ())
-
-
-def _listed() -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    if name != "list":
+        raise ConfigError(f"There are no antonyms {name!r}: expected wordnet or list.")
+    listed: dict[str, tuple[str, ...]] = {}
     for first, second in ANTONYM_PAIRS:
-        found[first] = (*found.get(first, ()), second)
-        found[second] = (*found.get(second, ()), first)
-    return found
-
-
-_LISTED = _listed()
+        listed[first] = (*listed.get(first, ()), second)
+        listed[second] = (*listed.get(second, ()), first)
+    return lambda word: listed.get(word, ())
 
 
 def _from_wordnet() -> Antonyms:
@@ -83,8 +72,8 @@ def _from_wordnet() -> Antonyms:
         wordnet.ensure_loaded()
     except (LookupError, OSError, zipfile.BadZipFile):
         raise ConfigError(
-            "NLTK has no whole WordNet. Install it: python -m nltk.downloader wordnet; or choose "
-            "the antonyms 'list', which are fewer."
+            "NLTK has no complete WordNet. Install it: python -m nltk.downloader wordnet; or "
+            "choose the antonyms 'list', which are fewer."
         ) from None
 
     def antonyms(word: str) -> tuple[str, ...]:

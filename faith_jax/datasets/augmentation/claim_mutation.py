@@ -1,8 +1,7 @@
 """Claims that evidence no longer supports, made from supported ones (Gupta 2022, section 3.1).
 
-This is the weak supervision of DialFact's Aug-WoW that needs no generator: negation, substitution
-of entities, antonyms of adjectives, and evidence of something else. `selection` picks from what
-comes out.
+The part of DialFact's weak supervision (Aug-WoW) that needs no generator: negation, substitution of
+entities, antonyms of adjectives, and evidence of something else. `selection` picks from the result.
 """
 
 import re
@@ -13,11 +12,17 @@ from faith_jax.core.labels import DialFactLabel
 from faith_jax.datasets.augmentation.antonyms import EMOTIONS, Antonyms
 from faith_jax.datasets.augmentation.draws import draw, shuffled
 from faith_jax.datasets.augmentation.negation_rules import RuleClass, negations
-from faith_jax.datasets.augmentation.tagging import Entity, Replacement, TaggedText, replaced
+from faith_jax.datasets.augmentation.tagging import (
+    Entity,
+    Replacement,
+    TaggedText,
+    Token,
+    replaced,
+)
 
 
 class Mutation(NamedTuple):
-    """A claim with its evidence after a mutation of one of the two.
+    """A claim and its evidence after a mutation of one of the two.
 
     Attributes:
       kind: "negation", "entity", "antonym" or "evidence".
@@ -35,17 +40,9 @@ class Mutation(NamedTuple):
 
 
 def negate(
-    claim: str,
-    evidence: Sequence[str],
-    classes: frozenset[RuleClass] = frozenset(RuleClass),
+    claim: str, evidence: Sequence[str], classes: frozenset[RuleClass] = frozenset(RuleClass)
 ) -> Iterator[Mutation]:
-    """Yields a refuted claim for each negation rule that matches; see `negation_rules.negations`.
-
-    Args:
-      claim: a supported claim.
-      evidence: kept as it is.
-      classes: of the rules to try.
-    """
+    """Yields a refuted claim for each negation rule of these classes that matches a claim."""
     for name, negated in negations(claim, classes):
         yield Mutation("negation", negated, tuple(evidence), DialFactLabel.REFUTES, name)
 
@@ -57,20 +54,19 @@ def substitute_entity(
     example_id: str,
     seed: int = 0,
 ) -> Mutation | None:
-    """Replaces one entity of a claim by one of the same type from its context or knowledge.
+    """Replaces one entity of a supported claim by one of the same type.
 
-    Only entities that stand in the evidence are replaced: of others the evidence says nothing.
-    Kept are the evidence and the rest of the claim.
+    The entity must be in the evidence, or the evidence would not refute the new claim.
 
     Args:
-      claim: a supported claim.
-      evidence: its sentences.
-      sources: utterances of its context, sentences of its knowledge.
+      claim: the claim.
+      evidence: its sentences, which stay.
+      sources: have the other entities: utterances of the context, sentences of the knowledge.
       example_id: the draw depends on it and the seed alone.
-      seed: another seed is another draw.
+      seed: of the draw.
 
     Returns:
-      None where there is nothing to replace, or nothing to put in its place.
+      None if no entity can be replaced.
     """
     stated = [entity for entity in claim.entities if _stands_in(entity.text, evidence)]
     for position in shuffled(len(stated), seed, example_id, "entity"):
@@ -78,8 +74,7 @@ def substitute_entity(
         others = _others(entity, claim, sources)
         if others:
             new = others[draw(len(others), seed, example_id, "substitute", entity.text)]
-            change = Replacement(entity.start, entity.end, entity.text, new)
-            return _refuted("entity", claim, evidence, change)
+            return _refuted("entity", claim, evidence, entity, new)
     return None
 
 
@@ -97,19 +92,10 @@ def _others(entity: Entity, claim: TaggedText, sources: Sequence[TaggedText]) ->
 def substitute_adjective(
     claim: TaggedText, evidence: Sequence[str], antonyms: Antonyms, example_id: str, seed: int = 0
 ) -> Mutation | None:
-    """Replaces one adjective of a claim by an antonym; adjectives of feelings are left alone.
+    """Replaces one adjective of a supported claim, but none of feelings, by an antonym.
 
-    Kept are the evidence, the rest of the claim, and a capital at the adjective's start.
-
-    Args:
-      claim: a supported claim.
-      evidence: its sentences.
-      antonyms: from `antonyms.load_antonyms`.
-      example_id: the draw depends on it and the seed alone.
-      seed: another seed is another draw.
-
-    Returns:
-      None where no adjective has an antonym.
+    A capital at the start stays. Arguments and result are those of `substitute_entity`, and
+    `antonyms` comes from `antonyms.load_antonyms`.
     """
     adjectives = [
         token
@@ -122,8 +108,7 @@ def substitute_adjective(
         if known:
             new = known[draw(len(known), seed, example_id, "antonym", token.text.lower())]
             new = new.capitalize() if token.text[:1].isupper() else new
-            change = Replacement(token.start, token.end, token.text, new)
-            return _refuted("antonym", claim, evidence, change)
+            return _refuted("antonym", claim, evidence, token, new)
     return None
 
 
@@ -134,22 +119,19 @@ def swap_evidence(
     example_id: str,
     seed: int = 0,
 ) -> Mutation | None:
-    """Replaces the evidence by another claim's, which says nothing of this one.
-
-    Evidence that shares a sentence with the claim's own is passed over. Kept is the claim.
+    """Replaces the evidence by another claim's that shares no sentence with it.
 
     Args:
-      claim: any claim.
+      claim: stays.
       evidence: its sentences.
-      pool: evidence of claims about other things: unrelated, not merely of another claim.
+      pool: evidence of claims about other things.
       example_id: the draw depends on it and the seed alone.
-      seed: another seed is another draw.
+      seed: of the draw.
 
     Returns:
-      None where the pool has no other evidence.
+      None if the pool has no other evidence.
     """
-    own = set(evidence)
-    others = [other for other in pool if other and own.isdisjoint(other)]
+    others = [other for other in pool if other and set(evidence).isdisjoint(other)]
     if not others:
         return None
     new = tuple(others[draw(len(others), seed, example_id, "evidence")])
@@ -158,14 +140,14 @@ def swap_evidence(
 
 
 def _refuted(
-    kind: str, claim: TaggedText, evidence: Sequence[str], change: Replacement
+    kind: str, claim: TaggedText, evidence: Sequence[str], old: Entity | Token, new: str
 ) -> Mutation:
-    text = replaced(claim.text, [change])
-    detail = f"{change.old} \u2192 {change.new}"
+    text = replaced(claim.text, [Replacement(old.start, old.end, old.text, new)])
+    detail = f"{old.text} \u2192 {new}"
     return Mutation(kind, text, tuple(evidence), DialFactLabel.REFUTES, detail)
 
 
 def _stands_in(text: str, sentences: Sequence[str]) -> bool:
-    """Returns whether a text stands in one of the sentences as whole words, in any case."""
+    """Whether one of the sentences contains a text as whole words, in any case."""
     words = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)", re.IGNORECASE)
     return any(words.search(sentence) for sentence in sentences)

@@ -21,14 +21,7 @@ class RuleClass(enum.StrEnum):
 
 
 class NegationRule(NamedTuple):
-    r"""A rule.
-
-    Attributes:
-      name: unique among the rules.
-      rule_class: see `RuleClass`.
-      pattern: of a claim without its full stop.
-      template: with the pattern's groups as `\g<x>`.
-    """
+    r"""A rule: its pattern matches a claim without full stop; its template has groups (`\g<x>`)."""
 
     name: str
     rule_class: RuleClass
@@ -38,8 +31,8 @@ class NegationRule(NamedTuple):
 
 # Greedy: of several places where a pattern's words stand, the last one parts subject and rest.
 _PATTERNS = {
-    "is_a": r"(?P<x>.+) is (?P<a>an?) (?P<y>.+)",
-    "was_a": r"(?P<x>.+) was (?P<a>an?) (?P<y>.+)",
+    "is_a": r"(?P<x>.+) (?P<be>is) (?P<a>an?) (?P<y>.+)",
+    "was_a": r"(?P<x>.+) (?P<be>was) (?P<a>an?) (?P<y>.+)",
     "directed": r"(?P<x>.+?) (?P<be>is|was) directed by (?P<y>.+)",
     "starred": r"(?P<x>.+) (?:starred|stars) in (?P<y>.+)",
     "born": r"(?P<x>.+?) (?:was|is) born (?P<p>in|on) (?P<y>.+)",
@@ -50,34 +43,22 @@ _PATTERNS = {
         r" (?!not\b|n't\b|never\b|no\b)(?P<y>.+)"
     ),
 }
+_NEGATED = {
+    "not": r"\g<be> not",
+    "contraction": r"\g<be>n't",
+    "definitely": r"\g<be> definitely not",
+    "certainly": r"\g<be> certainly not",
+}
 _SIMPLE = {
-    "is_a": {
-        "not": r"\g<x> is not \g<a> \g<y>",
-        "contraction": r"\g<x> isn't \g<a> \g<y>",
-        "definitely": r"\g<x> is definitely not \g<a> \g<y>",
-        "certainly": r"\g<x> is certainly not \g<a> \g<y>",
-    },
-    "was_a": {
-        "not": r"\g<x> was not \g<a> \g<y>",
-        "contraction": r"\g<x> wasn't \g<a> \g<y>",
-        "definitely": r"\g<x> was definitely not \g<a> \g<y>",
-        "certainly": r"\g<x> was certainly not \g<a> \g<y>",
-    },
-    "directed": {
-        "not": r"\g<x> \g<be> not directed by \g<y>",
-        "contraction": r"\g<x> \g<be>n't directed by \g<y>",
-        "definitely": r"\g<x> \g<be> definitely not directed by \g<y>",
-        "certainly": r"\g<x> \g<be> certainly not directed by \g<y>",
-    },
+    "is_a": {name: rf"\g<x> {negated} \g<a> \g<y>" for name, negated in _NEGATED.items()},
+    "was_a": {name: rf"\g<x> {negated} \g<a> \g<y>" for name, negated in _NEGATED.items()},
+    "directed": {name: rf"\g<x> {negated} directed by \g<y>" for name, negated in _NEGATED.items()},
     "starred": {
         "not": r"\g<x> did not star in \g<y>",
         "contraction": r"\g<x> didn't star in \g<y>",
     },
     "born": {"not": r"\g<x> was not born \g<p> \g<y>"},
-    "died": {
-        "not": r"\g<x> has not died \g<p> \g<y>",
-        "alive": r"\g<x> is still alive",
-    },
+    "died": {"not": r"\g<x> has not died \g<p> \g<y>", "alive": r"\g<x> is still alive"},
     "american": {"canadian": r"\g<x> \g<be> a Canadian \g<y>"},
 }
 _COMPLEX = {
@@ -108,45 +89,37 @@ _COMPLEX = {
     },
     "american": {"outside": r"\g<x> \g<be> a \g<y> that originated from outside the United States"},
 }
+# Of births and deaths; figures tell a time from a place.
+_PLACE = {
+    "not_the_place": r"There exists a place, \g<y>, that was not the {noun} of \g<x>",
+    "elsewhere": r"\g<x> {past} in some other place than \g<y>",
+}
+_TIME = {
+    "time": r"\g<y> is not the approximate time at which \g<x> {past}",
+    "other_time": r"\g<x> {past} at some other time than \g<y>",
+}
+_EVENTS = {"born": ("was born", "birthplace"), "died": ("died", "place of death")}
 
 
 def _rules() -> Iterator[NegationRule]:
-    for rule_class, table in ((RuleClass.SIMPLE, _SIMPLE), (RuleClass.COMPLEX, _COMPLEX)):
-        for pattern, templates in table.items():
-            for name, template in templates.items():
-                yield _rule(rule_class, pattern, name, template)
-    yield from _places_and_times()
-    for name, negated in (("not", r"\g<be> not"), ("never", r"\g<be> never")):
-        yield _rule(RuleClass.AUXILIARY, "auxiliary", name, rf"\g<x> {negated} \g<y>")
-
-
-def _places_and_times() -> Iterator[NegationRule]:
-    """Yields the rules of birth and death; a time is told from a place by its figures."""
-    for pattern, past, noun in (
-        ("born", "was born", "birthplace"),
-        ("died", "died", "place of death"),
+    for rule_class, start, table in (
+        (RuleClass.SIMPLE, "", _SIMPLE),
+        (RuleClass.COMPLEX, "complex_", _COMPLEX),
     ):
-        place = {
-            "not_the_place": rf"There exists a place, \g<y>, that was not the {noun} of \g<x>",
-            "elsewhere": rf"\g<x> {past} in some other place than \g<y>",
-        }
-        time = {
-            "time": rf"\g<y> is not the approximate time at which \g<x> {past}",
-            "other_time": rf"\g<x> {past} at some other time than \g<y>",
-        }
-        for names, figures in ((place, r"(?!.*\d)"), (time, r"(?=.*\d)")):
-            for name, template in names.items():
-                where = _PATTERNS[pattern].replace("(?P<y>", rf"{figures}(?P<y>")
-                yield NegationRule(
-                    f"complex_{pattern}_{name}", RuleClass.COMPLEX, re.compile(where), template
-                )
-
-
-def _rule(rule_class: RuleClass, pattern: str, name: str, template: str) -> NegationRule:
-    full_name = f"{pattern}_{name}"
-    if rule_class is RuleClass.COMPLEX:
-        full_name = f"complex_{full_name}"
-    return NegationRule(full_name, rule_class, re.compile(_PATTERNS[pattern]), template)
+        for key, templates in table.items():
+            pattern = re.compile(_PATTERNS[key])
+            for name, template in templates.items():
+                yield NegationRule(f"{start}{key}_{name}", rule_class, pattern, template)
+    for key, (past, noun) in _EVENTS.items():
+        for templates, figures in ((_PLACE, r"(?!.*\d)"), (_TIME, r"(?=.*\d)")):
+            pattern = re.compile(_PATTERNS[key].replace("(?P<y>", rf"{figures}(?P<y>"))
+            for name, template in templates.items():
+                filled = template.format(past=past, noun=noun)
+                yield NegationRule(f"complex_{key}_{name}", RuleClass.COMPLEX, pattern, filled)
+    pattern = re.compile(_PATTERNS["auxiliary"])
+    for word in ("not", "never"):
+        template = rf"\g<x> \g<be> {word} \g<y>"
+        yield NegationRule(f"auxiliary_{word}", RuleClass.AUXILIARY, pattern, template)
 
 
 NEGATION_RULES = tuple(_rules())
@@ -156,13 +129,10 @@ _SENTENCE_END = re.compile(r"(?<!\b[A-Z])[.!?]['\")]*\s")  # not behind an initi
 def negations(
     claim: str, classes: frozenset[RuleClass] = frozenset(RuleClass)
 ) -> Iterator[tuple[str, str]]:
-    """Yields the name of each rule that matches a claim, and the negated claim.
+    """Yields the name of each matching rule of these classes, and the negated claim.
 
-    Kept are the claim's words apart from the rule's, and its full stop or the lack of one.
-
-    Args:
-      claim: a sentence; of several, only AUXILIARY negates the first that it can.
-      classes: of the rules to try.
+    A full stop stays. Of a claim of several sentences, AUXILIARY negates the first that it can; the
+    other classes negate single sentences only.
 
     >>> dict(negations("Oslo is a town."))["is_a_not"]
     'Oslo is not a town.'
@@ -174,10 +144,7 @@ def negations(
     for rule in NEGATION_RULES:
         match = rule.pattern.fullmatch(body) if rule.rule_class in classes else None
         if match is not None:
-            yield rule.name, _expanded(match, rule.template) + sentence[len(body) :]
-
-
-def _expanded(match: re.Match[str], template: str) -> str:
-    if match["y"][0].lower() in "aeiou":
-        template = template.replace(r" a \g<y>", r" an \g<y>")
-    return match.expand(template)
+            template = rule.template
+            if match["y"][0].lower() in "aeiou":
+                template = template.replace(r" a \g<y>", r" an \g<y>")
+            yield rule.name, match.expand(template) + sentence[len(body) :]

@@ -1,21 +1,17 @@
-"""Synthetic errors for NPOV error classifiers, and sets of them (Chang 2024, 4.2 and 5.2).
+"""Synthetic errors for NPOV error classifiers, and training sets of them (Chang 2024, 4.2 and 5.2).
 
-The response stays as it is; the arguments that it is said to retell are changed:
+The response stays as it is; the arguments that it is judged by change:
 
-- a hallucination error: one given argument is removed, so the response tells one too many;
-- a coverage error: one unused argument of the topic is added, so the response leaves one out;
-- both: first the one, then the other, of different arguments.
+- hallucination: one given argument is removed, so the response tells one too many;
+- coverage error: one unused argument of the topic is added, so the response leaves one out;
+- both, of different arguments.
 
-Each error-free response stands in a set with its own arguments and with each error, or with some of
-them, so that there are as many to an error-free one as in the paper. In paraphrased rows all
-arguments are paraphrased, those removed or added too; the response stays.
+In paraphrased rows all arguments are paraphrased, those removed or added too.
 """
 
-import dataclasses
-import enum
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from faith_jax.core.errors import InputError, counted
 from faith_jax.datasets.augmentation.draws import draw
@@ -24,191 +20,113 @@ from faith_jax.datasets.npov.topics import Topic
 PARAPHRASED = "paraphrased"
 # (response, removed argument, other texts) -> where the response retells the removed argument
 SpanRule = Callable[[str, str, Sequence[str]], Sequence[tuple[int, int]]]
+Row = Mapping[str, Any]
 
 # Section 4.2: 667 rows with a hallucination, a coverage error or both, made of 312 without one.
 PUBLISHED_ERRORS, PUBLISHED_ERROR_FREE = 667, 312
-# What each training set of section 5.2 has; each has all that those before it have.
-TRAINING_SETS = ("synth", "para", "dev", "org")
-PRO, CON = "pro", "con"
-
-
-class ErrorKind(enum.StrEnum):
-    """Which synthetic error an example has."""
-
-    NONE = "none"
-    HALLUCINATION = "hallucination"
-    COVERAGE = "coverage"
-    BOTH = "both"
-
-
-@dataclasses.dataclass(frozen=True)
-class NpovErrorExample:
-    """A response with arguments that it may not match.
-
-    Attributes:
-      id: the error-free example's id; with an error, `<id>-<kind>`.
-      topic: the topic's id.
-      query: the leading question.
-      pro_arguments: the arguments that the response is judged by, as are `con_arguments`.
-      con_arguments: see above.
-      response: unchanged.
-      kind: the error.
-      removed_argument: the argument that the response tells without being given it, or "".
-      added_argument: the argument that the response does not tell, or "".
-    """
-
-    id: str
-    topic: str
-    query: str
-    pro_arguments: tuple[str, ...]
-    con_arguments: tuple[str, ...]
-    response: str
-    kind: ErrorKind = ErrorKind.NONE
-    removed_argument: str = ""
-    added_argument: str = ""
-
-    @property
-    def has_hallucination(self) -> bool:
-        """Whether the response tells what it was not given."""
-        return self.kind in (ErrorKind.HALLUCINATION, ErrorKind.BOTH)
-
-    @property
-    def has_coverage_error(self) -> bool:
-        """Whether the response leaves a given argument out."""
-        return self.kind in (ErrorKind.COVERAGE, ErrorKind.BOTH)
-
-
-def with_hallucination(example: NpovErrorExample, seed: int = 0) -> NpovErrorExample | None:
-    """Removes one given argument; None where that would leave none at all.
-
-    Args:
-      example: error-free, or with a coverage error; an added argument is not the one removed.
-      seed: another seed removes another argument.
-    """
-    places = [
-        (side, i)
-        for side, arguments in _sides(example)
-        for i, argument in enumerate(arguments)
-        if argument != example.added_argument
-    ]
-    if len(places) < 2:
-        return None
-    side, position = places[draw(len(places), seed, example.id, "remove")]
-    arguments = list(dict(_sides(example))[side])
-    removed = arguments.pop(position)
-    kind = ErrorKind.BOTH if example.has_coverage_error else ErrorKind.HALLUCINATION
-    return _changed(example, side, arguments, kind, removed_argument=removed)
-
-
-def with_coverage_error(
-    example: NpovErrorExample,
-    pro_unused: Sequence[str],
-    con_unused: Sequence[str],
-    seed: int = 0,
-) -> NpovErrorExample | None:
-    """Adds one unused argument of the topic at a drawn place; None where there is none.
-
-    Args:
-      example: error-free, or with a hallucination error.
-      pro_unused: the topic's pro arguments that the response does not tell.
-      con_unused: its con arguments likewise.
-      seed: another seed adds another argument, elsewhere.
-    """
-    unused = [(PRO, text) for text in pro_unused] + [(CON, text) for text in con_unused]
-    unused = [(side, text) for side, text in unused if text != example.removed_argument]
-    if not unused:
-        return None
-    side, added = unused[draw(len(unused), seed, example.id, "add")]
-    arguments = list(dict(_sides(example))[side])
-    arguments.insert(draw(len(arguments) + 1, seed, example.id, "place"), added)
-    kind = ErrorKind.BOTH if example.has_hallucination else ErrorKind.COVERAGE
-    return _changed(example, side, arguments, kind, added_argument=added)
-
-
-def synthetic_errors(
-    example: NpovErrorExample,
-    pro_unused: Sequence[str],
-    con_unused: Sequence[str],
-    kinds: Iterable[ErrorKind] = tuple(ErrorKind),
-    seed: int = 0,
-) -> Iterator[NpovErrorExample]:
-    """Yields an error-free example with each kind of error that it can have.
-
-    Args:
-      example: error-free.
-      pro_unused: see `with_coverage_error`.
-      con_unused: see `with_coverage_error`.
-      kinds: which to yield, in this order; `ErrorKind.NONE` is the example itself.
-      seed: of all draws.
-    """
-    for kind in kinds:
-        changed: NpovErrorExample | None = example
-        if kind in (ErrorKind.HALLUCINATION, ErrorKind.BOTH):
-            changed = with_hallucination(example, seed)
-        if changed is not None and kind in (ErrorKind.COVERAGE, ErrorKind.BOTH):
-            changed = with_coverage_error(changed, pro_unused, con_unused, seed)
-        if changed is not None:
-            suffix = "" if kind is ErrorKind.NONE else f"-{kind}"
-            yield dataclasses.replace(changed, id=f"{example.id}{suffix}")
-
-
-def _sides(example: NpovErrorExample) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return (PRO, example.pro_arguments), (CON, example.con_arguments)
-
-
-def _changed(
-    example: NpovErrorExample, side: str, arguments: Sequence[str], kind: ErrorKind, **fields: str
-) -> NpovErrorExample:
-    sides = dict(_sides(example)) | {side: tuple(arguments)}
-    return dataclasses.replace(
-        example, pro_arguments=sides[PRO], con_arguments=sides[CON], kind=kind, **fields
-    )
-
-
-def error_free_example(row: Mapping[str, Any]) -> NpovErrorExample:
-    """Returns the row of an error-free response as an example."""
-    return NpovErrorExample(
-        id=row["id"],
-        topic=row["topic"],
-        query=row["query"],
-        pro_arguments=tuple(row["pro_arguments"]),
-        con_arguments=tuple(row["con_arguments"]),
-        response=row["response"],
-    )
+SIDES = ("pro_arguments", "con_arguments")
 
 
 def synthetic_rows(
-    row: Mapping[str, Any], topic: Topic, spans: SpanRule | None = None, seed: int = 0
+    row: Row, topic: Topic, spans: SpanRule | None = None, seed: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Yields a response's unparaphrased rows: without an error, and with each it can have.
+    """Yields an error-free response without an error, and with each kind of error it can have.
 
     Args:
-      row: of an error-free response.
-      topic: the response's.
-      spans: says where a hallucination is; None = that is not asked.
+      row: with `id`, `topic`, `query`, `response`, `pro_arguments` and `con_arguments`.
+      topic: has the unused arguments.
+      spans: finds the hallucinated spans; None leaves them empty.
       seed: of the draws.
     """
-    pro, con = (unused_arguments(row, topic, side) for side in ("pro", "con"))
-    for example in synthetic_errors(error_free_example(row), pro, con, seed=seed):
-        yield set_row(example, hallucinated_spans(example, spans) if spans else ())
+    given = {name: row[name] for name in ("id", "topic", "query", *SIDES, "response")} | {
+        "has_hallucination": 0,
+        "has_coverage_error": 0,
+        "error": "none",
+        "removed_argument": "",
+        "added_argument": "",
+        "paraphrased": 0,
+        "hallucinated_spans": [],
+    }
+    unused = {f"{side}_arguments": unused_arguments(row, topic, side) for side in ("pro", "con")}
+    removed = with_hallucination(given, seed)
+    yield given
+    for kind, made in (
+        ("hallucination", removed),
+        ("coverage", with_coverage_error(given, unused, seed)),
+        ("both", removed and with_coverage_error(removed, unused, seed)),
+    ):
+        if made:
+            found = hallucinated_spans(made, spans) if spans else []
+            yield made | {"id": f"{row['id']}-{kind}", "error": kind, "hallucinated_spans": found}
+
+
+def with_hallucination(row: Row, seed: int = 0) -> dict[str, Any] | None:
+    """Removes one given argument, never an added one; None if it is the only one."""
+    places = [
+        (side, place)
+        for side in SIDES
+        for place, argument in enumerate(row[side])
+        if argument != row["added_argument"]
+    ]
+    if len(places) < 2:
+        return None
+    side, place = places[draw(len(places), seed, row["id"], "remove")]
+    arguments = list(row[side])
+    removed = arguments.pop(place)
+    return {**row, side: arguments, "removed_argument": removed, "has_hallucination": 1}
+
+
+def with_coverage_error(
+    row: Row, unused: Mapping[str, Sequence[str]], seed: int = 0
+) -> dict[str, Any] | None:
+    """Adds one unused argument, never the removed one, at a drawn place; None if there is none.
+
+    Args:
+      row: a row of `synthetic_rows`.
+      unused: the topic's arguments that the response does not tell, by the names of `SIDES`.
+      seed: of the draws.
+    """
+    choices = [
+        (side, text) for side in SIDES for text in unused[side] if text != row["removed_argument"]
+    ]
+    if not choices:
+        return None
+    side, added = choices[draw(len(choices), seed, row["id"], "add")]
+    arguments = list(row[side])
+    arguments.insert(draw(len(arguments) + 1, seed, row["id"], "place"), added)
+    return {**row, side: arguments, "added_argument": added, "has_coverage_error": 1}
+
+
+def unused_arguments(row: Row, topic: Topic, side: str) -> list[str]:
+    """Returns the arguments of one side ("pro" or "con") that a response was not given."""
+    given = row[f"{side}_arguments"]
+    return [argument.text for argument in getattr(topic, side) if argument.text not in given]
+
+
+def hallucinated_spans(row: Row, spans: SpanRule) -> list[list[int]]:
+    """Returns where a response retells the removed argument; empty if none was removed."""
+    if not row["removed_argument"]:
+        return []
+    told = [text for side in SIDES for text in row[side] if text != row["added_argument"]]
+    found = spans(row["response"], row["removed_argument"], (row["query"], *told))
+    return [list(span) for span in found]
 
 
 def with_errors_per_response(
-    rows: Sequence[Mapping[str, Any]], errors: float, what: str, seed: int = 0
-) -> list[Mapping[str, Any]]:
-    """Returns all error-free rows, and as many of those with an error as asked for, in their order.
+    rows: Sequence[Row], errors: float, what: str, seed: int = 0
+) -> list[Row]:
+    """Returns all error-free rows and a drawn part of those with an error, in their order.
 
-    Which these are is drawn by their ids, without the mark of paraphrased rows: these are drawn as
-    they were before.
+    The draw ignores whether rows are paraphrased: the same ones are drawn before and after.
 
     Args:
       rows: from `synthetic_rows` or `paraphrased_row`.
-      errors: rows with an error to each error-free one, rounded to a whole number over all.
-      what: of the rows, for the error.
+      errors: rows with an error for each error-free one.
+      what: names the rows in the error.
       seed: of the draw.
 
     Raises:
-      InputError: where too few rows have an error.
+      InputError: too few rows have an error.
     """
     wrong = [row for row in rows if row["error"] != "none"]
     free = len(rows) - len(wrong)
@@ -220,46 +138,12 @@ def with_errors_per_response(
             f"made ({len(wrong) / free:.4g} to each)"
         )
 
-    def rank(row: Mapping[str, Any]) -> bytes:
+    def rank(row: Row) -> bytes:
         name = row["id"].removesuffix(f"-{PARAPHRASED}")
         return hashlib.sha256(f"{seed}\n{name}\nkept".encode()).digest()
 
     kept = {row["id"] for row in sorted(wrong, key=rank)[:wanted]}
     return [row for row in rows if row["error"] == "none" or row["id"] in kept]
-
-
-def unused_arguments(row: Mapping[str, Any], topic: Topic, side: str) -> list[str]:
-    """Returns the arguments of one side of a topic that a response was not given."""
-    given = row[f"{side}_arguments"]
-    return [argument.text for argument in getattr(topic, side) if argument.text not in given]
-
-
-def hallucinated_spans(example: NpovErrorExample, spans: SpanRule) -> list[tuple[int, int]]:
-    """Returns where an example's response retells the removed argument; none without one."""
-    if not example.removed_argument:
-        return []
-    given = (*example.pro_arguments, *example.con_arguments)
-    others = [text for text in given if text != example.added_argument]
-    return list(spans(example.response, example.removed_argument, (example.query, *others)))
-
-
-def set_row(example: NpovErrorExample, spans: Iterable[tuple[int, int]] = ()) -> dict[str, Any]:
-    """Returns an example as a row of a set."""
-    return {
-        "id": example.id,
-        "topic": example.topic,
-        "query": example.query,
-        "pro_arguments": list(example.pro_arguments),
-        "con_arguments": list(example.con_arguments),
-        "response": example.response,
-        "has_hallucination": int(example.has_hallucination),
-        "has_coverage_error": int(example.has_coverage_error),
-        "error": example.kind.value,
-        "removed_argument": example.removed_argument,
-        "added_argument": example.added_argument,
-        "paraphrased": 0,
-        "hallucinated_spans": [list(span) for span in spans],
-    }
 
 
 def paraphrases(topics: Iterable[Topic]) -> dict[tuple[str, str], str]:
@@ -272,52 +156,42 @@ def paraphrases(topics: Iterable[Topic]) -> dict[tuple[str, str], str]:
     }
 
 
-def paraphrased_row(
-    row: Mapping[str, Any], written: Mapping[tuple[str, str], str]
-) -> dict[str, Any] | None:
-    """Returns a row with every argument paraphrased; None where one has no paraphrase.
+def paraphrased_row(row: Row, written: Mapping[tuple[str, str], str]) -> dict[str, Any] | None:
+    """Returns a row of `synthetic_rows` with every argument paraphrased; None if one cannot be.
 
     Args:
-      row: from `synthetic_rows`.
+      row: the row.
       written: from `paraphrases`.
     """
-    topic = row["topic"]
 
     def other(text: str) -> str | None:
-        return written.get((topic, text)) if text else ""
+        return written.get((row["topic"], text)) if text else ""
 
-    sides = {
-        side: [other(text) for text in row[side]] for side in ("pro_arguments", "con_arguments")
-    }
+    sides = {side: [other(text) for text in row[side]] for side in SIDES}
     single = {name: other(row[name]) for name in ("removed_argument", "added_argument")}
     if None in (*sides["pro_arguments"], *sides["con_arguments"], *single.values()):
         return None
     return {**row, **sides, **single, "id": f"{row['id']}-{PARAPHRASED}", "paraphrased": 1}
 
 
-@dataclasses.dataclass(frozen=True)
-class SplitSets:
+class SplitSets(NamedTuple):
     """The rows of one split.
 
     Attributes:
-      plain: unparaphrased, with synthetic errors and without.
+      plain: unparaphrased, with and without synthetic errors.
       paraphrased: the same with paraphrased arguments.
-      organic: with full errors that annotators found; None = there are no marks.
+      organic: with full errors that annotators found; None = not annotated.
     """
 
-    plain: Sequence[Mapping[str, Any]] = ()
-    paraphrased: Sequence[Mapping[str, Any]] = ()
-    organic: Sequence[Mapping[str, Any]] | None = None
+    plain: Sequence[Row] = ()
+    paraphrased: Sequence[Row] = ()
+    organic: Sequence[Row] | None = None
 
 
-def training_sets(
-    train: SplitSets, validation: SplitSets
-) -> dict[str, list[Mapping[str, Any]] | None]:
-    """Returns the nested training sets of section 5.2 by name; None where marks are missing.
+def training_sets(train: SplitSets, validation: SplitSets) -> dict[str, list[Row] | None]:
+    """Returns the nested training sets of section 5.2 by name; None where annotations are missing.
 
-    Args:
-      train: of the training topics.
-      validation: of the development topics.
+    Each set contains the ones before it.
     """
     synth = list(train.plain)
     para = [*synth, *train.paraphrased]

@@ -18,15 +18,10 @@ DEFAULT_TAGGER = "spacy:en_core_web_sm"
 
 
 class Token(NamedTuple):
-    """A word with its grammar.
+    """A word at characters `start` to `end` of a text.
 
-    Attributes:
-      text: as it stands.
-      start: its first character's place in the text.
-      end: behind its last one.
-      part: of speech, in Universal POS tags ("VERB", "ADJ"); "" = unknown.
-      tag: the finer tag of the Penn Treebank ("VBZ", "JJR"); "" = unknown.
-      lemma: the word's base form.
+    `part` is its Universal POS tag ("VERB", "ADJ"), `tag` the finer one of the Penn Treebank
+    ("VBZ", "JJR"); "" = unknown. `lemma` is its base form.
     """
 
     text: str
@@ -38,7 +33,7 @@ class Token(NamedTuple):
 
 
 class Entity(NamedTuple):
-    """A named entity; places are of characters, `type` is the tagger's ("PERSON", "DATE")."""
+    """A named entity; `type` is the tagger's ("PERSON", "DATE")."""
 
     text: str
     start: int
@@ -47,7 +42,7 @@ class Entity(NamedTuple):
 
 
 class NounChunk(NamedTuple):
-    """A noun with what describes it ("the old harbour"); places are of characters."""
+    """A noun with what describes it ("the old harbour")."""
 
     text: str
     start: int
@@ -55,10 +50,7 @@ class NounChunk(NamedTuple):
 
 
 class TaggedText(NamedTuple):
-    """A text with its tokens, entities and noun chunks, each in order and without overlaps.
-
-    The tagger of rules finds no noun chunks.
-    """
+    """A text with its tokens, entities and noun chunks, each in order and without overlaps."""
 
     text: str
     tokens: tuple[Token, ...]
@@ -67,10 +59,10 @@ class TaggedText(NamedTuple):
 
 
 class Tagger(Protocol):
-    """What finds tokens and entities."""
+    """Finds tokens, entities and noun chunks."""
 
     def tag(self, texts: Sequence[str]) -> list[TaggedText]:
-        """Returns each text with its tokens and entities."""
+        """Returns the texts with what is found in them."""
         ...
 
 
@@ -78,12 +70,11 @@ def load_tagger(name: str = DEFAULT_TAGGER) -> Tagger:
     """Returns a tagger by its name.
 
     Args:
-      name: "spacy:" and the name of an installed spaCy pipeline or a folder that holds one; or
-        "rules", which needs no model: it knows numbers, dates, capitalised names (all of type
-        MISC), and a few hundred verbs and adjectives, and misses the rest.
+      name: "spacy:" and the name of an installed spaCy pipeline, or a folder that contains one; or
+        "rules" (`RuleTagger`), which needs no model.
 
     Raises:
-      ConfigError: for an unknown name, and where spaCy or its pipeline is not installed.
+      ConfigError: an unknown name, or spaCy or its pipeline is not installed.
     """
     if name == RULES:
         return RuleTagger()
@@ -96,7 +87,7 @@ def load_tagger(name: str = DEFAULT_TAGGER) -> Tagger:
 
 
 class Replacement(NamedTuple):
-    """A piece of a text and what takes its place."""
+    """A piece of a text and its replacement."""
 
     start: int
     end: int
@@ -104,71 +95,50 @@ class Replacement(NamedTuple):
     new: str
 
 
+_ARTICLE = re.compile(r"\b([Aa])n?(\s+)$")
+
+
 def replaced(text: str, replacements: Sequence[Replacement]) -> str:
-    """Returns the text with pieces replaced; what lies between them stays as it is.
+    """Returns the text with pieces replaced; "a" or "an" before one agrees with the new piece.
 
-    Where "a" or "an" stands before a piece, it agrees with what takes the piece's place.
-
-    Args:
-      text: the text.
-      replacements: in order, none overlapping another.
+    `replacements` are in order, without overlaps.
 
     >>> replaced("She ate an apple.", [Replacement(11, 16, "apple", "pear")])
     'She ate a pear.'
     """
     parts, last = [], 0
-    for replacement in replacements:
-        between = _with_article(text[last : replacement.start], replacement.new)
-        parts += [between, replacement.new]
-        last = replacement.end
+    for start, end, _, new in replacements:
+        article = r"\1n\2" if new[:1].lower() in tuple("aeiou") else r"\1\2"
+        parts += [_ARTICLE.sub(article, text[last:start]), new]
+        last = end
     return "".join([*parts, text[last:]])
 
 
-_ARTICLE = re.compile(r"\b([Aa])n?(\s+)$")
-
-
-def _with_article(before: str, following: str) -> str:
-    """Returns the text before a word, its article at the end agreeing with the word."""
-    vowel = following[:1].lower() in tuple("aeiou")
-    return _ARTICLE.sub(r"\1n\2" if vowel else r"\1\2", before)
-
-
 class SpacyTagger:
-    """Tags with a spaCy pipeline.
-
-    Args:
-      name: of an installed pipeline package, or a folder that holds a pipeline.
-
-    Raises:
-      ConfigError: where spaCy or the pipeline is not installed.
-    """
+    """Tags with a spaCy pipeline: an installed package, or a folder that contains one."""
 
     def __init__(self, name: str):
-        self._pipeline = _loaded(name)
+        try:
+            import spacy
+        except ImportError:
+            raise ConfigError(
+                "spaCy is not installed; install the extra (pip install 'faith_jax[augmentation]', "
+                f"or '.[augmentation]' in a clone) and python -m spacy download {name}, or choose "
+                "the tagger 'rules', which needs neither."
+            ) from None
+        try:
+            self._pipeline = spacy.load(name)
+        except OSError as error:
+            problem = str(error).split("\n")[0]
+            raise ConfigError(
+                f"The spaCy pipeline {name!r} cannot be loaded ({problem}). Install it: python -m "
+                f"spacy download {name}; or name a folder that contains a pipeline; or choose the "
+                "tagger 'rules', which needs none."
+            ) from None
 
     def tag(self, texts: Sequence[str]) -> list[TaggedText]:
-        """See `Tagger`."""
+        """Returns the texts with what the pipeline finds in them."""
         return [_tagged(document) for document in self._pipeline.pipe(texts)]
-
-
-def _loaded(name: str) -> Any:
-    try:
-        import spacy
-    except ImportError:
-        raise ConfigError(
-            "spaCy is not installed; install the extra (pip install 'faith_jax[augmentation]', or "
-            f"'.[augmentation]' in a clone) and python -m spacy download {name}, or choose the "
-            "tagger 'rules', which needs neither."
-        ) from None
-    try:
-        return spacy.load(name)
-    except OSError as error:
-        problem = str(error).split("\n")[0]
-        raise ConfigError(
-            f"The spaCy pipeline {name!r} cannot be loaded ({problem}). Install it: python -m "
-            f"spacy download {name}; or name a folder that holds a pipeline; or choose the tagger "
-            "'rules', which needs none."
-        ) from None
 
 
 def _tagged(document: Any) -> TaggedText:
@@ -236,29 +206,17 @@ _IRREGULAR_VERBS = """
 _VOWELS = "aeiou"
 
 
-def _doubled(verb: str) -> bool:
-    """Whether a verb doubles its last letter before -ed and -ing: stop, drop, cut, run."""
-    return bool(re.fullmatch(rf"[^{_VOWELS}]*[{_VOWELS}][^{_VOWELS}wxy]", verb))
-
-
-def _third_person(verb: str) -> str:
-    if verb.endswith(("s", "x", "ch", "sh", "o")):
-        return f"{verb}es"
-    return f"{verb[:-1]}ies" if re.search(rf"[^{_VOWELS}]y$", verb) else f"{verb}s"
-
-
-def _past(verb: str) -> str:
-    if verb.endswith("e"):
-        return f"{verb}d"
+def _inflected(verb: str) -> tuple[str, str, str]:
+    """Returns the regular third person, past and gerund of a verb."""
     if re.search(rf"[^{_VOWELS}]y$", verb):
-        return f"{verb[:-1]}ied"
-    return f"{verb}{verb[-1]}ed" if _doubled(verb) else f"{verb}ed"
-
-
-def _gerund(verb: str) -> str:
-    if verb.endswith("e") and not verb.endswith("ee"):
-        return f"{verb[:-1]}ing"
-    return f"{verb}{verb[-1]}ing" if _doubled(verb) else f"{verb}ing"
+        return f"{verb[:-1]}ies", f"{verb[:-1]}ied", f"{verb}ing"
+    third = f"{verb}es" if verb.endswith(("s", "x", "ch", "sh", "o")) else f"{verb}s"
+    if verb.endswith("e"):
+        return third, f"{verb}d", f"{verb if verb.endswith('ee') else verb[:-1]}ing"
+    # The last letter is doubled: stop, drop, cut, run.
+    if re.fullmatch(rf"[^{_VOWELS}]*[{_VOWELS}][^{_VOWELS}wxy]", verb):
+        verb += verb[-1]
+    return third, f"{verb}ed", f"{verb}ing"
 
 
 def _verb_forms() -> dict[str, tuple[str, str]]:
@@ -266,14 +224,10 @@ def _verb_forms() -> dict[str, tuple[str, str]]:
     forms: dict[str, tuple[str, str]] = {}
     for entry in (_VERBS + _IRREGULAR_VERBS).split():
         verb, *irregular = entry.split(":")
-        past, participle = irregular or (_past(verb), _past(verb))
-        for form, tag in (
-            (verb, "VB"),
-            (_third_person(verb), "VBZ"),
-            (past, "VBD"),
-            (participle, "VBN"),
-            (_gerund(verb), "VBG"),
-        ):
+        third, regular, gerund = _inflected(verb)
+        past, participle = irregular or (regular, regular)
+        tags = {"VB": verb, "VBZ": third, "VBD": past, "VBN": participle, "VBG": gerund}
+        for tag, form in tags.items():
             forms.setdefault(form, (tag, verb))
     return forms
 
@@ -283,15 +237,15 @@ _ADJECTIVES = frozenset(word for pair in ANTONYM_PAIRS for word in pair)
 
 
 class RuleTagger:
-    """Tags by rules and short word lists, for where no model can be had.
+    """Tags by rules and short word lists, without a model.
 
-    It finds what can be told from the letters alone: numbers, dates, amounts, and capitalised names
-    inside a sentence, which all have the type MISC since letters do not tell a person from a place.
-    Verbs and adjectives are those of the lists here, in their regular forms. It misses the rest.
+    It finds what letters alone tell: numbers, dates, amounts, capitalised names inside a sentence
+    (all of type MISC), and the verbs and adjectives of short lists. It misses the rest and finds
+    no noun chunks.
     """
 
     def tag(self, texts: Sequence[str]) -> list[TaggedText]:
-        """See `Tagger`."""
+        """Returns the texts with what the rules find in them."""
         return [TaggedText(text, tuple(_tokens(text)), tuple(_entities(text))) for text in texts]
 
 
@@ -316,10 +270,7 @@ def _entities(text: str) -> Iterator[Entity]:
 
 
 def _name_start(text: str, start: int, end: int) -> int:
-    """Returns where a name begins behind words that are capitalised for another reason.
-
-    Such are the first word of a sentence and forms of "I".
-    """
+    """Returns where a name begins behind the first word of a sentence and forms of "I"."""
     first = bool(_SENTENCE_START.search(text[:start]))
     for word in re.finditer(r"\S+", text[start:end]):
         if not first and word.group() not in _NO_NAMES and word.group()[0].isupper():

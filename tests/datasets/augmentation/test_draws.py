@@ -1,7 +1,5 @@
 import collections
 
-import pytest
-
 from faith_jax.datasets.augmentation.draws import draw, shuffled
 
 
@@ -20,8 +18,3 @@ def test_shuffled_is_a_permutation():
     assert sorted(shuffled(50, 3, "x")) == list(range(50))
     assert shuffled(50, 3, "x") != shuffled(50, 4, "x")
     assert shuffled(0, 3) == []
-
-
-def test_nothing_to_draw_from():
-    with pytest.raises(ValueError, match="0 items"):
-        draw(0, 1)

@@ -9,8 +9,6 @@ from faith_jax.datasets.augmentation import npov_errors
 from faith_jax.datasets.augmentation.npov_errors import (
     PUBLISHED_ERROR_FREE,
     PUBLISHED_ERRORS,
-    ErrorKind,
-    NpovErrorExample,
     SplitSets,
     paraphrased_row,
     paraphrases,
@@ -20,64 +18,78 @@ from faith_jax.datasets.augmentation.npov_errors import (
 )
 from faith_jax.datasets.npov import Argument, Topic
 
-EXAMPLE = NpovErrorExample("tea-1", "tea", "Tea?", ("P1", "P2"), ("C1", "C2"), "P1 P2 C1 C2")
-UNUSED = (["P3", "P4"], ["C3"])
+TEA = Topic("tea", "Tea", "Tea?", "train", (Argument("P1"),) * 2, (Argument("C1"),) * 2)
+PRO, CON = "pro_arguments", "con_arguments"
+UNUSED = {PRO: ["P3", "P4"], CON: ["C3"]}
 
 
-def errors(example=EXAMPLE, unused=UNUSED, **options):
-    return {e.kind: e for e in npov_errors.synthetic_errors(example, *unused, **options)}
+def topic(pro, con):
+    """A topic with these arguments and the unused ones."""
+    sides = [*pro, *UNUSED[PRO]], [*con, *UNUSED[CON]]
+    return dataclasses.replace(
+        TEA, pro=tuple(map(Argument, sides[0])), con=tuple(map(Argument, sides[1]))
+    )
+
+
+EXAMPLE = {
+    "id": "tea-1", "topic": "tea", "query": "Tea?", PRO: ["P1", "P2"], CON: ["C1", "C2"],
+    "response": "P1 P2 C1 C2",
+}  # fmt: skip
+WITH_UNUSED = topic(EXAMPLE[PRO], EXAMPLE[CON])
+
+
+def errors(example=EXAMPLE, topic=WITH_UNUSED, **options):
+    return {row["error"]: row for row in synthetic_rows(example, topic, **options)}
 
 
 @given(st.integers(0, 1000))
 def test_each_kind_changes_the_arguments_and_nothing_else(seed):
     found = errors(seed=seed)
-    assert list(found) == list(ErrorKind)
-    given_ = {*EXAMPLE.pro_arguments, *EXAMPLE.con_arguments}
-    for kind, example in found.items():
-        arguments = [*example.pro_arguments, *example.con_arguments]
-        removed = kind in (ErrorKind.HALLUCINATION, ErrorKind.BOTH)
-        added = kind in (ErrorKind.COVERAGE, ErrorKind.BOTH)
-        assert (example.has_hallucination, example.has_coverage_error) == (removed, added)
-        assert given_ - set(arguments) == ({example.removed_argument} if removed else set())
-        assert set(arguments) - given_ == ({example.added_argument} if added else set())
+    assert list(found) == ["none", "hallucination", "coverage", "both"]
+    given_ = {*EXAMPLE[PRO], *EXAMPLE[CON]}
+    for kind, row in found.items():
+        arguments = [*row[PRO], *row[CON]]
+        removed, added = kind in ("hallucination", "both"), kind in ("coverage", "both")
+        assert (row["has_hallucination"], row["has_coverage_error"]) == (removed, added)
+        assert given_ - set(arguments) == ({row["removed_argument"]} if removed else set())
+        assert set(arguments) - given_ == ({row["added_argument"]} if added else set())
         assert len(arguments) == len(set(arguments))
-        assert (example.query, example.response) == (EXAMPLE.query, EXAMPLE.response)
-        assert all(a.startswith("P") for a in example.pro_arguments)
-        assert all(a.startswith("C") for a in example.con_arguments)
+        assert (row["query"], row["response"]) == (EXAMPLE["query"], EXAMPLE["response"])
+        assert all(a.startswith("P") for a in row[PRO])
+        assert all(a.startswith("C") for a in row[CON])
 
 
 def test_ids_say_the_kind():
-    assert [e.id for e in errors().values()] == [
+    assert [row["id"] for row in errors().values()] == [
         "tea-1", "tea-1-hallucination", "tea-1-coverage", "tea-1-both",
     ]  # fmt: skip
 
 
 def test_every_argument_is_removed_or_added_under_some_seed():
     seeds = [errors(seed=seed) for seed in range(100)]
-    assert {s[ErrorKind.HALLUCINATION].removed_argument for s in seeds} == {"P1", "P2", "C1", "C2"}
-    assert {s[ErrorKind.COVERAGE].added_argument for s in seeds} == {"P3", "P4", "C3"}
-    places = {s[ErrorKind.COVERAGE].con_arguments.index("C3") for s in seeds
-              if s[ErrorKind.COVERAGE].added_argument == "C3"}  # fmt: skip
+    assert {s["hallucination"]["removed_argument"] for s in seeds} == {"P1", "P2", "C1", "C2"}
+    assert {s["coverage"]["added_argument"] for s in seeds} == {"P3", "P4", "C3"}
+    covered = [s["coverage"] for s in seeds]
+    places = {row[CON].index("C3") for row in covered if row["added_argument"] == "C3"}
     assert places == {0, 1, 2}
 
 
 def test_errors_that_are_impossible_are_left_out():
-    assert list(errors(unused=([], []))) == [ErrorKind.NONE, ErrorKind.HALLUCINATION]
-    single = dataclasses.replace(EXAMPLE, pro_arguments=("P1",), con_arguments=())
-    assert list(errors(single)) == [ErrorKind.NONE, ErrorKind.COVERAGE]
+    told = dataclasses.replace(WITH_UNUSED, pro=WITH_UNUSED.pro[:2], con=WITH_UNUSED.con[:2])
+    assert list(errors(topic=told)) == ["none", "hallucination"]
+    single = EXAMPLE | {PRO: ["P1"], CON: []}
+    assert list(errors(single, topic(["P1"], []))) == ["none", "coverage"]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_an_added_argument_is_not_the_one_removed(seed):
-    first = npov_errors.with_coverage_error(EXAMPLE, *UNUSED, seed=seed)
+    first = npov_errors.with_coverage_error(errors()["none"], UNUSED, seed=seed)
     both = npov_errors.with_hallucination(first, seed)
-    assert both.kind is ErrorKind.BOTH
-    assert both.removed_argument != both.added_argument
-    assert both.added_argument in both.pro_arguments + both.con_arguments
-
-
-def test_kinds_can_be_chosen():
-    assert list(errors(kinds=[ErrorKind.COVERAGE])) == [ErrorKind.COVERAGE]
+    assert both["has_hallucination"] == both["has_coverage_error"] == 1
+    assert both["removed_argument"] != both["added_argument"]
+    assert both["added_argument"] in both[PRO] + both[CON]
+    again = npov_errors.with_coverage_error(both, {PRO: [both["removed_argument"]], CON: []}, seed)
+    assert again is None
 
 
 SIDES = [tuple(Argument(f"{side}{i}.", (f"para {side}{i}.",)) for i in range(3)) for side in "PC"]
