@@ -4,6 +4,7 @@ import dataclasses
 from typing import Literal
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.runs.options import Html, Png, Positive
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,9 +165,9 @@ class PromptReport:
 
     runs: tuple[str, ...]
     _: dataclasses.KW_ONLY
-    nearest: int = 3
-    html: str = ""
-    png: str = ""
+    nearest: Positive = 3
+    html: Html = ""
+    png: Png = ""
     json: str = ""
 
     def run(self) -> None:

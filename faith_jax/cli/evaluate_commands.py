@@ -3,8 +3,6 @@
 import argparse
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from faith_jax.cli.parser import add_command, add_commands
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
@@ -15,11 +13,7 @@ from faith_jax.runs.options import (
     ReadSheets,
     ReportOptions,
     WriteSheets,
-    check_draws,
-    listed_names,
 )
-
-__all__ = ["Evaluate", "Explain", "Report", "check_numbers", "listed_names"]
 
 
 class Evaluate(EvaluateFiles):
@@ -173,8 +167,3 @@ class Agreement(AgreementOptions):
         from faith_jax.runs.data.annotate import agreement
 
         print(agreement(self), end="")
-
-
-def check_numbers(given: Mapping[str, Any]) -> None:
-    """Checks the numbers of resamples and seeds; see `check_draws`."""
-    check_draws(**{name: given[name] for name in ("resamples", "seed") if name in given})

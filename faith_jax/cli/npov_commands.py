@@ -3,7 +3,7 @@
 import argparse
 
 from faith_jax.cli.parser import add_command, add_commands
-from faith_jax.runs.options import NpovInputs, NpovSets, check_draws
+from faith_jax.runs.options import NpovInputs, NpovSets
 
 _TEXT = """Makes inputs of NPOV responses, and sets of responses with errors.
 
@@ -34,7 +34,6 @@ class Inputs(NpovInputs):
     def run(self) -> None:
         from faith_jax.runs.data.npov_sets import write_inputs
 
-        check_draws(seed=self.seed)
         print("\n".join(write_inputs(self)))
 
 
@@ -47,5 +46,4 @@ class Sets(NpovSets):
     def run(self) -> None:
         from faith_jax.runs.data.npov_sets import write_sets
 
-        check_draws(seed=self.seed)
         print(write_sets(self), end="")

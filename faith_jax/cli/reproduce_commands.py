@@ -11,10 +11,10 @@ import pathlib
 from typing import ClassVar
 
 import faith_jax.reproduce
-from faith_jax.cli.evaluate_commands import listed_names
 from faith_jax.cli.parser import add_command, add_commands
 from faith_jax.cli.reproduce_nli_commands import Nli, NliPhrases
 from faith_jax.cli.reproduce_tables import FaithCritic, Faithdial, NpovDetection, Output, PmiDecode
+from faith_jax.runs.options import listed_names
 
 _TABLES = pathlib.Path(faith_jax.reproduce.__file__).with_name("reproduce.json")
 _TEXT = """Makes one table of a paper, scored and evaluated.

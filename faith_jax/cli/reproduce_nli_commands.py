@@ -3,10 +3,10 @@
 import dataclasses
 from typing import Any, ClassVar
 
-from faith_jax.cli.evaluate_commands import listed_names
 from faith_jax.cli.reproduce_tables import Steps
 from faith_jax.core.errors import ConfigError
 from faith_jax.reproduce.workflow import absolute
+from faith_jax.runs.options import Natural, Resamples, listed_names
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class _Classifiers(Steps):
     corpora: str = ""
     dropout_passes: int = 15
     scorer_option: tuple[str, ...] = ()
-    seed: int = 0
+    seed: Natural = 0
 
     def table(self) -> str:
         """Makes the table; returns it as text."""
@@ -94,7 +94,7 @@ class Nli(_Classifiers):
     q2_answer_model: str = ""
     q2_nli_model: str = ""
     methods: str = ""
-    resamples: int = 1000
+    resamples: Resamples = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

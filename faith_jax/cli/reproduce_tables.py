@@ -4,12 +4,19 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from faith_jax.cli.evaluate_commands import check_numbers, listed_names
 from faith_jax.cli.shared import resumable
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.reproduce.workflow import absolute, leave_accelerators
-from faith_jax.runs.options import NpovCombinations, NpovErrors, NpovTopics
+from faith_jax.runs.options import (
+    Natural,
+    NpovCombinations,
+    NpovErrors,
+    NpovTopics,
+    Positive,
+    Resamples,
+    listed_names,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,7 +33,6 @@ class Output:
     sample: bool = False
 
     def run(self) -> int:
-        check_numbers(vars(self))
         quiet_tensorflow()
 
         def made() -> int:
@@ -69,9 +75,9 @@ class Workflow(Steps):
     """
 
     vocabulary: str = ""
-    batch_size: int = 16
-    resamples: int = 1000
-    seed: int = 0
+    batch_size: Positive = 16
+    resamples: Resamples = 1000
+    seed: Natural = 0
 
     def settings(self, options: type, **changed: Any) -> dict[str, Any]:
         """Returns what the options of a table are made of.

@@ -11,7 +11,7 @@ from faith_jax.cli.shared import resumable
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.input.score_input import ScoreInput
-from faith_jax.runs.options import listed_names
+from faith_jax.runs.options import Positive, listed_names
 
 if TYPE_CHECKING:
     from faith_jax.core.rows import BadRows
@@ -60,7 +60,7 @@ class Score(ScoreInput):
     scorer_option: tuple[str, ...] = ()
     output: str
     format: Literal["jsonl", "parquet", "tfds"] | None = None
-    batch_size: int = 256
+    batch_size: Positive = 256
     costs: str = ""
     skip_bad_rows: bool = False
     restart: bool = False

@@ -54,24 +54,6 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
         taken[place] = option
 
 
-def check_endings(outputs: Mapping[str, str], ending: str) -> None:
-    """Refuses outputs with another ending than their kind's; without any is right.
-
-    Args:
-      outputs: paths of files by the option that names them; "" = none.
-      ending: such as ".png".
-
-    Raises:
-      ConfigError: naming the option and the path.
-    """
-    for option, output in outputs.items():
-        if output and pathlib.Path(output).suffix not in ("", ending):
-            raise ConfigError(
-                f"{option}: {output}: what is written is {ending[1:].upper()}; name a {ending} "
-                "file."
-            )
-
-
 def _same_file(one: pathlib.Path, other: pathlib.Path) -> bool:
     """Returns whether two paths are links to one file."""
     return one.exists() and other.exists() and one.samefile(other)
@@ -129,6 +111,16 @@ def write_text(path: str | pathlib.Path, text: str) -> None:
             beside.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None
+
+
+def write_json(path: str | pathlib.Path, value: Any) -> None:
+    """Writes a value as JSON, as `write_text` does."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_jsonl(path: str | pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes rows as JSON, one a line, as `write_text` does."""
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def made_folder(output: str | pathlib.Path) -> pathlib.Path:

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import InputError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.report.tables import page_template
 from faith_jax.statistics.salience_scores import Floats, PlacedWord, WordSalience
@@ -245,14 +245,6 @@ class ReportSalience:
     rows: int = ROWS
     threshold: float = THRESHOLD
     method: str = "gradient_x_input"
-
-    def __post_init__(self):
-        if self.rows < 1:
-            raise ConfigError(f"--salience-rows: expected 1 or more, got {self.rows}.")
-        if not 0 <= self.threshold <= 1:
-            raise ConfigError(
-                f"--salience-threshold: expected a share from 0 to 1, got {self.threshold!r}."
-            )
 
 
 def report_pictures(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
 from faith_jax.core.fields import optional_text, text_field
-from faith_jax.core.files import check_endings, check_outputs, write_text
+from faith_jax.core.files import check_outputs, write_text
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.table import Table
 from faith_jax.export.read_scored import read_scored_rows
@@ -49,7 +49,6 @@ def evaluate(options: EvaluateFiles) -> str:
     tables = {form: getattr(options, form) for form in ("markdown", "latex", "csv")}
     outputs = {f"--{form}": path for form, path in tables.items()} | pictures
     check_outputs([*options.files, options.development], {"--json": options.json, **outputs})
-    check_endings(pictures, ".png")
     if options.protocol == "dialfact" and any(pictures.values()):
         raise ConfigError("--protocol=dialfact has labels, and no scores to draw.")
     found = evaluation(options.files, options)

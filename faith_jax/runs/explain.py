@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
-from faith_jax.core.files import check_endings, check_outputs, write_text
+from faith_jax.core.files import check_outputs, write_text
 from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov, samples
@@ -39,8 +39,6 @@ def explain(given: ExplainOptions) -> list[SaliencePicture]:
     """
     inputs = [given.input] if given.input else []
     check_outputs(inputs, {"--html": given.html, "--png": given.png, "--json": given.json})
-    check_endings({"--png": given.png}, ".png")
-    check_endings({"--html": given.html}, ".html")
     examples = _examples(given)
     settings = {field.name: getattr(given, field.name) for field in dataclasses.fields(SalienceMap)}
     salience = open_salience(given.model, **cast(SalienceOptions, settings))

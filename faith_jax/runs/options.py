@@ -4,12 +4,13 @@
 """
 
 import argparse
+import contextlib
 import dataclasses
+import pathlib
+from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal
 
 from faith_jax.core.errors import ConfigError
-
-LEAST_RESAMPLES = 100
 
 
 def listed_names(listed: str) -> list[str]:
@@ -17,20 +18,43 @@ def listed_names(listed: str) -> list[str]:
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
-# Names that are given at once, with commas.
-Names = Annotated[tuple[str, ...], listed_names]
+def _number(
+    kind: type[int] | type[float], expected: str, is_right: Callable[[float], bool]
+) -> Callable[[str], float]:
+    """Returns what reads an option's number."""
+
+    def read(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            if is_right(number := kind(text)):
+                return number
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text}")
+
+    return read
 
 
-def check_draws(resamples: int = LEAST_RESAMPLES, seed: int = 0) -> None:
-    """Checks what decides random draws.
+def _path(ending: str) -> Callable[[str], str]:
+    """Returns what reads the path of an output whose name ends so, or has no ending."""
 
-    Raises:
-      ConfigError: naming the option.
-    """
-    if resamples < LEAST_RESAMPLES:
-        raise ConfigError(f"--resamples: expected at least {LEAST_RESAMPLES}, got {resamples}.")
-    if seed < 0:
-        raise ConfigError(f"--seed: expected 0 or more, got {seed}.")
+    def read(text: str) -> str:
+        if text and pathlib.Path(text).suffix not in ("", ending):
+            written = f"what is written is {ending[1:].upper()}; name a {ending} file"
+            raise argparse.ArgumentTypeError(f"{text}: {written}")
+        return text
+
+    return read
+
+
+# The types of options, which also check what the command line says.
+Names = Annotated[tuple[str, ...], listed_names]  # given at once, with commas
+Natural = Annotated[int, _number(int, "at least 0", lambda number: number >= 0)]
+Positive = Annotated[int, _number(int, "at least 1", lambda number: number >= 1)]
+Resamples = Annotated[int, _number(int, "at least 100", lambda number: number >= 100)]
+Share = Annotated[float, _number(float, "a number from 0 to 1", lambda number: 0 <= number <= 1)]
+Confidence = Annotated[
+    float, _number(float, "a number between 0 and 1", lambda number: 0 < number < 1)
+]
+Html = Annotated[str, _path(".html")]
+Png = Annotated[str, _path(".png")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,18 +81,12 @@ class NegativesOptions:
     model: str
     vocabulary: str | None = None
     tagger: str = "spacy:en_core_web_sm"
-    perturbations: int = 7
-    max_length: int = 64
-    max_input_length: int = 512
-    batch_size: int = 16
-    seed: int = 0
+    perturbations: Positive = 7
+    max_length: Positive = 64
+    max_input_length: Positive = 512
+    batch_size: Positive = 16
+    seed: Natural = 0
     top_p: float = 0.6
-
-    def __post_init__(self):
-        if self.perturbations < 1:
-            raise ConfigError(
-                f"--perturbations: expected a positive number, got {self.perturbations}."
-            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,11 +121,8 @@ class WriteSheets(_Knowledge):
     output: str
     annotators: Names = ()
     sample: int | None = None
-    seed: int = 0
+    seed: Natural = 0
     overwrite: bool = False
-
-    def __post_init__(self):
-        check_draws(seed=self.seed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,16 +176,9 @@ class AgreementOptions(Sheets):
     """
 
     json: str = ""
-    resamples: int = 1000
-    confidence: float = 0.95
-    seed: int = 0
-
-    def __post_init__(self):
-        check_draws(self.resamples, self.seed)
-        if not 0 < self.confidence < 1:
-            raise ConfigError(
-                f"--confidence: expected a number between 0 and 1, got {self.confidence}."
-            )
+    resamples: Resamples = 1000
+    confidence: Confidence = 0.95
+    seed: Natural = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -201,8 +209,8 @@ class _ExplainSource:
     grounding: tuple[str, ...] = ()
     history: tuple[str, ...] = ()
     knowledge: str = ""
-    arguments: int = 2
-    seed: int = 0
+    arguments: Positive = 2
+    seed: Natural = 0
     input: str = ""
     id: tuple[str, ...] = ()
     grounding_column: str = ""
@@ -223,11 +231,11 @@ class _ExplainOutput:
     """
 
     group: ClassVar = "output"
-    html: str = ""
-    png: str = ""
+    html: Html = ""
+    png: Png = ""
     json: str = ""
     color: Literal["auto", "always", "never"] = "auto"
-    threshold: float = 0.1
+    threshold: Share = 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -260,10 +268,6 @@ class ExplainOptions(SalienceMap, _ExplainOutput, _ExplainSource):
     model: str
     response: str | None = None
 
-    def __post_init__(self):
-        if not 0 <= self.threshold <= 1:
-            raise ConfigError(f"--threshold: expected a share from 0 to 1, got {self.threshold!r}.")
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Comparison:
@@ -286,9 +290,9 @@ class Comparison:
         "approximate_randomization"
     )
     cluster_field: str = ""
-    resamples: int = 1000
-    confidence: float = 0.95
-    seed: int = 0
+    resamples: Resamples = 1000
+    confidence: Confidence = 0.95
+    seed: Natural = 0
 
     def __post_init__(self):
         if self.test != Comparison.test and not self.baseline:
@@ -296,7 +300,6 @@ class Comparison:
                 "--test: goes with --baseline, the scorer that others are tested with; give "
                 "--baseline=SCORER."
             )
-        check_draws(self.resamples, self.seed)
 
 
 # The protocols of `evaluate` to which an option says something; with others it is an error.
@@ -381,8 +384,8 @@ class EvaluateFiles(EvaluateOptions):
     markdown: str = ""
     latex: str = ""
     csv: str = ""
-    histograms: str = ""
-    roc_curves: str = ""
+    histograms: Png = ""
+    roc_curves: Png = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -398,8 +401,8 @@ class _ReportSalience:
 
     group: ClassVar = "salience: heat maps of where words come from (docs/salience.md)"
     salience_model: str = ""
-    salience_rows: int = 5
-    salience_threshold: float = 0.1
+    salience_rows: Positive = 5
+    salience_threshold: Share = 0.1
     salience_method: str = "gradient_x_input"
 
 
@@ -418,12 +421,10 @@ class ReportOptions(_ReportSalience, Comparison):
     _: dataclasses.KW_ONLY
     output: str
     title: str = ""
-    most_examples: int = 10_000
+    most_examples: Positive = 10_000
 
     def __post_init__(self):
         super().__post_init__()
-        if self.most_examples < 1:
-            raise ConfigError("--most-examples: expected a positive number.")
         for field in dataclasses.fields(_ReportSalience):
             if not self.salience_model and getattr(self, field.name) != field.default:
                 raise ConfigError(f"--{field.name.replace('_', '-')}: goes with --salience-model.")
@@ -439,7 +440,7 @@ class NpovTopics:
     """
 
     knowledge: str = "sample"
-    seed: int = 0
+    seed: Natural = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -452,18 +453,16 @@ class NpovCombinations:
     """
 
     splits: Names = ("train", "validation", "test")
-    combinations: int = 18
+    combinations: Positive = 18
 
 
 def _errors(text: str) -> float:
     """Returns how many rows with a synthetic error there are to each error-free one."""
     from faith_jax.datasets.augmentation.npov_errors import PUBLISHED_ERROR_FREE, PUBLISHED_ERRORS
 
-    try:
-        return PUBLISHED_ERRORS / PUBLISHED_ERROR_FREE if text == "published" else float(text)
-    except ValueError:
-        message = f"expected a number or published, got {text!r}"
-        raise argparse.ArgumentTypeError(message) from None
+    expected = "a number above 0 and at most 3, the kinds of errors, or published"
+    read = _number(float, expected, lambda number: 0 < number <= 3)
+    return PUBLISHED_ERRORS / PUBLISHED_ERROR_FREE if text == "published" else read(text)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -481,19 +480,8 @@ class NpovErrors:
 
     marks: str = ""
     errors_per_response: Annotated[float | None, _errors] = None
-    least_recall: float = 0.8
-    least_precision: float = 0.6
-
-    def __post_init__(self):
-        for name in ("recall", "precision"):
-            if not 0 <= (share := getattr(self, f"least_{name}")) <= 1:
-                raise ConfigError(f"--least-{name}: expected a share in [0, 1], got {share}.")
-        errors = self.errors_per_response
-        if errors is not None and not 0 < errors <= 3:
-            raise ConfigError(
-                "--errors-per-response: expected a number above 0 and at most 3, the kinds of "
-                f"errors, got {errors}."
-            )
+    least_recall: Share = 0.8
+    least_precision: Share = 0.6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

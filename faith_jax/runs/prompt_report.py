@@ -13,7 +13,7 @@ from faith_jax.checkpoints.checkpoint import content_hash
 from faith_jax.checkpoints.native import is_native, params_folder, read_native, run_folder
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError, FaithJaxError
-from faith_jax.core.files import check_endings, check_outputs, write_text
+from faith_jax.core.files import check_outputs, write_text
 from faith_jax.report.figures import save_curves
 from faith_jax.report.prompts import (
     PromptReport,
@@ -67,14 +67,10 @@ def prompt_report(
       CheckpointError: on a run that cannot be read, or has no prompt.
       ConfigError: on wrong options, and outputs that cannot be written.
     """
-    if nearest < 1:
-        raise ConfigError(f"--nearest: expected 1 or more, got {nearest}.")
     doubles = {source for source in sources if list(sources).count(source) > 1}
     if doubles:
         raise ConfigError(f"{min(doubles)}: is given twice.")
     check_outputs(sources, {"--html": html, "--png": png, "--json": json_path})
-    check_endings({"--png": png}, ".png")
-    check_endings({"--html": html}, ".html")
     report = make_report(sources, nearest)
     panels = prompt_panels(report.runs)
     if png and not panels:

@@ -95,8 +95,6 @@ def score(
     """
     target = pathlib.Path(output)
     form = _output_format(target, output_format)
-    if batch_size < 1:
-        raise ConfigError(f"--batch-size: expected a positive number, got {batch_size}.")
     loaded = _loaded(scorers, target, load)
     check_outputs([output], {"--costs": costs})
     bad_rows = bad_rows or BadRows()

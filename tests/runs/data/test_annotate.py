@@ -275,7 +275,10 @@ def test_a_filled_sheet_is_not_lost(annotate, responses, tmp_path):
             ("write", "--input={r}", "--output={t}/a.csv", "--sample=9"),
             "from 1 to 8, the responses",
         ),
-        (("write", "--input={r}", "--output={t}/a.csv", "--seed=-1"), "--seed: expected 0 or more"),
+        (
+            ("write", "--input={r}", "--output={t}/a.csv", "--seed=-1"),
+            "--seed: expected at least 0",
+        ),
         (
             ("write", "--input={r}", "--output={t}/a.csv", "--annotators=Ada,ada"),
             "--annotators: a name is there twice: Ada, ada",

@@ -115,7 +115,7 @@ def assert_read_by_the_task(command, folder, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--perturbations=0",), "--perturbations: expected a positive number, got 0"),
+        (("--perturbations=0",), "--perturbations: expected at least 1, got 0"),
         (("--top-p=2",), "top_p"),
         (("--tagger=rule",), "There is no tagger 'rule'"),
         (("--model=nowhere",), "--model: "),
