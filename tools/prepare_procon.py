@@ -126,15 +126,13 @@ def main(arguments: list[str] | None = None) -> int:
         conversion = procon_conversion.convert(
             options.pages,
             options.output,
-            procon_conversion.Options(
-                questions=read(options.questions) if options.questions else {},
-                corrections=read(options.corrections) if options.corrections else {},
-                split=options.split,
-                responses=options.responses,
-                responses_per_topic=options.responses_per_topic,
-                seed=options.seed,
-                overwrite=options.overwrite,
-            ),
+            questions=read(options.questions) if options.questions else None,
+            corrections=read(options.corrections) if options.corrections else None,
+            split=options.split,
+            responses=options.responses,
+            responses_per_topic=options.responses_per_topic,
+            seed=options.seed,
+            overwrite=options.overwrite,
         )
     except FaithJaxError as error:
         print(f"prepare_procon: error: {error}", file=sys.stderr)

@@ -14,7 +14,6 @@ from faith_jax.datasets.npov.topics import (
     generation_examples,
     load_responses,
     load_topics,
-    read_responses,
     retrieve,
 )
 
@@ -29,6 +28,5 @@ __all__ = [
     "generation_examples",
     "load_responses",
     "load_topics",
-    "read_responses",
     "retrieve",
 ]

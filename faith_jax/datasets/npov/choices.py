@@ -1,8 +1,9 @@
 """Which arguments of a topic a response is asked for (Chang 2024, section 4.1).
 
-For one response, as many arguments on both sides as asked for. For a study up to 18 distinct
-combinations a topic, of 1, 2 or 3 arguments a side: the first three get a response at temperature
-0.0 and one at 0.7, the others one at 0.7.
+A single response gets as many arguments on both sides as asked for. A study asks for up to 18
+distinct combinations per topic, of 1, 2 or 3 arguments a side: the first three get a response at
+temperature 0.0 and one at 0.7, the others one at 0.7. Draws depend only on the topic's id, the
+numbers of its arguments and the seed.
 """
 
 import math
@@ -23,25 +24,17 @@ _AT_BOTH = 3
 
 
 class Combination(NamedTuple):
-    """Arguments of a topic, as many pro as con: indices into its lists, in the order given."""
+    """Arguments of a topic, as many pro as con: indices in the order given."""
 
     pro: tuple[int, ...]
     con: tuple[int, ...]
 
 
 def choose_indices(topic: Topic, count: int, seed: int = 0) -> Combination:
-    """Chooses arguments of a topic, the same number on both sides, in drawn order.
-
-    The choice depends on nothing but the topic's id, the number of its arguments, `count` and
-    `seed`: it is the same on every machine and in every Python.
-
-    Args:
-      topic: the topic.
-      count: how many arguments on each side, at least 1.
-      seed: another seed is another draw.
+    """Draws `count` arguments of a topic on each side.
 
     Raises:
-      InputError: where a side has fewer than `count` arguments.
+      InputError: a side has fewer than `count` arguments.
     """
     fewest, side = min((len(topic.pro), "pro"), (len(topic.con), "con"))
     if not 1 <= count <= fewest:
@@ -57,7 +50,7 @@ def choose_indices(topic: Topic, count: int, seed: int = 0) -> Combination:
 def choose_arguments(
     topic: Topic, count: int, seed: int = 0
 ) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
-    """Returns the arguments that `choose_indices` chooses, pro and con."""
+    """Returns the arguments that `choose_indices` draws, pro and con."""
     pro, con = choose_indices(topic, count, seed)
     return tuple(topic.pro[i] for i in pro), tuple(topic.con[i] for i in con)
 
@@ -65,18 +58,10 @@ def choose_arguments(
 def draw_combinations(
     topic: Topic, most: int = MOST_COMBINATIONS, seed: int = 0
 ) -> tuple[Combination, ...]:
-    """Draws distinct combinations of a topic's arguments.
-
-    The draws depend on nothing but the topic's id, the numbers of its arguments and the seed; with
-    a smaller `most` they are the first of those with a larger one.
-
-    Args:
-      topic: the topic.
-      most: how many at most; fewer where there are no more.
-      seed: another seed is another draw.
+    """Draws up to `most` distinct combinations; a smaller `most` gives the first of a larger one.
 
     Raises:
-      InputError: for a topic with fewer than `LEAST_ARGUMENTS` on a side.
+      InputError: the topic has fewer than `LEAST_ARGUMENTS` on a side.
     """
     sizes = len(topic.pro), len(topic.con)
     fewest = min(sizes)
@@ -104,15 +89,10 @@ def draw_combinations(
 def response_rows(
     topic: Topic, most: int = MOST_COMBINATIONS, seed: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Yields the inputs of a topic's responses: rows that `infer` reads.
+    """Yields rows that `infer` reads, one for each response to `draw_combinations` of a topic.
 
-    Yields:
-      `id` (the topic's, the combination's number from 1, and the temperature), `topic`, `split`,
-      `query`, `pro_arguments` and `con_arguments` (texts), `pro` and `con` (their indices), and
-      `temperature`.
-
-    Raises:
-      InputError: see `draw_combinations`.
+    `id` consists of the topic's id, the combination's number and the temperature; `pro` and `con`
+    are the indices of `pro_arguments` and `con_arguments`.
     """
     for number, (pro, con) in enumerate(draw_combinations(topic, most, seed), start=1):
         for temperature in TEMPERATURES if number <= _AT_BOTH else (SAMPLED,):
@@ -130,7 +110,7 @@ def response_rows(
 
 
 def temperatures_note(most: int) -> str:
-    """Returns which of a topic's combinations, `most` of them, get a response at what temperature.
+    """Says at which temperatures how many of a topic's combinations get a response.
 
     >>> temperatures_note(2)
     "at temperatures 0.0 and 0.7 to up to 2 combinations of a topic's arguments"
@@ -138,8 +118,7 @@ def temperatures_note(most: int) -> str:
     both = f"at temperatures {GREEDY} and {SAMPLED} to"
     if most <= _AT_BOTH:
         return f"{both} up to {counted(most, 'combination')} of a topic's arguments"
-    more = most - _AT_BOTH
     return (
         f"{both} the first {_AT_BOTH} combinations of a topic's arguments, at {SAMPLED} to up to "
-        f"{more} more"
+        f"{most - _AT_BOTH} more"
     )

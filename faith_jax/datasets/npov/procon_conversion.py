@@ -9,11 +9,12 @@ import json
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from faith_jax.core.errors import InputError, shown
-from faith_jax.core.fields import checked_text
+from faith_jax.core.errors import InputError
 from faith_jax.core.files import written_whole
+from faith_jax.core.json_items import read_value
+from faith_jax.core.schema import Text, converted
 from faith_jax.datasets.npov import procon_topics
 from faith_jax.datasets.npov.procon_pages import Page, read_page
 from faith_jax.datasets.npov.procon_text import Repairs
@@ -28,42 +29,17 @@ from faith_jax.datasets.npov.topics import (
     WrittenResponse,
     load_responses,
     load_topics,
-    read_responses,
 )
 
 DEFAULT_RESPONSES_PER_TOPIC = 12
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """How pages are converted.
-
-    Attributes:
-      questions: leading questions by title; go before the built-in ones.
-      corrections: whole texts for arguments that have lost words, by the text that is left.
-      split: "auto", "chang2024" or "proportional", as in `procon_topics.assign_splits`.
-      responses: "template", "none", or a file of responses in the raw format.
-      responses_per_topic: how many template responses each topic gets.
-      seed: of the proportional split and the templates.
-      overwrite: replace an output folder that holds an earlier conversion.
-    """
-
-    questions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    corrections: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    split: str = "auto"
-    responses: str = "template"
-    responses_per_topic: int = DEFAULT_RESPONSES_PER_TOPIC
-    seed: int = 0
-    overwrite: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Conversion:
+class Conversion(NamedTuple):
     """What a conversion did.
 
     Attributes:
-      pages: the pages, in order, without repeated ones.
-      topics: the topics, in the order of the file written: by split, then by page.
+      pages: in order, without repeated ones.
+      topics: in the order of the file written: by split, then by page.
       responses: the responses written.
       split_reason: which splits were taken, and why.
       notes: pages left out because another has the same content.
@@ -81,40 +57,67 @@ class Conversion:
 
 
 def convert(
-    sources: Sequence[str | pathlib.Path], output: str | pathlib.Path, options: Options
+    sources: Sequence[str | pathlib.Path],
+    output: str | pathlib.Path,
+    *,
+    questions: Mapping[str, str] | None = None,
+    corrections: Mapping[str, str] | None = None,
+    split: str = "auto",
+    responses: str = "template",
+    responses_per_topic: int = DEFAULT_RESPONSES_PER_TOPIC,
+    seed: int = 0,
+    overwrite: bool = False,
 ) -> Conversion:
     """Converts pages and writes `topics.jsonl` and `responses.jsonl`.
 
     Args:
       sources: page files, and folders of them (`*.json`).
       output: the folder to make.
-      options: how.
+      questions: leading questions by title; they precede the built-in ones.
+      corrections: see `read_page`.
+      split: the mode of `procon_topics.assign_splits`.
+      responses: "template", "none", or a file of responses in the raw format.
+      responses_per_topic: template responses of each topic.
+      seed: of the proportional split and the templates.
+      overwrite: replace an earlier conversion in the output folder.
 
     Raises:
-      InputError: for a page, an option's file or an output folder that cannot be used; the
-        output is then as it was.
+      InputError: a page, another file or the output folder cannot be used; the output does not
+        change.
     """
     output = pathlib.Path(os.path.abspath(pathlib.Path(output).expanduser()))
-    _check_output(output, options.overwrite)
-    pages, notes = _read_pages(_page_files(sources), options.corrections)
+    _check_output(output, overwrite)
+    pages, notes = _read_pages(_page_files(sources), corrections or {})
     titles = {name: page.title for name, page in pages.items()}
-    splits, reason = procon_topics.assign_splits(titles, options.split, options.seed)
+    splits, reason = procon_topics.assign_splits(titles, split, seed)
     topics = []
     for name, page in pages.items():
-        question = procon_topics.leading_question(page.title, options.questions, page.question)
-        split = cast(Split, splits[name])
-        topics.append(Topic(name, page.title, question, split, page.pro, page.con))
+        question = procon_topics.leading_question(page.title, questions, page.question)
+        own_split = cast(Split, splits[name])
+        topics.append(Topic(name, page.title, question, own_split, page.pro, page.con))
     topics.sort(key=lambda topic: SPLITS.index(topic.split))
     _check_questions(topics, pages)
+    made: Sequence[WrittenResponse] = ()
+    if responses == "template":
+        made = [r for t in topics for r in template_responses(t, responses_per_topic, seed)]
+    elif responses != "none":
+        if not pathlib.Path(responses).is_file():
+            expected = "expected responses 'template', 'none' or a file"
+            raise InputError(f"{responses}: no such file; {expected}.")
+        made = load_responses(responses, topics)  # errors name the user's file
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         with written_whole(output) as staged:
-            _write(staged, topics, options)
-            checked = load_topics(staged)  # what was written must be what the parser takes
-            responses = load_responses(staged, checked)
+            staged.mkdir()
+            _write_rows(staged / TOPICS_FILE, map(_topic_row, topics))
+            if responses != "none":
+                _write_rows(staged / RESPONSES_FILE, map(dataclasses.asdict, made))
+            # What was written must be what the parser takes.
+            checked = load_topics(staged)
+            written = load_responses(staged, checked)
     except OSError as error:
         raise InputError(f"{output}: cannot be written ({error.strerror}).") from None
-    return Conversion(tuple(pages.values()), checked, responses, reason, tuple(notes))
+    return Conversion(tuple(pages.values()), checked, written, reason, tuple(notes))
 
 
 def _page_files(sources: Sequence[str | pathlib.Path]) -> list[pathlib.Path]:
@@ -150,7 +153,7 @@ def _read_pages(
 
 
 def _check_questions(topics: Sequence[Topic], pages: Mapping[str, Page]) -> None:
-    """Finds two pages on one topic under different titles, which ask the same question."""
+    """Raises an error for two pages under different titles that ask the same question."""
     seen: dict[str, Topic] = {}
     for topic in topics:
         other = seen.setdefault(topic.question.casefold(), topic)
@@ -174,29 +177,12 @@ def _check_output(output: pathlib.Path, overwrite: bool) -> None:
         raise InputError(f"{output}: holds data already: name a new folder or use --overwrite.")
 
 
-def _write(folder: pathlib.Path, topics: Sequence[Topic], options: Options) -> None:
-    folder.mkdir()
-    _write_rows(folder / TOPICS_FILE, map(_topic_row, topics))
-    responses: Iterable[WrittenResponse] = ()
-    if options.responses == "template":
-        number, seed = options.responses_per_topic, options.seed
-        responses = (r for topic in topics for r in template_responses(topic, number, seed))
-    elif options.responses != "none":
-        path = pathlib.Path(options.responses)
-        if not path.exists():
-            expected = "expected responses 'template', 'none' or a file"
-            raise InputError(f"{path}: no such file; {expected}.")
-        responses = read_responses(path, topics)  # errors name the user's file
-    if options.responses != "none":
-        _write_rows(folder / RESPONSES_FILE, map(dataclasses.asdict, responses))
-
-
 def _topic_row(topic: Topic) -> dict[str, Any]:
-    def argument(value: Argument) -> dict[str, Any]:
-        explanation = {"explanation": value.explanation} if value.explanation else {}
-        return {"text": value.text} | explanation
+    def arguments(side: Iterable[Argument]) -> list[dict[str, str]]:
+        pairs = ({"text": a.text, "explanation": a.explanation} for a in side)
+        return [{name: text for name, text in pair.items() if text} for pair in pairs]
 
-    sides = {side: [argument(a) for a in getattr(topic, side)] for side in ("pro", "con")}
+    sides = {"pro": arguments(topic.pro), "con": arguments(topic.con)}
     return dataclasses.asdict(topic) | sides
 
 
@@ -209,17 +195,7 @@ def read_texts_by_name(path: str | pathlib.Path) -> dict[str, str]:
     """Reads a JSON object of texts: questions by title, or corrections by the text left.
 
     Raises:
-      InputError: where the file is missing or holds anything else.
+      InputError: the file is missing or contains anything else.
     """
-    path = pathlib.Path(path)
-    try:
-        table = json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
-    except ValueError as error:
-        raise InputError(f"{path}: not a JSON file in UTF-8 ({error}).") from None
-    if not isinstance(table, dict):
-        raise InputError(f"{path}: expected an object of texts, got {shown(table)}.")
-    return {
-        name: " ".join(checked_text(text, name, str(path)).split()) for name, text in table.items()
-    }
+    texts = converted(read_value(path), str(path), dict[str, Text])
+    return {name: " ".join(text.split()) for name, text in texts.items()}

@@ -1,31 +1,24 @@
-"""Reads scraped ProCon.org topic pages.
+"""Reads scraped ProCon.org topic pages, for `procon_conversion`.
 
-A page is a JSON list: an object with a `Title`, then objects with `Pro argument` or
-`Con argument` and, beside it, `Pro argument text` or `Con argument text`. The values are lists of
-fragments, cut at links. Real scrapes are untidy; what is repaired or left out is counted, and
-what cannot be used at all is one error that names the file and the item.
-
-`procon_conversion.convert` makes the raw NPOV format of it.
+A page is a JSON list: an object with a `Title`, then objects with `Pro argument` or `Con argument`
+and, beside it, `Pro argument text` or `Con argument text`. The values are lists of fragments, cut
+at links. Real scrapes are untidy: repairs and what is left out are counted.
 """
 
 import collections
 import dataclasses
-import itertools
-import json
 import pathlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import InputError, shown
-from faith_jax.core.fields import is_blank
-from faith_jax.core.rows import UTF_16_MARKS
+from faith_jax.core.errors import InputError, field_error, shown
+from faith_jax.core.json_items import read_value
 from faith_jax.datasets.npov import procon_text
 from faith_jax.datasets.npov.topics import Argument
 
-_SIDES = {"pro": "pro", "pros": "pro", "con": "con", "cons": "con"}
-_TEXT_WORDS = frozenset(["text", "texts", "explanation", "body", "description"])
+_FIELDS = {"title"} | {f"{side} argument{end}" for side in ("pro", "con") for end in ("", " text")}
 _SITE = re.compile(r"(?i)\s*[-\u2013\u2014|:\u00b7]?\s*\b(?:www\.)?procon(?:\.org)?\s*$")
 _PUBLISHER = re.compile(
     r"(?i)\s*[-\u2013\u2014|:\u00b7]\s*(?:(?:encyclop\w+\s+)?britannica\w*|home)\s*$"
@@ -46,7 +39,7 @@ class Page:
     Attributes:
       file: where it was read from.
       title: the topic's name, without the site's.
-      question: the leading question, where the title is one; else empty.
+      question: the leading question if the title is one; else empty.
       pro: the arguments in favour.
       con: the arguments against.
       repairs: how often each kind of repair was made.
@@ -63,30 +56,16 @@ class Page:
 
     @property
     def topic_id(self) -> str:
-        """The title, or else the file's name, in small letters with hyphens.
+        """The title, or else the file's name, in lower case with hyphens.
 
         Raises:
-          InputError: where neither has a Latin letter or a digit.
+          InputError: neither has a Latin letter or a digit.
         """
         for name in (self.title, self.file.stem):
             text = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
             if slug := "-".join(re.findall(r"[a-z0-9]+", text.replace("'", ""))):
                 return slug
         raise InputError(f"{self.file}: neither its title nor its name has a letter for an id.")
-
-
-def read_page(path: str | pathlib.Path, corrections: Mapping[str, str] | None = None) -> Page:
-    """Reads one page.
-
-    Args:
-      path: the page's JSON file.
-      corrections: whole texts for arguments that have lost words, by the text that is left.
-
-    Raises:
-      InputError: for a file that is not such a page, and for a page that has no usable argument
-        on one side.
-    """
-    return _Reader(pathlib.Path(path)).page(corrections or {})
 
 
 def clean_title(title: str) -> str:
@@ -103,9 +82,36 @@ def clean_title(title: str) -> str:
     return title
 
 
+def read_page(path: str | pathlib.Path, corrections: Mapping[str, str] | None = None) -> Page:
+    """Reads one page.
+
+    Args:
+      path: the page's JSON file.
+      corrections: whole texts for arguments that have lost words, by the text that is left.
+
+    Raises:
+      InputError: the file is no such page, or has no usable argument on one side.
+    """
+    reader = _Reader(pathlib.Path(path))
+    items = reader.items()
+    title, question = reader.title(items)
+    sides = reader.arguments(reader.drafts(items), corrections or {})
+    for side, arguments in sides.items():
+        if not arguments:
+            dropped = "; ".join(reader.dropped[:3])
+            raise InputError(
+                f"{path}: no usable {side} argument among {len(items)} items"
+                f"{f' (left out: {dropped})' if dropped else ''}; scrape the page again or "
+                "leave it out."
+            )
+    return Page(
+        reader.path, title, question, **sides, repairs=+reader.repairs, dropped=reader.dropped
+    )
+
+
 @dataclasses.dataclass
 class _Draft:
-    """An argument while a page is read: its fragments, its explanation and its item's number."""
+    """An argument while a page is read, with the number of its item."""
 
     item: int
     side: str
@@ -121,29 +127,9 @@ class _Reader:
         self.repairs: procon_text.Repairs = collections.Counter()
         self.dropped: list[str] = []
 
-    def page(self, corrections: Mapping[str, str]) -> Page:
-        items = self._items()
-        title, question = self._title(items)
-        arguments = self._arguments(self._drafts(items), corrections)
-        for side, found in arguments.items():
-            if not found:
-                dropped = "; ".join(self.dropped[:3])
-                raise InputError(
-                    f"{self.path}: no usable {side} argument among {len(items)} items"
-                    f"{f' (left out: {dropped})' if dropped else ''}; scrape the page again or "
-                    "leave it out."
-                )
-        sides = arguments["pro"], arguments["con"]
-        return Page(self.path, title, question, *sides, +self.repairs, self.dropped)
-
-    def _items(self) -> list[dict[str, Any]]:
-        """Returns the page's objects; empty ones and nulls stay, so that numbers hold."""
-        try:
-            page = json.loads(self._decoded())
-        except json.JSONDecodeError as error:
-            raise InputError(f"{self.path}:{error.lineno}: not valid JSON: {error.msg}.") from None
-        except (RecursionError, ValueError) as error:
-            raise InputError(f"{self.path}: not valid JSON: {error}.") from None
+    def items(self) -> list[dict[str, Any]]:
+        """Returns the page's objects; nulls become empty ones, so that numbers hold."""
+        page = read_value(self.path)
         if not isinstance(page, list) or not page:
             expected = "expected a list of a title and arguments"
             raise InputError(f"{self.path}: {expected}, got {shown(page)}.")
@@ -151,38 +137,21 @@ class _Reader:
             if item is not None and not isinstance(item, dict):
                 expected = f"item {number}: expected an object"
                 raise InputError(f"{self.path}: {expected}, got {shown(item)}.")
-        return [item or {} for item in page]
+        return [
+            {key.strip().lower(): value for key, value in (item or {}).items()} for item in page
+        ]
 
-    def _decoded(self) -> str:
+    def _fragments(self, item: Mapping[str, Any], number: int, key: str) -> list[str]:
         try:
-            content = self.path.read_bytes()
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be read ({error.strerror}).") from None
-        utf_16 = content.startswith(UTF_16_MARKS)
-        for encoding in ("utf-16",) if utf_16 else ("utf-8-sig", "cp1252"):
-            try:
-                text = content.decode(encoding)
-            except UnicodeDecodeError:
-                continue
-            self.repairs[f"files read as {encoding}"] += encoding != "utf-8-sig"
-            return text
-        raise InputError(f"{self.path}: expected a text file in UTF-8, got other bytes.")
-
-    def _fragments(self, value: Any, number: int, key: str) -> list[str]:
-        try:
-            return procon_text.flat_texts(value)
+            return procon_text.flat_texts(item.get(key))
         except TypeError:
-            expected = f"item {number}: field '{key}': expected a list of texts"
-            raise InputError(f"{self.path}: {expected}, got {shown(value)}.") from None
+            place = f"{self.path}: item {number}"
+            raise field_error(place, key, "a list of texts", item[key]) from None
 
-    def _title(self, items: Sequence[dict[str, Any]]) -> tuple[str, str]:
-        """Returns the topic's title, and the leading question where the title is one."""
-        raw = ""
-        for number, item in enumerate(items, start=1):
-            for key, value in item.items():
-                if key.strip().lower() == "title" and not raw:
-                    fragments = self._fragments(value, number, key)
-                    raw = procon_text.joined(fragments, self.repairs)
+    def title(self, items: Sequence[dict[str, Any]]) -> tuple[str, str]:
+        """Returns the topic's title, and the leading question if the title is one."""
+        found = (self._fragments(item, number, "title") for number, item in enumerate(items, 1))
+        raw = next(filter(None, (procon_text.joined(title, self.repairs) for title in found)), "")
         title = clean_title(raw)
         self.repairs["titles freed of the site's name"] += bool(title) and title != raw
         if not title:
@@ -191,48 +160,31 @@ class _Reader:
             self.repairs["titles taken from the file name"] += 1
         return (title.rstrip("? "), title) if title.endswith("?") else (title, "")
 
-    def _drafts(self, items: Sequence[dict[str, Any]]) -> list[_Draft]:
+    def drafts(self, items: Sequence[dict[str, Any]]) -> list[_Draft]:
         """Returns the page's arguments with their explanations, in order."""
         drafts: list[_Draft] = []
         for number, item in enumerate(items, start=1):
-            found = self._fields(item, number)
+            self.repairs["unknown fields passed over"] += len(item.keys() - _FIELDS)
             for side in ("pro", "con"):
-                headings, texts = found[side, False], found[side, True]
-                pairs = itertools.zip_longest(headings, texts, fillvalue=list[str]())
-                for heading, text in pairs:
-                    if not all(map(is_blank, heading)):
-                        drafts.append(_Draft(number, side, heading, text))
-                    elif not all(map(is_blank, text)):
-                        self._attach(text, side, number, drafts)
-                    else:
+                heading = self._fragments(item, number, f"{side} argument")
+                text = self._fragments(item, number, f"{side} argument text")
+                last = drafts[-1] if drafts else None
+                if "".join(heading).strip():
+                    drafts.append(_Draft(number, side, heading, text))
+                elif not "".join(text).strip():
+                    if any(key.startswith(side) for key in item):
                         self.dropped.append(f"item {number}: {side} argument is empty")
+                elif last and (last.side, last.item, last.explanation) == (side, number - 1, []):
+                    last.explanation = text
+                    self.repairs["texts joined to the argument in the item before"] += 1
+                else:
+                    self.dropped.append(f"item {number}: {side} text without an argument")
         return drafts
 
-    def _fields(self, item: dict[str, Any], number: int) -> dict[tuple[str, bool], list[list[str]]]:
-        """Returns an item's fragment lists by (side, whether it is a text and not an argument)."""
-        found: dict[tuple[str, bool], list[list[str]]] = collections.defaultdict(list)
-        for key, value in item.items():
-            words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", key)]
-            if words and words[0] in _SIDES:
-                fragments = self._fragments(value, number, key)
-                found[_SIDES[words[0]], words[-1] in _TEXT_WORDS].append(fragments)
-            else:
-                self.repairs["unknown fields passed over"] += words != ["title"]
-        return found
-
-    def _attach(self, text: list[str], side: str, number: int, drafts: list[_Draft]) -> None:
-        """Gives a text without an argument to that in the item before, if it lacks one."""
-        last = drafts[-1] if drafts else None
-        if last and last.side == side and last.item == number - 1 and not last.explanation:
-            last.explanation = text
-            self.repairs["texts joined to the argument in the item before"] += 1
-        else:
-            self.dropped.append(f"item {number}: {side} text without an argument")
-
-    def _arguments(
+    def arguments(
         self, drafts: Iterable[_Draft], corrections: Mapping[str, str]
     ) -> dict[str, tuple[Argument, ...]]:
-        """Returns the arguments of each side, without what cannot be used."""
+        """Returns the usable arguments of each side."""
         kept: dict[str, dict[str, Argument]] = {"pro": {}, "con": {}}
         for draft in drafts:
             place = f"item {draft.item}: {draft.side} argument"

@@ -1,8 +1,8 @@
-"""Repairs of the texts that a scrape of a web page leaves: one argument from its fragments.
+"""Repairs texts of scraped web pages: makes one argument of its fragments.
 
 A scraper that takes the direct text nodes of an element cuts a text at every link, footnote and
-italic, and loses the words inside. Where that leaves a hole in a sentence (`The decision in ` +
-` was wrong.`), the argument cannot be repaired from the page, and `LostWords` says so.
+italic, and loses the words inside. A hole in a sentence (`The decision in ` + ` was wrong.`) cannot
+be repaired from the page: it raises `LostWords`.
 """
 
 import collections
@@ -29,7 +29,6 @@ _TYPOGRAPHIC = str.maketrans(
     }
 )  # fmt: skip
 _INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060\ufeff\x00-\x08\x0e-\x1b\x7f]")
-_MISDECODED = re.compile(r"[\u00c2\u00c3][\u0080-\u00bf]|\u00e2\u20ac|\u00e2\u0080|\u00c3.")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _FOOTNOTE = re.compile(r"\s*\[\s*(?:\d{1,3}(?:\s*[,-]\s*\d{1,3})*|citation needed)\s*\]")
 _RAISED_NUMBER = re.compile(r"(?<=[.!?,;\"'])[\u00b9\u00b2\u00b3\u2070\u2074-\u2079]+")
@@ -62,9 +61,9 @@ _FINITE_VERBS = frozenset(
 
 
 def plain_text(text: str, repairs: Repairs) -> str:
-    """Returns a fragment as plain text: no tags, entities, invisible or typographic characters.
+    """Returns a fragment without tags, entities, and invisible or typographic characters.
 
-    White space stays as it is, since the seams between fragments are judged by it.
+    White space stays, since the seams between fragments are judged by it.
     """
     for name, change in (
         ("HTML entities resolved", html.unescape),
@@ -82,46 +81,29 @@ def plain_text(text: str, repairs: Repairs) -> str:
 
 
 def _redecoded(text: str) -> str:
-    """Mends UTF-8 that was read as Windows-1252, where all of the text allows it."""
-    if not _MISDECODED.search(text):
-        return text
+    """Mends UTF-8 that was read as Windows-1252 (with Latin-1 for its undefined bytes)."""
     try:
-        return b"".join(_byte(character) for character in text).decode("utf-8")
+        codes = ("latin-1" if "\x80" <= character <= "\x9f" else "cp1252" for character in text)
+        return b"".join(map(str.encode, text, codes)).decode("utf-8")
     except UnicodeError:
         return text
 
 
-def _byte(character: str) -> bytes:
-    """Returns the byte that Windows-1252 reads as this character; undefined ones as Latin-1."""
-    try:
-        return character.encode("cp1252")
-    except UnicodeEncodeError:
-        return character.encode("latin-1")
-
-
 def flat_texts(value: Any) -> list[str]:
-    """Returns the texts in a fragment list that may be nested, a lone text, or null.
+    """Returns the texts of a list of fragments that may be nested, of a single text, or of null.
 
     Raises:
-      TypeError: for anything else in it.
+      TypeError: the list contains anything else.
     """
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return [value]
+    if value is None or isinstance(value, str):
+        return [value] if value is not None else []
     if isinstance(value, list):
         return [text for item in value for text in flat_texts(item)]
     raise TypeError
 
 
 def joined(fragments: Iterable[str], repairs: Repairs, gap: str = "") -> str:
-    """Returns the fragments as one text on one line.
-
-    Args:
-      fragments: a text's fragments, as scraped.
-      repairs: is counted up.
-      gap: what to put where a seam shows that words are lost.
-    """
+    """Returns the fragments as one text on one line, with `gap` where a seam lost words."""
     text = ""
     for right in _pieces(fragments, repairs):
         if text and gap and _seam_is_cut(text, right):
@@ -130,44 +112,37 @@ def joined(fragments: Iterable[str], repairs: Repairs, gap: str = "") -> str:
         elif text and _needs_space(text, right):
             text += " "
         text += right
-    return _tidied(text)
-
-
-def _pieces(fragments: Iterable[str], repairs: Repairs) -> list[str]:
-    """Returns the fragments that hold more than white space, as plain text."""
-    plain = [plain_text(fragment, repairs) for fragment in fragments]
-    return [piece for piece in plain if piece.strip()]
-
-
-def _needs_space(left: str, right: str) -> bool:
-    """Says whether two fragments that meet without white space need a space between them."""
-    if left[-1].isspace() or right[0].isspace() or re.search(r"\d[.,:]$", left):
-        return False
-    return (left[-1].isalnum() or left[-1] in ".!?,;:)") and (right[0].isalnum() or right[0] == "(")
-
-
-def _tidied(text: str) -> str:
     text = " ".join(text.split())
     text = re.sub(r"\s+([,;:!?)\]]|\.(?!\d))", r"\1", text)
     return re.sub(r"([(\[])\s+", r"\1", text)
 
 
+def _pieces(fragments: Iterable[str], repairs: Repairs) -> list[str]:
+    """Returns the fragments that are not blank, as plain text."""
+    plain = [plain_text(fragment, repairs) for fragment in fragments]
+    return [piece for piece in plain if piece.strip()]
+
+
+def _needs_space(left: str, right: str) -> bool:
+    """Whether two fragments that meet without white space need a space between them."""
+    if left[-1].isspace() or right[0].isspace() or re.search(r"\d[.,:]$", left):
+        return False
+    return (left[-1].isalnum() or left[-1] in ".!?,;:)") and (right[0].isalnum() or right[0] == "(")
+
+
 def argument_text(fragments: Sequence[str], repairs: Repairs) -> str:
-    """Returns an argument as one or more full sentences on one line, with a full stop.
+    """Returns an argument as full sentences on one line, or "" if the fragments hold none.
 
-    Args:
-      fragments: the argument's fragments, as scraped.
-      repairs: is counted up.
-
-    Returns:
-      The text; empty where the fragments hold no argument (blank, a number, "Read more").
+    Blanks, a number or "Read more" are no argument.
 
     Raises:
-      LostWords: with the joined text, where words between or inside the fragments are missing.
+      LostWords: words are missing; the error's text is what is left.
     """
     pieces = _pieces(fragments, repairs)
     text = joined(pieces, collections.Counter())
-    stripped = _unnumbered(text)
+    stripped = text
+    for _ in range(2):  # twice, for `Pro 1` followed by `1.`
+        stripped = _NUMBERING.sub("", stripped, count=1)
     repairs["numbers of headings removed"] += stripped != text
     if not re.search(r"[^\W\d_]", stripped) or stripped.strip(" .:!").lower() in _NOT_ARGUMENTS:
         return ""
@@ -175,11 +150,6 @@ def argument_text(fragments: Sequence[str], repairs: Repairs) -> str:
         raise LostWords(stripped)
     repairs["arguments joined from several fragments"] += len(pieces) > 1
     return _as_sentence(stripped, repairs)
-
-
-def _unnumbered(text: str) -> str:
-    """Removes numbering from the front; twice, for `Pro 1` followed by `1.`."""
-    return _NUMBERING.sub("", _NUMBERING.sub("", text, count=1), count=1)
 
 
 def _as_sentence(text: str, repairs: Repairs) -> str:
@@ -198,27 +168,23 @@ def _as_sentence(text: str, repairs: Repairs) -> str:
 
 
 def _has_lost_words(pieces: Sequence[str], text: str) -> bool:
-    """Says whether the joined text has a hole; the seams of its pieces are looked at closest."""
-    first, last = _words(text)[:1], _words(text)[-1:]
-    if text[0] in ",;:.!?)" or (text[0].islower() and first and first[0] in _FINITE_VERBS):
+    """Whether the joined text has a hole."""
+    words = _words(text)
+    if text[0] in ",;:.!?)" or (text[0].islower() and words[:1] and words[0] in _FINITE_VERBS):
         return True
-    if text[-1].isalnum() and last[0].lower() in _ARTICLES | _CONJUNCTIONS:
+    if text[-1].isalnum() and words[-1].lower() in _ARTICLES | _CONJUNCTIONS:
         return True
     if "\ufffd" in text:
         return True
-    for left, right in itertools.pairwise(pieces):
-        if _seam_is_cut(left, right) or _clash(left, right):
-            return True
-    holes = re.finditer(r"\s{2,}", "".join(pieces).strip())
+    if any(_seam_is_cut(*seam) or _clash(*seam) for seam in itertools.pairwise(pieces)):
+        return True
     whole = "".join(pieces).strip()
+    holes = re.finditer(r"\s{2,}", whole)
     return any(_clash(whole[: hole.start()], whole[hole.end() :]) for hole in holes)
 
 
 def _seam_is_cut(left: str, right: str) -> bool:
-    """Says whether white space shows that an element with words stood between two fragments.
-
-    `law ` + `, which` and `in ` + ` was`: the page had a word between these spaces.
-    """
+    """Whether white space shows lost words between two fragments: `law ` + `, which`."""
     end, start = left.rstrip()[-1], right.lstrip()[0]
     if not left[-1].isspace() or not (end.isalnum() or end in "\"'"):
         return False
@@ -228,7 +194,7 @@ def _seam_is_cut(left: str, right: str) -> bool:
 
 
 def _clash(left: str, right: str) -> bool:
-    """Says whether the words on both sides of a seam cannot follow each other in English."""
+    """Whether the words on both sides of a seam cannot follow each other in English."""
     before, after = _words(left)[-1:], _words(right)[:1]
     if not before or not left.rstrip()[-1].isalnum():
         return False

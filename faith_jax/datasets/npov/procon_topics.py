@@ -1,12 +1,9 @@
 """ProCon's topics: their leading questions in our words, and the splits of Chang 2024.
 
-The pages as scraped hold no question. `leading_question` finds one by the page's title; titles
-are matched with case, punctuation, plural s and small words set aside, and by other names that
-ProCon has used. A question is put so that the pro side answers yes, where ProCon's has not
-changed sides over the years. The topics stand in procon_topics.tsv; those without a split have been
-retired or added by ProCon, and are there for their questions alone.
-
-Reference: Chang 2024, table 4 (72 topics of October 2022), for the splits and their names.
+The scraped pages have no question; procon_topics.tsv has one for each topic, worded so that the pro
+side answers yes. Titles are matched without case, punctuation, plural s and small words, and by
+other names that ProCon has used. The splits and their names are those of Chang 2024, table 4 (72
+topics of October 2022); topics without a split were retired or added by ProCon.
 """
 
 import hashlib
@@ -26,7 +23,7 @@ _SMALL_WORDS = frozenset(
 
 
 def _key(title: str) -> frozenset[str]:
-    """Returns what two titles must share to be the same: their words without small ones."""
+    """Returns the words of a title but the small ones, by which titles are matched."""
     text = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
     words = re.findall(r"[a-z0-9]+", text)
     content = [word for word in words if word not in _SMALL_WORDS] or words
@@ -37,14 +34,7 @@ def _key(title: str) -> frozenset[str]:
 
 
 class KnownTopic(NamedTuple):
-    """A topic of ProCon.
-
-    Attributes:
-      name: the name that Chang 2024 has, or ProCon.
-      question: its leading question, in our words.
-      split: "train", "validation", "test", or "" where Chang 2024 does not have it.
-      other_names: that it has had.
-    """
+    """A topic of ProCon; `split` is "" if Chang 2024 does not have it."""
 
     name: str
     question: str
@@ -54,10 +44,8 @@ class KnownTopic(NamedTuple):
 
 def _read_topics() -> tuple[KnownTopic, ...]:
     columns = ("name", "question", "split", "other names")
-    cells = (
-        [row.fields[name] for name in columns]
-        for row in read_tsv(pathlib.Path(__file__).with_suffix(".tsv"), columns)
-    )
+    rows = read_tsv(pathlib.Path(__file__).with_suffix(".tsv"), columns)
+    cells = ([row.fields[name] for name in columns] for row in rows)
     return tuple(
         KnownTopic(name, question, split, tuple(filter(None, others.split("; "))))
         for name, question, split, others in cells
@@ -69,7 +57,7 @@ _BY_KEY = {_key(name): t for t in KNOWN_TOPICS for name in (t.name, *t.other_nam
 
 
 def chang2024_split(title: str) -> str | None:
-    """Returns the split that Chang 2024 puts a topic in, by a page's title, or None."""
+    """Returns the split of a page's topic in Chang 2024, or None."""
     topic = _BY_KEY.get(_key(title))
     return topic.split or None if topic else None
 
@@ -77,16 +65,10 @@ def chang2024_split(title: str) -> str | None:
 def leading_question(
     title: str, questions: Mapping[str, str] | None = None, on_page: str = ""
 ) -> str:
-    """Returns a topic's leading question.
+    """Returns a topic's leading question by its page's title.
 
-    Args:
-      title: the page's title.
-      questions: questions by title, which go before all others.
-      on_page: the question that the page holds; empty where it holds none.
-
-    Returns:
-      The given question, else the page's, else the built-in one, else a neutral one made from
-      the title.
+    The first that exists: the one in `questions` (by title), the page's, the built-in one, or a
+    neutral one made from the title.
     """
     given = {_key(name): question for name, question in (questions or {}).items()}
     if _key(title) in given:
@@ -98,13 +80,12 @@ def leading_question(
 
 
 def proportional_splits(ids: Sequence[str], seed: int = 0) -> dict[str, str]:
-    """Returns a split for each topic id: a fifth validation, a fifth test, the rest train.
+    """Draws a split for each topic id: a fifth validation, a fifth test, the rest train.
 
-    The draw depends on the ids and the seed alone, not on their order. Each split gets at least
-    one topic.
+    The order of the ids does not matter. Each split gets at least one topic.
 
     Raises:
-      InputError: for fewer than three topics.
+      InputError: fewer than three topics.
     """
     if len(ids) < len(SPLITS):
         raise InputError(
@@ -125,14 +106,13 @@ def assign_splits(
     """Returns each topic's split, and which assignment was taken and why.
 
     Args:
-      titles: title by topic id.
-      mode: "chang2024" (all topics must be among that paper's), "proportional", or "auto":
-        the paper's where it knows all topics and leaves no split empty, else proportional.
+      titles: by topic id.
+      mode: "chang2024", "proportional", or "auto": the paper's if it has all topics and leaves no
+        split empty, else proportional.
       seed: of the proportional draw.
 
     Raises:
-      InputError: for "chang2024" with topics that the paper does not have; for a proportional
-        split of fewer than three topics.
+      InputError: "chang2024" for unknown topics, or a proportional split of fewer than three.
     """
     paper = {topic_id: chang2024_split(title) for topic_id, title in titles.items()}
     unknown = [titles[topic_id] for topic_id, split in paper.items() if split is None]
@@ -143,10 +123,9 @@ def assign_splits(
             "use --split proportional."
         )
     if mode == "chang2024" or (mode == "auto" and not unknown and not empty):
-        why = "chang2024 (table 4 of the paper)" + (
-            f", which leaves {empty} empty" if empty else ""
-        )
-        return {topic_id: split for topic_id, split in paper.items() if split}, why
+        leaves = f", which leaves {empty} empty" if empty else ""
+        splits = {topic_id: split for topic_id, split in paper.items() if split}
+        return splits, f"chang2024 (table 4 of the paper){leaves}"
     reason = ""
     if mode == "auto" and unknown:
         reason = f", since Chang 2024 does not have {len(unknown)} of the topics ({unknown[0]} ...)"

@@ -1,10 +1,8 @@
 """Template responses: arguments, word for word, between an opening and link phrases.
 
-They stand in for written responses where a data set has none (ProCon's pages), so that a model
-can learn the task's form. They teach no paraphrasing, and a model trained on them copies.
-
-Arguments are never bent into a clause (an unknown first word may be a name): they stand behind a
-colon or as sentences of their own, so any argument fits any frame.
+They stand in for written responses where a data set has none (ProCon's pages). A model learns the
+task's form from them, but no paraphrasing: it copies. Arguments stand behind a colon or as
+sentences of their own, so any argument fits any frame.
 """
 
 import hashlib
@@ -58,16 +56,10 @@ _CON_FRAMES = (
 def template_responses(
     topic: Topic, responses_per_topic: int, seed: int = 0
 ) -> list[WrittenResponse]:
-    """Returns template responses for a topic, with 1, 2 and 3 arguments a side in turn.
+    """Returns different responses with 1, 2 and 3 arguments a side in turn (fewer if there are).
 
-    Args:
-      topic: the topic; where a side has fewer than 3 arguments, fewer are told.
-      responses_per_topic: how many; a topic with few arguments may not have as many different
-        ones.
-      seed: another seed draws other arguments and phrases.
-
-    Returns:
-      Different responses with the source "template" and ids `<topic>-template-<n>` from 1.
+    A topic with few arguments may have fewer responses than asked for. Their source is "template",
+    their ids `<topic>-template-<n>` from 1.
     """
     counts = [count for count in COUNTS if count <= min(len(topic.pro), len(topic.con))]
     responses: dict[str, WrittenResponse] = {}
@@ -91,14 +83,7 @@ def template_responses(
 
 
 def verbalise(question: str, pro: Sequence[str], con: Sequence[str], key: str) -> str:
-    """Returns one template response.
-
-    Args:
-      question: the leading question.
-      pro: one to three pro arguments, full sentences.
-      con: as many con arguments.
-      key: what the phrases are drawn by.
-    """
+    """Returns one template response to one to three arguments a side; `key` draws the phrases."""
     opening = _pick(_OPENINGS, f"{key} opening").format(question=question)
     pro_side = _side(_pick(_PRO_FRAMES, f"{key} pro"), pro)
     return " ".join([opening, *pro_side, *_side(_pick(_CON_FRAMES, f"{key} con"), con)])

@@ -1,10 +1,7 @@
 """The raw NPOV format: topics with pro and con arguments, and responses that verbalise them.
 
-A data set is a folder of two JSON lines files (`docs/data_formats.md` has the fields):
-
-- `topics.jsonl`: for each topic a leading question, its split, its pro and con arguments;
-- `responses.jsonl` (optional): texts that retell chosen arguments of a topic, the same number
-  on both sides.
+A data set is a folder with `topics.jsonl` and, optionally, `responses.jsonl`; for their fields see
+`docs/data_formats.md`.
 """
 
 import dataclasses
@@ -34,12 +31,9 @@ _COMMON_WORDS = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """One argument of one side of a topic.
+    """One argument of one side of a topic, in full sentences.
 
-    Attributes:
-      text: the argument, one or more full sentences.
-      paraphrases: other wordings of it.
-      explanation: a longer text that supports it; may be empty.
+    `paraphrases` are other wordings; `explanation` is a longer supporting text, or empty.
     """
 
     text: Text
@@ -52,16 +46,7 @@ Arguments = Annotated[tuple[Argument, ...], msgspec.Meta(min_length=1)]
 
 @dataclasses.dataclass(frozen=True)
 class Topic:
-    """A controversial topic with the arguments of both sides.
-
-    Attributes:
-      id: unique within the data set.
-      title: a short name.
-      question: the leading question, which serves as the query.
-      split: "train", "validation" or "test".
-      pro: the arguments for a yes to the question; at least one.
-      con: the arguments against; at least one.
-    """
+    """A controversial topic: the pro side answers its leading question with yes."""
 
     id: Text
     title: Text
@@ -77,15 +62,10 @@ Indices = Annotated[tuple[Index, ...], msgspec.Meta(min_length=1)]
 
 @dataclasses.dataclass(frozen=True)
 class WrittenResponse:
-    """A response that verbalises some of a topic's arguments.
+    """A response that verbalises some of a topic's arguments, as many pro as con.
 
-    Attributes:
-      id: unique within the data set.
-      topic: the topic's id.
-      pro: 0-based indices into the topic's pro arguments, in the order they are told.
-      con: the same for con; as many as `pro`.
-      response: the text.
-      source: where the text comes from: "written" by a person, or "template".
+    `topic` is the topic's id; `pro` and `con` are 0-based indices of arguments in the order of the
+    response; `source` is "written" (by a person) or "template".
     """
 
     id: Text
@@ -97,29 +77,24 @@ class WrittenResponse:
 
 
 def load_topics(folder: str | pathlib.Path, bad_rows: BadRows | None = None) -> tuple[Topic, ...]:
-    """Reads and checks the topics of a data set.
-
-    Args:
-      folder: the data set's folder, which holds `topics.jsonl`.
-      bad_rows: what to do with a bad row; by default reading stops.
-
-    Returns:
-      The topics in the file's order, at least one.
+    """Reads the topics of a data set from `topics.jsonl` in its folder; there is at least one.
 
     Raises:
-      InputError: for a missing folder or file, and for the first bad row, naming its line: a
-        missing or empty field, an unknown split, a side without arguments, an id or a question
-        that an earlier line has.
+      InputError: a missing folder or file, or the first bad row (by default; see `BadRows`), with
+        its line: a wrong field, or an id or question of an earlier line.
     """
-    path = _file_in(folder, TOPICS_FILE)
+    folder = pathlib.Path(folder)
+    if not folder.is_dir():
+        problem = "expected a folder, got a file" if folder.exists() else "no such folder"
+        raise InputError(f"{folder}: {problem}; an NPOV data set is a folder with {TOPICS_FILE}.")
     seen: dict[tuple[str, str], str] = {}
 
     def check(topic: Topic, place: str) -> Iterator[Topic]:
-        _check_new(seen, topic.id, place, "id", topic.id)
-        _check_new(seen, normalised(topic.question), place, "question", topic.question)
+        _check_new(seen, "id", topic.id, topic.id, place)
+        _check_new(seen, "question", normalised(topic.question), topic.question, place)
         yield topic
 
-    bad_rows = bad_rows or BadRows()
+    path, bad_rows = folder / TOPICS_FILE, bad_rows or BadRows()
     rows = (Row(place, _with_objects(row)) for place, row in read_jsonl(path, bad_rows))
     topics = tuple(read_as(Topic, rows, check, bad_rows))
     if not topics:
@@ -128,53 +103,38 @@ def load_topics(folder: str | pathlib.Path, bad_rows: BadRows | None = None) -> 
 
 
 def load_responses(
-    folder: str | pathlib.Path, topics: Iterable[Topic], bad_rows: BadRows | None = None
+    source: str | pathlib.Path, topics: Iterable[Topic], bad_rows: BadRows | None = None
 ) -> tuple[WrittenResponse, ...]:
-    """Reads and checks the responses of a data set.
+    """Reads the responses of a data set.
 
     Args:
-      folder: the data set's folder; `responses.jsonl` may be missing.
-      topics: the data set's topics, from `load_topics`.
+      source: the data set's folder, whose `responses.jsonl` may be missing, or a file of responses.
+      topics: from `load_topics`.
       bad_rows: what to do with a bad row; by default reading stops.
 
-    Returns:
-      The responses in the file's order; none where there is no file.
-
     Raises:
-      InputError: for the first bad row, naming its line: a missing or empty field, a topic
-        that is not in `topics`, an index that the topic does not have, different numbers of
-        arguments on both sides, an id that an earlier line has.
+      InputError: the first bad row, with its line: a wrong field, an unknown topic or index, or an
+        id of an earlier line.
     """
-    path = _file_in(folder, RESPONSES_FILE)
-    return read_responses(path, topics, bad_rows) if path.exists() else ()
-
-
-def read_responses(
-    path: pathlib.Path, topics: Iterable[Topic], bad_rows: BadRows | None = None
-) -> tuple[WrittenResponse, ...]:
-    """Reads and checks one file of responses; see `load_responses`."""
+    path = pathlib.Path(source)
+    if path.is_dir():
+        path /= RESPONSES_FILE
+        if not path.exists():
+            return ()
     by_id = {topic.id: topic for topic in topics}
     seen: dict[tuple[str, str], str] = {}
 
     def check(response: WrittenResponse, place: str) -> Iterator[WrittenResponse]:
         _check_response(response, place, by_id)
-        _check_new(seen, response.id, place, "id", response.id)
+        _check_new(seen, "id", response.id, response.id, place)
         yield response
 
     bad_rows = bad_rows or BadRows()
     return tuple(read_as(WrittenResponse, read_jsonl(path, bad_rows), check, bad_rows))
 
 
-def _file_in(folder: str | pathlib.Path, name: str) -> pathlib.Path:
-    folder = pathlib.Path(folder)
-    if not folder.is_dir():
-        problem = "expected a folder, got a file" if folder.exists() else "no such folder"
-        raise InputError(f"{folder}: {problem}; an NPOV data set is a folder with {TOPICS_FILE}.")
-    return folder / name
-
-
 def _check_new(
-    seen: dict[tuple[str, str], str], key: str, place: str, field: str, value: str
+    seen: dict[tuple[str, str], str], field: str, key: str, value: str, place: str
 ) -> None:
     first = seen.setdefault((field, key), place)
     if first != place:
@@ -183,7 +143,7 @@ def _check_new(
 
 
 def _with_objects(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a topic's row whose arguments are objects; those that are texts become one each."""
+    """Returns a topic's row with each argument that is a text as an object."""
     sides = {
         side: [{"text": item} if isinstance(item, str) else item for item in row[side]]
         for side in ("pro", "con")
@@ -193,18 +153,15 @@ def _with_objects(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_response(response: WrittenResponse, place: str, topics: Mapping[str, Topic]) -> None:
-    if response.topic not in topics:
+    topic = topics.get(response.topic)
+    if topic is None:
         hint = did_you_mean(response.topic, topics)
         problem = f"{response.topic!r} is not in {TOPICS_FILE}.{hint}"
         raise InputError(f"{place}: field 'topic': {problem}")
-    topic = topics[response.topic]
-    for side, chosen, there_are in (
-        ("pro", response.pro, len(topic.pro)),
-        ("con", response.con, len(topic.con)),
-    ):
-        if len(set(chosen)) < len(chosen) or max(chosen) >= there_are:
-            expected = f"distinct indices from 0 to {there_are - 1}"
-            raise field_error(place, side, expected, chosen)
+    for side in ("pro", "con"):
+        chosen, count = getattr(response, side), len(getattr(topic, side))
+        if len(set(chosen)) < len(chosen) or max(chosen) >= count:
+            raise field_error(place, side, f"distinct indices from 0 to {count - 1}", chosen)
     if len(response.pro) != len(response.con):
         raise InputError(
             f"{place}: fields 'pro' and 'con': expected the same number of arguments on both "
@@ -215,17 +172,11 @@ def _check_response(response: WrittenResponse, place: str, topics: Mapping[str, 
 def generation_examples(
     topics: Iterable[Topic], responses: Iterable[WrittenResponse], split: str
 ) -> Iterator[dict[str, Any]]:
-    """Yields the examples of the generation task for one split.
-
-    Args:
-      topics: the data set's topics.
-      responses: its responses; only those whose topic is in the split are taken.
-      split: "train", "validation" or "test".
+    """Yields the examples of the generation task: the responses to topics of one split.
 
     Yields:
-      For each response a dictionary of `id`, `topic` (its id), `query` (its leading question),
-      `pro_arguments` and `con_arguments` (lists of texts in the response's order) and
-      `response`.
+      `id`, `topic` (its id), `query` (its leading question), `pro_arguments` and `con_arguments`
+      (texts in the response's order) and `response`.
     """
     by_id = {topic.id: topic for topic in topics if topic.split == split}
     for response in responses:
@@ -246,18 +197,14 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
 
     Args:
       topics: where to look.
-      query: a leading question; else a question, title or id in other case or punctuation.
+      query: a leading question, title or id; case and punctuation do not matter.
 
     Raises:
-      InputError: for an empty query; for one that matches no topic, naming the nearest
-        questions; for one that matches several topics.
+      InputError: the query is empty or matches no topic (names the nearest questions) or several.
     """
     topics = list(topics)
     if not query.strip():
         raise InputError("The query is empty: ask one of the topics' leading questions.")
-    for topic in topics:
-        if topic.question == query:
-            return topic
     wanted = normalised(query)
     for field in ("question", "title", "id"):
         found = [t for t in topics if wanted and normalised(getattr(t, field)) == wanted]
@@ -270,7 +217,7 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
 
 
 def normalised(text: str) -> str:
-    """Returns a question or title in one case, without punctuation: what makes it the same."""
+    """Returns a question or title in lower case, without punctuation."""
     text = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(re.sub(r"[\W_]+", " ", text).split())
 

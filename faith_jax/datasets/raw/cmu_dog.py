@@ -5,7 +5,6 @@ One example for each turn of a speaker who reads; consecutive utterances of a sp
 
 import functools
 import itertools
-import json
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -13,8 +12,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from faith_jax.core.errors import InputError, field_error
-from faith_jax.core.json_items import read_object
-from faith_jax.core.rows import BadRows, Row, decoded, read_jsonl, read_lines
+from faith_jax.core.json_items import read_object, read_value
+from faith_jax.core.rows import BadRows, Row, read_jsonl
 from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.datasets.raw_dataset import described
 
@@ -107,22 +106,16 @@ def read_turns(
 
 
 def _json_files(folder: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
-    """Yields the objects of a folder's JSON files, in the order of their names.
-
-    Each gets the field `conversation_id`, its file's name.
-    """
+    """Yields the objects of a folder's JSON files by name, each with its name as its id."""
     for path in sorted(folder.glob("*.json")):
-        place = str(path)
         try:
-            fields = json.loads(decoded(b"".join(read_lines(path)), place))
+            fields = read_value(path)
             if not isinstance(fields, dict):
-                raise InputError(f"{place}: expected a JSON object.")
-        except (ValueError, RecursionError) as error:
-            if not isinstance(error, InputError):
-                error = InputError(f"{place}: not valid JSON: {error}; get the file again.")
+                raise InputError(f"{path}: expected a JSON object.")
+        except InputError as error:
             bad_rows.add(error)
-            continue
-        yield Row(place, {"conversation_id": path.stem, **fields})
+        else:
+            yield Row(str(path), {"conversation_id": path.stem, **fields})
 
 
 def _turns(

@@ -35,7 +35,7 @@ def _load(
 ) -> tuple[tuple[npov.Topic, ...], tuple[npov.WrittenResponse, ...]]:
     path = paths[npov.RESPONSES_FILE]
     topics = npov.load_topics(paths[npov.TOPICS_FILE].parent, bad_rows)
-    responses = npov.read_responses(path, topics, bad_rows)
+    responses = npov.load_responses(path, topics, bad_rows)
     if not responses:
         raise InputError(f"{path}: holds no responses, which are the data set's examples.")
     return topics, responses

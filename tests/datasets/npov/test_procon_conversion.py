@@ -32,7 +32,7 @@ def pages(tmp_path):
 
 def convert(pages, output, **options):
     sources = pages if isinstance(pages, list) else [pages]
-    return procon_conversion.convert(sources, output, procon_conversion.Options(**options))
+    return procon_conversion.convert(sources, output, **options)
 
 
 def content(folder):
@@ -150,7 +150,7 @@ def test_two_titles_of_one_topic_need_their_own_questions(pages, tmp_path):
 def test_sources_that_hold_no_pages(tmp_path):
     with pytest.raises(InputError, match=r"holds no \.json pages"):
         convert(tmp_path, tmp_path / "out")
-    with pytest.raises(InputError, match="nowhere: cannot be read"):
+    with pytest.raises(InputError, match="nowhere: no such file"):
         convert(tmp_path / "nowhere", tmp_path / "out")
     with pytest.raises(InputError, match="No pages given"):
         convert([], tmp_path / "out")
@@ -166,14 +166,14 @@ def test_tables_of_texts(tmp_path):
     path.write_text('\ufeff{"Golf": "Is it\\n a sport?"}', encoding="utf-8")
     assert procon_conversion.read_texts_by_name(path) == {"Golf": "Is it a sport?"}
     for content, message in (
-        ("[]", r"expected an object of texts, got \[\]"),
-        ('{"Golf": ""}', "field 'Golf': expected a text that is not empty"),
-        ("{", "not a JSON file in UTF-8"),
+        ("[]", r"expected a JSON object, got \[\]"),
+        ('{"Golf": ""}', r"'\['Golf'\]': expected a text that is not empty"),
+        ("{", "not valid JSON"),
     ):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=message):
             procon_conversion.read_texts_by_name(path)
-    with pytest.raises(InputError, match=r"none\.json: cannot be read"):
+    with pytest.raises(InputError, match=r"none\.json: no such file"):
         procon_conversion.read_texts_by_name(tmp_path / "none.json")
 
 

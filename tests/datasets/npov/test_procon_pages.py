@@ -68,7 +68,7 @@ def test_untidy_items(tmp_path):
         tmp_path,
         [
             {"title": [" Zoos\n", "- ProCon.org"]},
-            {"PRO Argument": "1. Zoos teach", "pro_argument_text": None, "url": "x"},
+            {"PRO Argument": "1. Zoos teach", "Pro argument text": None, "url": "x"},
             {},
             None,
             {"Con argument": [" "], "Con argument text": ["", "\n"]},
@@ -77,14 +77,11 @@ def test_untidy_items(tmp_path):
             {"Con argument text": ["No argument."]},
             {"Con argument": ["zoos are sad"]},
             {"Pro argument": ["Zoos pay."], "Con argument": ["Zoos cost."]},
-            {"proArgument": ["3"]},
-            {"Pro": [["Zoos ", ["last."]]], "Pros text": "Yes."},
-            {"Pro argument 1": ["Zoos grow."], "Pro argument 2": ["Zoos shine."]},
+            {"Pro argument": ["3"]},
+            {"Pro argument": [["Zoos ", ["last."]]], "Pro argument text": "Yes."},
         ],
     )
-    assert texts(page.pro) == [
-        "Zoos teach.", "Zoos pay.", "Zoos last.", "Zoos grow.", "Zoos shine."
-    ]  # fmt: skip
+    assert texts(page.pro) == ["Zoos teach.", "Zoos pay.", "Zoos last."]
     assert texts(page.con) == ["Zoos are sad.", "Zoos cost."]
     assert [a.explanation for a in page.con] == ["Very.", ""]
     assert page.pro[2].explanation == "Yes."
@@ -117,14 +114,6 @@ def test_lost_words_leave_an_argument_out_unless_corrected(tmp_path):
     assert page.repairs["arguments corrected by hand"] == 1
 
 
-def test_other_encodings_are_read(tmp_path):
-    items = json.dumps([TITLE, {"Pro": ["A café pays."]}, CON], ensure_ascii=False)
-    for encoding in ("utf-8-sig", "cp1252", "utf-16"):
-        path = tmp_path / f"{encoding}.json"
-        path.write_bytes(items.encode(encoding))
-        assert texts(read_page(path).pro) == ["A café pays."]
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -136,10 +125,10 @@ def test_other_encodings_are_read(tmp_path):
         ([TITLE, PRO, "text"], 'zoos.json: item 3: expected an object, got "text".'),
         (
             [TITLE, {"Pro argument": [{"a": 1}]}],
-            "zoos.json: item 2: field 'Pro argument': expected a list of texts, got [{\"a\": 1}].",
+            "zoos.json: item 2: field 'pro argument': expected a list of texts, got [{\"a\": 1}].",
         ),
-        ([TITLE, {"Pro argument text": 5}], "item 2: field 'Pro argument text': expected a list"),
-        ([{"Title": 5}], "item 1: field 'Title': expected a list of texts, got 5."),
+        ([TITLE, {"Pro argument text": 5}], "item 2: field 'pro argument text': expected a list"),
+        ([{"Title": 5}], "item 1: field 'title': expected a list of texts, got 5."),
         ({"a": 1}, 'expected a list of a title and arguments, got {"a": 1}.'),
         ([], "expected a list of a title and arguments, got []."),
     ],
@@ -153,12 +142,12 @@ def test_pages_that_cannot_be_used_name_the_file_and_the_item(tmp_path, content,
 def test_files_that_are_no_json_are_named(tmp_path):
     path = tmp_path / "page.json"
     path.write_text('[\n{"Title": "Zoos"},\n{"Pro argument": [\n', encoding="utf-8")
-    with pytest.raises(InputError, match=r"page\.json:4: not valid JSON: Expecting value"):
+    with pytest.raises(InputError, match=r"page\.json: not valid JSON: Expecting value: line 4 "):
         read_page(path)
     path.write_bytes(b'["\x81"]')
-    with pytest.raises(InputError, match="expected a text file in UTF-8"):
+    with pytest.raises(InputError, match=r"page\.json: expected UTF-8, got byte 0x81"):
         read_page(path)
-    with pytest.raises(InputError, match=r"cannot be read \(No such file"):
+    with pytest.raises(InputError, match=r"none\.json: no such file"):
         read_page(tmp_path / "none.json")
 
 
@@ -167,7 +156,7 @@ FRAGMENTS = st.sampled_from(
 )
 VALUES = st.one_of(FRAGMENTS, st.none(), st.lists(st.one_of(FRAGMENTS, st.lists(FRAGMENTS))))
 ITEMS = st.dictionaries(
-    st.sampled_from(["Title", "Pro argument", "Pro argument text", "Con argument", "Con", "url"]),
+    st.sampled_from(["Title", "Pro argument", "Pro argument text", "Con argument", "url"]),
     VALUES,
 )
 
