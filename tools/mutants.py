@@ -826,8 +826,8 @@ DATA = _of(
     (
         "vitaminc-pair-swapped",
         "datasets/raw/true_benchmark.py",
-        'row("vitaminc", found.unique_id, source, found.evidence, found.claim, label)',
-        'row("vitaminc", found.unique_id, source, found.claim, found.evidence, label)',
+        "row(found.unique_id, source, found.evidence, found.claim, label)",
+        "row(found.unique_id, source, found.claim, found.evidence, label)",
         "tests/datasets/raw/test_true_benchmark.py::test_what_is_grounding_and_what_is_judged",
     ),
     (

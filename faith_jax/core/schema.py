@@ -121,7 +121,7 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
     for name, item in _STEP.findall(path.removesuffix("`")):
         step, kind = _stepped(value, kind, name, item)
         value = value.get(step) if isinstance(value, Mapping) else value[step]
-        field += f".{step}" if name else f"[{step!r}]"
+        field += f".{step}" if name or not field else f"[{step!r}]"
     field = field.removeprefix(".")
     if not field and not isinstance(fields, Mapping):
         return InputError(f"{place}: expected a JSON object, got {shown(fields)}.")

@@ -1,31 +1,31 @@
 """Control tokens that say how faithful a response is (CTRL: Rashkin 2021; Dziri 2022, section 5.2).
 
-Three tokens in front of a generator's input: whether the response speaks in the first person, how
-much of it stands in the knowledge, and whether the knowledge entails it. In training they say what
-the response is like; at inference they ask for one that is objective, close to the knowledge, and
-entailed.
+Three tokens before a generator's input: whether the response speaks in the first person, how much
+of it is in the knowledge, and whether the knowledge entails it. In training they describe the
+response; at inference they ask for one that is objective, close to the knowledge, and entailed.
 """
 
 import enum
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.rows import BadRows
 from faith_jax.core.words import first_person_count, lower_words
+from faith_jax.datasets.raw_dataset import Reader
 
 
 class VoiceToken(enum.StrEnum):
-    """Whether a response holds a first-person singular pronoun."""
+    """Whether a response has a first-person singular pronoun."""
 
     OBJECTIVE = "<no-first-person>"
     FIRST_PERSON = "<first-person>"
 
 
 class PrecisionToken(enum.StrEnum):
-    """In which third of the training data the lexical precision of a response lies."""
+    """The third of the training data that a response's lexical precision lies in."""
 
     LOW = "<low-prec>"
     MEDIUM = "<med-prec>"
@@ -43,7 +43,6 @@ class EntailmentToken(enum.StrEnum):
 ControlTokens = tuple[VoiceToken, PrecisionToken, EntailmentToken]
 CONTROL_TOKENS = (VoiceToken, PrecisionToken, EntailmentToken)
 SUFFIX = "_control-tokens"  # as FaithDial's authors' script names files with control tokens
-ADD_TOKENS = "faith-jax control-tokens adds them"
 # What a generator is asked for at inference.
 FAITHFUL_TOKENS: ControlTokens = (
     VoiceToken.OBJECTIVE,
@@ -55,10 +54,7 @@ FAITHFUL_TOKENS: ControlTokens = (
 def extra_id_texts(extra_ids: int) -> dict[str, str]:
     """Returns the text by which a vocabulary with extra ids has one id for each control token.
 
-    They are the last seven, of which span corruption makes the least use.
-
-    Args:
-      extra_ids: how many the vocabulary has; with fewer than seven a token stays text.
+    They are the last seven, which span corruption uses least; with fewer, tokens stay text.
 
     >>> extra_id_texts(100)["<no-first-person>"], extra_id_texts(100)["<non-entailed>"]
     ('<extra_id_99>', '<extra_id_93>')
@@ -70,11 +66,7 @@ def extra_id_texts(extra_ids: int) -> dict[str, str]:
 
 
 def check_control_tokens(tokens: Sequence[str]) -> None:
-    """Checks that there is one token of each kind, in order.
-
-    Raises:
-      ConfigError: naming what is expected.
-    """
+    """Raises a ConfigError unless there is one token of each kind, in order."""
     kinds = [[token.value for token in kind] for kind in CONTROL_TOKENS]
     given = [tokens] if isinstance(tokens, str) else list(tokens)
     if len(given) != len(kinds) or any(t not in k for t, k in zip(given, kinds, strict=True)):
@@ -83,9 +75,9 @@ def check_control_tokens(tokens: Sequence[str]) -> None:
 
 
 def lexical_precision(response: str, knowledge: str) -> float:
-    """Returns the share of a response's words that stand in the knowledge, from 0 to 1.
+    """Returns the share of a response's words that are in the knowledge, from 0 to 1.
 
-    Case and punctuation do not count; a response without words has none (0).
+    Case and punctuation do not count; a response without words has 0.
 
     >>> lexical_precision("Tea is a root!", "tea is a leaf")
     0.75
@@ -104,19 +96,12 @@ class Terciles(NamedTuple):
 def terciles(precisions: Sequence[float]) -> Terciles:
     """Returns the bounds of three parts of equal size, the first ones larger by at most one.
 
-    Args:
-      precisions: of the training data's responses.
-
-    Raises:
-      ValueError: for fewer than three.
+    `precisions` are those of the training data's responses, at least three.
 
     >>> terciles([0.9, 0.1, 0.5, 0.4])
     Terciles(low=0.4, medium=0.5)
     """
-    size = len(precisions)
-    if size < 3:
-        raise ValueError(f"Terciles need at least 3 values, not {size}.")
-    ordered = sorted(precisions)
+    size, ordered = len(precisions), sorted(precisions)
     low = -(-size // 3)
     medium = low + -(-(size - low) // 2)
     return Terciles(ordered[low - 1], ordered[medium - 1])
@@ -125,13 +110,13 @@ def terciles(precisions: Sequence[float]) -> Terciles:
 def control_tokens(
     response: str, knowledge: str, bounds: Terciles, nli: NliLabel | str
 ) -> ControlTokens:
-    """Returns the three tokens that say what a response is like.
+    """Returns the three tokens that describe a response.
 
     Args:
       response: the text.
       knowledge: what it is grounded in.
-      bounds: from `terciles` of the training data.
-      nli: a model's label with the knowledge as premise and the response as hypothesis.
+      bounds: `terciles` of the training data.
+      nli: the label of the knowledge as premise and the response as hypothesis.
 
     >>> [*map(str, control_tokens("I like tea.", "Tea is hot.", Terciles(0.2, 0.5), "neutral"))]
     ['<first-person>', '<med-prec>', '<non-entailed>']
@@ -150,7 +135,7 @@ def control_tokens(
 
 
 def name_with_tokens(name: str) -> str:
-    """Returns what a file of dialogues is called once its turns have control tokens.
+    """Returns the name of a file of dialogues whose turns have control tokens.
 
     >>> name_with_tokens("train.json")
     'train_control-tokens.json'
@@ -160,21 +145,24 @@ def name_with_tokens(name: str) -> str:
 
 
 def with_control_tokens(
-    turns: Iterable[dict[str, Any]], path: pathlib.Path, split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
-    """Yields turns that have control tokens; those of a test split ask for faithful responses.
+    read_turns: Callable[[pathlib.Path, BadRows], Iterator[dict[str, Any]]],
+) -> Reader:
+    """Returns a reader of turns with control tokens; test splits ask for faithful responses.
 
-    Args:
-      turns: with `id` and `control_tokens`.
-      path: of their file, for errors.
-      split: its name.
-      bad_rows: what to do with a turn without them.
+    `read_turns` yields turns with `id` and `control_tokens`; a turn without tokens is a bad row.
     """
-    for turn in turns:
-        if split.startswith("test"):
-            turn["control_tokens"] = [token.value for token in FAITHFUL_TOKENS]
-        if turn["control_tokens"]:
-            yield turn
-        else:
-            problem = f"{path}: the turn {turn['id']} has no control_tokens; {ADD_TOKENS}."
-            bad_rows.add(InputError(problem))
+
+    def read_split(
+        paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
+    ) -> Iterator[dict[str, Any]]:
+        for path in paths.values():
+            for turn in read_turns(path, bad_rows):
+                if split.startswith("test"):
+                    turn["control_tokens"] = [token.value for token in FAITHFUL_TOKENS]
+                if turn["control_tokens"]:
+                    yield turn
+                else:
+                    problem = f"{path}: the turn {turn['id']} has no control_tokens; "
+                    bad_rows.add(InputError(f"{problem}faith-jax control-tokens adds them."))
+
+    return read_split

@@ -3,14 +3,13 @@
 import dataclasses
 import datetime
 import decimal
-import math
+import json
 import pathlib
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import InputError, did_you_mean, field_error
-from faith_jax.core.fields import checked_text, is_blank
 from faith_jax.core.rows import BadRows, Row, parsed, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.delimited import read_csv, read_tsv
@@ -37,10 +36,10 @@ class Columns:
       response: of the text to judge.
       history: of the utterances before it, a text or a list; rows may lack it.
       label: 1 = faithful, 0 = not, empty = unknown; of several with commas the first that a row
-        has. None = "label" where rows have it, "" = none.
-      id: None = "id" where rows have it; "" or none in a row = the row's number, from 1.
-      corpus: None = "corpus" where rows have it, "" = none.
-      label_is_error: a label of 1 says that there is an error: it is not faithful.
+        has. None = "label" if rows have it, "" = none.
+      id: None = "id" if rows have it; "" or none in a row = the row's number, from 1.
+      corpus: None = "corpus" if rows have it, "" = none.
+      label_is_error: a label of 1 means that there is an error: it is not faithful.
       label_values: what other labels mean, such as {"entailment": 1}; None = unknown.
     """
 
@@ -60,8 +59,8 @@ class ExampleRow(NamedTuple):
     Attributes:
       example: what is scored.
       corpus: which it belongs to.
-      fields: the row's other values, as JSON has them (dates as texts), without null ones; the
-        label too where its column has another name than "label".
+      fields: the row's other values as JSON (dates as texts), without nulls; the label too if its
+        column is not named "label".
       left_out: columns whose values JSON cannot hold, with their types.
     """
 
@@ -72,25 +71,23 @@ class ExampleRow(NamedTuple):
 
 
 def read_rows(path: pathlib.Path, form: str = "", bad_rows: BadRows | None = None) -> Iterator[Row]:
-    """Yields the rows of a file, one at a time or a batch of a Parquet file.
+    """Yields the rows of a file.
 
     Args:
       path: the file.
-      form: "jsonl", "csv", "tsv" or "parquet"; "" = as the file's ending says.
+      form: "jsonl", "csv", "tsv" or "parquet"; "" = by the file's ending.
       bad_rows: what to do with bad rows; by default reading stops.
 
     Raises:
-      InputError: for an ending that says nothing, and what the format's reader raises.
+      InputError: an unknown ending, and what the format's reader raises.
     """
     form = form or FORMATS.get(path.suffix, "")
     if form != "parquet" and _is_parquet(path):
         raise InputError(f"{path}: a Parquet file by what it holds; let its name end in .parquet.")
     if form == "jsonl":
         return read_jsonl(path, bad_rows)
-    if form == "csv":
-        return read_csv(path, (), bad_rows)
-    if form == "tsv":
-        return read_tsv(path, (), bad_rows)
+    if form in ("csv", "tsv"):
+        return (read_csv if form == "csv" else read_tsv)(path, (), bad_rows)
     if form == "parquet":
         return _read_parquet(path)
     known = ", ".join(FORMATS)
@@ -111,11 +108,11 @@ def _read_parquet(path: pathlib.Path) -> Iterator[Row]:
 
     try:
         with parquet.ParquetFile(path) as file:
-            number = 0
-            for batch in file.iter_batches(batch_size=1024):
-                for fields in batch.to_pylist():
-                    number += 1
-                    yield Row(f"{path}:{number}", fields)
+            rows = (
+                row for batch in file.iter_batches(batch_size=1024) for row in batch.to_pylist()
+            )
+            for number, fields in enumerate(rows, start=1):
+                yield Row(f"{path}:{number}", fields)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file.") from None
     except (OSError, pyarrow.ArrowException) as error:
@@ -126,16 +123,13 @@ def _read_parquet(path: pathlib.Path) -> Iterator[Row]:
 def file_examples(
     path: pathlib.Path, form: str, columns: Columns, corpus: str, bad_rows: BadRows
 ) -> Iterator[ExampleRow]:
-    """Yields the examples of a file; see `read_rows` and `example_rows`.
-
-    Rows that cannot be read at all count where ids are the rows' numbers.
-    """
+    """Yields the examples of a file; bad rows count in the numbers that rows without ids get."""
     unread = _Unread(bad_rows)
     return example_rows(read_rows(path, form, unread), columns, corpus, bad_rows, unread)
 
 
 class _Unread(BadRows):
-    """Hands bad rows on to others, and counts those of this reading."""
+    """Passes bad rows on, and counts those of this reading."""
 
     def __init__(self, told: BadRows):
         super().__init__(told.skip)
@@ -156,16 +150,15 @@ def example_rows(
     """Yields the examples of rows.
 
     Args:
-      rows: whatever has fields.
-      columns: which of them hold what.
+      rows: of any form.
+      columns: which of their fields hold what.
       corpus: of rows that name none.
       bad_rows: what to do with a bad row; by default reading stops.
-      unread: counts the rows that are missing among `rows`, as these are read.
+      unread: counts the rows that could not be read.
 
     Raises:
-      InputError: naming the row and field of a missing column, an empty grounding, a missing
-        response, a label that is not 0 or 1, or an id that a system has in a corpus
-        twice.
+      InputError: a row lacks a column, a grounding or a response, or has an unknown label or the id
+        of an earlier response of its system.
     """
     seen: set[tuple[Any, ...]] = set()
     read = 0
@@ -193,36 +186,46 @@ def _example_row(
     grounding = columns.grounding or _first(_GROUNDINGS, fields, place, "grounding")
     response = columns.response or _first(_RESPONSES, fields, place, "response")
     history = columns.history or next((name for name in _HISTORIES if name in fields), "")
-    label = columns.label
-    if label:
-        names = label.split(",")
-        label = next((name for name in names if name in fields), names[0])
+    labels = ["label"] if columns.label is None else columns.label.split(",")
+    label = next((name for name in labels if name in fields), labels[0])
     example = GroundedExample(
-        id=_identifier(fields, place, number, columns.id),
+        id=_identifier(_optional(fields, place, columns.id, "id"), place, number, columns.id),
         grounding=_grounding(fields, place, grounding),
         history=_texts(fields, place, history) if history else (),
         response=_response(_value(fields, place, response), response, place),
-        label=_label(_optional(fields, place, label, "label"), columns, label, place),
+        label=_label(
+            _optional(fields, place, columns.label and label, "label"), columns, label, place
+        ),
     )
     named = _optional(fields, place, columns.corpus, "corpus")
     used = {response, history, *_perspectives(grounding).values(), ""}
-    used |= {_named(columns.id, "id"), _named(columns.corpus, "corpus")}
-    if _named(label, "label") == "label":  # other names say what the label is of
-        used.add("label")
+    used |= {"id" if columns.id is None else columns.id}
+    used |= {"corpus" if columns.corpus is None else columns.corpus}
+    used |= {"label"} & {label}  # other names say what the label is of
     others, left_out = _json_fields({n: v for n, v in fields.items() if n not in used})
-    is_named = named is not None and not is_blank(named)
-    return ExampleRow(example, str(named) if is_named else corpus, others, left_out)
-
-
-def _named(given: str | None, usual: str) -> str:
-    return usual if given is None else given
+    return ExampleRow(example, _shown(named) or corpus, others, left_out)
 
 
 def _optional(fields: Mapping[str, Any], place: str, given: str | None, usual: str) -> Any:
-    """Returns a column's value; None where it is not there, which one that was named must be."""
+    """Returns a column's value; None if the usual one is missing, an error if a named one is."""
     if given is None:
         return fields.get(usual)
     return _value(fields, place, given) if given else None
+
+
+def _value(fields: Mapping[str, Any], place: str, name: str) -> Any:
+    if name not in fields:
+        raise InputError(
+            f"{place}: column '{name}' is missing.{did_you_mean(name, fields)} "
+            f"The columns are: {', '.join(fields)}."
+        )
+    return fields[name]
+
+
+def _shown(value: Any) -> str:
+    """Returns a value as text; "" for none and for a blank text."""
+    text = "" if value is None else str(value)
+    return text if text.strip() else ""
 
 
 def _json_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -230,7 +233,7 @@ def _json_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, s
     found, left_out = {}, {}
     for name, value in fields.items():
         try:
-            kept = _as_json(value)
+            kept = value if isinstance(value, str | int) else _as_json(value)
         except TypeError:
             left_out[name] = type(value).__name__
             continue
@@ -240,15 +243,11 @@ def _json_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, s
 
 
 def _as_json(value: Any) -> Any:
-    """Returns a value as JSON has it; TypeError where it has none."""
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, list | tuple):
-        return [_as_json(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(name): _as_json(item) for name, item in value.items()}
+    """Returns a value as JSON has it, with null for what is no finite number."""
+    return json.loads(json.dumps(value, default=_json_text), parse_constant=lambda _: None)
+
+
+def _json_text(value: Any) -> str:
     if isinstance(value, datetime.date | datetime.time):  # and datetime.datetime
         return value.isoformat()
     if isinstance(value, decimal.Decimal):
@@ -273,32 +272,27 @@ def _perspectives(spec: str) -> dict[str, str]:
     return dict(part.split("=", 1) for part in spec.split(",") if "=" in part)
 
 
-def _value(fields: Mapping[str, Any], place: str, name: str) -> Any:
-    if name not in fields:
-        raise InputError(
-            f"{place}: column '{name}' is missing.{did_you_mean(name, fields)} "
-            f"The columns are: {', '.join(fields)}."
-        )
-    return fields[name]
-
-
 def _grounding(fields: Mapping[str, Any], place: str, spec: str) -> Grounding:
-    texts: list[str] = []
-    names: list[str] = []
-    for perspective, column in _perspectives(spec).items():
-        found = _texts(fields, place, column)
-        texts += found
-        names += [perspective] * len(found)
-    if not texts:
+    found = [
+        (perspective, text)
+        for perspective, column in _perspectives(spec).items()
+        for text in _texts(fields, place, column)
+    ]
+    if not found:
         raise field_error(place, spec, "a text that is not empty, or several", [])
-    return Grounding(tuple(texts), tuple(names) if any(names) else ())
+    names, texts = zip(*found, strict=True)
+    return Grounding(texts, names if any(names) else ())
 
 
 def _texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, ...]:
-    """Returns a field's texts without those that are blank; the field holds one or a list."""
+    """Returns the texts of a field with one or a list, without those that are blank."""
     value = _value(fields, place, name)
-    items = value if isinstance(value, list | tuple) else [] if value is None else [value]
-    return tuple(checked_text(item, name, place) for item in items if not is_blank(item))
+    items = value if isinstance(value, list | tuple) else [value]
+    texts = ["" if item is None else item for item in items]
+    for text in texts:
+        if not isinstance(text, str):
+            raise field_error(place, name, "a text", text)
+    return tuple(filter(None, map(str.strip, texts)))
 
 
 def _response(value: Any, name: str, place: str) -> str:
@@ -306,26 +300,23 @@ def _response(value: Any, name: str, place: str) -> str:
     if not isinstance(value, str):
         remedy = 'an answer of nothing is the empty text ""' if value is None else ""
         raise field_error(place, name, "a text", value, remedy)
-    return "" if is_blank(value) else checked_text(value, name, place)
+    return value.strip()
 
 
-def _label(value: Any, columns: Columns, name: str | None, place: str) -> int | None:
-    if value is None or is_blank(value):
-        return None
-    known = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1, **columns.label_values}
-    text = str(value).strip().lower()
+_LABELS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+
+
+def _label(value: Any, columns: Columns, name: str, place: str) -> int | None:
+    known = {"": None, **_LABELS, **columns.label_values}
+    text = _shown(value).strip().lower()
     if text not in known:
         expected = "".join(f"{label}, " for label in columns.label_values)
-        raise field_error(place, name or "label", f"{expected}1 (faithful), 0, or nothing", value)
+        raise field_error(place, name, f"{expected}1 (faithful), 0, or nothing", value)
     found = known[text]
     return 1 - found if columns.label_is_error and found is not None else found
 
 
-def _identifier(fields: Mapping[str, Any], place: str, number: int, name: str | None) -> str:
-    value = _optional(fields, place, name, "id")
-    if value is not None and not is_blank(value):
-        return str(value)
-    if name:
-        remedy = "--id-column= takes the rows' numbers"
-        raise field_error(place, name, "an id", value, remedy)
-    return str(number)
+def _identifier(value: Any, place: str, number: int, column: str | None) -> str:
+    if column and not _shown(value):
+        raise field_error(place, column, "an id", value, "--id-column= takes the rows' numbers")
+    return _shown(value) or str(number)

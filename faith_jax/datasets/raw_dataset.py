@@ -1,7 +1,7 @@
-"""What a data set is before anything is built: its files, where they come from, how they are read.
+"""What a data set is before it is built: its files, where they come from, how they are read.
 
 A `RawDataset` is pure Python. The TFDS builders in `faith_jax/datasets/builders` are made from it,
-and so is everything else that wants the rows without TensorFlow.
+and so is everything else that reads the rows without TensorFlow.
 """
 
 import dataclasses
@@ -26,10 +26,10 @@ class RawFile:
     """A file as its authors publish it.
 
     Attributes:
-      name: its path in the raw folder; a folder of files where it ends in "/".
-      url: where it, or the archive that holds it, can be fetched; empty = by hand only.
+      name: its path in the raw folder.
+      url: of the file, or of the archive that contains it; empty = only by hand.
       checksum: of what `url` gives: "sha256:<hexadecimal>", or "git-blob:<hexadecimal>", the id
-        under which Git knows the content of a file.
+        under which Git knows a file's content.
       member: its path in the archive; empty = `url` gives the file itself.
     """
 
@@ -37,10 +37,6 @@ class RawFile:
     url: str = ""
     checksum: str = ""
     member: str = ""
-
-    def __post_init__(self):
-        if bool(self.url) != bool(self.checksum):
-            raise ValueError(f"{self.name}: a URL and a checksum go together.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,15 +48,15 @@ class RawDataset:
       config: the builder's, such as "official".
       splits: the names of the files that each split is read from.
       features: the kind of each field of an example; "id" is among them.
-      read: reads one split's files.
-      description: what it holds, in a sentence or two.
+      read: reads one split's files; its rows may have more fields than `features`.
+      description: in a sentence or two.
       homepage: where its authors describe it.
       licence: of the data.
       citation: BibTeX.
-      files: those that are not just a name, by name; all files once it is made.
+      files: all files by name; only those that are not just a name need be given.
       by_hand: how to get the files that have no URL.
       folder: the name of the raw folder; empty = `name`.
-      instead: the name of a file that, where it is at hand, is read in place of all others.
+      instead: the name of a file that, if it is at hand, is read in place of all others.
     """
 
     name: str
@@ -79,15 +75,14 @@ class RawDataset:
 
     def __post_init__(self):
         object.__setattr__(self, "folder", self.folder or self.name)
-        names = [name for names in self.splits.values() for name in names]
-        names += [self.instead] if self.instead else []
-        files = {name: self.files.get(name, RawFile(name)) for name in names}
+        names = [name for names in (*self.splits.values(), (self.instead,)) for name in names]
+        files = {name: self.files.get(name, RawFile(name)) for name in names if name}
         object.__setattr__(self, "files", files)
 
     def examples(
         self, paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Yields the examples of a split, with exactly the fields of `features`.
+        """Returns the examples of a split, with exactly the fields of `features`.
 
         Args:
           paths: the files of the split by name, from `faith_jax.datasets.raw_files`.
@@ -96,7 +91,7 @@ class RawDataset:
 
         Raises:
           ConfigError: there is no such split.
-          InputError: naming file, line, field and remedy of a bad row.
+          InputError: a bad row: names file, line, field and remedy.
         """
         if split not in self.splits:
             raise ConfigError(
@@ -104,15 +99,14 @@ class RawDataset:
                 f"Its splits: {', '.join(self.splits)}."
             )
         names = (self.instead,) if self.instead in paths else self.splits[split]
-        chosen = {name: paths[name] for name in names}
-        return self.read(chosen, split, bad_rows or BadRows())
+        rows = self.read({name: paths[name] for name in names}, split, bad_rows or BadRows())
+        return ({name: row[name] for name in self.features} for row in rows)
 
 
 def card(name: str) -> dict[str, Any]:
-    """Returns what `cards/<name>.toml` says of a data set, with what it says to be like.
+    """Returns what `cards/<name>.toml` says of a data set, and of the one that it is `like`.
 
-    What is not `parts` describes the config `config`; each of `parts` another config, by what
-    differs.
+    Each of `parts` describes another config by what differs from the rest of the card.
     """
     text = (pathlib.Path(__file__).parent / "cards" / f"{name}.toml").read_text(encoding="utf-8")
     found = tomllib.loads(text)
@@ -123,13 +117,7 @@ def card(name: str) -> dict[str, Any]:
 
 
 def described(name: str, read: Reader, part: str = "") -> RawDataset:
-    """Returns the data set of a card.
-
-    Args:
-      name: of the card, and of the builder.
-      read: reads one split's files.
-      part: of the card's `parts`; "" = what they differ from.
-    """
+    """Returns the data set of a card, or one of its `parts`."""
     found = card(name)
     found |= found["parts"][part] if part else {}
     kinds = {"texts": TEXT, "text_lists": TEXTS, "integers": INTEGER}
@@ -145,6 +133,18 @@ def described(name: str, read: Reader, part: str = "") -> RawDataset:
     )
 
 
+def each_file(read: Callable[[pathlib.Path, BadRows], Iterator[dict[str, Any]]]) -> Reader:
+    """Returns a reader of splits whose files are read one after the other."""
+
+    def read_split(
+        paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
+    ) -> Iterator[dict[str, Any]]:
+        for path in paths.values():
+            yield from read(path, bad_rows)
+
+    return read_split
+
+
 def each_row(
     read: Callable[..., Iterator[Row]],
     schema: type[Schema],
@@ -157,11 +157,6 @@ def each_row(
       schema: of a row.
       make: yields the examples of a row, given the row and its place.
     """
-
-    def read_split(
-        paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-    ) -> Iterator[dict[str, Any]]:
-        for path in paths.values():
-            yield from read_as(schema, read(path, bad_rows=bad_rows), make, bad_rows)
-
-    return read_split
+    return each_file(
+        lambda path, bad_rows: read_as(schema, read(path, bad_rows=bad_rows), make, bad_rows)
+    )

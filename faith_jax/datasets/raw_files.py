@@ -1,7 +1,7 @@
-"""Finding a data set's raw files: in the package, in a folder of the user's, or at their source.
+"""Finds a data set's raw files: in the package, in a folder of the user's, or at their source.
 
-A local copy always wins, so that a source that is gone or has changed stops nobody who has the
-files. What is fetched is checked against the checksum in our code before anything reads it.
+A local copy takes precedence, so a source that is gone or has changed stops nobody who has the
+files. Downloads are checked against the checksums of the cards before anything reads them.
 """
 
 import contextlib
@@ -34,37 +34,41 @@ def official_files(
     download_folder: pathlib.Path,
     fetch: bool = True,
 ) -> dict[str, pathlib.Path]:
-    """Returns the paths of raw files by name, fetching those that have a URL and are not at hand.
+    """Returns the paths of raw files by name, and fetches those that are not at hand.
 
     Args:
       dataset: the data set.
       names: of the files that are wanted.
       folders: where to look first.
       download_folder: where fetched files are kept.
-      fetch: False = a file that is not at hand is an error, whether it has a URL or not.
+      fetch: False = a file that is not at hand is an error even if it has a URL.
 
     Raises:
-      InputError: for a file that is nowhere and has no URL, and for one that cannot be fetched
-        or is not what it was; it names the home page and how to go on with a local copy.
+      InputError: a file cannot be found or fetched, or has changed; names the home page and where
+        a local copy belongs.
     """
     found = {}
     folders = list(folders)
     for name in names:
         file = dataset.files[name]
+        member = f"{file.member} of the archive as " if file.member else ""
+        remedy = (
+            f"{dataset.name}'s home page is {dataset.homepage}. "
+            f"{dataset.by_hand or 'Download the file there.'} Put {member}{name} into {folders[0]}."
+        )
         candidates = [folder / name for folder in (*folders, download_folder)]
         path = next((p for p in candidates if p.exists()), None)
         if path is None and not (file.url and fetch):
-            remedy = _by_hand(dataset, file, folders[0])
             raise InputError(f"{folders[0] / name}: no such file. {remedy}")
-        found[name] = path or _fetched(dataset, file, download_folder, folders[0])
+        found[name] = path or _fetched(file, download_folder, remedy)
     return found
 
 
 def fingerprint(paths: Iterable[pathlib.Path]) -> str:
-    """Returns a hash that changes where one of the files does, hexadecimal.
+    """Returns a hexadecimal hash that changes with the files.
 
-    A small file counts by its content; a large one, since raw data may be gigabytes, by its
-    size and time of change.
+    A small file counts by its content; a large one, since raw data may be gigabytes, by its size
+    and time of change.
     """
     digest = hashlib.sha256()
     for path in paths:
@@ -78,72 +82,52 @@ def fingerprint(paths: Iterable[pathlib.Path]) -> str:
     return digest.hexdigest()
 
 
-def _by_hand(dataset: RawDataset, file: RawFile, folder: pathlib.Path) -> str:
-    how = dataset.by_hand or "Download the file there."
-    member = f"{file.member} of the archive as " if file.member else ""
-    return (
-        f"{dataset.name}'s home page is {dataset.homepage}. {how} "
-        f"Put {member}{file.name} into {folder}."
-    )
-
-
-def _fetched(
-    dataset: RawDataset, file: RawFile, folder: pathlib.Path, own_folder: pathlib.Path
-) -> pathlib.Path:
+def _fetched(file: RawFile, folder: pathlib.Path, remedy: str) -> pathlib.Path:
     """Fetches a file, checks it, and puts it where it belongs."""
-    target, by_hand = folder / file.name, _by_hand(dataset, file, own_folder)
+    target = folder / file.name
+    download = folder / file.url.rpartition("/")[2] if file.member else target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        download = _download(file, folder, by_hand)
-        if not file.member:
-            return download
-        with (
-            written_whole(target, shared=True) as beside,
-            open(beside, "wb") as output,
-            _opened_member(download, file.member) as source,
-        ):
-            shutil.copyfileobj(source, output, _PIECE_BYTES)
+        if not (download.exists() and checksum(download, file.checksum) == file.checksum):
+            _download(file, download, remedy)
+        if file.member:
+            with (
+                written_whole(target, shared=True) as beside,
+                open(beside, "wb") as output,
+                _opened_member(download, file.member) as source,
+            ):
+                shutil.copyfileobj(source, output, _PIECE_BYTES)
     except (KeyError, tarfile.TarError, zipfile.BadZipFile) as error:
-        raise InputError(f"{download}: holds no file {file.member} ({error}). {by_hand}") from None
+        raise InputError(f"{download}: holds no file {file.member} ({error}). {remedy}") from None
     except OSError as error:
         raise InputError(
             f"{folder}: cannot be written ({error.strerror}), where {file.url} would be kept; "
-            f"choose another data folder, or get the file by hand. {by_hand}"
+            f"choose another data folder, or get the file by hand. {remedy}"
         ) from None
     return target
 
 
-def _download(file: RawFile, folder: pathlib.Path, by_hand: str) -> pathlib.Path:
-    """Fetches what a file's URL gives, and keeps it where its checksum is right."""
-    import pooch  # takes a moment to import, and most reads need none of it
+def _download(file: RawFile, target: pathlib.Path, remedy: str) -> None:
+    """Fetches what a file's URL gives; it is kept only with the right checksum."""
+    import pooch  # takes a moment to import, and is rarely needed
     import requests
 
     # pooch advises to note the checksum of what it fetched, which is checked here already.
     pooch.get_logger().setLevel("WARNING")
-    target = folder / (file.url.rpartition("/")[2] if file.member else file.name)
-    if target.exists() and checksum(target, file.checksum) == file.checksum:
-        return target
     with written_whole(target, shared=True) as beside:
         try:
             pooch.retrieve(file.url, None, beside.name, target.parent, progressbar=True)
         except (requests.RequestException, OSError, ValueError) as error:
-            raise InputError(
-                f"{file.url}: cannot be fetched ({_reason(error)}). {by_hand}"
-            ) from None
+            response = getattr(error, "response", None)
+            reason = getattr(error, "strerror", None) or type(error).__name__
+            if response is not None:
+                reason = f"{response.status_code} {response.reason}"
+            raise InputError(f"{file.url}: cannot be fetched ({reason}). {remedy}") from None
         if checksum(beside, file.checksum) != file.checksum:
             raise InputError(
                 f"{file.url}: is not the file that this version of faith_jax knows (its checksum "
-                f"is not {file.checksum}). {by_hand}"
+                f"is not {file.checksum}). {remedy}"
             )
-    return target
-
-
-def _reason(error: Exception) -> str:
-    """Returns why a file cannot be fetched, in a few words."""
-    response = getattr(error, "response", None)
-    if response is not None:
-        return f"{response.status_code} {response.reason}"
-    return getattr(error, "strerror", None) or type(error).__name__
 
 
 def checksum(path: pathlib.Path, like: str) -> str:
@@ -161,7 +145,7 @@ def checksum(path: pathlib.Path, like: str) -> str:
 
 @contextlib.contextmanager
 def _opened_member(archive: pathlib.Path, member: str) -> Iterator[IO[bytes]]:
-    """Opens one file of a zip or tar archive; nothing is unpacked but what is asked for."""
+    """Opens one file of a zip or tar archive, without unpacking others."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source:
             yield source

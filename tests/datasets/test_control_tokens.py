@@ -25,11 +25,6 @@ def test_terciles_are_the_ends_of_three_equal_parts(values):
     assert terciles(values) == (low[-1], medium[-1])
 
 
-def test_terciles_of_too_few_values():
-    with pytest.raises(ValueError, match="at least 3 values, not 2"):
-        terciles([0.1, 0.2])
-
-
 @pytest.mark.parametrize(
     ("response", "nli", "expected"),
     [

@@ -147,7 +147,7 @@ def test_bad_headers(tmp_path, reader, content, message):
         (read_csv, b"a,b\n1\r2,3\n", "a carriage return outside quotes; quote cells"),
         (read_csv, b'a,b\n1,"2\n3,4\n5,"6"\n', "CSV in the lines up to 4, read as one record: "),
         (read_csv, b'a,b\n1,"2\n\xff"\n', "column 2: expected UTF-8, got byte 0xff; save the"),
-        (read_tsv, b"a\tb\n1\t\xff\n", "expected UTF-8, got byte 0xff at byte 3 of the line"),
+        (read_tsv, b"a\tb\n1\t\xff\n", "column 2: expected UTF-8, got byte 0xff; save the"),
     ],
 )
 def test_errors_name_the_line_and_the_remedy(tmp_path, reader, content, message):

@@ -131,7 +131,7 @@ def test_an_empty_response_is_one():
         ({"label": 2}, {}, "field 'label'"),
         ({"grounding": ""}, {}, "field 'grounding': expected a text that is not empty, or several"),
         ({"grounding": []}, {}, "field 'grounding': expected a text"),
-        ({"grounding": [3]}, {}, "field 'grounding': expected a text"),
+        ({"grounding": [3]}, {}, "field 'grounding': expected a text, got 3"),
         ({"generated_text": 3}, {}, "field 'generated_text': expected a text, got 3"),
         (
             {"generated_text": None},

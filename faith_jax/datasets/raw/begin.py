@@ -1,8 +1,7 @@
 """BEGIN (Dziri 2021): responses of dialogue models, labelled for attribution to their knowledge.
 
-Two data sets that must not be mixed up: `begin` is the second release (Nandwani 2023 evaluates
-on it), `begin_2021` the first one (TRUE, and with it Steen 2023, evaluates on it). Both are
-tab-separated without quoting: a quote mark is text.
+`begin` is the second release (which Nandwani 2023 evaluates on), `begin_2021` the first one (which
+TRUE and Steen 2023 evaluate on). Both are tab-separated without quoting: a quote mark is text.
 """
 
 import functools
@@ -67,7 +66,7 @@ def _example_2021(row: Response2021, place: str) -> Iterator[dict[str, Any]]:
 
 
 def row_id(place: str) -> str:
-    """Returns a row's id from where it stands: the file's name and the line.
+    """Returns a row's id: its file's name and its line.
 
     >>> row_id("raw/begin_dev_wow.tsv:2")
     'begin_dev_wow-2'

@@ -55,12 +55,7 @@ Film = tuple[str, tuple[str, ...]]
 
 
 def read_films(path: pathlib.Path, bad_rows: BadRows) -> dict[int, Film]:
-    """Returns the films by their numbers.
-
-    Args:
-      path: the folder WikiData, or one JSON file with all films by name.
-      bad_rows: what to do with a bad film.
-    """
+    """Returns the films by their numbers, from the folder WikiData or a JSON file of all films."""
     if path.is_dir():
         rows = _json_files(path, bad_rows)
     else:
@@ -77,10 +72,7 @@ def _film(film: RawFilm, place: str) -> Iterator[tuple[int, Film]]:
 
 
 def _facts_text(facts: Mapping[str, str | list[str]]) -> str:
-    """Returns what the first section says, as `name: value`, lists joined by commas.
-
-    The authors' files have some empty texts in lists.
-    """
+    """Returns the first section as `name: value`, lists joined by commas, without empty texts."""
     parts = []
     for key, value in facts.items():
         values = [text for text in (value if isinstance(value, list) else [value]) if text]
@@ -93,13 +85,10 @@ def _facts_text(facts: Mapping[str, str | list[str]]) -> str:
 def read_turns(
     path: pathlib.Path, films: Mapping[int, Film], bad_rows: BadRows
 ) -> Iterator[dict[str, Any]]:
-    """Yields the turns of all conversations; see `CMU_DOG.features`.
+    """Yields the turns of all conversations.
 
-    Args:
-      path: a folder with one JSON file for each conversation, or a JSON lines file with one on
-        each line, named by its field `conversation_id`.
-      films: from `read_films`.
-      bad_rows: what to do with a bad conversation.
+    `path` is a folder with a JSON file for each conversation, or a JSON lines file whose rows have
+    the field `conversation_id`; `films` come from `read_films`.
     """
     rows = _json_files(path, bad_rows) if path.is_dir() else read_jsonl(path, bad_rows)
     return read_as(Conversation, rows, functools.partial(_turns, films=films), bad_rows)

@@ -6,8 +6,8 @@ from Wizard of Wikipedia: a response with the sentence that the Wizard used, wit
 it was shown and did not use, and with one from another dialogue.
 """
 
-import math
 import pathlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -19,7 +19,7 @@ from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import Text, read_as
 from faith_jax.datasets.augmentation.draws import draw
 from faith_jax.datasets.raw.wizard_of_wikipedia import WIZARD_OF_WIKIPEDIA
-from faith_jax.datasets.raw_dataset import described
+from faith_jax.datasets.raw_dataset import described, each_file
 
 _ADDED = "gt_evidence_added"
 MOST_EVIDENCE = 5
@@ -66,14 +66,7 @@ def _claim(row: Claim, place: str) -> Iterator[dict[str, Any]]:
     }
 
 
-def _read(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
-    for path in paths.values():
-        yield from read_claims(path, bad_rows)
-
-
-DIALFACT = described("dialfact", _read)
+DIALFACT = described("dialfact", each_file(read_claims))
 
 # A dialogue's number, the title of an article, one of its sentences.
 PoolEntry = tuple[int, str, str]
@@ -82,18 +75,11 @@ PoolEntry = tuple[int, str, str]
 def evidence_pairs(
     turn: Mapping[str, Any], pool: Sequence[PoolEntry], seed: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Yields a turn with relevant evidence, and with irrelevant evidence of two kinds.
+    """Yields a turn of `wizard_of_wikipedia` with relevant and with irrelevant evidence.
 
-    Args:
-      turn: of `wizard_of_wikipedia`, with knowledge.
-      pool: the sentences that were used anywhere in the split.
-      seed: another seed is another choice; an example's does not change with those around it, the
-        pool apart.
-
-    Yields:
-      `kind` is "used" (label 1), "shown" (from the articles that the Wizard was shown) or "random"
-      (used in another dialogue); the latter two have the label 0, and are left out where there is
-      no such sentence.
+    `kind` is "used" (label 1), "shown" (from the articles that the Wizard was shown) or "random"
+    (used in another dialogue); the latter two have the label 0, and are left out if there is no
+    such sentence. The draw depends only on the turn and the pool, the sentences used in the split.
     """
     used = (turn["knowledge_title"], turn["knowledge"])
     shown = [
@@ -146,7 +132,7 @@ DIALFACT_EVIDENCE = described("dialfact_evidence", _read_pairs)
 
 
 class Evidence(NamedTuple):
-    """A sentence that was retrieved; `score` > 0 means relevant."""
+    """A sentence that was retrieved; a score above 0 means relevant."""
 
     title: str
     url: str
@@ -155,12 +141,7 @@ class Evidence(NamedTuple):
 
 
 def select_evidence(found: Sequence[Evidence], most: int = MOST_EVIDENCE) -> list[Evidence]:
-    """Returns the relevant ones among the best, best first (Gupta 2022, section 5.2).
-
-    Args:
-      found: in any order; of equal scores the earlier comes first.
-      most: how many of the best are looked at.
-    """
+    """Returns the relevant ones of the `most` best, best first (Gupta 2022, section 5.2)."""
     best = sorted(found, key=lambda evidence: -evidence.score)[:most]
     return [evidence for evidence in best if evidence.score > 0]
 
@@ -173,29 +154,20 @@ class Retrieved(msgspec.Struct):
 
 
 def read_retrieved(path: pathlib.Path, bad_rows: BadRows) -> dict[str, list[Evidence]]:
-    """Returns the selected evidence of each claim by its id.
-
-    Args:
-      path: JSON lines of `Retrieved`, as the authors' sentence selection returns them.
-      bad_rows: what to do with a bad row.
-    """
+    """Returns the selected evidence of each claim by its id, from JSON lines of `Retrieved`."""
     return dict(read_as(Retrieved, read_jsonl(path, bad_rows), _retrieved, bad_rows, strip=False))
 
 
 def _retrieved(row: Retrieved, place: str) -> Iterator[tuple[str, list[Evidence]]]:
     found = []
     for number, entry in enumerate(row.evidence):
-        title, url, sentence, *_, score = entry
-        if not all(isinstance(text, str) for text in entry[:3]) or not _is_finite(score):
+        texts, score = [text for text in entry[:3] if isinstance(text, str)], entry[-1]
+        if len(texts) < 3 or isinstance(score, str) or not abs(score) < sys.float_info.max:
             expected = "three texts first and a number last"
             raise field_error(place, f"evidence[{number}]", expected, entry)
-        found.append(Evidence(str(title), str(url), str(sentence), float(score)))
+        found.append(Evidence(*texts, float(score)))
     sentences = [evidence for evidence in found if evidence.sentence.strip()]
     yield row.id.strip(), select_evidence(sentences)
-
-
-def _is_finite(value: str | int | float) -> bool:
-    return not isinstance(value, str) and abs(value) < math.inf  # which no NaN is
 
 
 def _read_with_retrieved(

@@ -18,7 +18,7 @@ from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.core.templates import one_space
 from faith_jax.datasets import control_tokens
 from faith_jax.datasets.control_tokens import ControlTokens
-from faith_jax.datasets.raw_dataset import described
+from faith_jax.datasets.raw_dataset import described, each_file
 
 WIZARD = "Wizard"
 
@@ -45,18 +45,12 @@ class Dialogue(msgspec.Struct):
 
 
 def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
-    """Yields the turns of a file, each with its dialogue and its number in it.
+    """Yields the turns of train.json, valid.json or test.json.
 
-    Args:
-      path: train.json, valid.json or test.json.
-      bad_rows: what to do with a bad dialogue.
-
-    Yields:
-      `id`, `dialogue` (its number in the file's own counting), `turn` (from 0, as listed),
-      `speaker`, `history` (oldest first), `knowledge`, `response`, `original_response` (empty
-      where the response was not edited), `begin_labels` and `vrm_labels` of the response before
-      any edit, `negatives` (see `negative_responses`), and `control_tokens` (empty where the file
-      has none).
+    Beside the features of `FAITHDIAL` they have `speaker`, and `control_tokens` (empty if the file
+    has none). `dialogue` is the dialogue's number in the file's own counting, `turn` counts from 0,
+    `original_response` is empty if the response was not edited, and the labels are those of the
+    response before any edit.
     """
     make = functools.partial(_turns, split=path.stem.removesuffix(control_tokens.SUFFIX))
     return read_as(Dialogue, read_array(path, bad_rows=bad_rows), make, bad_rows)
@@ -84,12 +78,8 @@ def _turns(dialogue: Dialogue, place: str, split: str) -> Iterator[dict[str, Any
 def negative_responses(turn: Mapping[str, Any], samples: Iterable[str] = ()) -> list[str]:
     """Returns the responses that InfoNCE contrasts with a turn's (Dziri 2022, section 5.2.1).
 
-    First Wizard of Wikipedia's, where annotators found a hallucination in it, then the samples; no
-    text twice, and none that is the turn's response.
-
-    Args:
-      turn: with `response`, `original_response` and `begin_labels`.
-      samples: of a model that was given knowledge which was tampered with.
+    First Wizard of Wikipedia's, if annotators found a hallucination in it, then the samples of a
+    model with perturbed knowledge; without repeated texts and the turn's own response.
     """
     hallucinated = WizardLabel.HALLUCINATION in turn["begin_labels"]
     texts = [wow_response(turn), *samples] if hallucinated else samples
@@ -103,47 +93,31 @@ def wow_response(turn: Mapping[str, Any]) -> str:
     return turn["original_response"] or turn["response"]
 
 
-def _read(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
-    for path in paths.values():
-        for turn in read_turns(path, bad_rows):
-            turn.pop("control_tokens")
-            if turn.pop("speaker") == WIZARD:
-                yield turn
-
-
-def _read_with_control_tokens(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
-    for path in paths.values():
-        turns = (t for t in read_turns(path, bad_rows) if t.pop("speaker") == WIZARD)
-        yield from control_tokens.with_control_tokens(turns, path, split, bad_rows)
+def _wizard_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
+    return (turn for turn in read_turns(path, bad_rows) if turn["speaker"] == WIZARD)
 
 
 def critic_examples(turn: Mapping[str, Any], split: str) -> Iterator[dict[str, Any]]:
     """Yields what the authors' code makes of a turn of the Wizard (critic_data.py of FaithDial).
 
-    Wizard of Wikipedia's response is faithful where it is labelled Entailment, and unfaithful where
-    it is labelled Hallucination; turns with neither label are left out. In training, and there
-    alone, FaithDial's response to a turn with a label is a second, faithful one, edited or not: a
-    response that was kept counts twice. So there are twice as many pairs to train on as turns with
-    a label (34,000; section 5.1 of the paper has edited ones alone as the second).
+    Wizard of Wikipedia's response is faithful if its label is Entailment, and unfaithful if it is
+    Hallucination; turns with neither are left out. Only in training, FaithDial's response is a
+    second, faithful one, edited or not: a kept response counts twice. (34,000 pairs to train on;
+    in section 5.1 of the paper only edited responses are the second.)
     """
     original = critic_label(turn["begin_labels"])
-    if original is None:
-        return
-    yield _critic_example(turn, "wow", wow_response(turn), original)
-    if split == "train":
-        source = "edited" if turn["original_response"] else "kept"
-        yield _critic_example(turn, source, turn["response"], Faithfulness.FAITHFUL)
+    if original is not None:
+        yield _critic_example(turn, "wow", wow_response(turn), original)
+        if split == "train":
+            source = "edited" if turn["original_response"] else "kept"
+            yield _critic_example(turn, source, turn["response"], Faithfulness.FAITHFUL)
 
 
 def critic_examples_with_all_edits(turn: Mapping[str, Any], split: str) -> Iterator[dict[str, Any]]:
     """Yields Wizard of Wikipedia's response if it has a label, and the edited one if there is one.
 
-    Edited responses are faithful in each split, whatever was wrong before; no response counts twice
-    (Dziri 2022, section 5.1, without a word on splits).
+    Edited responses are faithful in each split, and no response counts twice (Dziri 2022, section
+    5.1, which says nothing of splits).
     """
     original = critic_label(turn["begin_labels"])
     if original is not None:
@@ -172,12 +146,15 @@ def _read_critic(
     bad_rows: BadRows,
     examples: Callable[[Mapping[str, Any], str], Iterator[dict[str, Any]]],
 ) -> Iterator[dict[str, Any]]:
-    for turn in _read(paths, split, bad_rows):
-        yield from examples(turn, split)
+    for path in paths.values():
+        for turn in _wizard_turns(path, bad_rows):
+            yield from examples(turn, split)
 
 
-FAITHDIAL = described("faithdial", _read)
-FAITHDIAL_CONTROL_TOKENS = described("faithdial", _read_with_control_tokens, part="control_tokens")
+FAITHDIAL = described("faithdial", each_file(_wizard_turns))
+FAITHDIAL_CONTROL_TOKENS = described(
+    "faithdial", control_tokens.with_control_tokens(_wizard_turns), part="control_tokens"
+)
 FAITH_CRITIC = described("faith_critic", functools.partial(_read_critic, examples=critic_examples))
 FAITH_CRITIC_ALL_EDITS = described(
     "faith_critic",

@@ -14,9 +14,11 @@ from faith_jax.core.errors import field_error
 from faith_jax.core.labels import Faithfulness, WizardLabel, critic_label
 from faith_jax.core.rows import BadRows, Row, parsed
 from faith_jax.datasets.delimited import read_csv
-from faith_jax.datasets.raw_dataset import described
+from faith_jax.datasets.raw_dataset import described, each_file
 
-_PARTIAL = "partial hallucination"
+_PARTIAL = {
+    "partial hallucination": [WizardLabel.ENTAILMENT.value, WizardLabel.HALLUCINATION.value]
+}
 # How the files spell their labels, in small letters.
 _BEGIN = {label.lower(): label.value for label in WizardLabel} | {
     "entailmentt": WizardLabel.ENTAILMENT.value,
@@ -38,13 +40,9 @@ _MODES = {word: mode for mode, words in _MODE_SPELLINGS.items() for word in word
 
 
 def read_audit(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
-    """Yields the labelled rows of a file; see `FAITHDIAL_AUDIT.features`.
+    """Yields the labelled rows of gold_wow.csv, gpt2_wow.csv, …: who spoke, in which data set.
 
-    Rows without a BEGIN label are passed over: the authors' files end in hundreds of empty ones.
-
-    Args:
-      path: gold_wow.csv, gpt2_wow.csv, …: who spoke, and in which data set.
-      bad_rows: what to do with a bad row.
+    Rows without a BEGIN label are ignored: the authors' files end in hundreds of empty ones.
     """
     speaker, _, source = path.stem.partition("_")
     gold = speaker == "gold"
@@ -55,17 +53,17 @@ def read_audit(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]
         "begin": "BEGIN" if gold else "begin_label",
         "vrm": "VRM" if gold else "vrm_label",
     }
+    about = {"speaker": speaker, "source": source}
     rows = (
-        Row(row.place, {ours: row.fields[theirs] for ours, theirs in names.items()} | about)
+        Row(row.place, {ours: row.fields[theirs].strip() for ours, theirs in names.items()} | about)
         for row in read_csv(path, tuple(names.values()), bad_rows)
-        for about in [{"speaker": speaker, "source": source}]
-        if row.fields[names["begin"]].strip()
     )
-    return parsed(rows, _example, bad_rows)
+    labelled = (row for row in rows if row.fields["begin"])
+    return parsed(labelled, _example, bad_rows)
 
 
 def _example(row: Mapping[str, Any], place: str) -> dict[str, Any]:
-    begin = _begin_labels(row["begin"], place)
+    begin = _PARTIAL.get(row["begin"].lower()) or _labels(row["begin"], _BEGIN, "BEGIN", place)
     label = critic_label(begin)
     line = place.rpartition(":")[2]
     return {
@@ -73,28 +71,19 @@ def _example(row: Mapping[str, Any], place: str) -> dict[str, Any]:
         "speaker": row["speaker"],
         "source": row["source"],
         # A few are empty in the authors' files, histories written as an empty list.
-        "history": "" if row["history"].strip() == "[]" else row["history"].strip(),
-        "knowledge": row["knowledge"].strip(),
-        "response": row["response"].strip(),
+        "history": "" if row["history"] == "[]" else row["history"],
+        "knowledge": row["knowledge"],
+        "response": row["response"],
         "begin_labels": begin,
         "vrm_labels": _labels(row["vrm"], _MODES, "VRM", place),
         "label": int(Faithfulness.UNFAITHFUL if label is None else label),
     }
 
 
-def _begin_labels(text: str, place: str) -> list[str]:
-    if text.strip().lower() == _PARTIAL:
-        return [WizardLabel.ENTAILMENT.value, WizardLabel.HALLUCINATION.value]
-    return _labels(text, _BEGIN, "BEGIN", place)
-
-
 def _labels(text: str, known: Mapping[str, str], field: str, place: str) -> list[str]:
-    """Returns the labels of a cell, each once; whatever is no letter may part them.
-
-    In two of the authors' cells the letters of a label stand apart.
-    """
+    """Returns the labels of a cell, each once; anything but letters separates them."""
     words = re.findall("[a-z]+", text.lower())
-    if words and all(len(word) == 1 for word in words):
+    if words and all(len(word) == 1 for word in words):  # spaced out in two of the authors' cells
         words = ["".join(words)]
     for word in words:
         if word not in known:
@@ -103,11 +92,4 @@ def _labels(text: str, known: Mapping[str, str], field: str, place: str) -> list
     return [label for label in dict.fromkeys(known[word] for word in words) if label]
 
 
-def _read(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
-    for path in paths.values():
-        yield from read_audit(path, bad_rows)
-
-
-FAITHDIAL_AUDIT = described("faithdial_audit", _read)
+FAITHDIAL_AUDIT = described("faithdial_audit", each_file(read_audit))

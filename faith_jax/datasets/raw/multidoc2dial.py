@@ -3,16 +3,14 @@
 Two forms of the same files:
 
 - `MULTIDOC2DIAL` is Nandwani 2023's, as their code makes it (process_md2d.py of pmi-faith, with
-  segmentation_type="passage"). Every turn of the agent is one example, so that a split has as many
-  as its dialogues have turns of the agent: 24,603, 4,699 and 4,567 (table 2). It does not matter
-  who spoke before, whether the turn gives an answer, or whether it refers to anything; without
-  references its knowledge is empty. The knowledge is the whole passage of each reference, once
-  each, in the references' order: the neighbouring spans of a document under the same title,
+  segmentation_type="passage"). Every turn of the agent is an example (24,603, 4,699 and 4,567;
+  table 2), whoever spoke before, with or without references. The knowledge is the whole passage of
+  each reference, once each, in order: the neighbouring spans of a document under the same title,
   heading included (166 words on average). Neighbouring turns of one speaker are one utterance of
   the history, which begins with the speaker's name.
-- `MULTIDOC2DIAL_SPANS` is the shared task's (doc2dial_pub.py of multidoc2dial): one example for
-  each turn of the agent that answers the user. The knowledge is the text from the first to the
-  last span that the turn refers to (15 to 40 words).
+- `MULTIDOC2DIAL_SPANS` is the shared task's (doc2dial_pub.py of multidoc2dial): an example is a
+  turn of the agent that answers the user. The knowledge is the text from the first to the last
+  span that the turn refers to (15 to 40 words).
 """
 
 import functools
@@ -60,10 +58,10 @@ class Document(NamedTuple):
 
     Attributes:
       title: its title.
-      text: all of it, as published: spans count its characters.
+      text: as published: spans count its characters.
       spans: its parts by their ids.
-      passages: the text of the passage that each span lies in, by the span's id: the spans next
-        to it, by number, that share its title.
+      passages: by a span's id the text of its passage: the spans next to it, by number, that share
+        its title.
     """
 
     title: str
@@ -97,15 +95,10 @@ class Dialogue(msgspec.Struct):
     turns: Annotated[list[Turn], msgspec.Meta(min_length=1)]
 
 
-def read_documents(
-    path: pathlib.Path, bad_rows: BadRows, passages: bool = False
-) -> dict[str, Document]:
+def read_documents(path: pathlib.Path, bad_rows: BadRows, passages: bool) -> dict[str, Document]:
     """Returns the documents of multidoc2dial_doc.json by their ids, over all domains.
 
-    Args:
-      path: the file.
-      bad_rows: what to do with a bad domain or document.
-      passages: a document without the texts of its spans, `text_sp`, is a bad one.
+    For `passages`, the spans of a document must have texts.
     """
     documents: dict[str, Document] = {}
     make = functools.partial(_document, passages=passages)
@@ -137,28 +130,6 @@ def _document(raw: RawDocument, place: str, passages: bool) -> Iterator[Document
     yield Document(raw.title.strip(), raw.doc_text, raw.spans, texts_by_span)
 
 
-def read_turns(
-    path: pathlib.Path,
-    documents: Mapping[str, Document],
-    bad_rows: BadRows,
-    passages: bool = False,
-) -> Iterator[dict[str, Any]]:
-    """Yields the agent's turns of a file; see `MULTIDOC2DIAL.features`.
-
-    Args:
-      path: multidoc2dial_dial_{train,validation,test}.json.
-      documents: from `read_documents`.
-      bad_rows: what to do with a bad dialogue.
-      passages: all turns of the agent, with passages; else those that answer the user, with
-        spans.
-    """
-    for domain, dialogue in read_arrays(path, "dial_data", bad_rows):
-        make = functools.partial(
-            _agent_turns, domain=domain, documents=documents, passages=passages
-        )
-        yield from read_as(Dialogue, [dialogue], make, bad_rows)
-
-
 def _agent_turns(
     dialogue: Dialogue,
     place: str,
@@ -168,8 +139,7 @@ def _agent_turns(
 ) -> Iterator[dict[str, Any]]:
     """Yields each turn of the agent, or each that answers the user.
 
-    Its id is that of the dialogue and of the agent's turn, or, as in the shared task, of the
-    user's.
+    The id is made of the agent's turn, or, as in the shared task, of the user's.
     """
     said: list[tuple[str, str]] = []
     asked = None
@@ -215,14 +185,11 @@ def _knowledge(
         found = list(dict.fromkeys(found))
     else:
         found = [_from_first_to_last(documents[name], keys) for name, keys in referred.items()]
-    sections = [
-        documents[name].spans[key].text_sec.strip()
-        for name, keys in referred.items()
-        for key in keys
-    ]
+    spans = [documents[name].spans[key] for name, keys in referred.items() for key in keys]
+    sections = dict.fromkeys(span.text_sec.strip() for span in spans)
     return {
         "knowledge": " ".join(found),
-        "sections": [section for section in dict.fromkeys(sections) if section],
+        "sections": [section for section in sections if section],
         "documents": list(referred),
         "titles": [documents[name].title for name in referred],
     }
@@ -254,9 +221,11 @@ def _read(
     paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows, passages: bool
 ) -> Iterator[dict[str, Any]]:
     documents = read_documents(paths[_DOCUMENTS], bad_rows, passages)
-    for name, path in paths.items():
-        if name != _DOCUMENTS:
-            yield from read_turns(path, documents, bad_rows, passages)
+    make = functools.partial(_agent_turns, documents=documents, passages=passages)
+    for path in (path for name, path in paths.items() if name != _DOCUMENTS):
+        for domain, dialogue in read_arrays(path, "dial_data", bad_rows):
+            in_domain = functools.partial(make, domain=domain)
+            yield from read_as(Dialogue, [dialogue], in_domain, bad_rows)
 
 
 MULTIDOC2DIAL = described("multidoc2dial", functools.partial(_read, passages=True))

@@ -53,12 +53,11 @@ def _read_errors(
     topics, responses = _load(paths, bad_rows)
     by_id = {topic.id: topic for topic in topics}
     for row in npov.generation_examples(topics, responses, split):
-        for changed in synthetic_rows(row, by_id[row["topic"]], seed=ERROR_SEED):
-            yield {name: changed[name] for name in NPOV_ERRORS.features}
+        yield from synthetic_rows(row, by_id[row["topic"]], seed=ERROR_SEED)
 
 
 class Labelled(msgspec.Struct):
-    """A row of `npov_detection`; of organic errors several arguments may be left out."""
+    """A row of `npov_detection`; a response with organic errors may leave out several arguments."""
 
     id: Text
     topic: Text
@@ -77,17 +76,9 @@ class Labelled(msgspec.Struct):
 
 def _labelled_example(row: Labelled, place: str) -> Iterator[dict[str, Any]]:
     added = row.added_argument
-    yield {
-        "id": row.id,
-        "topic": row.topic,
-        "query": row.query,
-        "pro_arguments": row.pro_arguments,
-        "con_arguments": row.con_arguments,
-        "response": row.response,
+    yield msgspec.structs.asdict(row) | {
         "has_hallucination": int(row.has_hallucination),
         "has_coverage_error": int(row.has_coverage_error),
-        "error": row.error,
-        "removed_argument": row.removed_argument,
         "added_arguments": [added] if isinstance(added, str) and added else list(added),
         "paraphrased": int(row.paraphrased),
         "hallucinated_spans": json.dumps(row.hallucinated_spans),

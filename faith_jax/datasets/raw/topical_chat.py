@@ -1,17 +1,16 @@
 """Topical-Chat (Gopalakrishnan 2019): two people talk about topics that both have read about.
 
-One example for each turn. Its knowledge is what the speaker's reading set holds under the names
-that the speaker ticked: FS1 to FS3 (an entity's Wikipedia section and fun facts) and AS1 to AS4
-(sections of a news article). A text that ends without punctuation gets a full stop, as in Nandwani
-2023's code, so that the next one does not run into it. The repository ships reading sets without
-the fun facts and articles ("pre-build"); its script, which asks Reddit and a newspaper, makes whole
-ones ("post-build").
+An example is a turn. Its knowledge is what the speaker's reading set has under the names that the
+speaker ticked: FS1 to FS3 (an entity's Wikipedia section and fun facts) and AS1 to AS4 (sections of
+a news article). A text that ends without punctuation gets a full stop, as in Nandwani 2023's code.
+The repository ships reading sets without the fun facts and articles ("pre-build"); its script,
+which asks Reddit and a newspaper, makes complete ones ("post-build").
 
 Nandwani 2023 leaves out turns without knowledge, those that draw on personal knowledge, and those
 that open a conversation; the tasks do (131,555, 8,183 and 8,301 turns of train, valid_rare and
-test_rare, table 2). Of test_rare 8,301 turns are left by the names that the speakers ticked, of
-valid_rare 8,217: those of 34 have no text. The authors' code also writes characters outside ASCII
-as escapes (of 9 responses in test_rare); here they stay.
+test_rare, table 2). By the names that the speakers ticked, test_rare has 8,301 turns and valid_rare
+8,217; those of 34 have no text. The authors' code also writes characters outside ASCII as escapes
+(of 9 responses in test_rare); here they stay.
 """
 
 import functools
@@ -89,11 +88,7 @@ class ReadingSet(msgspec.Struct):
 
 
 def read_leads(path: pathlib.Path) -> dict[str, dict[int, str]]:
-    """Returns the Wikipedia sections of wiki.json, which maps their texts to ids, by their ids.
-
-    Raises:
-      InputError: for a file that does not hold that.
-    """
+    """Returns the Wikipedia sections of wiki.json by their ids; the file maps them to ids."""
     leads: dict[str, dict[int, str]] = {}
     for kind, row in read_object(path):
         ids = converted(row.fields, row.place, dict[str, Whole])
@@ -107,13 +102,10 @@ def read_turns(
     leads: Leads,
     bad_rows: BadRows,
 ) -> Iterator[dict[str, Any]]:
-    """Yields the turns of a file of conversations; see `TOPICAL_CHAT.features`.
+    """Yields the turns of a file of conversations.
 
-    Args:
-      conversations: conversations/valid_rare.json, …
-      reading_sets: of the same conversations, before or after the authors' build.
-      leads: from `read_leads`; reading sets after the build need none.
-      bad_rows: what to do with a bad conversation or reading set.
+    `reading_sets` is the file of the same conversations; before the authors' build it refers to
+    `leads`, from `read_leads`.
     """
     reading = read_object(reading_sets, bad_rows=bad_rows)
     read: dict[str, Row] = {}  # those that are out of the conversations' order

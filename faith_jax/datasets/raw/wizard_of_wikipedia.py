@@ -1,7 +1,6 @@
 """Wizard of Wikipedia (Dinan 2019): dialogues in which one side, the Wizard, reads Wikipedia.
 
-One example for each turn of the Wizard, with the sentence that it says it used and all sentences
-that it was shown.
+An example is a turn of the Wizard, with the sentence that it used and all that it was shown.
 """
 
 import functools
@@ -16,7 +15,7 @@ from faith_jax.core.rows import BadRows
 from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.datasets import control_tokens
 from faith_jax.datasets.control_tokens import ControlTokens
-from faith_jax.datasets.raw_dataset import described
+from faith_jax.datasets.raw_dataset import described, each_file
 
 _WIZARD, _APPRENTICE = "Wizard", "Apprentice"
 _UNUSED = "no_passages_used"
@@ -55,13 +54,10 @@ class Passage(NamedTuple):
 
 
 def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
-    """Yields the Wizard's turns of a file; see `WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS.features`.
+    """Yields the Wizard's turns of a file, such as train.json or valid_random_split.json.
 
-    `control_tokens` is empty where the file has none.
-
-    Args:
-      path: train.json, valid_random_split.json, …: one array of dialogues.
-      bad_rows: what to do with a bad dialogue.
+    Their fields are the features of `WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS`; `control_tokens` is empty
+    if the file has none.
     """
     make = functools.partial(_wizard_turns, split=path.stem.removesuffix(control_tokens.SUFFIX))
     return read_as(Dialogue, read_array(path, bad_rows=bad_rows), make, bad_rows)
@@ -103,10 +99,10 @@ def _wizard_turns(dialogue: Dialogue, place: str, split: str) -> Iterator[dict[s
 
 
 def _chosen(turn: Utterance, passages: Sequence[Passage]) -> Passage:
-    """Returns the sentence that the Wizard ticked, empty where it used none.
+    """Returns the sentence that the Wizard ticked, empty if it used none.
 
-    `checked_passage` names its article, sometimes beside `no_passages_used`; where that title was
-    not shown with this sentence, the first article that was shown with it counts.
+    `checked_passage` names its article, sometimes beside `no_passages_used`; if that title was not
+    shown with this sentence, the first article that was shown with it counts.
     """
     sentence = next(iter(_checked(turn.checked_sentence)), "")
     if not sentence:
@@ -121,24 +117,13 @@ def _checked(entries: Mapping[str, str]) -> list[str]:
     return [value for key, value in entries.items() if value and _UNUSED not in (key, value)]
 
 
-def _read(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
-    for path in paths.values():
-        for turn in read_turns(path, bad_rows):
-            del turn["control_tokens"]
-            yield turn
+def _turns_with_knowledge(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
+    return (turn for turn in read_turns(path, bad_rows) if turn["knowledge"])
 
 
-def _read_with_control_tokens(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
-    for path in paths.values():
-        turns = (turn for turn in read_turns(path, bad_rows) if turn["knowledge"])
-        yield from control_tokens.with_control_tokens(turns, path, split, bad_rows)
-
-
-WIZARD_OF_WIKIPEDIA = described("wizard_of_wikipedia", _read)
+WIZARD_OF_WIKIPEDIA = described("wizard_of_wikipedia", each_file(read_turns))
 WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS = described(
-    "wizard_of_wikipedia", _read_with_control_tokens, part="control_tokens"
+    "wizard_of_wikipedia",
+    control_tokens.with_control_tokens(_turns_with_knowledge),
+    part="control_tokens",
 )

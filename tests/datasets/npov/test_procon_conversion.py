@@ -167,7 +167,7 @@ def test_tables_of_texts(tmp_path):
     assert procon_conversion.read_texts_by_name(path) == {"Golf": "Is it a sport?"}
     for content, message in (
         ("[]", r"expected a JSON object, got \[\]"),
-        ('{"Golf": ""}', r"'\['Golf'\]': expected a text that is not empty"),
+        ('{"Golf": ""}', "field 'Golf': expected a text that is not empty"),
         ("{", "not valid JSON"),
     ):
         path.write_text(content, encoding="utf-8")

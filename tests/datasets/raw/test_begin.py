@@ -45,7 +45,7 @@ def test_fields_of_a_row(tmp_path):
         ('"Tea", I think, is a leaf.', "", "field 'response': expected a text that is not empty"),
         ("\tFully attributable", "\t", "field 'begin_label': expected one of Fully attributable, "),
         ("\r\n", "\tmore\r\n", "expected 6 columns .*, got 7"),
-        ("Tea is", "T\udce4 is", "expected UTF-8, got byte 0xe4 at byte 9 of the line"),
+        ("Tea is", "T\udce4 is", "column 3: expected UTF-8, got byte 0xe4"),
     ],
 )
 def test_bad_rows(tmp_path, old, new, message):
