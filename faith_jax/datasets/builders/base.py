@@ -1,8 +1,7 @@
 """The TFDS builder of every raw data set, and preparing one with errors that name the remedy.
 
-A builder is a class with a name and its configs (see `begin.py`). The config `sample` reads what
-is embedded in the package, `official` what the authors publish (`full`, where there is no one
-such place); parts that are built on their own have two configs each, `<part>` and
+The config `sample` reads what is embedded in the package, `official` what the authors publish
+(`full` if there is no one such place); a part that is built on its own has the configs `<part>` and
 `<part>_sample`.
 """
 
@@ -13,7 +12,7 @@ import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,37 +26,26 @@ from faith_jax.datasets import raw_files
 from faith_jax.datasets.builders.beam import BeamPipeline, numbered_examples
 from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset
 
+# Files of a split by name.
+Paths = Mapping[str, pathlib.Path]
+
 
 @dataclasses.dataclass
 class RawConfig(tfds.core.BuilderConfig):
-    """A config over raw files.
-
-    Attributes:
-      dataset: what is read.
-      sample: read the embedded sample.
-    """
+    """A config over the raw files of a data set, or over its embedded sample."""
 
     dataset: RawDataset = None  # type: ignore[assignment]  # TFDS's fields before it have defaults
     sample: bool = False
-
-
-_WHOLE = ("official", "full")
 
 
 def configs(parts: Mapping[str, RawDataset]) -> list[RawConfig]:
     """Returns the two configs of each part; "official" and "full" have the sample "sample"."""
     made = []
     for name, dataset in parts.items():
-        sample = "sample" if name in _WHOLE else f"{name}_sample"
+        sample = "sample" if name in ("official", "full") else f"{name}_sample"
+        about = f"{dataset.description} The sample inside the package."
         made.append(RawConfig(name=name, description=dataset.description, dataset=dataset))
-        made.append(
-            RawConfig(
-                name=sample,
-                description=f"{dataset.description} The sample inside the package.",
-                dataset=dataset,
-                sample=True,
-            )
-        )
+        made.append(RawConfig(name=sample, description=about, dataset=dataset, sample=True))
     return made
 
 
@@ -69,8 +57,8 @@ class RawBuilder(
 
     Attributes:
       bad_rows: what to do with bad rows; set it before `download_and_prepare`.
-      paths: each split's raw files by name, set by who knows where they are.
-      raw_folder: the folder that the user named for them; empty = none.
+      paths: each split's raw files by name; None = they are looked for.
+      raw_folder: the folder that the user named for them, if any.
       beam: builds in parallel; None = in this process.
     """
 
@@ -83,63 +71,65 @@ class RawBuilder(
     """
 
     bad_rows = BadRows()
-    paths: Mapping[str, Mapping[str, pathlib.Path]] | None = None
+    paths: Mapping[str, Paths] | None = None
     raw_folder: str = ""
     beam: BeamPipeline | None = None
 
     def _info(self) -> tfds.core.DatasetInfo:
         dataset = self.builder_config.dataset
+        features = {name: _KINDS[kind]() for name, kind in dataset.features.items()}
         return tfds.core.DatasetInfo(
             builder=self,
             description=dataset.description,
             homepage=dataset.homepage,
             citation=dataset.citation,
             license=dataset.licence,
-            features=tfds.features.FeaturesDict(
-                {name: _feature(kind) for name, kind in dataset.features.items()}
-            ),
+            features=tfds.features.FeaturesDict(features),
             supervised_keys=None,
             disable_shuffling=True,  # the raw files' order; readers shuffle where they want it
             metadata=tfds.core.MetadataDict(),
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
-        paths = self.paths or raw_paths(self, [_manual_folder(self, dl_manager)])
-        self.info.metadata["raw_fingerprint"] = _fingerprint(paths)
+        if self.paths is None:
+            try:
+                manual = pathlib.Path(dl_manager.manual_dir)
+            except AssertionError:  # there is none, which matters only if a file has no URL
+                manual = _manual_folder(self)
+            self.paths = _raw_paths(self, manual)
+        self.info.metadata["raw_fingerprint"] = _fingerprint(self.paths)
         self.info.metadata["raw_folder"] = self.raw_folder
         made = {
             split: self._in_parallel(split, files, self.beam.part_count)
             if self.beam
             else self._generate_examples(split, files)
-            for split, files in paths.items()
+            for split, files in self.paths.items()
             if self._has_examples(split, files)
         }
         if not made:
-            dataset = self.builder_config.dataset
-            files = ", ".join(str(p) for files in paths.values() for p in files.values())
+            files = ", ".join(str(p) for files in self.paths.values() for p in files.values())
             skipped = f" Of its bad rows: {m[0]}" if (m := self.bad_rows.messages) else ""
-            raise InputError(f"{dataset.name}: no split has an example in {files}.{skipped}")
+            name = self.builder_config.dataset.name
+            raise InputError(f"{name}: no split has an example in {files}.{skipped}")
         return made
 
-    def _has_examples(self, split: str, files: Mapping[str, pathlib.Path]) -> bool:
+    def _has_examples(self, split: str, files: Paths) -> bool:
         rows = self.builder_config.dataset.examples(files, split, self.bad_rows)
-        if next(iter(rows), None) is not None:
+        if next(rows, None) is not None:
             return True
         names = ", ".join(map(str, files.values()))
         logging.warning("%s has no split %s: %s has no example.", self.name, split, names)
         return False
 
-    def _generate_examples(
-        self, split: str, files: Mapping[str, pathlib.Path]
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _generate_examples(self, split: str, files: Paths) -> Iterator[tuple[str, dict[str, Any]]]:
         for example in self.builder_config.dataset.examples(files, split, self.bad_rows):
             yield example["id"], example
         self._note_bad_rows()
 
-    def _in_parallel(self, split: str, files: Mapping[str, pathlib.Path], parts: int) -> Any:
+    def _in_parallel(self, split: str, files: Paths, parts: int) -> Any:
         dataset = self.builder_config.dataset
         for _ in dataset.examples(files, split, self.bad_rows):
-            pass  # bad rows are found here, once; the parts pass over them
+            pass  # bad rows are found here, once; the parts skip them
         self._note_bad_rows()
         return numbered_examples(dataset, split, files, parts)
 
@@ -149,74 +139,60 @@ class RawBuilder(
         self.info.metadata["skipped_messages"] = self.bad_rows.messages
 
 
-def raw_paths(
-    builder: RawBuilder, manual_folders: Iterable[pathlib.Path], fetch: bool = True
-) -> dict[str, dict[str, pathlib.Path]]:
-    """Returns each split's raw files by name, fetching what is missing and can be fetched.
+_KINDS = {
+    TEXT: tfds.features.Text,
+    TEXTS: lambda: tfds.features.Sequence(tfds.features.Text()),
+    INTEGER: lambda: tfds.features.Scalar(np.int64),
+}
 
-    Args:
-      builder: its config says which files.
-      manual_folders: where files placed by hand are looked for, in a folder with the builder's
-        name first.
-      fetch: False = only what is at hand.
 
-    Raises:
-      InputError: for files that are nowhere.
+def _raw_paths(
+    builder: RawBuilder, manual_folder: pathlib.Path, fetch: bool = True
+) -> dict[str, Paths]:
+    """Returns each split's raw files by name, fetching what is missing if `fetch`.
+
+    Files in `manual_folder`, or in a folder there with the data set's name, come first. If the user
+    has files for some splits only, the others are left out.
     """
     dataset = builder.builder_config.dataset
     if builder.builder_config.sample:
-        found = raw_files.sample_files(dataset)
+        files = raw_files.sample_files(dataset)
         return {
-            split: {name: found[name] for name in names}
+            split: {name: files[name] for name in names}
             for split, names in dataset.splits.items()
-            if all(name in found for name in names)
+            if all(name in files for name in names)
         }
-    folders = [inner for folder in manual_folders for inner in (folder / dataset.folder, folder)]
-    downloads = data_root(builder) / "downloads" / dataset.folder
-    ready = [folder / dataset.instead for folder in folders if dataset.instead]
-    for path in ready:
+    folders = [manual_folder / dataset.folder, manual_folder]
+    downloads = _data_root(builder) / "downloads" / dataset.folder
+    for path in [folder / dataset.instead for folder in folders if dataset.instead]:
         if path.is_file():
             return {split: {dataset.instead: path} for split in dataset.splits}
-    return _splits_at_hand(dataset, folders, downloads, fetch)
-
-
-def _splits_at_hand(
-    dataset: RawDataset, folders: list[pathlib.Path], downloads: pathlib.Path, fetch: bool
-) -> dict[str, dict[str, pathlib.Path]]:
-    """Returns the files of all splits, or of those that the user's own files are enough for."""
-    found, errors = {}, []
+    found: dict[str, Paths] = {}
+    errors = {}
     for split, names in dataset.splits.items():
         try:
             found[split] = raw_files.official_files(dataset, names, folders, downloads, fetch)
         except InputError as error:
-            errors.append((split, error))
+            errors[split] = error
     taken = [path for paths in found.values() for path in paths.values()]
-    own = any(not path.is_relative_to(downloads) for path in taken)
-    if errors and not own:
-        raise errors[0][1]
-    for split, problem in errors:
+    if errors and all(path.is_relative_to(downloads) for path in taken):  # none is the user's own
+        raise next(iter(errors.values()))
+    for split, problem in errors.items():
         logging.warning("%s is prepared without the split %s: %s", dataset.name, split, problem)
     return found
 
 
-def data_root(builder: tfds.core.DatasetBuilder) -> pathlib.Path:
+def _data_root(builder: tfds.core.DatasetBuilder) -> pathlib.Path:
     """Returns TFDS's data folder, below which the builder's data lies in name/config/version."""
     return pathlib.Path(builder.data_dir).parents[2]
 
 
-def _manual_folder(builder: RawBuilder, dl_manager: tfds.download.DownloadManager) -> pathlib.Path:
-    try:
-        return pathlib.Path(dl_manager.manual_dir)
-    except AssertionError:  # there is none, which matters only where a file has no URL
-        return default_manual_folder(builder)
-
-
-def default_manual_folder(builder: RawBuilder) -> pathlib.Path:
+def _manual_folder(builder: RawBuilder) -> pathlib.Path:
     """Returns where TFDS looks for files that are placed by hand."""
-    return data_root(builder) / "downloads" / "manual"
+    return _data_root(builder) / "downloads" / "manual"
 
 
-def _fingerprint(paths: Mapping[str, Mapping[str, pathlib.Path]]) -> str:
+def _fingerprint(paths: Mapping[str, Paths]) -> str:
     return raw_files.fingerprint(path for files in paths.values() for path in files.values())
 
 
@@ -229,25 +205,25 @@ def prepared(
     fetch: bool = True,
     beam: BeamPipeline | None = None,
 ) -> tfds.core.DatasetBuilder:
-    """Returns the builder with its data prepared, making it where needed.
+    """Returns the builder with its data prepared, if need be anew.
 
-    Data that was prepared from other raw files (edited, or fetched anew) is made again, so that
-    a run never reads a stale copy. Where no raw files are at hand, what is prepared is taken.
+    Data that was prepared from other raw files (edited, or fetched anew) is prepared again. If no
+    raw files are at hand, prepared data is taken as it is.
 
     Args:
       builder_class: the builder.
       config: the name of one of its configs.
       data_dir: TFDS's data folder; None = TFDS's default (`~/tensorflow_datasets`).
-      raw_folder: where the raw files are; None = where they were when the data was prepared,
-        else TFDS's manual folder, then their source.
-      bad_rows: what to do with bad rows; by default preparing stops at the first. Data that is
-        prepared already is taken as it is, and the rows that were skipped then are counted.
-      fetch: False = raw files that are not at hand are an error, whether they have a URL or not.
+      raw_folder: where the raw files are; None = where they were when the data was prepared, else
+        TFDS's manual folder, then their source.
+      bad_rows: what to do with bad rows; by default preparing stops at the first. Rows that were
+        skipped when the data was prepared are counted too.
+      fetch: False = raw files that are not at hand are an error.
       beam: prepares in parallel; None = in this process.
 
     Raises:
-      ConfigError: for `beam` without Apache Beam, and its unknown options.
-      InputError: for an unknown config, missing or bad raw files, an unwritable `data_dir`.
+      ConfigError: `beam` without Apache Beam, or with unknown options.
+      InputError: an unknown config, missing or bad raw files, an unwritable `data_dir`.
     """
     if config not in builder_class.builder_configs:
         known = list(builder_class.builder_configs)
@@ -258,14 +234,15 @@ def prepared(
     bad_rows = bad_rows or BadRows()
     data_dir = os.path.expanduser(data_dir) if data_dir is not None else None
     builder = builder_class(config=config, data_dir=data_dir)
-    made_from, named = prepared_fingerprint(builder), _metadata(builder).get("raw_folder", "")
+    noted = _metadata(builder)
+    made_from, named = noted.get("raw_fingerprint"), noted.get("raw_folder", "")
     if raw_folder is not None:
         named = os.path.abspath(os.path.expanduser(raw_folder))
     elif named and not os.path.isdir(named):
         return _with_skipped(builder, bad_rows)
-    folder = pathlib.Path(named) if named else default_manual_folder(builder)
+    folder = pathlib.Path(named) if named else _manual_folder(builder)
     try:
-        paths = raw_paths(builder, [folder], fetch=fetch and made_from is None)
+        paths = _raw_paths(builder, folder, fetch=fetch and made_from is None)
     except InputError:
         if made_from is None or raw_folder is not None:
             raise
@@ -275,16 +252,16 @@ def prepared(
         return _with_skipped(builder, bad_rows)
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
     try:
-        with quiet():
+        with _quiet():
             _prepare_beside(builder, paths, named, bad_rows.skip, beam)
     except OSError as error:
-        if prepared_fingerprint(builder) != wanted:  # else another process was faster
+        if _metadata(builder).get("raw_fingerprint") != wanted:  # else another process was faster
             raise InputError(f"{builder.data_dir}: cannot be written ({error.strerror}).") from None
     return _with_skipped(builder_class(config=config, data_dir=data_dir), bad_rows)
 
 
 def _with_skipped(builder: RawBuilder, bad_rows: BadRows) -> RawBuilder:
-    """Returns the builder; tells of the rows that were skipped when its data was prepared."""
+    """Returns the builder, and counts the rows that were skipped when its data was prepared."""
     metadata = _metadata(builder)
     count = metadata.get("skipped_rows", 0)
     if count:
@@ -295,12 +272,12 @@ def _with_skipped(builder: RawBuilder, bad_rows: BadRows) -> RawBuilder:
 
 def _prepare_beside(
     builder: RawBuilder,
-    paths: Mapping[str, Mapping[str, pathlib.Path]],
+    paths: Mapping[str, Paths],
     raw_folder: str,
     skip_bad_rows: bool,
     beam: BeamPipeline | None,
 ) -> None:
-    """Prepares the data beside its place and moves it there, so that a failure changes nothing."""
+    """Prepares the data beside its place and moves it there: a failure changes nothing."""
     target = pathlib.Path(builder.data_dir)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".incomplete-") as beside:
@@ -313,7 +290,7 @@ def _prepare_beside(
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """Keeps TFDS from printing, and from drawing bars for data that takes a second or two."""
     tfds.disable_progress_bar()
     try:
@@ -323,23 +300,10 @@ def quiet() -> Iterator[None]:
         tfds.enable_progress_bar()
 
 
-def prepared_fingerprint(builder: tfds.core.DatasetBuilder) -> str | None:
-    """Returns the fingerprint of the raw files that the prepared data was made from."""
-    return _metadata(builder).get("raw_fingerprint")
-
-
 def _metadata(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
+    """Returns what was noted when the data was prepared; empty if it is not, or not complete."""
     path = pathlib.Path(builder.data_dir) / "metadata.json"
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-
-
-def _feature(kind: str) -> Any:
-    kinds = {
-        TEXT: tfds.features.Text,
-        TEXTS: lambda: tfds.features.Sequence(tfds.features.Text()),
-        INTEGER: lambda: tfds.features.Scalar(np.int64),
-    }
-    return kinds[kind]()

@@ -1,8 +1,8 @@
 """Building large data sets in parallel with Apache Beam, on this machine or on a cluster.
 
-What takes time is turning examples into records, not reading the raw files. So each part of the
-work reads a split's files from the start and keeps every n-th example: the workers need the raw
-files and the data folder under the same paths, as on a shared file system.
+Turning examples into records takes time, reading raw files does not. So each part of the work reads
+a split's files from the start and keeps every n-th example: the workers need the raw files and the
+data folder under the same paths, as on a shared file system.
 """
 
 import logging
@@ -27,9 +27,9 @@ class BeamPipeline(NamedTuple):
     """How the work is spread.
 
     Attributes:
-      options: of Beam, comma-separated without dashes, as `tfds build` has them; empty = as many
-        processes on this machine as it has cores.
-      parts: into how many parts each split is cut; 0 = as many as this machine has cores.
+      options: of Beam, comma-separated without dashes as in `tfds build`; empty = one process per
+        core of this machine.
+      parts: of each split; 0 = as many as this machine has cores.
     """
 
     options: str = ""
@@ -44,7 +44,7 @@ class BeamPipeline(NamedTuple):
         """Returns what TFDS needs to run the pipeline.
 
         Raises:
-          ConfigError: where Apache Beam is not installed, and for unknown options.
+          ConfigError: Apache Beam is not installed, or an option is unknown.
         """
         pipeline_options = _beam().options.pipeline_options.PipelineOptions
         given = (self.options or _THIS_MACHINE).split(",")
@@ -59,14 +59,7 @@ class BeamPipeline(NamedTuple):
 def numbered_examples(
     dataset: RawDataset, split: str, files: Mapping[str, pathlib.Path], parts: int
 ) -> Any:
-    """Returns a Beam transform to all (number, example) of a split; bad rows are passed over.
-
-    Args:
-      dataset: what is read.
-      split: its name.
-      files: of the split, by name.
-      parts: how many parts are read side by side.
-    """
+    """Returns a Beam transform to all (number, example) of a split, without bad rows."""
     beam = _beam()
     read = beam.FlatMap(_part, dataset=dataset, split=split, files=dict(files), parts=parts)
     return beam.Create(range(parts), reshuffle=True) | f"Read_{split}" >> read

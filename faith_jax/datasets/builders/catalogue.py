@@ -1,7 +1,6 @@
 """The TFDS builders of all raw data sets, by name: `tfds.builder("begin/official")` once imported.
 
-Cards describe the data sets (`faith_jax/datasets/cards`), and a builder has a config for each
-`RawDataset` of its name; there is no other code of one data set here.
+A builder has the configs of each `RawDataset` of its name; `faith_jax/datasets/cards` describe it.
 """
 
 import itertools
