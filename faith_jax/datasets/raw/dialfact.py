@@ -160,12 +160,12 @@ def read_retrieved(path: pathlib.Path, bad_rows: BadRows) -> dict[str, list[Evid
 
 def _retrieved(row: Retrieved, place: str) -> Iterator[tuple[str, list[Evidence]]]:
     found = []
-    for number, entry in enumerate(row.evidence):
-        texts, score = [text for text in entry[:3] if isinstance(text, str)], entry[-1]
-        if len(texts) < 3 or isinstance(score, str) or not abs(score) < sys.float_info.max:
+    for number, (title, url, sentence, *_, score) in enumerate(row.evidence):
+        texts = all(isinstance(text, str) for text in (title, url, sentence))
+        if not texts or isinstance(score, str) or not abs(score) < sys.float_info.max:
             expected = "three texts first and a number last"
-            raise field_error(place, f"evidence[{number}]", expected, entry)
-        found.append(Evidence(*texts, float(score)))
+            raise field_error(place, f"evidence[{number}]", expected, row.evidence[number])
+        found.append(Evidence(str(title), str(url), str(sentence), float(score)))
     sentences = [evidence for evidence in found if evidence.sentence.strip()]
     yield row.id.strip(), select_evidence(sentences)
 
