@@ -9,10 +9,10 @@ import argparse
 import json
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from faith_jax.core.errors import FaithJaxError, InputError
-from faith_jax.core.fields import text_field
+from faith_jax.core.errors import FaithJaxError, InputError, field_error
 from faith_jax.core.files import written_whole
 from faith_jax.core.rows import read_jsonl
 from faith_jax.datasets.delimited import read_csv
@@ -70,20 +70,27 @@ def make(corpus: str, folder: pathlib.Path, articles: str | None) -> pathlib.Pat
     return target
 
 
+def _text(fields: Mapping[str, Any], name: str, place: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise field_error(place, name, "a text that is not empty", value)
+    return value.strip()
+
+
 def _ids(corpus: str, path: pathlib.Path) -> Iterator[str]:
     if corpus == "mnbm":
         for place, fields in read_csv(path, ("bbcid",)):
-            yield text_field(fields, "bbcid", place)
+            yield _text(fields, "bbcid", place)
         return
     for place, fields in read_jsonl(path):
-        identifier = text_field(fields, "id", place)
+        identifier = _text(fields, "id", place)
         yield identifier.replace("dm-test-", "").replace("cnn-test-", "")
 
 
 def _from_file(path: pathlib.Path) -> Iterator[tuple[str, str]]:
     for place, fields in read_jsonl(path):
         field = "article" if "article" in fields else "document"
-        yield text_field(fields, "id", place), text_field(fields, field, place)
+        yield _text(fields, "id", place), _text(fields, field, place)
 
 
 def _cnn_dailymail() -> Iterator[tuple[str, str]]:

@@ -840,10 +840,8 @@ DATA = _of(
     (
         "templates-arguments-swapped",
         "core/templates.py",
-        '            ("response", response),\n            ("pro", _perspective(pro_arguments)),\n'
-        '            ("con", _perspective(con_arguments)),\n',
-        '            ("response", response),\n            ("pro", _perspective(con_arguments)),\n'
-        '            ("con", _perspective(pro_arguments)),\n',
+        '("response", response), ("pro", pro), ("con", con)',
+        '("response", response), ("pro", con), ("con", pro)',
         "faith_jax/core/templates.py",
     ),
     (

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
+import msgspec
+
 from faith_jax.annotation.sheets import (
     AMBIGUOUS_ERRORS,
     ERRORS,
@@ -28,8 +30,8 @@ from faith_jax.annotation.sheets import (
     read_sheet,
 )
 from faith_jax.core.errors import InputError, counted, did_you_mean, field_error, shown
-from faith_jax.core.fields import is_blank, optional_text, text_field
 from faith_jax.core.rows import read_jsonl
+from faith_jax.core.schema import Text, converted
 from faith_jax.core.types import GroundedExample
 
 # What is named of an error, in rows of marks and labels: spans of the response, or arguments.
@@ -190,6 +192,15 @@ def read_marks(path: pathlib.Path, examples: Mapping[str, GroundedExample]) -> A
     return Annotations(examples, marks)
 
 
+class _Author(msgspec.Struct):
+    id: Text
+    annotator: Text
+
+
+class _Note(msgspec.Struct):
+    note: str = ""
+
+
 def _marks_of_rows(path: pathlib.Path, examples: Mapping[str, GroundedExample]) -> Iterator[Marks]:
     for place, row in read_jsonl(path):
         if "annotator" not in row:
@@ -197,14 +208,13 @@ def _marks_of_rows(path: pathlib.Path, examples: Mapping[str, GroundedExample]) 
                 f"{place}: field 'annotator' is missing; name the file of `annotate read --output` "
                 "(that of --labels says what all annotators say together)."
             )
-        identifier = text_field(row, "id", place)
-        if identifier not in examples:
-            hint = did_you_mean(identifier, examples)
+        author = converted(row, place, _Author)
+        if author.id not in examples:
+            hint = did_you_mean(author.id, examples)
             raise InputError(
-                f"{place}: field 'id': {identifier!r} is no response of this run.{hint}"
+                f"{place}: field 'id': {author.id!r} is no response of this run.{hint}"
             )
-        annotator = text_field(row, "annotator", place)
-        yield _parsed_marks(row, examples[identifier], annotator, place)
+        yield _parsed_marks(row, examples[author.id], author.annotator, place)
 
 
 def marks_row(marks: Marks) -> dict[str, Any]:
@@ -245,11 +255,12 @@ def _parsed_marks(
     named = _named(SPANS, spans, span, fields, answers, place)
     numbers = _named(ARGUMENTS, re.compile(r"[\n|,]").split, argument, fields, answers, place)
     named |= {error: tuple(labels[i] for i in found) for error, found in numbers.items()}
-    return Marks(example.id, annotator, place, answers, named, optional_text(fields, "note", place))
+    note = converted({"note": fields.get("note")}, place, _Note).note
+    return Marks(example.id, annotator, place, answers, named, note)
 
 
 def _is_empty(cell: Any) -> bool:
-    return cell is None or cell == [] or is_blank(cell)
+    return cell in (None, []) or (isinstance(cell, str) and not cell.strip())
 
 
 def _answer(cell: Any, name: str, place: str, blank_is_no: bool) -> bool:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from faith_jax.annotation.sheets import one_line_end
 from faith_jax.core.errors import InputError, field_error
-from faith_jax.core.fields import is_blank
 from faith_jax.core.rows import Row
 from faith_jax.core.templates import clean_value, npov_response
 from faith_jax.core.types import GroundedExample, Grounding
@@ -72,7 +71,7 @@ def read_responses(path: pathlib.Path, knowledge: str = "procon_npov") -> list[A
     found: dict[str, AnnotationResponse] = {}
     for number, (place, fields) in enumerate(read_rows(path), start=1):
         named = fields.get("id")
-        identifier = str(number) if named is None or is_blank(named) else str(named)
+        identifier = str(number if named is None or not str(named).strip() else named)
         if identifier in found:
             remedy = "give each response its own, or none to any: then they are numbered"
             raise field_error(place, "id", "an id that no earlier row has", identifier, remedy)

@@ -1,21 +1,20 @@
-"""What of an input is cut where it is too long: a policy over the parts of its text.
+"""What is cut of an input that is too long: a policy over the parts of its text.
 
 The forms of `faith_jax.core.templates` have parts: knowledge, the turns of a history, a response. A
-text is encoded whole, and tokens are then left out, so that what stays has the tokens that it has
-in the whole text. An input without its knowledge (the second branch of PMI-Decode and PMI-Faith)
-is made of the same tokens, so that both branches have the same history, token for token.
+text is encoded whole and then loses tokens, so the rest keeps its tokens. The input without its
+knowledge (the second branch of PMI-Decode and PMI-Faith) loses tokens in the same way, so both
+branches have the same history, token for token.
 
 Policies:
-- `knowledge` (default): the knowledge loses its end. Several knowledge parts, such as the pro and
-  the con arguments, lose theirs so that the longest is cut first. Only where the history does not
-  fit without any knowledge, it loses its oldest turns; its last turn stays.
+- `knowledge` (default): the knowledge loses its end; of several knowledge parts, such as the pro
+  and the con arguments, the longest is cut first. If the history does not fit even without
+  knowledge, it loses its oldest turns, but never the last.
 - `history`: the history loses its oldest turns first, all but the last, then the knowledge its end.
 - `end`: the text loses its end, whatever stands there, as in T5X.
-- `error`: nothing is cut; a text that is too long is an error.
+- `error`: a text that is too long is an error.
 
-By the first two, a response in the text is kept too. Only one that leaves the knowledge less than a
-quarter of what the last turn leaves loses its end, as the last resort: older turns are gone then.
-Nothing else is ever cut.
+The first two policies keep a response too. Only a response that leaves the knowledge less than a
+quarter of what the last turn leaves loses its end, after all older turns. Nothing else is cut.
 """
 
 import enum
@@ -26,18 +25,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.templates import EOT
 
 POLICIES = ("knowledge", "history", "end", "error")
-EOT = "[EOT]"  # between the turns of a context
 
-# White space in front of a part belongs to it, as to the token behind it.
+# White space in front of a part belongs to it, as it belongs to the token behind it.
 _TAG = re.compile(r"\s*<(knowledge|wizard|seeker)>")
 _PAIR = re.compile(r"\s*\{(\w+):([^}]*)\}")
 _NLI = re.compile(r"premise: (.*) hypothesis: (.*)", re.DOTALL)
 
 
 class Kind(enum.IntEnum):
-    """What a part of an input is; OTHER is what stands between the parts, and is never cut."""
+    """What a part of an input is; OTHER stands between the parts and is never cut."""
 
     OTHER = 0
     KNOWLEDGE = 1
@@ -65,7 +64,7 @@ class Part(NamedTuple):
 
     Attributes:
       kind: what it is.
-      start: where it begins, with what marks it, such as a tag.
+      start: where it begins, marks such as a tag included.
       text_start: where its own text begins.
       text_end: behind its own text.
       end: behind all of it.
@@ -79,11 +78,11 @@ class Part(NamedTuple):
 
 
 class CutTokens(dict[Kind, int]):
-    """How many tokens of each kind of part are left out; kinds without any are not there.
+    """How many tokens of each kind of part are cut; kinds without any are left out.
 
     Attributes:
-      knowledge: how many tokens of knowledge there were, without what marks it.
-      last_turn: whether any token of the last turn is left out, as the policy `end` may.
+      knowledge: how many tokens the knowledge had, without its marks.
+      last_turn: whether any token of the last turn is cut, as the policy `end` may.
     """
 
     def __init__(
@@ -94,25 +93,14 @@ class CutTokens(dict[Kind, int]):
 
 
 class Cut(NamedTuple):
-    """What stays of an input.
-
-    Attributes:
-      keep: bool [length], True for the tokens that stay.
-      tokens: how many do not.
-    """
+    """Which tokens of an input stay, bool [length], and how many of each kind do not."""
 
     keep: np.ndarray
     tokens: CutTokens
 
 
 class Fitted(NamedTuple):
-    """An input's tokens, cut to its limit.
-
-    Attributes:
-      ids: of the input.
-      without_knowledge: of the same input without its knowledge: the same tokens of all else.
-      cut: how many tokens are left out.
-    """
+    """The token ids of an input, cut to its limit, and those without its knowledge."""
 
     ids: list[int]
     without_knowledge: list[int]
@@ -120,15 +108,7 @@ class Fitted(NamedTuple):
 
 
 def check_policy(policy: str, setting: str = "CUT_POLICY") -> None:
-    """Checks the name of a policy.
-
-    Args:
-      policy: the name.
-      setting: what gives it, for the message.
-
-    Raises:
-      ConfigError: there is no such policy.
-    """
+    """Raises a ConfigError that names the setting if there is no such policy."""
     if policy not in POLICIES:
         raise ConfigError(
             f"{setting} = {policy!r}: expected one of {', '.join(POLICIES)}."
@@ -139,9 +119,8 @@ def check_policy(policy: str, setting: str = "CUT_POLICY") -> None:
 def parse(text: str) -> list[Part]:
     """Returns the parts of an input in one of the forms of `core.templates`, in characters.
 
-    Args:
-      text: an input. One of another form has no parts. Where "hypothesis:" stands several times in
-        an NLI input, its last place is taken to begin the hypothesis.
+    A text of another form has no parts. The last "hypothesis:" in an NLI input begins the
+    hypothesis.
 
     >>> text = "<knowledge> Tea is a leaf. <wizard> Hello. <seeker> What is tea?"
     >>> [(part.kind.name, text[part.text_start : part.text_end]) for part in parse(text)]
@@ -153,7 +132,7 @@ def parse(text: str) -> list[Part]:
             _part(text, "response", nli.end(1), *nli.span(2), len(text)),
         ]
     tags, pairs = list(_TAG.finditer(text)), list(_PAIR.finditer(text))
-    # A text may hold what looks like the other form's marks.
+    # A text may contain what looks like the other form's marks.
     if tags and not (pairs and pairs[0].start() < tags[0].start()):
         ends = [*(tag.start() for tag in tags[1:]), len(text)]
         return [
@@ -176,9 +155,9 @@ def _part(text: str, name: str, start: int, text_start: int, text_end: int, end:
 
 
 def _turns(text: str, part: Part) -> Iterator[Part]:
-    """Yields the turns of a part of several: each with the separator behind it, the last with none.
+    """Yields the turns of a part, each with the separator behind it.
 
-    What marks the whole part, such as `{context: ` and `}`, then belongs to none of them.
+    The marks of a part of several turns, such as `{context: ` and `}`, belong to none of them.
     """
     separators = list(re.finditer(re.escape(EOT), text[part.text_start : part.text_end]))
     if part.kind != Kind.HISTORY or not separators:
@@ -195,13 +174,13 @@ def _turns(text: str, part: Part) -> Iterator[Part]:
 def in_tokens(
     parts: Sequence[Part], text: str, ids: Sequence[int] | np.ndarray, tokenizer: Any
 ) -> list[Part]:
-    """Returns parts in tokens; a token belongs to the part that its last character stands in.
+    """Returns parts in tokens; a token belongs to the part that has its last character.
 
     Args:
       parts: in characters.
       text: the input.
-      ids: its tokens, as `tokenizer` encodes it.
-      tokenizer: of the model. One that knows no offsets encodes the text up to each place.
+      ids: its tokens.
+      tokenizer: of the model. Without offsets, it encodes the text up to each place.
 
     >>> from faith_jax.tokenizers.vocabularies import load_vocabulary
     >>> tokenizer, text = load_vocabulary("english_4096"), "{query: Tea?} {pro: It is calming.}"
@@ -228,14 +207,14 @@ def cut(length: int, parts: Sequence[Part], limit: int, policy: str, where: str)
     """Returns which tokens of an input stay.
 
     Args:
-      length: of the input, in tokens, special ones not counted.
+      length: of the input, in tokens, without special ones.
       parts: of the input, in tokens.
-      limit: tokens that may stay.
+      limit: how many tokens may stay.
       policy: see above.
       where: names the input and what sets its limit, for errors.
 
     Raises:
-      InputError: the input is too long and the policy has nothing more to cut, or is `error`.
+      InputError: the policy cannot cut an input that is too long.
     """
     keep = np.ones(length, bool)
     if length > limit:
@@ -273,7 +252,7 @@ def _cut_parts(
     last = turns[-1].end - turns[-1].start if turns else 0
 
     def too_many_responses(limit: int) -> int:
-        # What the knowledge and the responses may have where no older turn stays.
+        # What is left for the knowledge and the responses if no older turn stays.
         room = limit - (len(keep) - older - knowledge - responses)
         floor = min(knowledge, max(0, limit - last) // 4) if responses else 0
         return max(0, responses - (room - floor))
@@ -289,16 +268,13 @@ def _cut_parts(
             f"{len(keep) - older - knowledge} tokens, but {limit} fit: no room for "
             f"{_essential(parts)}; raise the limit by at least {more}{'' if parts else other}."
         )
-    # A response is cut only where all older turns are.
+    # A response is cut only after all older turns.
     without = knowledge if policy == "knowledge" and not from_responses else 0
     while len(turns) > 1 and keep.sum() - from_responses - without > limit:
         oldest = turns.pop(0)
         keep[oldest.start : oldest.end] = False
     from_knowledge = max(0, int(keep.sum()) - from_responses - limit)
-    for kind, removed in (
-        (Kind.KNOWLEDGE, from_knowledge),
-        (Kind.RESPONSE, from_responses),
-    ):
+    for kind, removed in ((Kind.KNOWLEDGE, from_knowledge), (Kind.RESPONSE, from_responses)):
         kept = _evenly(lengths[kind], sum(lengths[kind]) - removed)
         for part, stays in zip(parts, kept, strict=True):
             if part.kind == kind:
@@ -324,7 +300,7 @@ def _evenly(lengths: Sequence[int], total: int) -> list[int]:
 
 
 def without_knowledge(keep: np.ndarray, parts: Sequence[Part]) -> np.ndarray:
-    """Returns `keep` without the knowledge and what marks it: bool [length]."""
+    """Returns `keep` without the knowledge and its marks: bool [length]."""
     keep = keep.copy()
     for part in parts:
         if part.kind == Kind.KNOWLEDGE:
@@ -333,17 +309,7 @@ def without_knowledge(keep: np.ndarray, parts: Sequence[Part]) -> np.ndarray:
 
 
 def check_second_branch(length: int, tokens: CutTokens, policy: str, where: str) -> None:
-    """Checks that cutting leaves something of the second branch of PMI.
-
-    Args:
-      length: of the input without its knowledge, in tokens, special ones not counted.
-      tokens: how many are cut of the input.
-      policy: by which they are.
-      where: see `cut`.
-
-    Raises:
-      InputError: the branch is empty, and was not before.
-    """
+    """Raises an InputError if cutting left nothing of PMI's second branch, of `length` tokens."""
     if not length and not tokens.keys().isdisjoint({Kind.HISTORY, Kind.OTHER}):
         raise InputError(
             f"{where}: the cut policy {policy!r} leaves an empty second branch of PMI, the input "
@@ -352,7 +318,7 @@ def check_second_branch(length: int, tokens: CutTokens, policy: str, where: str)
 
 
 def by_name(tokens: Mapping[Kind, int]) -> dict[str, int]:
-    """Returns how many tokens of each kind of part are cut, as `faith_jax.core.types.Score` has it.
+    """Returns how many tokens of each kind are cut, as in `faith_jax.core.types.Score`.
 
     >>> by_name({Kind.KNOWLEDGE: 3})
     {'knowledge': 3}
@@ -361,7 +327,7 @@ def by_name(tokens: Mapping[Kind, int]) -> dict[str, int]:
 
 
 def summed(cuts: Iterable[CutTokens]) -> CutTokens:
-    """Returns the tokens that are cut of several inputs together.
+    """Returns the sum over several inputs.
 
     >>> first = CutTokens({Kind.KNOWLEDGE: 3}, knowledge=8)
     >>> total = summed([first, CutTokens({Kind.HISTORY: 1, Kind.KNOWLEDGE: 2}, knowledge=4)])
@@ -378,21 +344,14 @@ def summed(cuts: Iterable[CutTokens]) -> CutTokens:
 
 
 def whole(kind: Kind, length: int) -> Part:
-    """Returns the one part of a text that is a part as a whole, such as a premise."""
+    """Returns the part of a text that has only one, such as a premise."""
     return Part(kind, 0, 0, length, length)
 
 
 def concatenated(
     pieces: Iterable[tuple[Sequence[int] | np.ndarray, Sequence[Part]]],
 ) -> tuple[np.ndarray, list[Part]]:
-    """Returns texts that are encoded one by one as one input.
-
-    Args:
-      pieces: the token ids of each, and its parts in tokens.
-
-    Returns:
-      int [length] ids, and the parts of them all.
-    """
+    """Returns texts that are encoded one by one as one input: ids int [length], and parts."""
     ids: list[int] = []
     parts: list[Part] = []
     for own, found in pieces:
@@ -402,18 +361,7 @@ def concatenated(
 
 
 def fit(tokenizer: Any, text: str, limit: int, policy: str, where: str) -> Fitted:
-    """Returns the tokens of an input, cut to a limit.
-
-    Args:
-      tokenizer: of the model.
-      text: the input, see `parse`.
-      limit: tokens that may stay, special ones not counted.
-      policy: see above.
-      where: see `cut`.
-
-    Raises:
-      InputError: see `cut`.
-    """
+    """Returns the tokens of a text, cut as by `cut`."""
     ids = np.asarray(tokenizer.encode(text), int)
     parts = in_tokens(parse(text), text, ids, tokenizer)
     keep, tokens = cut(len(ids), parts, limit, policy, where)

@@ -1,8 +1,7 @@
 """Errors that a user can act on.
 
-Every mistake in what a user gave (a file, a flag, a name, a checkpoint) is raised as a
-`FaithJaxError`. The command line prints its message as one line and exits with status 2; a
-library caller catches it as a `ValueError`.
+Every mistake in what a user gave (a file, an option, a name, a checkpoint) raises a
+`FaithJaxError`. The command line prints its message in one line and exits with status 2.
 """
 
 import difflib
@@ -30,20 +29,20 @@ class ConfigError(FaithJaxError):
 
 
 class ProcessError(RuntimeError):
-    """A process that a run started has failed, or was stopped; what it said is on stderr.
+    """A process that a run started has failed or was stopped; its messages are on stderr.
 
     Attributes:
-      status: its exit status, with which the command line ends too.
+      status: its exit status, which becomes that of the command line.
     """
 
     def __init__(self, message: str, status: int):
         super().__init__(message)
-        # Of a process that a signal ended, the status that a shell gives.
+        # After a signal, the status that a shell gives.
         self.status = 128 - status if status < 0 else status
 
 
 def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Returns up to `count` of the `known` names that are most like `name`, best first."""
+    """Returns up to `count` known names that are like `name`, best first."""
     known = list(dict.fromkeys(known))
     lower = {k.lower(): k for k in known}
     close = difflib.get_close_matches(name.lower(), list(lower), n=count, cutoff=0.4)
@@ -51,13 +50,13 @@ def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns " Did you mean 'a' or 'b'?" with the nearest known names, or an empty string."""
+    """Returns " Did you mean 'a' or 'b'?" with the nearest known names, or ""."""
     near = nearest_names(name, known)
     return f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
 
 
 def counted(number: int, noun: str) -> str:
-    """Returns a number with its noun, in the plural but for one.
+    """Returns a number with its noun, which is plural unless the number is 1.
 
     >>> counted(1, "row"), counted(1200, "row")
     ('1 row', '1,200 rows')
@@ -66,10 +65,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """Returns a value as JSON for an error message, on one line and not too long.
-
-    What JSON has not, such as bytes and dates, is shown as Python writes it.
-    """
+    """Returns a value for an error message as JSON, on one line and not too long."""
     text = json.dumps(value, default=repr)
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
 
@@ -78,8 +74,8 @@ def field_error(place: str, field: str, expected: str, got: Any, remedy: str = "
     """Returns the error for a field with a wrong value.
 
     Args:
-      place: where the row stands, as `path:line`.
-      field: the field's name; may go deeper, as in `pro[2].text`.
+      place: of the row, as `path:line`.
+      field: its name, or a path such as `pro[2].text`.
       expected: what should stand there.
       got: the value that stands there.
       remedy: what to do about it, as a phrase without a full stop.

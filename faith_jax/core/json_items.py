@@ -1,7 +1,7 @@
-"""Reading the items of a large JSON file one by one: of an array, or of an object by key.
+"""The items of a large JSON file, one in memory at a time: of an array, or of an object by key.
 
-The file is streamed: no more than one item is in memory. A place names the item, as
-`train.json: [12]` or `train.json: item[3]`, since JSON files often have a single line.
+A place names the item, as `train.json: [12]` or `train.json: item[3]`, since JSON files often have
+a single line.
 """
 
 import decimal
@@ -24,14 +24,14 @@ def read_array(
     """Yields the objects of an array.
 
     Args:
-      path: the file.
-      key: of the array in the file's object, with dots between nested keys; empty = the file
-        is an array itself.
-      bad_rows: what to do with an item that is no object; by default reading stops.
+      path: of the file.
+      key: of the array in the file's object, with dots between nested keys; "" = the file is an
+        array itself.
+      bad_rows: what to do with an item that is no object; by default, reading stops.
 
     Raises:
-      InputError: for a file that is missing, cannot be read or is not JSON (naming the last
-        whole item), without that array or with an empty one, and for a bad item.
+      InputError: the file cannot be read or is not JSON (the error names the last whole item), it
+        has no such array or an empty one, or an item is bad.
     """
     return (row for _, row in _rows(path, key, "start_array", bad_rows))
 
@@ -49,19 +49,12 @@ def read_object(
 def read_arrays(
     path: str | pathlib.Path, key: str, bad_rows: BadRows | None = None
 ) -> Iterator[tuple[str, Row]]:
-    """Yields the objects of all arrays that an object holds, each with its array's name.
+    """Yields the objects of all arrays in an object, each with its array's name.
 
-    Args:
-      path: the file, which is read once for each array.
-      key: of the object in the file's object, with dots between nested keys.
-      bad_rows: what to do with an item that is no object; by default reading stops.
-
-    Raises:
-      InputError: as `read_array` does.
+    Arguments and errors are those of `read_array`; the file is read once for each array.
     """
     names = list(_streamed(path, _keys, key, key, "start_map"))
-    if not names:
-        raise InputError(f"{path}: holds no items; expected {_what(key, 'start_map')}.")
+    _check_any(len(names), path, key, "start_map")
     for name in names:
         for row in read_array(path, f"{key}.{name}", bad_rows):
             yield name, row
@@ -87,12 +80,16 @@ def _rows(
             yield name, Row(place, item)
         else:
             bad_rows.add(InputError(f"{place}: expected a JSON object, got {shown(item)}."))
+    _check_any(count, path, key, event)
+
+
+def _check_any(count: int, path: str | pathlib.Path, key: str, event: str) -> None:
     if not count:
         raise InputError(f"{path}: holds no items; expected {_what(key, event)}.")
 
 
 def _keys(file: IO[bytes], key: str, use_float: bool) -> Iterator[str]:
-    """Yields the names that the object `key` holds."""
+    """Yields the names in the object `key`."""
     for prefix, event, value in ijson.parse(file, use_float=use_float):
         if event == "map_key" and prefix == key:
             yield value
@@ -118,10 +115,7 @@ def _streamed(
 
 
 def _check_kind(file: IO[bytes], path: str | pathlib.Path, key: str, event: str) -> None:
-    """Raises an InputError where what `key` names is missing or does not begin with `event`.
-
-    ijson itself would take the key "item" of an object for the items of an array.
-    """
+    """Checks that `key` is there and begins with `event`; ijson itself confuses key and item."""
     for prefix, found, _ in ijson.parse(file, use_float=True):
         if prefix == key:
             if found != event:
@@ -136,7 +130,7 @@ def _what(key: str, event: str) -> str:
 
 
 def _problem(error: Exception) -> str:
-    """Returns what ijson says on one line, without the mark below the place."""
+    """Returns ijson's message on one line, without the mark below the place."""
     text = error.args[0] if error.args else ""
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     return " ".join(text.partition("(right here)")[0].split())

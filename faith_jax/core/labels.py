@@ -1,7 +1,4 @@
-"""The label enums: one place that says which class means what.
-
-`1` is faithful everywhere. Scores follow: higher = more faithful.
-"""
+"""What the labels of each data set mean; 1 is faithful everywhere."""
 
 import enum
 from collections.abc import Iterable
@@ -15,10 +12,7 @@ class Faithfulness(enum.IntEnum):
 
 
 class ErrorLabel(enum.StrEnum):
-    """The text targets of the NPOV error classifiers (Chang 2024, section 3.3).
-
-    `YES` means "no error", `NO` means "a full error".
-    """
+    """The text targets of the NPOV error classifiers (Chang 2024, section 3.3)."""
 
     NO_ERROR = "YES"
     ERROR = "NO"
@@ -31,32 +25,31 @@ class CriticLabel(enum.StrEnum):
     UNFAITHFUL = "unfaithful"
 
 
-class BeginLabel(enum.StrEnum):
-    """The labels of BEGIN's second release; only the first one is faithful (Nandwani 2023)."""
+class _FirstIsFaithful(enum.StrEnum):
+    """Labels of a benchmark of which only the first one is faithful."""
+
+    @property
+    def faithfulness(self) -> Faithfulness:
+        """The label of the benchmark."""
+        return Faithfulness(self is next(iter(type(self))))
+
+
+class BeginLabel(_FirstIsFaithful):
+    """The labels of BEGIN's second release (Nandwani 2023)."""
 
     FULLY_ATTRIBUTABLE = "Fully attributable"
     NOT_FULLY_ATTRIBUTABLE = "Not fully attributable"
     GENERIC = "Generic"
 
-    @property
-    def faithfulness(self) -> Faithfulness:
-        """The label of the benchmark."""
-        return Faithfulness(self is BeginLabel.FULLY_ATTRIBUTABLE)
 
-
-class Begin2021Label(enum.StrEnum):
-    """The five-way labels of BEGIN's first release; only the first one is faithful (TRUE)."""
+class Begin2021Label(_FirstIsFaithful):
+    """The five-way labels of BEGIN's first release, as TRUE takes them."""
 
     ENTAILMENT = "entailment"
     HALLUCINATION = "hallucination"
     GENERIC = "generic"
     OFF_TOPIC = "off-topic"
     CONTRADICTION = "contradiction"
-
-    @property
-    def faithfulness(self) -> Faithfulness:
-        """The label of the benchmark."""
-        return Faithfulness(self is Begin2021Label.ENTAILMENT)
 
 
 class WizardLabel(enum.StrEnum):
@@ -69,9 +62,9 @@ class WizardLabel(enum.StrEnum):
 
 
 def critic_label(labels: Iterable[str]) -> Faithfulness | None:
-    """Returns what FaithCritic takes a response with these labels for (Dziri 2022, section 5.1).
+    """Returns FaithCritic's label of a response, None = not used (Dziri 2022, section 5.1).
 
-    A response that is partly hallucinated counts as hallucinated. None = it is not used.
+    A response that is partly hallucinated counts as hallucinated.
 
     >>> critic_label(["Entailment", "Hallucination"]).name
     'UNFAITHFUL'
@@ -82,21 +75,16 @@ def critic_label(labels: Iterable[str]) -> Faithfulness | None:
     return Faithfulness.FAITHFUL if WizardLabel.ENTAILMENT in labels else None
 
 
-class DialFactLabel(enum.StrEnum):
-    """What evidence says of a claim (Gupta 2022)."""
+class DialFactLabel(_FirstIsFaithful):
+    """What evidence says of a claim (Gupta 2022); only a supported one is faithful (TRUE)."""
 
     SUPPORTS = "SUPPORTS"
     REFUTES = "REFUTES"
     NOT_ENOUGH_INFO = "NOT ENOUGH INFO"
 
-    @property
-    def faithfulness(self) -> Faithfulness:
-        """The label of TRUE: only a supported claim is faithful."""
-        return Faithfulness(self is DialFactLabel.SUPPORTS)
-
 
 class DialFactType(enum.StrEnum):
-    """Whether a claim can be verified: `personal` ones cannot."""
+    """Whether a claim can be verified; `personal` ones cannot."""
 
     FACTUAL = "factual"
     PERSONAL = "personal"
@@ -113,21 +101,14 @@ NOT_SUPPORTED = "NOT SUPPORTED"
 
 
 def verification_label(response_label: str, type_label: str, ways: int = 3) -> str:
-    """Returns the label of claim verification (Gupta 2022, section 5.3).
+    """Returns the label of claim verification with 3 or 2 classes (Gupta 2022, section 5.3).
 
-    A claim that cannot be verified counts as NOT ENOUGH INFO; with two ways, whatever is not
-    supported is NOT SUPPORTED.
-
-    Args:
-      response_label: of `DialFactLabel`.
-      type_label: of `DialFactType`.
-      ways: 3 or 2.
+    A claim that cannot be verified counts as NOT ENOUGH INFO. Of two classes, everything but a
+    supported claim is NOT SUPPORTED.
 
     >>> verification_label("REFUTES", "factual", ways=2)
     'NOT SUPPORTED'
     """
-    if ways not in (2, 3):
-        raise ValueError(f"Verification has 2 or 3 ways, not {ways}.")
     label = DialFactLabel(response_label)
     if DialFactType(type_label) is DialFactType.PERSONAL:
         label = DialFactLabel.NOT_ENOUGH_INFO
@@ -153,12 +134,8 @@ class DialogueNliLabel(enum.StrEnum):
 
     @property
     def nli(self) -> NliLabel:
-        """The label of natural language inference that the authors mean by it."""
-        return {
-            DialogueNliLabel.POSITIVE: NliLabel.ENTAILMENT,
-            DialogueNliLabel.NEUTRAL: NliLabel.NEUTRAL,
-            DialogueNliLabel.NEGATIVE: NliLabel.CONTRADICTION,
-        }[self]
+        """The label of natural language inference that it stands for."""
+        return dict(zip(DialogueNliLabel, NliLabel, strict=True))[self]
 
 
 class DecodeLabel(enum.StrEnum):

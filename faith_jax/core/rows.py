@@ -1,4 +1,4 @@
-"""Rows of raw files: what a parser is given, what it does with a bad row, and JSON lines.
+"""Rows of raw files, what is done with a bad row, and JSON lines.
 
 >>> bad_rows = BadRows(skip=True)
 >>> rows = [Row("a.tsv:2", {"n": "1"}), Row("a.tsv:3", {"n": "one"})]
@@ -13,6 +13,7 @@
 """
 
 import contextlib
+import errno
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,25 +29,18 @@ _LISTED = 20
 
 
 class Row(NamedTuple):
-    """One row of a raw file.
-
-    Attributes:
-      place: where it stands, as `path:line` or `path: item`, for errors.
-      fields: its values by name.
-    """
+    """One row of a raw file: its place for errors (`path:line`, `path: item`), and its values."""
 
     place: str
     fields: Mapping[str, Any]
 
 
 class BadRows:
-    """Stops at the first bad row, or skips and counts them where the user chose so.
-
-    Args:
-      skip: pass over bad rows.
+    """Stops at the first bad row, or skips and counts them if the user chose so.
 
     Attributes:
-      count: how many rows were skipped; one that is read again, for another split, counts once.
+      skip: whether bad rows are skipped.
+      count: how many rows were skipped; one that is read again for another split counts once.
       messages: what was wrong with the first of them.
     """
 
@@ -57,19 +51,16 @@ class BadRows:
         self._seen: set[str] = set()
 
     def add(self, error: InputError) -> None:
-        """Counts a bad row; raises the error where bad rows are not skipped."""
+        """Counts a bad row; raises the error unless bad rows are skipped."""
         if not self.skip:
             raise error
         message = str(error)  # names the row
-        if message in self._seen:
-            return
-        self._seen.add(message)
-        self.count += 1
-        if len(self.messages) < _LISTED:
-            self.messages.append(message)
+        if message not in self._seen:
+            self._seen.add(message)
+            self.take(1, [message])
 
     def take(self, count: int, messages: Iterable[str]) -> None:
-        """Counts rows that were skipped elsewhere, such as when data was prepared earlier."""
+        """Counts rows that were skipped elsewhere, such as when data was prepared."""
         self.count += count
         self.messages = [*self.messages, *messages][:_LISTED]
 
@@ -77,22 +68,22 @@ class BadRows:
 def parsed(
     rows: Iterable[Row], parse: Callable[[Mapping[str, Any], str], Parsed], bad_rows: BadRows
 ) -> Iterator[Parsed]:
-    """Yields what `parse(fields, place)` makes of each row; its InputErrors are bad rows."""
+    """Yields what `parse(fields, place)` makes of each row; an InputError makes it a bad row."""
     for row in rows:
         try:
             result = parse(row.fields, row.place)
         except InputError as error:
             bad_rows.add(error)
-            continue
-        yield result
+        else:
+            yield result
 
 
 @contextlib.contextmanager
 def opened(path: str | pathlib.Path) -> Iterator[IO[bytes]]:
-    """Opens a file of UTF-8 behind a byte order mark.
+    """Opens a file of UTF-8, behind a byte order mark.
 
     Raises:
-      InputError: for a file that is missing or cannot be read, or is UTF-16.
+      InputError: the file is missing, cannot be read, or is UTF-16.
     """
     try:
         with open(path, "rb") as file:
@@ -101,21 +92,17 @@ def opened(path: str | pathlib.Path) -> Iterator[IO[bytes]]:
                 raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")
             file.seek(len(begin) if begin == BYTE_ORDER_MARK else 0)
             yield file
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
-    except IsADirectoryError:
-        raise InputError(f"{path}: expected a file, got a folder.") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+        known = {errno.ENOENT: "no such file", errno.EISDIR: "expected a file, got a folder"}
+        problem = known.get(error.errno or 0, f"cannot be read ({error.strerror})")
+        raise InputError(f"{path}: {problem}.") from None
 
 
 def read_lines(path: str | pathlib.Path) -> Iterator[bytes]:
-    """Yields the lines of a file with their ends, without a byte order mark at the start.
-
-    Only a line feed ends a line, since texts may hold any other character that splits lines.
+    """Yields the lines of a file with their ends; only a line feed ends a line.
 
     Raises:
-      InputError: for a file that is missing or cannot be read, or is UTF-16.
+      InputError: see `opened`.
     """
     with opened(path) as file:
         yield from file
@@ -142,42 +129,41 @@ def read_jsonl(path: str | pathlib.Path, bad_rows: BadRows | None = None) -> Ite
     A byte order mark at the start, blank lines and Windows line ends are accepted.
 
     Args:
-      path: the file.
-      bad_rows: what to do with a line that is not UTF-8, not JSON, or not a JSON object; by
-        default reading stops.
+      path: of the file.
+      bad_rows: what to do with a bad line; by default, reading stops.
 
     Raises:
-      InputError: for a file that is missing or cannot be read, and for a bad line.
+      InputError: the file cannot be read, or a line is not UTF-8, not JSON, or no JSON object.
     """
     bad_rows = bad_rows or BadRows()
     for number, line in enumerate(read_lines(path), start=1):
+        place = f"{path}:{number}"
         if not line.strip():
             continue
-        place = f"{path}:{number}"
         try:
             fields = _json_object(decoded(line, place), place)
         except InputError as error:
             bad_rows.add(error)
-            continue
-        yield Row(place, fields)
+        else:
+            yield Row(place, fields)
 
 
 def _json_object(text: str, place: str) -> dict[str, Any]:
     try:
         row = json.loads(text.rstrip("\r\n"))  # else an error at the end is told of line 2
-    except json.JSONDecodeError as error:
-        problem = error.msg.removesuffix(" at")
-        raise InputError(
-            f"{place}: not valid JSON: {problem} at column {error.colno}; each line must be one "
-            "whole JSON object."
-        ) from None
-    except (RecursionError, ValueError) as error:  # too deep, or a number of too many digits
-        raise InputError(f"{place}: not valid JSON: {error}.") from None
-    if not isinstance(row, dict):
-        raise InputError(f"{place}: expected a JSON object, got {shown(row)}.")
-    if "\\ud" in text.lower():  # the escape of half a surrogate pair, which is no character
-        try:
+        if "\\ud" in text.lower():  # the escape of half a surrogate pair, which is no character
             json.dumps(row, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
-            raise InputError(f"{place}: holds half of a surrogate pair, no character.") from None
-    return row
+    except json.JSONDecodeError as error:
+        problem = (
+            f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}; each line "
+            "must be one whole JSON object"
+        )
+    except UnicodeEncodeError:
+        problem = "holds half of a surrogate pair, no character"
+    except (RecursionError, ValueError) as error:  # too deep, or a number of too many digits
+        problem = f"not valid JSON: {error}"
+    else:
+        if isinstance(row, dict):
+            return row
+        problem = f"expected a JSON object, got {shown(row)}"
+    raise InputError(f"{place}: {problem}.")

@@ -1,7 +1,7 @@
 """Rows of raw files as msgspec Structs: one converter, whose errors name file, line and field.
 
-A schema is a `msgspec.Struct` or a dataclass. White space around texts is dropped before a row is
-converted, and null counts as missing; fields that the schema does not name are ignored.
+A schema is a `msgspec.Struct` or a dataclass. A row loses the white space around its texts before
+it is converted. Null counts as missing, and fields that the schema does not name are ignored.
 
 >>> class Topic(msgspec.Struct):
 ...     title: Text
@@ -17,6 +17,7 @@ faith_jax.core.errors.InputError: topics.jsonl:3: field 'side': expected one of 
 
 import dataclasses
 import enum
+import pathlib
 import re
 import types
 import typing
@@ -25,8 +26,16 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from faith_jax.core.errors import InputError, did_you_mean, field_error, shown
-from faith_jax.core.rows import BadRows, Row
+from faith_jax.core.errors import (
+    ConfigError,
+    FaithJaxError,
+    InputError,
+    did_you_mean,
+    field_error,
+    shown,
+)
+from faith_jax.core.files import read_json
+from faith_jax.core.rows import BadRows, Row, parsed
 
 Text = Annotated[str, msgspec.Meta(pattern=r"\S")]  # not empty, nor blank
 Texts = Annotated[list[Text], msgspec.Meta(min_length=1)]
@@ -62,8 +71,8 @@ def converted(
 
     Args:
       fields: the row.
-      place: where it stands, as `path:line`.
-      schema: what msgspec converts to: a Struct, a dataclass, a dictionary.
+      place: of the row, as `path:line`.
+      schema: a type that msgspec converts to.
       strip: drop white space around texts.
 
     Raises:
@@ -77,6 +86,16 @@ def converted(
         raise _input_error(str(error), fields, place, schema) from None
 
 
+def read_json_as(
+    path: pathlib.Path, schema: type[Schema], error: type[FaithJaxError] = ConfigError
+) -> Schema:
+    """Returns the object in a JSON file as an instance of its schema, or raises `error`."""
+    try:
+        return converted(read_json(path, error), str(path), schema, strip=False)
+    except InputError as caught:
+        raise error(str(caught)) from None
+
+
 def read_as(
     schema: type[Schema],
     rows: Iterable[Row],
@@ -84,17 +103,12 @@ def read_as(
     bad_rows: BadRows,
     strip: bool = True,
 ) -> Iterator[Made]:
-    """Yields what `make(row, place)` makes of each row.
+    """Yields what `make(row, place)` makes of each row; an InputError makes it a bad row."""
 
-    A row that does not fit the schema, or of which `make` raises an InputError, is a bad row:
-    nothing is made of it.
-    """
-    for row in rows:
-        try:
-            made = list(make(converted(row.fields, row.place, schema, strip), row.place))
-        except InputError as error:
-            bad_rows.add(error)
-            continue
+    def parse(fields: Mapping[str, Any], place: str) -> list[Made]:
+        return list(make(converted(fields, place, schema, strip), place))
+
+    for made in parsed(rows, parse, bad_rows):
         yield from made
 
 
@@ -114,7 +128,7 @@ def _cleaned(value: Any, strip: bool) -> Any:
 
 
 def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: Any) -> InputError:
-    """Returns what is wrong with a row in our words; `problem` is in msgspec's."""
+    """Returns the error for a row, given msgspec's message."""
     problem, _, path = problem.partition(" - at `$")
     value: Any = fields
     field, kind = "", schema
@@ -148,7 +162,7 @@ def _named_kinds(match: re.Match[str]) -> str:
 
 
 def _alternatives(kind: Any) -> list[Any]:
-    """Returns the types that a type hint stands for, without what is annotated of them."""
+    """Returns the types that a type hint stands for, without annotations."""
     if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
         return [one for inner in typing.get_args(kind) for one in _alternatives(inner)]
     return [typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind]
@@ -161,7 +175,7 @@ def _choices(kind: Any) -> Iterable[Any]:
 
 
 def _stepped(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]:
-    """Returns the key or index that a step of msgspec's path stands for, and the type below it."""
+    """Returns the key or index of a step in msgspec's path, and the type below it."""
     for one in _alternatives(kind):
         if name and dataclasses.is_dataclass(one):
             return name, typing.get_type_hints(one, include_extras=True)[name]
@@ -186,7 +200,7 @@ def _first_bad(values: Mapping[str, Any], kind: Any) -> str:
 
 
 def columns_of(schema: Any) -> list[str]:
-    """Returns the names of the fields of a Struct that a row must have."""
+    """Returns the names of a Struct's required fields."""
     return [field.encode_name for field in msgspec.structs.fields(schema) if field.required]
 
 

@@ -18,9 +18,9 @@ class Table(NamedTuple):
     Attributes:
       title: what it shows, and which table of a paper it is.
       columns: their names.
-      rows: as many cells each: a number, a text (see `figure_text`), or None for nothing.
-      notes: what a reader needs to know beside the title, a sentence each.
-      tidy: the same figures with one in each cell, for machines; None = the table is tidy itself.
+      rows: as many cells each: a number, a text (see `figure_text`), or None.
+      notes: further sentences for readers.
+      tidy: the same figures for machines, one in each cell; None = this table is tidy itself.
     """
 
     title: str
@@ -30,7 +30,7 @@ class Table(NamedTuple):
     tidy: "Table | None" = None
 
     def records(self) -> list[dict[str, Any]]:
-        """Returns the rows by column as JSON has them; what is undefined is None."""
+        """Returns the rows by column as JSON has them."""
         return [plain(dict(zip(self.columns, row, strict=True))) for row in self.rows]
 
 
@@ -41,15 +41,7 @@ def figure_text(
     mark: str = "",
     spread: float = math.nan,
 ) -> str:
-    """Returns a number as a table shows it.
-
-    Args:
-      value: the number.
-      interval: its ends.
-      digits: after the point.
-      mark: of the best, or of what differs significantly.
-      spread: its standard deviation; NaN = none.
-    """
+    """Returns a number as a table shows it, with its interval or standard deviation if given."""
     text = f"{value:.{digits}f}{mark}"
     if interval is not None:
         low, high = interval

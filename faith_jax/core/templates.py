@@ -14,27 +14,29 @@ input and in the target.
 import re
 from collections.abc import Iterable, Sequence
 
+EOT = "[EOT]"  # stands between the turns of a context
 _BRACES = str.maketrans({"{": "(", "}": ")"})
 _ANGLES = str.maketrans({"<": "(", ">": ")"})
 _WHITE_SPACE = re.compile(r"\s+")
 
 
-def clean_value(text: str) -> str:
-    """Returns `text` fit to stand between curly braces.
-
-    White space runs become one space, and braces become parentheses, since a value that held
-    a brace could not be told from the format.
-    """
-    return one_space(text).translate(_BRACES)
-
-
 def one_space(text: str) -> str:
-    """Returns `text` with each run of white space as one space, and none around it."""
+    """Returns a text with each run of white space as one space, and none around it."""
     return _WHITE_SPACE.sub(" ", text).strip()
 
 
+def clean_value(text: str) -> str:
+    """Returns a text with single spaces, and parentheses for the braces of the format."""
+    return one_space(text).translate(_BRACES)
+
+
+def clean_tagged(text: str) -> str:
+    """Returns a text with single spaces, and parentheses for the angle brackets of tags."""
+    return one_space(text).translate(_ANGLES)
+
+
 def curly_braces(pairs: Iterable[tuple[str, str]]) -> str:
-    """Returns the pairs as `{key: value} {key: value}`, values cleaned by `clean_value`."""
+    """Returns the pairs as `{key: value} {key: value}`, with clean values."""
     return " ".join(f"{{{key}: {clean_value(value)}}}" for key, value in pairs)
 
 
@@ -43,20 +45,14 @@ def npov_generate_inputs(
 ) -> str:
     """Returns the generator's input: the query and the two perspectives.
 
-    A perspective is its arguments, concatenated with spaces, in the given order
-    (Chang 2024, section 2.1).
+    A perspective is its arguments, joined by spaces (Chang 2024, section 2.1).
     """
-    return curly_braces(
-        [
-            ("query", query),
-            ("pro", _perspective(pro_arguments)),
-            ("con", _perspective(con_arguments)),
-        ]
-    )
+    pro, con = _joined(pro_arguments), _joined(con_arguments)
+    return curly_braces([("query", query), ("pro", pro), ("con", con)])
 
 
-def _perspective(arguments: Sequence[str]) -> str:
-    return " ".join(clean_value(argument) for argument in arguments)
+def _joined(texts: Iterable[str], separator: str = " ") -> str:
+    return separator.join(map(clean_value, texts))
 
 
 def npov_classifier_inputs(
@@ -67,14 +63,8 @@ def npov_classifier_inputs(
     >>> npov_classifier_inputs("Is tea better?", "Views differ.", ["It is calming."], [])
     '{query: Is tea better?} {response: Views differ.} {pro: It is calming.} {con: }'
     """
-    return curly_braces(
-        [
-            ("query", query),
-            ("response", response),
-            ("pro", _perspective(pro_arguments)),
-            ("con", _perspective(con_arguments)),
-        ]
-    )
+    pro, con = _joined(pro_arguments), _joined(con_arguments)
+    return curly_braces([("query", query), ("response", response), ("pro", pro), ("con", con)])
 
 
 def npov_classifier_targets(label: str) -> str:
@@ -101,11 +91,10 @@ def npov_generate_targets(response: str) -> str:
 
 
 def npov_response(generated: str) -> str:
-    """Returns the response in a generated text.
+    """Returns the response in a generated text; a text without the format as it stands.
 
-    Text before `{response:` and after the closing brace is dropped. A generated text that has
-    no opening (a model that missed the format) is returned as it stands, and one without a
-    closing brace (cut at the length limit) up to its end.
+    Text before `{response:` and behind the closing brace is dropped. The brace may be missing,
+    in a text that was cut at the length limit.
     """
     return _value(generated, "response")
 
@@ -118,11 +107,10 @@ def _value(generated: str, key: str) -> str:
 def dialogue_inputs(knowledge: str, history: Sequence[str], last: int = 3) -> str:
     """Returns a dialogue generator's input: the knowledge, then the last utterances.
 
-    Speakers are told apart by tags, as in FaithDial's published code; the last utterance is the
-    seeker's. Tags that stand in a text lose their angle brackets.
+    Tags mark the speakers, as in FaithDial's published code; the last utterance is the seeker's.
 
     Args:
-      knowledge: what the response may say; empty = no knowledge is given.
+      knowledge: what the response may say; empty = none.
       history: earlier utterances, oldest first.
       last: how many of them the model sees at most (Dziri 2022: 3).
 
@@ -140,23 +128,12 @@ def dialogue_inputs(knowledge: str, history: Sequence[str], last: int = 3) -> st
 def controlled_dialogue_inputs(
     control_tokens: Sequence[str], knowledge: str, history: Sequence[str], last: int = 3
 ) -> str:
-    """Returns the input of a dialogue generator that control tokens steer (Rashkin 2021).
-
-    Args:
-      control_tokens: of `faith_jax.datasets.control_tokens`.
-      knowledge: see `dialogue_inputs`, as for `history` and `last`.
-      history: see above.
-      last: see above.
+    """Returns `dialogue_inputs` behind control tokens (Rashkin 2021).
 
     >>> controlled_dialogue_inputs(["<entailed>"], "Tea is a leaf.", ["What is tea?"])
     '<entailed> <knowledge> Tea is a leaf. <seeker> What is tea?'
     """
     return " ".join([*control_tokens, dialogue_inputs(knowledge, history, last)]).strip()
-
-
-def clean_tagged(text: str) -> str:
-    """Returns `text` with single spaces, its angle brackets made round."""
-    return one_space(text).translate(_ANGLES)
 
 
 def knowledge_response_inputs(knowledge: str, response: str) -> str:
@@ -196,14 +173,14 @@ def dialfact_inputs(
 ) -> str:
     """Returns the input of DialFact's classifiers (Gupta 2022, section 5.3).
 
-    As in the authors' code, turns of the context are joined by [EOT], and each sentence of
-    evidence follows the title of its article.
+    As in the authors' code, [EOT] stands between turns of the context, and each sentence of
+    evidence follows the title of its article. Empty sentences are left out.
 
     Args:
       context: earlier utterances, oldest first.
       claim: the response to judge.
-      titles: of the articles that the evidence is from.
-      sentences: the evidence, as many; empty ones are left out.
+      titles: of the evidence's articles.
+      sentences: the evidence, as many.
       last: how many utterances the model sees at most.
       most_evidence: how many sentences it sees at most.
 
@@ -216,7 +193,7 @@ def dialfact_inputs(
 
 
 def dialfact_claim_inputs(context: Sequence[str], claim: str, last: int = 2) -> str:
-    """Returns the input of a classifier of DialFact that sees no evidence.
+    """Returns the input of DialFact's classifiers without evidence.
 
     >>> dialfact_claim_inputs(["Hi."], "It is a leaf.")
     '{context: Hi.} {claim: It is a leaf.}'
@@ -225,5 +202,5 @@ def dialfact_claim_inputs(context: Sequence[str], claim: str, last: int = 2) -> 
 
 
 def _claim_pairs(context: Sequence[str], claim: str, last: int) -> list[tuple[str, str]]:
-    shown = [clean_value(utterance) for utterance in (context[-last:] if last else [])]
-    return [("context", " [EOT] ".join(shown)), ("claim", claim)]
+    shown = context[-last:] if last else []
+    return [("context", _joined(shown, f" {EOT} ")), ("claim", claim)]

@@ -1,4 +1,4 @@
-"""The example that runs through the whole house, the Protocols and the notation.
+"""The example of grounded generation, its scores, the step function and the notation.
 
 Notation used in shapes throughout the library:
 
@@ -18,7 +18,7 @@ A boolean mask is True where the value counts.
 
 import dataclasses
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
@@ -27,9 +27,8 @@ class Grounding:
     """What a response may say: texts, in named perspectives where there are several.
 
     Attributes:
-      texts: the knowledge sentences, evidence or arguments, in order.
-      perspectives: for each text the perspective it belongs to ("pro", "con"); empty where
-        the grounding has no perspectives.
+      texts: knowledge sentences, evidence or arguments.
+      perspectives: of each text, such as "pro" or "con"; empty if there are none.
     """
 
     texts: tuple[str, ...]
@@ -62,10 +61,10 @@ class GroundedExample:
     """One example of grounded generation.
 
     Attributes:
-      id: stable and unique within its data set.
+      id: unique within its data set.
       grounding: what the response may say.
-      history: the dialogue's earlier turns, oldest first, or one query.
-      response: the text to judge or to learn; empty where it is to be generated.
+      history: earlier turns of the dialogue, oldest first, or one query.
+      response: the text to judge or to learn; empty if it is to be generated.
       label: 1 = faithful, 0 = unfaithful, None = unknown.
     """
 
@@ -82,10 +81,10 @@ class WordScore:
 
     Attributes:
       word: as it stands in its text.
-      start: offset of its first character.
+      start: offset of its first character in the text.
       end: offset behind its last character.
       score: higher = more faithful.
-      text: the number of the grounding's text that the word stands in; None = in the response.
+      text: number of the grounding's text that has the word; None = the response has it.
     """
 
     word: str
@@ -101,10 +100,9 @@ class Score:
 
     Attributes:
       value: see the scorer's card; NaN = undefined, such as the precision of an empty response.
-      words: scores of single words, where the scorer has them.
-      cut: how many tokens of the input were cut because it was too long, by part: "knowledge",
-        "history", "response", and "other" for what stands between these; parts of which none were
-        are not there.
+      words: scores of single words, if the scorer has them.
+      cut: how many tokens of a too long input were cut, by part: "knowledge", "history",
+        "response", and "other" for what stands between them. Uncut parts are left out.
     """
 
     value: float
@@ -113,7 +111,7 @@ class Score:
 
     @property
     def cut_tokens(self) -> int:
-        """How many tokens were cut of all parts together."""
+        """How many tokens were cut in all."""
         return sum(self.cut.values())
 
 
@@ -129,10 +127,10 @@ class ScorerCard:
     """What a scorer declares about itself.
 
     Attributes:
-      name: under which it is looked up.
+      name: of the scorer.
       description: what it measures, in a sentence.
-      low: the smallest value, may be -inf; as `high` is the largest.
-      high: see above.
+      low: the smallest value, may be -inf.
+      high: the largest value, may be inf.
       source: paper and section.
       direction: what a higher value means.
       calibrated: whether the value is a probability of being faithful.
@@ -153,44 +151,16 @@ class ScorerCard:
     word_level: bool = False
 
 
-class Scorer(Protocol):
-    """What judges responses."""
-
-    @property
-    def card(self) -> ScorerCard:
-        """What it declares about itself."""
-        ...
-
-    def score(
-        self,
-        examples: Sequence[GroundedExample] | Sequence[str | Sequence[str]],
-        responses: Sequence[str] | None = None,
-        histories: Sequence[Sequence[str]] | None = None,
-    ) -> list[Score]:
-        """Scores examples, or groundings with their responses.
-
-        Args:
-          examples: what to judge; with `responses`, only the groundings: a text or several each.
-          responses: as many.
-          histories: as many, each oldest utterance first; None = none.
-
-        Returns:
-          As many scores, in order.
-        """
-        ...
-
-
 Array = Any  # a jax.Array or np.ndarray; numerics do not need to tell them apart
 PyTree = Any
 
 
 class StepScores(NamedTuple):
-    """What a decoding step says of every next token, natural logarithms.
+    """What a decoding step says of every next token.
 
     Attributes:
       scores: float32 [rows, vocab], what a search ranks by; -inf = may not be chosen.
-      log_probs: float32 [rows, vocab], the model's own log-probabilities. A plain model's scores
-        are the same array.
+      log_probs: float32 [rows, vocab], the model's own; a plain model's scores are this array.
     """
 
     scores: Array
@@ -198,19 +168,15 @@ class StepScores(NamedTuple):
 
 
 @runtime_checkable
-@runtime_checkable
 class StepFunction(Protocol):
     """One decoding step of any model: the searches in `faith_jax.decoding` know nothing else."""
 
     def __call__(self, tokens: Array, cache: PyTree) -> tuple[StepScores, PyTree]:
-        """Feeds one token a row and scores the next one.
+        """Feeds one token a row; returns the scores of the next one and the new cache.
 
         Args:
           tokens: int32 [rows], the last token of each row. A search over `batch` examples has
             rows = batch * copies (beams or samples); row r belongs to example r // copies.
           cache: the model's state.
-
-        Returns:
-          The scores [rows, vocab] and the new cache.
         """
         ...

@@ -1,8 +1,7 @@
-"""What words and sentences are where texts are counted and compared without a tokenizer.
+"""Words and sentences of texts that are counted and compared without a tokenizer.
 
-Sentences are split by NLTK's Punkt with abbreviations of our own list. Punkt usually comes with
-models that are downloaded; without one it goes by punctuation, capitals and abbreviations, which is
-all that is needed here.
+NLTK's Punkt splits sentences by punctuation, capitals and our list of abbreviations, without the
+models that it usually downloads.
 """
 
 import functools
@@ -37,11 +36,7 @@ def lower_words(text: str) -> list[str]:
 
 
 def first_person_count(text: str, pronouns: Collection[str] = FIRST_PERSON) -> int:
-    """Returns how many first-person singular pronouns a text holds, also in "I'm"; "i.e." is none.
-
-    Args:
-      text: the text.
-      pronouns: in lower case; {"i"} counts as Steen 2023 does.
+    """Returns how many of these pronouns a text has, also in "I'm"; "i.e." is none.
 
     >>> first_person_count("I'm sure that my tea, i.e. mine, is hot.")
     3
@@ -60,7 +55,7 @@ def _splitter() -> Any:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Returns the sentences of a text, without white space around them; none of an empty one.
+    """Returns the sentences of a text, without white space around them.
 
     >>> split_sentences("Dr. Lee lives in the U.S. since 1994. She likes it!  Why not?")
     ['Dr. Lee lives in the U.S. since 1994.', 'She likes it!', 'Why not?']

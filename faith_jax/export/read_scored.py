@@ -8,8 +8,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import InputError, field_error
-from faith_jax.core.fields import required
+from faith_jax.core.errors import InputError, did_you_mean, field_error
 from faith_jax.core.rows import Row
 from faith_jax.datasets.grounded_rows import read_rows
 from faith_jax.export.scored_rows import ScoredRow, field_texts
@@ -60,8 +59,14 @@ def _checked(row: Row, corpus: str) -> ScoredRow:
     return found
 
 
+def _required(fields: Mapping[str, Any], name: str, place: str) -> Any:
+    if name not in fields:
+        raise InputError(f"{place}: field '{name}' is missing.{did_you_mean(name, fields)}")
+    return fields[name]
+
+
 def _identifier(fields: Mapping[str, Any], place: str) -> str:
-    value = required(fields, "id", place)
+    value = _required(fields, "id", place)
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise field_error(place, "id", "a text", value)
     return str(value)
@@ -99,7 +104,7 @@ def _mapping(fields: Mapping[str, Any], name: str, place: str) -> dict[str, Any]
 
 
 def _scores(fields: Mapping[str, Any], place: str) -> dict[str, float | None]:
-    scores = required(fields, "scores", place)
+    scores = _required(fields, "scores", place)
     if not isinstance(scores, dict) or not scores:
         raise field_error(place, "scores", "an object of scores by scorer", scores)
     for name, value in scores.items():

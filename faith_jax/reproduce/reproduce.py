@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
-from faith_jax.core.files import as_json, check_same, made_folder, read_settings_file, write_text
+from faith_jax.core.files import check_settings, made_folder, write_json
 from faith_jax.core.table import Table
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.report.tables import rendered
@@ -179,13 +179,13 @@ def _score(given: ScoreInput, scorers: Mapping[str, Mapping[str, Any]], path: pa
     """
     noted = path.with_suffix(".settings.json")
     told = {f"scorer-option of {name}": options for name, options in scorers.items()}
-    settings = as_json({"scorers": sorted(scorers), **told})
+    settings = {"scorers": sorted(scorers), **told}
     if path.exists():
-        check_same(path.parent, read_settings_file(noted), settings, path.name)
+        check_settings(noted, settings, path.name)
         logger.info("%s is kept", path)
         return
     score(given, scorers, str(path))
-    write_text(noted, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
+    write_json(noted, settings)
 
 
 Figures = Mapping[tuple[str, ...], Mapping[str, float]]

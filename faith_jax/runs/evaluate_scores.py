@@ -8,10 +8,12 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
-from faith_jax.core.fields import optional_text, text_field
 from faith_jax.core.files import check_outputs, write_text
 from faith_jax.core.rows import read_jsonl
+from faith_jax.core.schema import Text, converted
 from faith_jax.core.table import Table
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
@@ -373,15 +375,17 @@ def _claims(options: EvaluateOptions) -> list[dict[str, Any]]:
     return [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
 
 
+class _Prediction(msgspec.Struct):
+    id: Text
+    prediction: str = ""
+
+
 def _predictions(files: Sequence[str]) -> dict[str, dict[str, str]]:
     """Returns the predicted texts by claim, of each file under its name."""
     found: dict[str, dict[str, str]] = {}
     for path in files:
-        by_id = {}
-        for place, fields in read_jsonl(path):
-            identifier = text_field(fields, "id", place)
-            by_id[identifier] = optional_text(fields, "prediction", place)
-        found[path] = by_id
+        rows = [converted(fields, place, _Prediction) for place, fields in read_jsonl(path)]
+        found[path] = {row.id: row.prediction for row in rows}
     return found
 
 

@@ -68,7 +68,10 @@ class BaseScorer(abc.ABC):
         responses: Sequence[str] | None = None,
         histories: Sequence[Sequence[str]] | None = None,
     ) -> list[Score]:
-        """Scores examples, or groundings with their responses; see `faith_jax.core.types.Scorer`.
+        """Returns the score of each example, in order.
+
+        With `responses`, which are as many, the examples are only groundings: a text or several
+        each. The histories are then as many too, each oldest utterance first.
 
         Raises:
           ValueError: for lengths that differ, and for examples without what the card asks for.

@@ -10,19 +10,17 @@ import time
 import pytest
 
 from faith_jax.cli import main
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import CheckpointError, ConfigError, InputError
 from faith_jax.core.files import (
     ROWS,
-    SETTINGS,
-    as_json,
-    check_same,
+    check_settings,
     checkpoint_state,
     kept_rows,
     made_folder,
     partial_folder,
     partial_output,
-    read_settings_file,
-    write_settings,
+    read_json,
+    write_json,
     write_text,
     written_whole,
 )
@@ -216,6 +214,26 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
         write_text(path / "b", "")
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "No such file or directory"),
+        (b'{"a":', r"line 1: not JSON \(Expecting value\)\. Copy the file again"),
+        (b'{"a": "\xff"}', "not JSON"),
+        (b"[1]", "expected a JSON object, got list"),
+    ],
+)
+def test_what_is_no_json_object(tmp_path, content, problem):
+    path = tmp_path / "a.json"
+    if content is not None:
+        path.write_bytes(content)
+    for error in (ConfigError, CheckpointError):
+        with pytest.raises(error, match=rf"a\.json: {problem}"):
+            read_json(path, error)
+    path.write_text('{"a": null}')
+    assert read_json(path) == {"a": None}
+
+
 def test_a_folder_replaces_another(tmp_path):
     folder = tmp_path / "made"
     for text in ("first", "second"):
@@ -228,29 +246,38 @@ def test_a_folder_replaces_another(tmp_path):
 
 
 def test_settings_are_read_as_they_were_written(tmp_path):
-    settings = as_json({"seeds": (0, 1), "folder": tmp_path, "scorers": {"näher": {}}})
-    write_settings(tmp_path, settings)
-    assert read_settings_file(tmp_path / SETTINGS, "scorers") == settings
-    assert settings["seeds"] == [0, 1]
-    assert settings["folder"] == str(tmp_path)
+    settings = {"seeds": (0, 1), "folder": tmp_path, "scorers": {"näher": {}}}
+    write_json(tmp_path / "settings.json", settings)
+    kept = json.loads((tmp_path / "settings.json").read_text())
+    assert kept == {"seeds": [0, 1], "folder": str(tmp_path), "scorers": {"näher": {}}}
+    check_settings(tmp_path / "settings.json", settings, "draws")
 
 
-@pytest.mark.parametrize("text", [None, "", "no json", "[1]", "3", '{"scorers": []}', "{}"])
-def test_what_is_no_settings_file(tmp_path, text):
-    path = tmp_path / SETTINGS
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (None, "keeps draws with other settings, which are not readable"),
+        ("no json", "keeps draws with other settings, which are not readable"),
+        ("[1]", "keeps draws with other settings, which are not readable"),
+        ("{}", r"keeps draws with another value of seed \(None, not 0\)"),
+    ],
+)
+def test_what_is_no_settings_file(tmp_path, text, problem):
+    path = tmp_path / "settings.json"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(ConfigError, match=r"settings\.json: not readable; name another --output"):
-        read_settings_file(path, "scorers")
+    with pytest.raises(ConfigError, match=problem):
+        check_settings(path, {"seed": 0}, "draws")
 
 
 def test_another_value_is_named(tmp_path):
-    before = {"seed": 0, "model": "a", "former": 1}
-    check_same(tmp_path, before, {"seed": 0}, "draws")
+    path = tmp_path / "settings.json"
+    write_json(path, {"seed": 0, "model": "a", "former": 1})
+    check_settings(path, {"seed": 0}, "draws")
     with pytest.raises(ConfigError, match=r"keeps draws with another value of model \(a, not b\)"):
-        check_same(tmp_path, before, {"seed": 0, "model": "b"}, "draws")
+        check_settings(path, {"seed": 0, "model": "b"}, "draws")
     with pytest.raises(ConfigError, match=r"another value of later \(None, not 2\)"):
-        check_same(tmp_path, before, {"later": 2}, "draws")
+        check_settings(path, {"later": 2}, "draws")
 
 
 def test_the_state_of_a_checkpoint_changes_with_its_files(tmp_path):

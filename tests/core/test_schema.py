@@ -7,9 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import CheckpointError, InputError
 from faith_jax.core.rows import BadRows, Row
-from faith_jax.core.schema import Flag, Text, Texts, Whole, columns_of, converted, read_as
+from faith_jax.core.schema import (
+    Flag,
+    Text,
+    Texts,
+    Whole,
+    columns_of,
+    converted,
+    read_as,
+    read_json_as,
+)
 
 
 class Label(enum.StrEnum):
@@ -91,6 +100,16 @@ def test_errors_name_field_expected_and_got(change, message):
 def test_a_row_that_is_no_object():
     with pytest.raises(InputError, match=r"^f:1: expected a JSON object, got \"Hi\"\.$"):
         converted("Hi", "f:1", Turn)
+
+
+def test_a_file_is_read_by_its_schema(tmp_path):
+    path = tmp_path / "turn.json"
+    path.write_text('{"role": "user", "text": " Hi ", "number": null}')
+    assert read_json_as(path, Turn) == Turn("user", " Hi ")
+    for text in ('{"role": "all", "text": "Hi"}', "[]"):
+        path.write_text(text)
+        with pytest.raises(CheckpointError, match=r"turn\.json: (field 'role': )?expected "):
+            read_json_as(path, Turn, CheckpointError)
 
 
 def test_rows_of_which_nothing_can_be_made_are_bad():

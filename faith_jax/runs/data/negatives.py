@@ -16,15 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.files import (
-    SETTINGS,
-    as_json,
-    check_same,
-    checkpoint_state,
-    read_settings_file,
-    write_settings,
-    write_text,
-)
+from faith_jax.core.files import check_settings, checkpoint_state, write_json, write_text
 from faith_jax.core.json_items import read_array
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
@@ -119,12 +111,12 @@ def _check_settings(partial: pathlib.Path, options: NegativesOptions) -> None:
             for name in _ALL_FILES
         ],
     }
-    if (partial / SETTINGS).exists():
-        before = read_settings_file(partial / SETTINGS)
-        check_same(partial, before, as_json(settings), "a stopped run")
+    kept = partial / "settings.json"
+    if kept.exists():
+        check_settings(kept, settings, "a stopped run")
         return
     partial.mkdir(parents=True, exist_ok=True)
-    write_settings(partial, settings)
+    write_json(kept, settings)
 
 
 def _perturbed(turns: list[dict[str, Any]], options: NegativesOptions) -> Iterator[dict[str, str]]:
