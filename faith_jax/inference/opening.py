@@ -101,7 +101,7 @@ def open_tokenizer(model: str, vocabulary: str | None, config: TransformerConfig
       ConfigError: where there is none, naming the option, or it is another model's.
     """
     # Imported here, so that `load_model` does without.
-    from faith_jax.tokenizers.match import check_vocabulary
+    from faith_jax.tokenizers.carried import check_vocabulary
     from faith_jax.tokenizers.vocabularies import load_vocabulary
 
     folder = checkpoint_path(model)

@@ -1,4 +1,4 @@
-"""The one interface of all tokenizers: ids of a text, special tokens, pieces for people to read."""
+"""The interface of all tokenizers: ids of a text, special tokens, pieces for people to read."""
 
 import abc
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,25 +14,18 @@ _LONGEST_PIECE = 24
 
 
 class Tokenizer(abc.ABC):
-    """A tokenizer of either library.
+    """A tokenizer of either library, as `vocabularies.load_vocabulary` opens it.
 
     Two tokenizers are equal if they have the same file and number of extra ids. Threads may share
-    one. `faith_jax.tokenizers.vocabularies.load_vocabulary` opens them, also when unpickling.
+    one. The id of a special token is None if the vocabulary has no such token: GPT-2 and Llama have
+    no `pad_id`, T5 has no `bos_id`.
 
     Attributes:
-      tokenizer: the library's own object; leave its settings as they are.
+      tokenizer: the library's own object; do not change its settings.
       model_file: the file that it was read from.
-      vocab_size: number of ids, special, added and extra ids included.
+      vocab_size: number of ids, with special, added and extra ones.
       extra_ids: how many of them are T5's `<extra_id_N>`.
       is_t5: whether it is a SentencePiece model of T5's convention.
-      pad_id: the id of padding. An id is None if the vocabulary has no such token: GPT-2 and Llama
-        have no `pad_id`, T5 has no `bos_id`.
-      bos_id: begins a sequence.
-      eos_id: ends a sequence.
-      unk_id: stands for unknown text.
-      cls_id: a classifier reads its encoding.
-      sep_id: stands between two texts.
-      mask_id: stands for a masked token.
       prefix_ids: special ids in front of a single text.
       suffix_ids: special ids behind a single text.
       pair_ids: special ids in front of, between and behind two texts.
@@ -71,21 +64,17 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Returns the ids as `encode` does, and the characters that each stands for.
+        """Returns the ids of a text, and the offsets of their characters in it: [start, end).
 
-        Returns:
-          The ids, and for each the offset of its first character and that behind its last. Bytes
-          of one character have its offsets. Whether white space in front belongs to a token
-          depends on the family (T5, GPT-2: yes; RoBERTa: no).
+        Bytes of one character have its offsets. Whether a token has the white space in front
+        depends on the family (T5, GPT-2: yes; RoBERTa: no).
         """
 
     @abc.abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of the ids up to the first end token, without special tokens.
 
-        Args:
-          ids: integers [length]. Padding and negative ids (the padding of models without a pad
-            token) become nothing.
+        Padding and negative ids (the padding of models without a pad token) are left out.
         """
 
     @abc.abstractmethod
@@ -95,14 +84,9 @@ class Tokenizer(abc.ABC):
     def add_special_tokens(
         self, ids: Sequence[int], pair_ids: Sequence[int] | None = None
     ) -> list[int]:
-        """Returns the ids of one or two texts with special tokens around them.
+        """Returns the ids of one or two texts with the special tokens around them.
 
-        Args:
-          ids: of the first text, as `encode` gives them, perhaps cut.
-          pair_ids: of the second text; None = there is none, an empty list = it is empty.
-
-        Returns:
-          The ids that the model was trained with.
+        An empty list is an empty second text, None is no second text.
         """
         if pair_ids is None:
             return [*self.prefix_ids, *ids, *self.suffix_ids]
@@ -110,30 +94,20 @@ class Tokenizer(abc.ABC):
         return [*front, *ids, *between, *pair_ids, *behind]
 
     def encode_with_special_tokens(self, text: str, pair: str | None = None) -> list[int]:
-        """Returns the ids of one or two texts with the model's special tokens around them.
+        """Returns what Transformers' `tokenizer(text, pair)` gives.
 
-        Args:
-          text: the first text, such as an NLI premise.
-          pair: the second text; None = there is none. An empty one is a text (Transformers ignores
-            it).
-
-        Returns:
-          What Transformers' `tokenizer(text, pair)` gives.
+        An empty second text is a text here; Transformers ignores it.
         """
         second = None if pair is None else self.encode(pair)
         return self.add_special_tokens(self.encode(text), second)
 
     def piece_text(self, token: int) -> str:
-        """Returns a token's text for people: ▁ for a space, nothing that a terminal obeys.
-
-        Args:
-          token: an id; one without a piece is shown as "#id".
-        """
+        """Returns a token's text for people, without control characters; "#id" if it has none."""
         piece = self.stored_piece(token) if 0 <= token < self.vocab_size else None
         return f"#{token}" if piece is None else escaped(piece)
 
     def shown(self, ids: Sequence[int]) -> str:
-        """Returns token ids as a text for people, special tokens such as `</s>` among them."""
+        """Returns token ids as a text for people, with special tokens such as `</s>`."""
         special = {getattr(self, f"{name}_id") for name in NAMES if name != "unk"}
         shown, rest = "", list(ids)
         while rest:  # `decode` ends at the first end token
@@ -146,7 +120,7 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def fingerprint(self) -> str:
-        """Returns a hash of what decides the ids, whatever form the files have."""
+        """Returns a hash of what determines the ids, whatever form the files have."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tokenizer):

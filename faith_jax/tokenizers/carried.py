@@ -1,17 +1,27 @@
-"""A run's tokenizer: the one that its checkpoint carries, or the one that is given; and kept."""
+"""Which tokenizer belongs to a checkpoint and to a run, whether it fits the model, how it is kept.
+
+A run takes VOCABULARY, which must not contradict what its checkpoint carries; or what the
+checkpoint carries; or the embedded vocabulary. It keeps its tokenizer in MODEL_DIR.
+"""
 
 import dataclasses
 import json
 import logging
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
+from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import written_whole
+from faith_jax.core.files import writing, written_whole
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.base import NAMES, Tokenizer
-from faith_jax.tokenizers.match import check_vocabulary
-from faith_jax.tokenizers.special_tokens import read_tokenizer_config
+from faith_jax.tokenizers.special_tokens import (
+    ids_of,
+    model_config,
+    read_tokenizer_config,
+    said_in,
+)
 from faith_jax.tokenizers.vocabularies import (
     DEFAULT_EXTRA_IDS,
     EMBEDDED,
@@ -19,20 +29,18 @@ from faith_jax.tokenizers.vocabularies import (
     load_vocabulary,
     set_default_vocabulary,
     tokenizer_folder,
+    tokenizer_of,
 )
 
 logger = logging.getLogger("faith_jax")
 
+# A tokenizer may have a few ids more than its model has embeddings; BART-large-CNN's has one.
+_MORE_IDS = 256
+
 
 @dataclasses.dataclass(frozen=True)
 class RunVocabulary:
-    """A run's tokenizer, and where it is from.
-
-    Attributes:
-      tokenizer: the run's.
-      checkpoint: the checkpoint that the model is read from; None = there is none.
-      carried: what that carries; None = nothing.
-    """
+    """A run's tokenizer, the checkpoint that its model is read from, and what that carries."""
 
     tokenizer: Tokenizer
     checkpoint: str | None = None
@@ -42,12 +50,12 @@ class RunVocabulary:
     def choose(
         cls, given: str | None, checkpoint: str | None, macro: str = "CHECKPOINT_PATH"
     ) -> "RunVocabulary":
-        """Chooses a run's tokenizer, and makes it the one that our SeqIO tasks use.
+        """Chooses a run's tokenizer, which our SeqIO tasks then use.
 
         Args:
           given: VOCABULARY; None = what the checkpoint carries, or else the embedded one.
-          checkpoint: the checkpoint that the model is read from; None = there is none.
-          macro: the one that names it.
+          checkpoint: what the model is read from; None = nothing.
+          macro: the gin macro of the checkpoint.
 
         Raises:
           ConfigError: there is no such vocabulary, or the checkpoint carries another one.
@@ -72,24 +80,20 @@ class RunVocabulary:
         return cls(chosen, checkpoint, carried)
 
     def check(self, config: TransformerConfig, vocabulary: Any) -> None:
-        """Checks that a vocabulary can be the model's; warns of ids without an embedding.
+        """Checks that a vocabulary, ours or SeqIO's, fits the model.
 
-        Of the latter, published models have few; `check_ids` then looks at the texts.
-
-        Args:
-          config: the model's.
-          vocabulary: ours, or one of SeqIO's that is none of ours.
+        Warns of ids without an embedding, which few published models have; `check_ids` then looks
+        at the texts.
 
         Raises:
-          ConfigError: naming what differs.
+          ConfigError: names what differs.
         """
         known, carried, checkpoint = _known(vocabulary), self.carried, self.checkpoint
         is_own = bool(known and carried and is_same_vocabulary(known, carried))
         name = known.model_file if known else str(vocabulary)
         if carried is None and checkpoint is not None:
             name += f"; {checkpoint} carries none"
-        missing = check_vocabulary(config, vocabulary, name, is_own, checkpoint)
-        if missing:
+        if missing := check_vocabulary(config, vocabulary, name, is_own, checkpoint):
             logger.warning(
                 "The tokenizer has %d ids that the model has no embedding for, from %d on: a text "
                 "with one of them is an error",
@@ -101,10 +105,6 @@ class RunVocabulary:
 def carried_vocabulary(checkpoint: str | pathlib.Path) -> Tokenizer | None:
     """Returns the tokenizer that a checkpoint carries, None if it carries none.
 
-    Args:
-      checkpoint: a Hugging Face folder, a T5X checkpoint, an imported one, a run's MODEL_DIR or one
-        of its steps; a prompt-tuned run's tokenizer may be its base model's.
-
     Raises:
       ConfigError: the files are not whole.
     """
@@ -113,11 +113,100 @@ def carried_vocabulary(checkpoint: str | pathlib.Path) -> Tokenizer | None:
 
 
 def is_same_vocabulary(given: Tokenizer, carried: Tokenizer) -> bool:
-    """Whether a tokenizer gives the ids of one that a checkpoint carries, in whatever form."""
+    """Whether a tokenizer gives the ids of one that a checkpoint carries, in any of its forms."""
     if given == carried or given.fingerprint() == carried.fingerprint():
         return True
     form = pathlib.Path(carried.model_file).with_name(pathlib.Path(given.model_file).name)
     return form.is_file() and given.fingerprint() == load_vocabulary(form).fingerprint()
+
+
+def check_vocabulary(
+    config: TransformerConfig,
+    vocabulary: Any,
+    name: str,
+    is_own: bool = False,
+    checkpoint: str | pathlib.Path | None = None,
+    option: str = "VOCABULARY",
+) -> int:
+    """Checks that a vocabulary fits a model: its number of ids and its special tokens.
+
+    Models round the number of ids up. The tokenizer that a checkpoint carries may also have a few
+    ids that the model has no embedding for; no text must then make them (`check_ids`).
+
+    Args:
+      config: of the model.
+      vocabulary: ours or SeqIO's.
+      name: of the vocabulary, for messages.
+      is_own: whether the checkpoint carries it.
+      checkpoint: its files may say more of the special tokens; None = there is none.
+      option: what sets another vocabulary, for messages.
+
+    Returns:
+      How many ids the model has no embedding for: 0, except for few published models.
+
+    Raises:
+      ConfigError: names what differs, with both ids or numbers.
+    """
+    folder = None if checkpoint is None else checkpoint_path(checkpoint)
+    for problem, setting in _misfits(config, vocabulary, name, is_own, folder):
+        new = f"; for a new model, --gin.config.TransformerConfig.{setting}" if setting else ""
+        raise ConfigError(
+            f"{problem}: they do not belong together. Set {option} to the folder or file of the "
+            f"model's own tokenizer{new if option == 'VOCABULARY' else ''}."
+        )
+    return max(0, vocabulary.vocab_size - config.vocab_size)
+
+
+def _misfits(
+    config: TransformerConfig,
+    vocabulary: Any,
+    name: str,
+    is_own: bool,
+    folder: pathlib.Path | None,
+) -> Iterator[tuple[str, str]]:
+    """Yields what differs, each with the setting that a new model would need, if any."""
+    size, rows = vocabulary.vocab_size, config.vocab_size
+    missing = max(0, size - rows)
+    fits = missing < _MORE_IDS if is_own else missing == 0
+    if not fits or rows >= size + max(_MORE_IDS, size // 32):
+        yield f"The vocabulary has {size} ids ({name}) but the model {rows}", ""
+    names = ("pad", "bos", "eos", "unk", "cls", "sep")
+    ids = {token: getattr(vocabulary, f"{token}_id", None) for token in names}
+    special = {token: index for token, index in ids.items() if index is not None and index >= 0}
+    begin, end, pad = ids["bos"], ids["eos"], ids["pad"]
+
+    def differs(what: str, theirs: int | None, ours: object) -> str:
+        there = "no such token" if theirs is None else f"id {theirs}"
+        return f"The vocabulary's {what} is {there} ({name}) but the model's is id {ours}"
+
+    ends = dict.fromkeys(config.eos_ids)
+    begins: tuple[int, ...] = ()
+    if folder is not None:
+        more = ids_of(said_in(folder / "generation_config.json").get("eos_token_id"))
+        ends |= dict.fromkeys(more)
+        begins = ids_of(model_config(folder).get("bos_token_id"))
+    # An encoder alone, and a model that does not say, ends nothing.
+    if not config.is_encoder_only and ends and end not in ends:
+        setting = "" if end is None else f"eos_ids=({end},)"
+        yield differs("end token", end, " or ".join(map(str, ends))), setting
+    # A decoder-only model's rows come with their lengths: its padding means nothing.
+    unused = config.pad_id < 0 or (is_own and config.is_decoder_only)
+    another = pad is None and config.pad_id in special.values()
+    if not unused and pad != config.pad_id and not another:
+        yield differs("padding", pad, config.pad_id), "" if pad is None else f"pad_id={pad}"
+    if config.is_decoder_only and begins and begin not in (None, -1, begins[0]):
+        yield differs("begin token", begin, begins[0]), ""
+    start = config.decoder_start_id
+    has_decoder_start = not (is_own or config.is_encoder_only or config.is_decoder_only)
+    if has_decoder_start and start not in (*special.values(), config.pad_id):
+        named = ", ".join(f"{token} {index}" for token, index in special.items())
+        yield (
+            (
+                f"The model's decoder starts with id {start}, which is no special token of the "
+                f"vocabulary ({name}: {named})"
+            ),
+            "",
+        )
 
 
 def check_kept_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
@@ -138,35 +227,27 @@ def check_kept_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
 
 
 def keep_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
-    """Writes a run's tokenizer into MODEL_DIR, if it is not there yet and is of a local file.
+    """Writes a run's tokenizer into MODEL_DIR, if none is there and we have its file.
 
     Raises:
       ConfigError: it cannot be written, or another one is there.
     """
     known = _known(vocabulary)
     if known is None:
-        logger.warning("The vocabulary %s is of no local file: it is not kept", vocabulary)
+        logger.warning("The vocabulary %s is of no file that we read: it is not kept", vocabulary)
     elif find_tokenizer_file(model_dir) is not None:
         check_kept_vocabulary(known, model_dir)
     else:
-        try:
+        with writing(f"{model_dir}: the vocabulary"):
             write_vocabulary(known, model_dir)
-        except OSError as error:
-            raise ConfigError(
-                f"{model_dir}: the vocabulary cannot be written ({error.strerror or error})."
-            ) from None
 
 
 def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
     """Writes a tokenizer into a checkpoint's folder, where `load_vocabulary` finds it.
 
     T5's SentencePiece model becomes spiece.model, any other tokenizer a tokenizer.json.
-    tokenizer_config.json says what these have no place for: the number of extra ids, if it is not
-    T5's usual one, or the settings of the tokenizer's folder and its special tokens by name.
-
-    Args:
-      tokenizer: of any folder.
-      folder: of the checkpoint; files of the same names are replaced.
+    tokenizer_config.json has what these cannot say: the number of extra ids, if it is not T5's
+    usual one, or the settings of the tokenizer's folder and its special tokens by name.
     """
     said: dict[str, Any] = {}
     if tokenizer.is_t5:
@@ -188,14 +269,12 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
         _write(folder / "tokenizer_config.json", text.encode())
 
 
-def _known(vocabulary: Any) -> Tokenizer | None:
-    """Returns our tokenizer of a vocabulary's file; None if it is of no file here."""
-    if isinstance(vocabulary, Tokenizer):
-        return vocabulary
-    file = getattr(vocabulary, "sentencepiece_model_file", "")
-    return load_vocabulary(file, vocabulary.extra_ids) if pathlib.Path(file).is_file() else None
-
-
 def _write(path: pathlib.Path, content: bytes) -> None:
     with written_whole(path) as beside:
         beside.write_bytes(content)
+
+
+def _known(vocabulary: Any) -> Tokenizer | None:
+    """Returns our tokenizer of a vocabulary; None if we have none."""
+    found = tokenizer_of(vocabulary)
+    return found if isinstance(found, Tokenizer) else None

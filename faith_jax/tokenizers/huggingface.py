@@ -2,15 +2,15 @@
 
 | file | of | read as |
 | --- | --- | --- |
-| tokenizer.json | any family | it stands in the file |
+| tokenizer.json | any family | the file says |
 | vocab.json with merges.txt | GPT-2, DialoGPT, RoBERTa, BART | byte-level BPE |
 | spm.model: SentencePiece with [CLS] and [SEP] | DeBERTa-v2 and v3 | Unigram |
 | tokenizer.model: SentencePiece BPE with a begin token | Llama, Gemma | BPE with bytes |
 
-A tokenizer.json is followed as it stands. Transformers 5 rebuilds the pre-tokenizers of some
-classes, so that for old Llama files (those with a "Prepend" normalizer) a text that begins with a
+Transformers 5 differs from a tokenizer.json in one case: it rebuilds the pre-tokenizers of some
+classes, so that with old Llama files (those with a "Prepend" normalizer) a text that begins with a
 space has one id fewer there. DeBERTa's text is normalised as in Transformers 5 (NFC, white space),
-not by the rules inside spm.model.
+not by the rules in spm.model.
 """
 
 import hashlib
@@ -44,22 +44,16 @@ _NO_TEXT = "\ufffd"
 
 
 class HuggingFaceVocabulary(Tokenizer):
-    """A published tokenizer.
+    """A published tokenizer, read from one of the files above and the JSON files beside it.
 
     Ids are those of Transformers' AutoTokenizer for the same folder; special tokens in a text
     become their ids. Nothing is loaded from a network, and no code of the folder runs.
+
+    Raises:
+      ConfigError: a file is broken, foreign, or lacks what its kind needs.
     """
 
     def __init__(self, model_file: str):
-        """Loads a tokenizer.
-
-        Args:
-          model_file: tokenizer.json, vocab.json with merges.txt beside it, or the SentencePiece
-            model of DeBERTa, Llama or Gemma. JSON files beside it say which tokens are special.
-
-        Raises:
-          ConfigError: a file is broken, foreign, or lacks what its kind needs.
-        """
         file = pathlib.Path(model_file)
         config = read_tokenizer_config(file.parent)
         try:
@@ -86,23 +80,13 @@ class HuggingFaceVocabulary(Tokenizer):
         super().__init__(tokenizer, model_file, size, special, (front, behind), pair)
 
     def encode(self, s: str) -> list[int]:
-        """Returns the ids of a text, without special tokens around it."""
         return self.tokenizer.encode(s, add_special_tokens=False).ids
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Returns the ids and the characters that each stands for; see `Tokenizer`."""
         encoding = self.tokenizer.encode(text, add_special_tokens=False)
         return encoding.ids, encoding.offsets
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of the ids up to the first end token, without special tokens.
-
-        Args:
-          ids: integers [length]; those outside the vocabulary become nothing.
-
-        Returns:
-          The text, with white space as the tokens have it.
-        """
         known = [int(i) for i in ids if 0 <= i < self.vocab_size]
         if self.eos_id in known:
             known = known[: known.index(self.eos_id)]
@@ -110,7 +94,6 @@ class HuggingFaceVocabulary(Tokenizer):
         return self.tokenizer.decode(known, skip_special_tokens=True)
 
     def stored_piece(self, token: int) -> str | None:
-        """Returns a token's piece; see `Tokenizer`."""
         stored = self.tokenizer.id_to_token(token)
         if stored is None or "▁" in stored:  # decoding would lose the space in front
             return stored
@@ -119,7 +102,6 @@ class HuggingFaceVocabulary(Tokenizer):
         return stored if not decoded or _NO_TEXT in decoded else decoded
 
     def fingerprint(self) -> str:
-        """Returns a hash of the tokenizer as tokenizer.json has it, and of its special tokens."""
         # A Unigram's scores are float32; saved and read again, their last digits may differ.
         content = json.loads(self.tokenizer.to_str(), parse_float=lambda x: float(np.float32(x)))
         special = [getattr(self, f"{name}_id") for name in NAMES]
@@ -129,19 +111,32 @@ class HuggingFaceVocabulary(Tokenizer):
 def _built(file: pathlib.Path, config: TokenizerConfig) -> tuple[tokenizers.Tokenizer, str]:
     """Returns a file's tokenizer, and Transformers' class of it; "" = a class that adds nothing."""
     if file.suffix != ".json":
-        return _from_sentencepiece(file, config)
-    if file.name == "vocab.json":
-        return _from_vocab_and_merges(file, config)
-    tokenizer, tokenizer_class = tokenizers.Tokenizer.from_file(str(file)), config.tokenizer_class
+        tokenizer, tokenizer_class = _from_sentencepiece(file, config)
+    elif file.name == "vocab.json":
+        tokenizer, tokenizer_class = _from_vocab_and_merges(file, config)
+    else:
+        tokenizer, tokenizer_class = _from_tokenizer_json(file, config)
+    _add_missing_tokens(tokenizer, config, tokenizer_class)
+    if file.suffix != ".json" or file.name == "vocab.json":
+        # Transformers documents begin tokens as the default of both SentencePiece classes.
+        _put_around(tokenizer, config, tokenizer_class, begin=file.suffix != ".json")
+    return tokenizer, tokenizer_class
+
+
+def _from_tokenizer_json(
+    file: pathlib.Path, config: TokenizerConfig
+) -> tuple[tokenizers.Tokenizer, str]:
+    tokenizer = tokenizers.Tokenizer.from_file(str(file))
     # Lengths and batches are the caller's; dropout would make ids random.
     tokenizer.no_truncation()
     tokenizer.no_padding()
     if getattr(tokenizer.model, "dropout", None) is not None:
         tokenizer.model.dropout = None
-    if tokenizer_class == LLAMA and isinstance(tokenizer.decoder, decoders.ByteLevel):
-        tokenizer_class = ""  # Llama 3 has none of the tokens of Llama 1 and 2
-    _add_missing_tokens(tokenizer, config, tokenizer_class)
-    return tokenizer, tokenizer_class
+    # Llama 3 has none of the tokens of Llama 1 and 2.
+    is_llama3 = config.tokenizer_class == LLAMA and isinstance(
+        tokenizer.decoder, decoders.ByteLevel
+    )
+    return tokenizer, "" if is_llama3 else config.tokenizer_class
 
 
 def _from_vocab_and_merges(
@@ -154,16 +149,7 @@ def _from_vocab_and_merges(
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
     tokenizer.decoder = decoders.ByteLevel()
     usual_class = GPT2 if model.token_to_id("</s>") is None else ROBERTA
-    tokenizer_class = config.tokenizer_class or usual_class
-    _add_missing_tokens(tokenizer, config, tokenizer_class)
-    if tokenizer_class == ROBERTA:
-        tokens = config.named(ROBERTA)
-        sep, cls = _with_id(tokenizer, tokens["sep"]), _with_id(tokenizer, tokens["cls"])
-        trim = config.option("trim_offsets", default=True)
-        tokenizer.post_processor = processors.RobertaProcessing(sep, cls, trim, prefix_space)
-    else:
-        _add_begin_and_end(tokenizer, config, tokenizer_class, begin=False)
-    return tokenizer, tokenizer_class
+    return tokenizer, config.tokenizer_class or usual_class
 
 
 def _from_sentencepiece(
@@ -184,13 +170,6 @@ def _from_sentencepiece(
             if p.type in (_CONTROL, _USER_DEFINED)
         ]
     )
-    _add_missing_tokens(tokenizer, config, tokenizer_class)
-    if tokenizer_class == DEBERTA:
-        tokens = config.named(DEBERTA)
-        _surround(tokenizer, tokens["cls"], tokens["sep"], between=False)
-    else:
-        # Transformers documents begin tokens as the default of both classes.
-        _add_begin_and_end(tokenizer, config, tokenizer_class, begin=True)
     return tokenizer, tokenizer_class
 
 
@@ -251,10 +230,7 @@ def _add_missing_tokens(
 ) -> None:
     """Adds the special tokens that the files name and the tokenizer lacks, as Transformers does.
 
-    Args:
-      tokenizer: changed in place; tokens of its vocabulary keep their ids, others follow it.
-      config: what the files beside it say.
-      tokenizer_class: names tokens where the files do not.
+    Tokens of the vocabulary keep their ids, others follow it.
     """
     present = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
     named = list(config.named(tokenizer_class).values())
@@ -268,26 +244,28 @@ def _add_missing_tokens(
     tokenizer.add_tokens([tokenizers.AddedToken(**token) for token in adding.values()])
 
 
-def _add_begin_and_end(
+def _put_around(
     tokenizer: tokenizers.Tokenizer, config: TokenizerConfig, tokenizer_class: str, begin: bool
 ) -> None:
-    """Lets each text begin (and end) with its token where the configuration wants it."""
+    """Puts the class's special tokens around texts; `begin`: begin tokens by default."""
     tokens = config.named(tokenizer_class)
+    if tokenizer_class == ROBERTA:
+        sep, cls = _with_id(tokenizer, tokens["sep"]), _with_id(tokenizer, tokens["cls"])
+        trim = config.option("trim_offsets", default=True)
+        prefix_space = config.option("add_prefix_space", default=False)
+        tokenizer.post_processor = processors.RobertaProcessing(sep, cls, trim, prefix_space)
+        return
     front = tokens.get("bos") if config.option("add_bos_token", default=begin) else None
     behind = tokens.get("eos") if config.option("add_eos_token", default=False) else None
-    _surround(tokenizer, front, behind, between=True)
-
-
-def _surround(
-    tokenizer: tokenizers.Tokenizer, front: Token | None, behind: Token | None, between: bool
-) -> None:
-    """Puts tokens in front of and behind each text; `between`: in front of a second text too."""
+    between = front
+    if tokenizer_class == DEBERTA:
+        front, between, behind = tokens["cls"], None, tokens["sep"]
 
     def around(front: Token | None, text: str, number: int) -> list[str]:
         parts = [front and front["content"], text, behind and behind["content"]]
         return [f"{part}:{number}" for part in parts if part]
 
-    first, second = around(front, "$A", 0), around(front if between else None, "$B", 1)
+    first, second = around(front, "$A", 0), around(between, "$B", 1)
     used = [_with_id(tokenizer, token) for token in (front, behind) if token]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=first, pair=[*first, *second], special_tokens=used
@@ -310,7 +288,7 @@ def _special_ids(
     found = {name: index for name, index in ids.items() if index is not None}
     if any(name in tokens for name in ("bos", "eos", "cls")):
         return found
-    # No file names tokens: the model's own ids, and at last the usual names.
+    # No file names tokens: the model's own ids, and finally the usual names.
     present = {t.content: i for i, t in tokenizer.get_added_tokens_decoder().items()}
     for name in NAMES:
         if name in config.tokens:
@@ -327,8 +305,7 @@ def _special_ids(
 def _around(tokenizer: tokenizers.Tokenizer, pair: bool) -> tuple[Ids, Ids, Ids]:
     """Returns the ids that the tokenizer puts in front of, between and behind texts.
 
-    The post-processor is tried on texts of one known token, since the vocabulary may have no text
-    of a single token.
+    It tries the post-processor on texts of one token.
     """
     probe = tokenizers.Tokenizer(models.WordLevel({"text": 0}, unk_token="text"))
     if tokenizer.post_processor is not None:

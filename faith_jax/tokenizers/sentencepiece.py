@@ -23,22 +23,16 @@ _PAD_ID = 0
 class SentencePieceVocabulary(Tokenizer):
     """A SentencePiece model with T5's extra ids.
 
-    Ids and text agree with `seqio.SentencePieceVocabulary`: padding is 0, and the last ids are
-    `<extra_id_N>`, ..., `<extra_id_0>`, in that order.
+    Ids and texts agree with `seqio.SentencePieceVocabulary`: padding is 0, and the last ids are
+    `<extra_id_N>`, ..., `<extra_id_0>`, in this order.
+
+    Raises:
+      ConfigError: the file is no SentencePiece model, or its padding is not 0.
     """
 
     is_t5 = True
 
     def __init__(self, model_file: str, extra_ids: int):
-        """Loads a model.
-
-        Args:
-          model_file: the SentencePiece model.
-          extra_ids: number of extra ids to add, >= 0.
-
-        Raises:
-          ConfigError: the file is no SentencePiece model, or its padding is not 0.
-        """
         model = read_model(model_file)
         for i in reversed(range(extra_ids)):
             # The leading space mark makes "a <extra_id_0> b" one extra id, as in SeqIO.
@@ -63,38 +57,29 @@ class SentencePieceVocabulary(Tokenizer):
         super().__init__(tokenizer, model_file, size, special, around, pair, extra_ids)
 
     def encode(self, s: str) -> list[int]:
-        """Returns the ids of a text, without an end token; none for an empty text."""
         return self.tokenizer.encode(s)
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Returns the ids and the characters that each stands for; see `Tokenizer`."""
         pieces = self.tokenizer.encode(text, out_type="immutable_proto").pieces
         ids = [piece.id for piece in pieces]
         spans = [(piece.begin, piece.end) for piece in pieces]
-        # Of a character that falls into bytes, SentencePiece gives only the last one its width.
+        # SentencePiece gives only the last byte of a character its width.
         for i in range(len(ids) - 2, -1, -1):
             if spans[i][0] == spans[i][1] == spans[i + 1][0] and self.tokenizer.is_byte(ids[i]):
                 spans[i] = spans[i + 1]
         return ids, spans
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of the ids up to the first end token.
-
-        Args:
-          ids: integers [length]. Ids behind the vocabulary (a model's embeddings may be padded to
-            more rows) become the unknown id, padding and negative ids become nothing.
-        """
+        # A model's embeddings may be padded to more rows than the vocabulary has ids.
         known = [int(i) if i < self.vocab_size else self.unk_id for i in ids if i >= 0]
         if self.eos_id in known:
             known = known[: known.index(self.eos_id)]
         return self.tokenizer.decode(known)
 
     def stored_piece(self, token: int) -> str:
-        """Returns a token's piece; see `Tokenizer`."""
         return self.tokenizer.id_to_piece(token)
 
     def fingerprint(self) -> str:
-        """Returns a hash of the model, extra ids included."""
         return hashlib.sha256(self.tokenizer.serialized_model_proto()).hexdigest()
 
 
@@ -114,11 +99,7 @@ def read_model(model_file: str) -> Any:
 
 
 def class_of_model(model: Any) -> str:
-    """Returns Transformers' tokenizer class of a SentencePiece model; "" = T5's convention.
-
-    Args:
-      model: the protocol buffer.
-    """
+    """Returns Transformers' tokenizer class of a SentencePiece model; "" = T5's convention."""
     spec, first = model.trainer_spec, [piece.piece for piece in model.pieces[:10]]
     if {"[PAD]", "[CLS]", "[SEP]"} <= set(first):
         return DEBERTA

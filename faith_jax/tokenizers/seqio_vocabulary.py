@@ -1,4 +1,4 @@
-"""SeqIO's vocabularies of our tokenizers: the only file of this room that needs TensorFlow."""
+"""SeqIO's view of our tokenizers; the only file of this room that needs TensorFlow."""
 
 import functools
 import operator
@@ -16,15 +16,11 @@ from faith_jax.tokenizers.base import Tokenizer
 class TokenizerVocabulary(seqio.Vocabulary):
     """A tokenizer of ours as a SeqIO vocabulary.
 
-    SentencePiece runs in TensorFlow's graph. Text for a Hugging Face tokenizer goes through Python:
-    such a graph runs only in the process that made it.
-
-    Attributes:
-      ours: the tokenizer.
+    SentencePiece runs in TensorFlow's graph. A Hugging Face tokenizer runs in Python, so its graph
+    works only in the process that made it.
     """
 
     def __init__(self, ours: Tokenizer):
-        """Wraps a tokenizer."""
         super().__init__()
         self.ours = ours
 
@@ -45,22 +41,20 @@ class TokenizerVocabulary(seqio.Vocabulary):
 
     def _in_graph(self) -> seqio.SentencePieceVocabulary | None:
         """Returns SeqIO's own vocabulary of T5's convention; None for other tokenizers."""
-        if self.ours.is_t5:
-            return _sentencepiece(self.ours.model_file, self.ours.extra_ids)
-        return None
+        ours = self.ours
+        return _sentencepiece(ours.model_file, ours.extra_ids) if ours.is_t5 else None
 
     def _encode(self, s: str) -> list[int]:
         return self.ours.encode(s)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of the ids up to the first end token."""
         return self.ours.decode(np.asarray(ids).tolist())
 
     def _decode(self, ids: Sequence[int]) -> str:
         return self.decode(ids)
 
     def _encode_tf(self, s: tf.Tensor) -> tf.Tensor | tf.RaggedTensor:
-        """Encodes a string, or a vector of strings as a RaggedTensor of int32."""
+        """Encodes a string, or a vector of strings, which become a RaggedTensor."""
         in_graph = self._in_graph()  # AutoGraph does not know `:=`, and warns
         if in_graph is not None:
             return in_graph.encode_tf(s)
@@ -81,7 +75,7 @@ class TokenizerVocabulary(seqio.Vocabulary):
         return tf.RaggedTensor.from_row_lengths(flat, lengths)
 
     def decode_tf(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Decodes ids [length] to a string, or [batch, length] to strings [batch]."""
+        """Decodes ids [length] to a string, [batch, length] to strings [batch]."""
         in_graph = self._in_graph()
         if in_graph is not None:
             return in_graph.decode_tf(ids)
@@ -113,23 +107,20 @@ class TokenizerVocabulary(seqio.Vocabulary):
 
 
 class DefaultVocabulary(TokenizerVocabulary):
-    """The vocabulary of our registered tasks: it follows `vocabularies.default_vocabulary`.
+    """The vocabulary of our registered tasks: `vocabularies.default_vocabulary` at each use.
 
-    SeqIO tasks are registered when `faith_jax.tasks` is imported, but the tokenizer is known only
-    when a run is configured. So all instances are the same vocabulary, looked up at each use.
+    SeqIO tasks are registered when `faith_jax.tasks` is imported, before a run knows its tokenizer.
     """
 
     def __init__(self) -> None:
-        """Holds nothing."""
         seqio.Vocabulary.__init__(self)
 
     @property
     def ours(self) -> Tokenizer:  # type: ignore[override]
-        """The tokenizer in use."""
         return vocabularies.default_vocabulary()
 
     def __eq__(self, other: object) -> bool:
-        # Before anything is loaded: SeqIO compares vocabularies when mixtures are registered.
+        # SeqIO compares vocabularies when mixtures are registered, before anything is loaded.
         return isinstance(other, DefaultVocabulary) or super().__eq__(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -144,7 +135,7 @@ def default_vocabulary(
     path_or_name: str | pathlib.Path = vocabularies.EMBEDDED,
     extra_ids: int = vocabularies.DEFAULT_EXTRA_IDS,
 ) -> DefaultVocabulary:
-    """Sets the default vocabulary and returns it: for gin files of T5X, which calls no run of ours.
+    """Sets the default vocabulary and returns it, in gin files of real T5X.
 
     Arguments and errors are those of `vocabularies.load_vocabulary`.
     """

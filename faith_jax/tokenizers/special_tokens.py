@@ -1,26 +1,38 @@
 """Which tokens are special: read from the JSON files beside a published tokenizer.
 
-The files are those of Transformers' `save_pretrained`, of any age: `tokenizer_config.json`,
-`special_tokens_map.json` and `added_tokens.json` name tokens (a string, or an object with
-"content"), `config.json` names the family. Where no file names a token, the family's tokenizer
-class does; if that is unknown too, the ids in `config.json` count, and at last the usual names.
+The files are those of Transformers' `save_pretrained`, of any version: tokenizer_config.json,
+special_tokens_map.json and added_tokens.json name tokens, config.json names the family. If no file
+names a token, the family's tokenizer class does. If that is unknown too, the ids in config.json
+count, and finally the usual names.
 """
 
 import dataclasses
 import json
 import pathlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Required, TypedDict, TypeVar
 
-from faith_jax.checkpoints import tensors
-from faith_jax.core.errors import CheckpointError, ConfigError
+import msgspec
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.files import read_json
 from faith_jax.tokenizers.base import NAMES
 
 GPT2, ROBERTA, BERT = "GPT2Tokenizer", "RobertaTokenizer", "BertTokenizer"
 DEBERTA, LLAMA, GEMMA = "DebertaV2Tokenizer", "LlamaTokenizer", "GemmaTokenizer"
+Kind = TypeVar("Kind")
 
-# A token as the files describe it: the arguments of `tokenizers.AddedToken`.
-Token = dict[str, Any]
+
+class Token(TypedDict, total=False):
+    """A token as the files describe it: the arguments of `tokenizers.AddedToken`."""
+
+    content: Required[str]
+    single_word: bool
+    lstrip: bool
+    rstrip: bool
+    normalized: bool
+    special: bool
+
 
 # The special tokens of each tokenizer class where the files name none; in the order of NAMES.
 _CLASS_TOKENS: dict[str, tuple[str | None, ...]] = {
@@ -52,7 +64,6 @@ USUAL_NAMES = {
     "cls": ("[CLS]",),
     "mask": ("<mask>", "[MASK]"),
 }
-_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,26 +71,25 @@ class TokenizerConfig:
     """What the files beside a tokenizer say of it.
 
     Attributes:
-      tokenizer_class: Transformers' class without "Fast"; empty = unknown.
+      tokenizer_class: Transformers' class without "Fast"; "" = unknown.
       tokens: by the names of NAMES; None = said to be absent, no key = nothing said.
-      added: further tokens, in order, for a vocabulary that lacks them: those with ids, then
-        `extra`.
+      added: further tokens in the order of their ids, for a vocabulary that lacks them.
       extra: further special tokens.
-      model_ids: `config.json`'s ids of NAMES.
-      options: other settings, such as `add_bos_token` and `do_lower_case`.
+      model_ids: the ids in config.json by the names of NAMES.
+      options: the fields of tokenizer_config.json, such as `add_bos_token`.
     """
 
-    tokenizer_class: str = ""
-    tokens: Mapping[str, Token | None] = dataclasses.field(default_factory=dict)
-    added: tuple[Token, ...] = ()
-    extra: tuple[Token, ...] = ()
-    model_ids: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    tokenizer_class: str
+    tokens: Mapping[str, Token | None]
+    added: tuple[Token, ...]
+    extra: tuple[Token, ...]
+    model_ids: Mapping[str, int]
+    options: Mapping[str, Any]
 
     def named(self, tokenizer_class: str) -> dict[str, Token]:
         """Returns the special tokens by name, those of a class where the files say nothing."""
         usual = dict(zip(NAMES, _CLASS_TOKENS.get(tokenizer_class, ()), strict=False))
-        of_class = {name: {"content": text} for name, text in usual.items() if text}
+        of_class = {name: Token(content=text) for name, text in usual.items() if text}
         tokens = {**of_class, **self.tokens}
         return {name: token for name in NAMES if (token := tokens.get(name)) is not None}
 
@@ -89,20 +99,8 @@ class TokenizerConfig:
         return value if isinstance(value, bool) else default
 
 
-def read_json(path: pathlib.Path) -> dict[str, Any]:
-    """Returns a JSON file's object.
-
-    Raises:
-      ConfigError: it cannot be read, or is no JSON object in UTF-8.
-    """
-    try:
-        return tensors.read_json(path)
-    except CheckpointError as error:
-        raise ConfigError(f"Vocabulary {error} Copy the file again.") from None
-
-
 def said_in(path: pathlib.Path) -> dict[str, Any]:
-    """Returns a JSON file's object; an empty one if there is no such file or it cannot be read."""
+    """Returns the object in a JSON file, {} if there is no such file or it cannot be read."""
     try:
         return read_json(path)
     except ConfigError:
@@ -121,11 +119,7 @@ def model_config(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
-    """Reads the JSON files of a folder that say which tokens are special.
-
-    Args:
-      folder: with any of tokenizer_config.json, special_tokens_map.json, added_tokens.json,
-        config.json (or the model.json of an imported checkpoint, which keeps it), or none.
+    """Reads the JSON files of a folder that say which tokens are special; all may be missing.
 
     Raises:
       ConfigError: one of them is broken.
@@ -138,29 +132,28 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
     try:
         tokens, extra = _named_tokens(options), _extra_tokens(options)
         if "added_tokens_decoder" in options:
-            by_id = options["added_tokens_decoder"].items()
-            added = [(int(index), _token(token)) for index, token in by_id]
+            by_id = _converted(options["added_tokens_decoder"], dict[int, str | Token])
+            added = {index: _token(token) for index, token in by_id.items()}
         else:
-            # As Transformers: these two are of an older form, which the newer one replaces.
+            # As in Transformers: the newer form replaces these two files.
             beside = read("special_tokens_map.json")
             tokens |= _named_tokens(beside)
             extra += _extra_tokens(beside)
             special = {token["content"] for token in [*tokens.values(), *extra] if token}
-            added = [
-                (int(index), {"content": text, "normalized": not known, "special": known})
-                for text, index in read("added_tokens.json").items()
+            added = {
+                index: Token(content=text, normalized=not known, special=known)
+                for text, index in _converted(read("added_tokens.json"), dict[str, int]).items()
                 for known in [text in special]
-            ]
-    except (AttributeError, TypeError, ValueError) as error:
+            }
+    except msgspec.ValidationError as error:
         raise ConfigError(
             f"Vocabulary {folder}: tokenizer_config.json, special_tokens_map.json or "
             f"added_tokens.json describes a token in no known form ({error}); correct it or copy "
             "the files again."
         ) from None
-    in_order = [token for _, token in sorted(added, key=lambda item: item[0])]
-    tokenizer_class = _tokenizer_class(options, model)
-    ids = _model_ids(model)
-    return TokenizerConfig(tokenizer_class, tokens, tuple(in_order), tuple(extra), ids, options)
+    in_order = tuple(added[index] for index in sorted(added))
+    tokenizer_class, ids = _tokenizer_class(options, model), _model_ids(model)
+    return TokenizerConfig(tokenizer_class, tokens, in_order, tuple(extra), ids, options)
 
 
 def _tokenizer_class(options: Mapping[str, Any], model: Mapping[str, Any]) -> str:
@@ -173,34 +166,33 @@ def _tokenizer_class(options: Mapping[str, Any], model: Mapping[str, Any]) -> st
 
 def _model_ids(model: Mapping[str, Any]) -> dict[str, int]:
     found = {name: model.get(f"{name}_token_id") for name in NAMES}
-    # Several ends may be listed; the first is the one that training used.
+    # Of several ends, training used the first.
     first = {name: (ids_of(value) or (None,))[0] for name, value in found.items()}
     return {name: index for name, index in first.items() if index is not None}
 
 
 def ids_of(value: Any) -> tuple[int, ...]:
-    """Returns the token ids in a field of a config: of one id, of a list, or of neither."""
+    """Returns the token ids in a field of a config, which may be one id, a list, or neither."""
     values: Iterable[Any] = value if isinstance(value, list) else [value]
     return tuple(index for index in values if type(index) is int and index >= 0)
 
 
-def _token(value: Any) -> Token:
-    """Returns a token that a file describes by its text or by an object with "content"."""
-    if isinstance(value, str):
-        return {"content": value}
-    if isinstance(value, dict) and isinstance(value.get("content"), str):
-        flags = {name: value[name] for name in _FLAGS if isinstance(value.get(name), bool)}
-        return {"content": value["content"], **flags}
-    raise ValueError(f"expected its text or an object with its content, got {str(value)[:60]!r}")
+def _converted(value: Any, kind: type[Kind]) -> Kind:
+    return msgspec.convert(value, kind, str_keys=True)
+
+
+def _token(value: str | Token) -> Token:
+    return Token(content=value) if isinstance(value, str) else value
 
 
 def _named_tokens(config: Mapping[str, Any]) -> dict[str, Token | None]:
     found = {name: config[f"{name}_token"] for name in NAMES if f"{name}_token" in config}
-    return {name: None if token is None else _token(token) for name, token in found.items()}
+    named = _converted(found, dict[str, str | Token | None])
+    return {name: None if token is None else _token(token) for name, token in named.items()}
 
 
 def _extra_tokens(config: Mapping[str, Any]) -> list[Token]:
-    values = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
-    if not isinstance(values, list | dict):
-        raise ValueError(f"expected a list of tokens, got {str(values)[:60]!r}")
-    return [_token(value) for value in (values.values() if isinstance(values, dict) else values)]
+    found = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
+    if isinstance(found, dict):
+        found = list(found.values())
+    return [_token(value) for value in _converted(found, list[str | Token])]

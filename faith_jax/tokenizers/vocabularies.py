@@ -1,8 +1,8 @@
 """Tokenizers by name or path, without TensorFlow; `seqio_vocabulary` has SeqIO's view of them.
 
 A tokenizer is named by `english_4096` (embedded in the package), by a file, or by the folder of a
-checkpoint: T5's SentencePiece model, or the tokenizer of GPT-2, DialoGPT, BLOOM, BART, RoBERTa,
-DeBERTa-v3, Llama and Gemma.
+checkpoint. It is T5's SentencePiece model, or the tokenizer of GPT-2, DialoGPT, BLOOM, BART,
+RoBERTa, DeBERTa-v3, Llama or Gemma.
 
 >>> vocabulary = load_vocabulary("english_4096")
 >>> vocabulary.vocab_size
@@ -30,8 +30,8 @@ from faith_jax.tokenizers.special_tokens import read_tokenizer_config, said_in
 EMBEDDED = "english_4096"
 DEFAULT_EXTRA_IDS = 100  # of published T5 vocabularies
 
-# The files that a tokenizer is read from, in the order of preference. T5's comes first, for the
-# extra ids that SeqIO adds to it.
+# The files that a tokenizer is read from, the preferred ones first: T5's, because of the extra ids
+# that SeqIO adds.
 TOKENIZER_FILES = (
     "spiece.model",
     "sentencepiece.model",
@@ -40,7 +40,7 @@ TOKENIZER_FILES = (
     "spm.model",
     "tokenizer.model",
 )
-_FOLDER = pathlib.Path(__file__).parent / "vocabulary"
+_EMBEDDED_FILE = pathlib.Path(__file__).parent / "vocabulary" / f"{EMBEDDED}.model"
 
 # SentencePiece's loader is not thread-safe (SeqIO guards it in the same way).
 _LOAD_LOCK = threading.Lock()
@@ -48,31 +48,21 @@ _LOAD_LOCK = threading.Lock()
 Run = TypeVar("Run", bound=Callable[..., Any])
 
 
-def embedded_vocabularies() -> list[str]:
-    """Returns the names of the vocabularies in the package."""
-    return sorted(file.stem for file in _FOLDER.glob("*.model"))
-
-
 def load_vocabulary(
     path_or_name: str | pathlib.Path = EMBEDDED, extra_ids: int | None = None
 ) -> Tokenizer:
-    """Returns a tokenizer; needs neither TensorFlow nor SeqIO nor Transformers.
+    """Returns a tokenizer, whose file is loaded once.
 
-    Of a folder, the first of these files is read: spiece.model or sentencepiece.model (T5's, with
-    extra ids), tokenizer.json, vocab.json with merges.txt (GPT-2's, RoBERTa's), spm.model
-    (DeBERTa's), tokenizer.model (Llama's or Gemma's). A SentencePiece model's kind is told by its
-    pieces: [CLS] and [SEP] = DeBERTa's, BPE with a begin token = Llama's or Gemma's, else T5's.
-    A folder may be a checkpoint's: for a step of a run, its MODEL_DIR is searched too, and for a
-    prompt-tuned run the base model.
+    The first of these files in a folder is read: spiece.model or sentencepiece.model (T5's),
+    tokenizer.json, vocab.json with merges.txt (GPT-2's, RoBERTa's), spm.model (DeBERTa's),
+    tokenizer.model (Llama's or Gemma's). The pieces of a SentencePiece model show its kind: [CLS]
+    and [SEP] = DeBERTa's, BPE with a begin token = Llama's or Gemma's, else T5's.
 
     Args:
-      path_or_name: the name of an embedded vocabulary or model, a tokenizer's file, or a folder
-        that holds one.
+      path_or_name: the name of an embedded vocabulary or model, a tokenizer's file, or the folder
+        of a checkpoint, see `tokenizer_folder`.
       extra_ids: number of extra ids to add, >= 0; only T5's SentencePiece models have any. None =
-        as tokenizer_config.json says beside them, by default 100 as in T5's.
-
-    Returns:
-      The tokenizer; its file is loaded once.
+        what tokenizer_config.json says, by default 100.
 
     Raises:
       ConfigError: there is no such vocabulary, or the file cannot be read as one.
@@ -92,7 +82,7 @@ def load_vocabulary(
 
 @functools.cache
 def _loaded(file: str, extra_ids: int) -> Tokenizer:
-    # Imported here, so that importing this module costs nothing.
+    # Imported late, so that importing this module takes no time.
     from faith_jax.tokenizers import huggingface, sentencepiece
 
     is_json = file.endswith(".json")
@@ -107,31 +97,30 @@ def _loaded(file: str, extra_ids: int) -> Tokenizer:
 
 
 def _file(path_or_name: str | pathlib.Path) -> pathlib.Path:
+    """Returns the file of a tokenizer that is given by name or path."""
     name = str(path_or_name)
-    if name in embedded_vocabularies():
-        return _FOLDER / f"{name}.model"
+    if name == EMBEDDED:
+        return _EMBEDDED_FILE
     path = checkpoint_path(name)
+    if path.is_file():
+        return path.with_name("vocab.json") if path.name == "merges.txt" else path
     if path.is_dir():
         folder = tokenizer_folder(path)
         found = None if folder is None else find_tokenizer_file(folder)
-        if found is None:
-            names = ", ".join(TOKENIZER_FILES).replace("vocab.json", "vocab.json with merges.txt")
-            raise ConfigError(
-                f"Vocabulary {name!r}: the folder has none of {names}; give the path of the "
-                "tokenizer's file itself."
-            )
-        return found
-    if not path.is_file():
+        if found is not None:
+            return found
+        names = ", ".join(TOKENIZER_FILES).replace("vocab.json", "vocab.json with merges.txt")
+        problem = f"the folder has none of {names}; give the path of the tokenizer's file itself"
+    else:
         reason = "there is no such file"
         if "://" in name:
             reason = "remote files are not read, copy it to this machine first"
         beside = sorted(file.name for file in path.parent.glob("*.*"))
-        hint = did_you_mean(path.name, [*embedded_vocabularies(), *beside])
-        raise ConfigError(
-            f"Vocabulary {name!r}: {reason}.{hint} Give the path of a SentencePiece model or a "
-            f"tokenizer.json, of a folder with one, or {' or '.join(embedded_vocabularies())}."
+        problem = (
+            f"{reason}.{did_you_mean(path.name, [EMBEDDED, *beside])} Give the path of a "
+            f"SentencePiece model or a tokenizer.json, of a folder with one, or {EMBEDDED}"
         )
-    return path.with_name("vocab.json") if path.name == "merges.txt" else path
+    raise ConfigError(f"Vocabulary {name!r}: {problem}.")
 
 
 def find_tokenizer_file(folder: pathlib.Path) -> pathlib.Path | None:
@@ -146,9 +135,9 @@ def find_tokenizer_file(folder: pathlib.Path) -> pathlib.Path | None:
 def tokenizer_folder(checkpoint: str | pathlib.Path) -> pathlib.Path | None:
     """Returns the folder with the tokenizer of a checkpoint, None if it carries none.
 
-    A checkpoint is a path or an embedded model's name. Its own folder is searched first, then for
-    one step of a run (MODEL_DIR/checkpoints/<step>, or T5X's checkpoint_<step>) that of the run,
-    then those of the base model that model.json names.
+    A checkpoint is a path or an embedded model's name. Its own folder is searched first, then the
+    run's if it is one step of a run (MODEL_DIR/checkpoints/<step>, or T5X's checkpoint_<step>), and
+    then those of the base model in model.json.
     """
     folders = _folders(checkpoint_path(checkpoint), set())
     return next((folder for folder in folders if find_tokenizer_file(folder)), None)
@@ -179,13 +168,13 @@ def tokenizer_of(vocabulary: Any) -> Any:
         found = load_vocabulary(file, vocabulary.extra_ids)
     except ConfigError:
         return vocabulary
-    # Of other models than T5's, SeqIO's ids differ from those that the models were trained with.
+    # The ids that SeqIO gives for other models than T5's are not those of their training.
     return found if found.is_t5 else vocabulary
 
 
-# SeqIO and T5X read tasks from a registry of the process, by name. So that a registered task meets
-# a run's tokenizer, it stands here for as long as the run: `RunVocabulary.choose` sets it at the
-# entrance, `with_own_vocabulary` ends it. Real T5X, which calls no run of ours, sets it by gin.
+# SeqIO and T5X read tasks from a registry of the process, by name. For a registered task to use a
+# run's tokenizer, it stands here while the run lasts: `RunVocabulary.choose` sets it, and
+# `with_own_vocabulary` ends it. Real T5X, which calls no run of ours, sets it by gin.
 _default: Tokenizer | None = None
 
 
@@ -195,17 +184,14 @@ def default_vocabulary() -> Tokenizer:
 
 
 def set_default_vocabulary(vocabulary: Tokenizer | None) -> None:
-    """Sets the tokenizer that our SeqIO tasks use from now on; None = the embedded one.
-
-    Call it before data sets are built: one that is already being read keeps its tokenizer.
-    """
+    """Sets the tokenizer of all SeqIO data sets of ours that are built from now on."""
     global _default
     _default = vocabulary
 
 
 @contextlib.contextmanager
 def tasks_use(vocabulary: Tokenizer | None) -> Iterator[None]:
-    """Within, our SeqIO tasks use a tokenizer (None = the embedded one); then the former again."""
+    """Within, our SeqIO tasks use this tokenizer (None = the embedded one)."""
     before = _default
     set_default_vocabulary(vocabulary)
     try:
@@ -215,12 +201,7 @@ def tasks_use(vocabulary: Tokenizer | None) -> Iterator[None]:
 
 
 def with_own_vocabulary(run: Run) -> Run:
-    """Decorates a run: the tokenizer that it sets for our SeqIO tasks is theirs until it ends."""
-
-    @functools.wraps(run)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        with tasks_use(None):
-            return run(*args, **kwargs)
-
+    """Decorates a run: our SeqIO tasks use the tokenizer that it sets until it ends."""
+    wrapper = tasks_use(None)(run)
     wrapper.__signature__ = inspect.signature(run)  # type: ignore[attr-defined]  # for gin
-    return wrapper  # type: ignore[return-value]
+    return wrapper

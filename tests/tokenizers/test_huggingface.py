@@ -390,7 +390,7 @@ def written(name, content):
         (
             "gpt2",
             written("tokenizer_config.json", b'{"eos_token": 7}'),
-            "in no known form (expected its text or an object with its content, got '7')",
+            "in no known form (Expected `str | object | null`, got `int`",
         ),
         ("dialogpt", without("merges.txt"), "vocab.json: expected GPT-2's tokens, with merges.txt"),
         ("dialogpt", without("vocab.json"), "the folder has none of spiece.model"),

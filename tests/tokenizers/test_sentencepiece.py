@@ -20,7 +20,6 @@ def vocabulary():
 def test_embedded_vocabulary_has_t5_ids(vocabulary):
     assert vocabulary.vocab_size == 4096 + 100
     assert (vocabulary.pad_id, vocabulary.eos_id, vocabulary.unk_id) == (0, 1, 2)
-    assert vocabularies.embedded_vocabularies() == ["english_4096"]
     # The extra ids stand behind the pieces, in falling order.
     assert vocabulary.encode("<extra_id_99>") == [4096]
     assert vocabulary.encode("a <extra_id_0> b")[1:-1] == [4195]

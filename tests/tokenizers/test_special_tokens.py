@@ -1,7 +1,7 @@
 import pytest
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.tokenizers.special_tokens import model_config, read_json, read_tokenizer_config
+from faith_jax.tokenizers.special_tokens import model_config, read_tokenizer_config
 from tests.tokenizers.published_tokenizers import write_json
 
 
@@ -88,7 +88,7 @@ def test_model_ids_take_the_first_of_several_ends(tmp_path):
 def test_broken_json_is_one_clear_line(content, message, tmp_path):
     (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(ConfigError, match=message) as error:
-        read_json(tmp_path / "config.json")
+        model_config(tmp_path)
     assert "\n" not in str(error.value)
 
 
