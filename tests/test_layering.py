@@ -61,14 +61,14 @@ OWNERS = {
     "ijson": "core.json_items",
     "jinja2": "report.tables",
     "matplotlib": "report.figures runs.data.describe",
-    "orbax": "checkpoints.orbax training.checkpoints",
+    "orbax": "checkpoints.native training.checkpoints",
     "pooch": "datasets.raw_files",
     "rouge_score": "statistics.text_metrics",
     "safetensors": "checkpoints.tensors",
     "sentencepiece": "tokenizers.sentencepiece",
     "spacy": "datasets.augmentation.tagging statistics.text_metrics",
     "tabulate": "cli.score_commands report.tables",
-    "tensorstore": "checkpoints.orbax checkpoints.t5x",
+    "tensorstore": "checkpoints.native checkpoints.t5x",
     "tokenizers": "tokenizers.huggingface",
 }
 

@@ -1,4 +1,4 @@
-"""A checkpoint in memory: a config, parameters with T5X's names, and where they came from."""
+"""A checkpoint in memory: a config, parameters with T5X's names, and their origin."""
 
 import dataclasses
 import hashlib
@@ -26,11 +26,10 @@ class Checkpoint:
     Attributes:
       config: the model's dimensions.
       params: nested dict of NumPy arrays, `layers_0` … unless `config.scan_layers`.
-      metadata: where it came from: "source", "format", and of a Hugging Face folder the text of
-        its config.json.
-      family: config.json's `model_type`, or model.json's `family`; "" = its form does not say it.
-      base: {"path", "content_hash"} of the model that has the other parameters; None = these are
-        all. `open_checkpoint` adds them.
+      metadata: its origin: "source", "format", and the text of a Hugging Face config.json.
+      family: config.json's `model_type`, or model.json's `family`; "" = unknown.
+      base: {"path", "content_hash"} of the model with the other parameters, which
+        `open_checkpoint` adds; None = these are all.
     """
 
     config: TransformerConfig
@@ -80,10 +79,9 @@ def unstack_layers(params: PyTree) -> PyTree:
 
 
 def content_hash(params: PyTree) -> str:
-    """Returns a SHA-256 that names the base model that parameters are.
+    """Returns a SHA-256 of sorted names, dtypes, shapes and bytes, which identifies a base model.
 
-    It is taken over the sorted names, dtypes, shapes and bytes, and does not depend on the form
-    of the checkpoint, on scanned layers, or on soft prompts.
+    It does not depend on the form of the checkpoint, on scanned layers, or on soft prompts.
     """
     digest = hashlib.sha256()
     flat = flatten(unstack_layers({k: v for k, v in params.items() if k not in PROMPTS}))
@@ -114,11 +112,7 @@ def expected_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
 
 
 def check_params(config: TransformerConfig, params: PyTree, where: str = "checkpoint") -> None:
-    """Checks that parameters are those of a model.
-
-    Raises:
-      CheckpointError: names the first missing, mis-shaped or unexpected parameter.
-    """
+    """Checks that parameters are those of a model; see `check_shapes`."""
     found = {name: tuple(np.shape(array)) for name, array in flatten(params).items()}
     check_shapes(found, expected_shapes(config), where, "parameter")
 
@@ -129,31 +123,28 @@ def check_shapes(
     where: Any,
     what: str,
 ) -> None:
-    """Checks that arrays are those of a model, by name.
+    """Checks the shapes of a checkpoint's arrays by name.
 
     Args:
-      found: their shapes.
-      expected: the model's.
+      found: of the checkpoint.
+      expected: of the model.
       where: names the checkpoint in errors.
       what: names an array in errors, such as "tensor".
 
     Raises:
-      CheckpointError: names the first that is missing, mis-shaped or unexpected.
+      CheckpointError: names the first array that is missing, mis-shaped or unexpected.
     """
-    for name, shape in expected.items():
+    another = "is this a checkpoint of another model?"
+    for name, shape in [*expected.items(), *found.items()]:
         if name not in found:
-            raise CheckpointError(
-                f"{where}: the {what} {name} {shape} is missing; is this a checkpoint of another "
-                "model?"
+            problem = f"{name} {shape} is missing; {another}"
+        elif name not in expected:
+            problem = f"{name} {shape} is not one of the model's; {another}"
+        elif found[name] != expected[name]:
+            problem = (
+                f"{name} has the shape {found[name]} but the model expects {expected[name]}; use a "
+                "config of the checkpoint's dimensions."
             )
-        if found[name] != shape:
-            raise CheckpointError(
-                f"{where}: the {what} {name} has the shape {found[name]} but the model expects "
-                f"{shape}; use a config of the checkpoint's dimensions."
-            )
-    for name in found:
-        if name not in expected:
-            raise CheckpointError(
-                f"{where}: the {what} {name} {found[name]} is not one of the model's; is this a "
-                "checkpoint of another model?"
-            )
+        else:
+            continue
+        raise CheckpointError(f"{where}: the {what} {problem}")

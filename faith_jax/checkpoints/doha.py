@@ -4,9 +4,9 @@ Prabhumoye 2021, section 3.2. Each decoder layer attends to itself, then to the 
 (the dialogue), then to the second (the dialogue with its knowledge, or the knowledge alone); both
 inputs go through the one encoder. The second attention begins as a copy of the first.
 
-The authors' code (github.com/shrimai/Focused-Attention-Improves-Document-Grounded-Generation) has
-the same layers and the same start, but it feeds its decoder the token <s> first, where BART's own
-start token is </s>. Here that is the caller's choice.
+The authors' code (github.com/shrimai/Focused-Attention-Improves-Document-Grounded-Generation) does
+the same, but starts its decoder with <s>, where BART's own start token is </s>. Here the caller
+chooses.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
 from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
-# Parts of a decoder layer of ours, and those of DoHA's second attention that begin as their copies.
+# Parts of a decoder layer, and the parts of DoHA's second attention that begin as their copies.
 COPIED = {
     "encoder_decoder_attention": "knowledge_attention",
     "pre_cross_attention_layer_norm": "pre_knowledge_attention_layer_norm",
@@ -24,11 +24,7 @@ COPIED = {
 
 
 def check_becomes_doha(config: TransformerConfig, source: str) -> None:
-    """Checks that a model has a cross-attention to copy.
-
-    Raises:
-      CheckpointError: where it has not, naming the source.
-    """
+    """Raises a CheckpointError if a model has no cross-attention to copy."""
     if config.is_decoder_only or config.is_encoder_only:
         raise CheckpointError(
             f"{source}: DoHA is made of an encoder-decoder model (BART), but this one has "
@@ -40,10 +36,10 @@ def doha_from_bart(checkpoint: Checkpoint) -> Checkpoint:
     """Returns a DoHA model whose knowledge attention is a copy of its first cross-attention.
 
     Args:
-      checkpoint: of a BART, or of another encoder-decoder model; layers may be stacked.
+      checkpoint: of a BART or another encoder-decoder model; layers may be stacked.
 
     Raises:
-      CheckpointError: on a model without cross-attention, and on one that is DoHA already.
+      CheckpointError: the model has no cross-attention, or is DoHA already.
     """
     config = checkpoint.config
     source = checkpoint.metadata.get("source", "checkpoint")

@@ -1,4 +1,4 @@
-"""What a user may write for a checkpoint's path: an embedded model's name, or a run's best step."""
+"""What may stand for a checkpoint's path: an embedded model's name, or a run's best step."""
 
 import json
 import math
@@ -14,10 +14,10 @@ def embedded_models() -> list[str]:
 
 
 def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
-    """Returns the path of a checkpoint that is given as a path, or as an embedded model's name.
+    """Returns the path of a checkpoint that is given as a path or an embedded model's name.
 
-    A folder of that name where the command runs comes first. MODEL_DIR/checkpoints/best is the
-    step with the lowest validation loss, or the newest where none was measured.
+    A path that exists comes first. MODEL_DIR/checkpoints/best is the step with the lowest
+    validation loss, or the newest if none was measured.
     """
     path = pathlib.Path(path_or_name).expanduser()
     if path.name == BEST and not path.exists():
@@ -28,7 +28,7 @@ def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
 
 
 def _best_step(checkpoints: pathlib.Path) -> pathlib.Path | None:
-    """Returns the folder of the best step, by the metrics that Orbax keeps beside parameters."""
+    """Returns the folder of the best step, by the metrics that Orbax keeps."""
     steps = [path for path in checkpoints.glob("*") if path.name.isdecimal()]
     return min(steps, key=lambda path: (_loss(path), -int(path.name)), default=None)
 

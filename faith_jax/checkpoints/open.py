@@ -33,7 +33,7 @@ def open_checkpoint(
     Args:
       path_or_name: a Hugging Face folder, a T5X checkpoint, one of ours, or an embedded name.
       config: if given, the parameters must have its dimensions.
-      base: for a prompt-tuned checkpoint of ours, where its base model is, if it has moved.
+      base: where the base model of a prompt-tuned checkpoint of ours is, if it has moved.
 
     Raises:
       CheckpointError: nothing known is there, or what is there is broken.
@@ -60,7 +60,7 @@ def is_checkpoint(path: pathlib.Path) -> bool:
 def _open_native(
     path: pathlib.Path, base: str | None, above: tuple[pathlib.Path, ...]
 ) -> Checkpoint:
-    """Reads a checkpoint of ours with its base; `above` are those whose base this one is."""
+    """Reads a checkpoint of ours with its base; `above` are those that it is a base of."""
     checkpoint = read_native(path)
     if checkpoint.base is not None:
         opened = _open_base(checkpoint, base, (*above, run_folder(path)))
@@ -100,11 +100,9 @@ def _open_base(
 def _with_base(checkpoint: Checkpoint, base: Checkpoint) -> dict:
     """Returns trained parameters together with those of their base."""
     whole = base.params
-    if checkpoint.config.scan_layers and not base.config.scan_layers:
-        whole = stack_layers(whole)
-    elif base.config.scan_layers and not checkpoint.config.scan_layers:
-        whole = unstack_layers(whole)
-    # The base may have had a prompt of its own, in whose place this one was trained.
+    if checkpoint.config.scan_layers != base.config.scan_layers:
+        whole = unstack_layers(whole) if base.config.scan_layers else stack_layers(whole)
+    # A prompt of the base was replaced by this one.
     whole = {name: part for name, part in whole.items() if name not in PROMPTS}
     return unflatten(flatten(whole) | flatten(checkpoint.params))
 

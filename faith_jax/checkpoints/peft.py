@@ -1,29 +1,40 @@
 """Soft prompts as Hugging Face's PEFT keeps them: adapter_config.json beside a safetensors file.
 
-PEFT puts the vectors in front of the input's embeddings: an encoder-decoder model's encoder, a
-decoder-only model's one sequence. For an encoder-decoder model it stores as many vectors again for
-the decoder (`num_transformer_submodules` 2), which no computation of its prompt tuning uses: they
-are not read, and what is written here has none.
+PEFT puts the vectors in front of the embeddings of the encoder, or of a decoder-only model's
+sequence. For an encoder-decoder model it stores as many vectors again for the decoder
+(`num_transformer_submodules` 2), which its prompt tuning never uses: we do not read or write them.
 """
 
 import dataclasses
 import json
 import math
 import pathlib
+from typing import Literal
 
+import msgspec
 import numpy as np
 
 from faith_jax.checkpoints import tensors
-from faith_jax.checkpoints.hugging_face.family import ConfigFields
 from faith_jax.core.errors import CheckpointError
+from faith_jax.core.schema import read_json_as
 from faith_jax.models.config import TransformerConfig
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 TENSOR = "prompt_embeddings"
-PEFT_TYPE = "PROMPT_TUNING"
 ENCODER_DECODER, DECODER_ONLY = "SEQ_2_SEQ_LM", "CAUSAL_LM"
 _PICKLE = "adapter_model.bin"
+
+
+class _AdapterConfig(msgspec.Struct):
+    """adapter_config.json; it need not say how many times the vectors are stored."""
+
+    peft_type: Literal["PROMPT_TUNING"]
+    num_virtual_tokens: int
+    token_dim: int
+    task_type: Literal["SEQ_2_SEQ_LM", "CAUSAL_LM", ""] = ""
+    num_transformer_submodules: Literal[1, 2] | None = None
+    base_model_name_or_path: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,8 +43,8 @@ class PeftPrompt:
 
     Attributes:
       vectors: float32 [length, embed], in the units of PEFT: of the embedding module's output.
-      task_type: `ENCODER_DECODER`, `DECODER_ONLY`, or "" where the folder does not say it.
-      base: the base model's name or path, "" where the folder does not say it.
+      task_type: `ENCODER_DECODER`, `DECODER_ONLY`, or "" if the folder does not say it.
+      base: the base model's name or path, "" if the folder does not say it.
     """
 
     vectors: np.ndarray
@@ -42,7 +53,7 @@ class PeftPrompt:
 
 
 def is_peft(path: str | pathlib.Path) -> bool:
-    """Whether `path` is a folder of PEFT's, of whatever method."""
+    """Whether `path` is a folder of PEFT's, of any method."""
     return (pathlib.Path(path) / CONFIG).is_file()
 
 
@@ -56,30 +67,23 @@ def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     folder = pathlib.Path(path).expanduser()
     if not is_peft(folder):
         raise CheckpointError(f"{folder}: no folder of PEFT's: expected {CONFIG} and {WEIGHTS}.")
-    fields = ConfigFields(tensors.read_json(folder / CONFIG), folder / CONFIG)
-    fields.require("peft_type", None, PEFT_TYPE)
-    fields.require("task_type", "", ENCODER_DECODER, DECODER_ONLY, "")
-    task_type = fields.fields.get("task_type") or ""
-    length, width = (fields.get(name, default=0) for name in ("num_virtual_tokens", "token_dim"))
-    # How many times the vectors are stored, which PEFT may leave open.
-    name, times = "num_transformer_submodules", 2 if task_type == ENCODER_DECODER else 1
-    fields.require(name, times, *((1,) if task_type == DECODER_ONLY else (1, 2)))
-    times = fields.get(name, default=times)
-    vectors = _read_vectors(folder, (length * times, width))
-    base = fields.fields.get("base_model_name_or_path") or ""
-    return PeftPrompt(vectors[:length], task_type, base)
+    said = read_json_as(folder / CONFIG, _AdapterConfig, CheckpointError)
+    times = said.num_transformer_submodules or (2 if said.task_type == ENCODER_DECODER else 1)
+    length = said.num_virtual_tokens
+    vectors = _read_vectors(folder, (length * times, said.token_dim))
+    return PeftPrompt(vectors[:length], said.task_type, said.base_model_name_or_path)
 
 
 def write_peft_prompt(
     folder: str | pathlib.Path, vectors: np.ndarray, config: TransformerConfig, base: str = ""
 ) -> None:
-    """Writes a prompt into a folder, as PEFT does.
+    """Writes a prompt into an existing folder, as PEFT does.
 
     Args:
-      folder: an existing one.
+      folder: of the prompt.
       vectors: float32 [length, embed], in the units of PEFT.
       config: of the model that the prompt belongs to.
-      base: its name or path, as Transformers would open it; "" = unsaid.
+      base: the model's name or path, as Transformers would open it; "" = unknown.
     """
     length, width = vectors.shape
     fields = {
@@ -91,7 +95,7 @@ def write_peft_prompt(
         "num_layers": config.num_encoder_layers or config.num_decoder_layers,
         "num_transformer_submodules": 1,
         "num_virtual_tokens": length,
-        "peft_type": PEFT_TYPE,
+        "peft_type": "PROMPT_TUNING",
         "prompt_tuning_init": "RANDOM",
         "prompt_tuning_init_text": None,
         "revision": None,
@@ -106,11 +110,10 @@ def write_peft_prompt(
 
 
 def embedding_scale(config: TransformerConfig) -> float:
-    """Returns what a prompt of ours is multiplied by to be one of PEFT's.
+    """Returns the factor from our prompts to PEFT's.
 
-    Our prompts stand beside embeddings that a model with `scale_embeddings` multiplies by
-    sqrt(emb_dim) thereafter. Transformers' embedding modules do so themselves, before PEFT puts
-    its vectors beside their output.
+    A model with `scale_embeddings` multiplies embeddings by sqrt(emb_dim): ours after it has joined
+    the prompt to them, Transformers' before PEFT joins its vectors to them.
     """
     return math.sqrt(config.emb_dim) if config.scale_embeddings else 1.0
 
@@ -120,14 +123,13 @@ def _read_vectors(folder: pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
     tensors.check_not_pickled(folder, _PICKLE)
     stored, _ = tensors.read_header(path)
     if list(stored) != [TENSOR]:
-        raise CheckpointError(f"{path}: expected the tensor {TENSOR} alone, got {sorted(stored)}.")
-    found = stored[TENSOR]
-    if found.shape != shape or 0 in shape:
-        raise CheckpointError(
-            f"{path}: the tensor {TENSOR} has the shape {found.shape}, but {CONFIG} says {shape}."
-        )
-    vectors = found.read_floats().astype(np.float32)
-    if not np.isfinite(vectors).all():
-        row = int(np.argwhere(~np.isfinite(vectors))[0][0])
-        raise CheckpointError(f"{path}: expected finite numbers, but vector {row} has others.")
-    return vectors
+        problem = f"expected the tensor {TENSOR} alone, got {sorted(stored)}"
+    elif (found := stored[TENSOR]).shape != shape or 0 in shape:
+        problem = f"the tensor {TENSOR} has the shape {found.shape}, but {CONFIG} says {shape}"
+    else:
+        vectors = found.read_floats().astype(np.float32)
+        broken = np.argwhere(~np.isfinite(vectors))
+        if not broken.size:
+            return vectors
+        problem = f"expected finite numbers, but vector {broken[0][0]} has others"
+    raise CheckpointError(f"{path}: {problem}.")

@@ -1,7 +1,7 @@
 """T5X's own checkpoints: a msgpack file `checkpoint`, and a zarr array for each parameter.
 
-The msgpack file holds the state's tree. A large parameter is a TensorStore description there and
-lies in a folder `target.<name with dots>` beside it; a small one may be an array in the file.
+The msgpack file contains the state's tree. A large parameter is a TensorStore description there,
+with a folder `target.<name with dots>` beside it; a small one may be an array in the file.
 """
 
 import math
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import flax.serialization
+import flax.traverse_util
 import ml_dtypes
 import numpy as np
 import tensorstore
@@ -22,19 +23,18 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.orbax import unreadable
+from faith_jax.checkpoints.native import unreadable
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 
 FILE = "checkpoint"
 _STEP = re.compile(r"checkpoint_(\d+)")
-# A T5X of before June 2021 wrote bfloat16 as uint16; today's T5X reads these no more, and neither
-# do we.
+# T5X before June 2021 wrote bfloat16 as uint16; today's T5X does not read this, nor do we.
 _DTYPES = (np.float32, np.float16, ml_dtypes.bfloat16)
 
 
 def is_t5x(path: str | pathlib.Path) -> bool:
-    """Whether a folder is a T5X checkpoint, or holds some."""
+    """Whether a folder is a T5X checkpoint, or contains some."""
     return _newest(pathlib.Path(path)) is not None
 
 
@@ -42,12 +42,12 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
     """Reads the parameters of a checkpoint that T5X wrote.
 
     Args:
-      path: a folder checkpoint_<step>, the file `checkpoint` in it, or the folder that holds them
-        (then the newest whole one; T5X names those it is still writing otherwise).
-      config: the model's dimensions; default: read from the parameters' shapes.
+      path: a folder checkpoint_<step>, the file `checkpoint` in it, or a folder of several, of
+        which the newest is read (T5X gives other names to those that it is still writing).
+      config: the model's dimensions; by default, read from the parameters' shapes.
 
     Raises:
-      CheckpointError: a file is truncated, or a parameter is missing or mis-shaped, named.
+      CheckpointError: a file is truncated, or names a parameter that is missing or mis-shaped.
     """
     folder = _newest(pathlib.Path(path))
     if folder is None:
@@ -69,13 +69,13 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
 
 
 def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> TransformerConfig:
-    """Reads a model's dimensions from the shapes of its parameters.
+    """Returns a model's dimensions, given the shapes of its parameters.
 
-    What shapes do not tell has T5's values: a gated layer's activation is GELU, and the largest
-    distance of the position bias is 128.
+    All else has T5's values: a gated layer's activation is GELU, and the largest distance of the
+    position bias is 128.
 
     Raises:
-      CheckpointError: a parameter that tells a dimension is missing or mis-shaped, named.
+      CheckpointError: names a parameter that is missing or mis-shaped.
     """
     scanned = any("/layers/" in name for name in shapes)
     first = "layers" if scanned else "layers_0"
@@ -140,27 +140,24 @@ def _read_tree(path: pathlib.Path) -> dict[str, Any]:
     try:
         state = flax.serialization.msgpack_restore(path.read_bytes())
     except Exception as error:  # msgpack raises many kinds for a truncated file
-        raise CheckpointError(
-            f"{path}: not a whole T5X checkpoint ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:150]}); copy it again."
-        ) from None
-    # The first version had no level `optimizer`.
-    state = state.get("optimizer", state) if isinstance(state, dict) else None
-    target = state.get("target") if isinstance(state, dict) else None
-    if not isinstance(target, dict) or not target:
-        raise CheckpointError(f"{path}: expected a tree of parameters under optimizer/target.")
-    return target
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
+        problem = f"not a whole T5X checkpoint ({reason}); copy it again"
+    else:
+        # The first version had no level `optimizer`.
+        state = state.get("optimizer", state) if isinstance(state, dict) else None
+        target = state.get("target") if isinstance(state, dict) else None
+        if isinstance(target, dict) and target:
+            return target
+        problem = "expected a tree of parameters under optimizer/target"
+    raise CheckpointError(f"{path}: {problem}.")
 
 
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _leaves(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Returns parameters by name; a TensorStore description is a leaf, not a subtree."""
-    found: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, dict) and not isinstance(value.get("driver"), str):
-            found |= _leaves(value, f"{prefix}{key}/")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
+    leaves = flax.traverse_util.flatten_dict(
+        tree, is_leaf=lambda _, value: isinstance(value.get("driver"), str)
+    )
+    return {"/".join(map(str, path)): value for path, value in leaves.items()}
 
 
 def _place(folder: pathlib.Path, name: str) -> pathlib.Path:
@@ -176,18 +173,11 @@ def _opened(folder: pathlib.Path, name: str, value: Any) -> np.ndarray | tensors
             value = tensorstore.open(spec, read=True, open=True).result()
         except (OSError, ValueError) as error:
             raise unreadable(_place(folder, name), name, error) from None
-        dtype = value.dtype.numpy_dtype
-    elif isinstance(value, np.ndarray):
-        dtype = value.dtype
-    else:
+    dtype = getattr(value, "dtype", type(value).__name__)
+    if getattr(dtype, "numpy_dtype", dtype) not in _DTYPES:
         raise CheckpointError(
-            f"{folder / FILE}: the parameter {name} is no array but {type(value).__name__}; only "
-            "what T5X's own checkpointer wrote is read."
-        )
-    if dtype not in _DTYPES:
-        raise CheckpointError(
-            f"{folder}: the parameter {name} has the dtype {dtype}; expected float32, bfloat16 or "
-            "float16."
+            f"{folder}: the parameter {name} is of {dtype}; expected an array of float32, bfloat16 "
+            "or float16, as T5X writes them."
         )
     return value
 
@@ -206,7 +196,7 @@ def _read(
 
 
 def _check_chunks(place: pathlib.Path, name: str, zarr: Mapping[str, Any], itemsize: int) -> None:
-    """Checks what TensorStore does not: it fills in a missing chunk, and takes some cut ones.
+    """Checks that chunks are whole: TensorStore fills in a missing one, and reads some cut ones.
 
     A whole gzip file ends with the size of its content.
     """
@@ -218,13 +208,11 @@ def _check_chunks(place: pathlib.Path, name: str, zarr: Mapping[str, Any], items
         try:
             with (place / chunk).open("rb") as file:
                 file.seek(max(0, file.seek(0, 2) - 4))
-                end = int.from_bytes(file.read(), "little")
+                is_cut = int.from_bytes(file.read(), "little") != size and gzip
+            problem = f"has the chunk {chunk} cut short" if is_cut else ""
         except OSError:
+            problem = f"lacks its chunk {chunk}"
+        if problem:
             raise CheckpointError(
-                f"{place}: the parameter {name} lacks its chunk {chunk}; copy the checkpoint again."
-            ) from None
-        if gzip and end != size:
-            raise CheckpointError(
-                f"{place}: the parameter {name}: its chunk {chunk} is cut short; copy the "
-                "checkpoint again."
+                f"{place}: the parameter {name} {problem}; copy the checkpoint again."
             )

@@ -1,21 +1,24 @@
 """Tensors in safetensors files: model.safetensors, or shards with an index.
 
-The safetensors library writes the files. Its NumPy reader does not know bfloat16, so a file's
-header is parsed here and each tensor is read by its range of bytes.
+The safetensors library writes the files. Its NumPy reader does not know bfloat16, so we parse a
+file's header and read each tensor by its range of bytes.
 """
 
+import contextlib
 import dataclasses
 import json
 import math
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated
 
 import ml_dtypes
+import msgspec
 import numpy as np
 import safetensors.numpy
 
 from faith_jax.core.errors import CheckpointError
+from faith_jax.core.schema import read_json_as
 
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -23,7 +26,7 @@ DTYPES = {
     "F32": np.dtype(np.float32),
     "F16": np.dtype(np.float16),
     "BF16": np.dtype(ml_dtypes.bfloat16),
-    # Met among tensors that no model uses, such as masks.
+    # Of tensors that no model uses, such as masks.
     "BOOL": np.dtype(np.bool_),
     "U8": np.dtype(np.uint8),
     "I32": np.dtype(np.int32),
@@ -33,17 +36,15 @@ DTYPES = {
 _LENGTH_BYTES = 8
 
 
+class _Index(msgspec.Struct):
+    """The file of each tensor; a checkpoint must not make us read files elsewhere."""
+
+    weight_map: dict[str, Annotated[str, msgspec.Meta(pattern="^[^/]+$")]]
+
+
 @dataclasses.dataclass(frozen=True)
 class StoredTensor:
-    """A tensor in a file, not yet read.
-
-    Attributes:
-      path: the file.
-      name: the tensor's.
-      dtype: its values'.
-      shape: its dimensions.
-      offset: of its first byte in the file.
-    """
+    """A tensor in a file, not yet read; `offset` is that of its first byte."""
 
     path: pathlib.Path
     name: str
@@ -53,11 +54,10 @@ class StoredTensor:
 
     @property
     def end(self) -> int:
-        """Offset of the byte after the tensor's last one."""
+        """Offset of the byte behind the tensor."""
         return self.offset + math.prod(self.shape) * self.dtype.itemsize
 
     def read(self) -> np.ndarray:
-        """Reads the tensor into memory."""
         count = math.prod(self.shape)
         return np.fromfile(self.path, self.dtype, count, offset=self.offset).reshape(self.shape)
 
@@ -76,11 +76,7 @@ class StoredTensor:
 
 
 def check_not_pickled(folder: pathlib.Path, *pickles: str) -> None:
-    """Checks that weights are not there in pickled form alone.
-
-    Raises:
-      CheckpointError: there is one of these pickles, and no safetensors file or index.
-    """
+    """Raises a CheckpointError if a folder has one of these pickles and no safetensors file."""
     found = [name for name in pickles if (folder / name).is_file()]
     if found and not [*folder.glob("*.safetensors*")]:
         raise CheckpointError(
@@ -90,7 +86,7 @@ def check_not_pickled(folder: pathlib.Path, *pickles: str) -> None:
 
 
 def find_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
-    """Returns a folder's tensors by name, of model.safetensors or its shards, not yet read.
+    """Returns the tensors of model.safetensors or its shards by name, not yet read.
 
     Raises:
       CheckpointError: a file is missing, truncated or malformed.
@@ -100,25 +96,15 @@ def find_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
     index = folder / INDEX
     if not index.is_file():
         raise CheckpointError(f"{folder}: no weights here; expected {WHOLE} or {INDEX}.")
-    placed = read_json(index).get("weight_map")
-    shards = placed.values() if isinstance(placed, dict) else ()
-    # A checkpoint must not make us read files elsewhere.
-    if not shards or not all(isinstance(s, str) and pathlib.Path(s).name == s for s in shards):
-        raise CheckpointError(
-            f"{index}: field 'weight_map': expected the name of a file in this folder for each "
-            "tensor."
-        )
+    placed = read_json_as(index, _Index, CheckpointError).weight_map
     found: dict[str, StoredTensor] = {}
-    for shard in dict.fromkeys(shards):
+    for shard in dict.fromkeys(placed.values()):
         found |= read_header(folder / shard)[0]
     return found
 
 
 def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
-    """Reads the header of one safetensors file and checks it against the file's size.
-
-    Returns:
-      The tensors by name, and the file's metadata.
+    """Returns the tensors of one safetensors file by name, and its metadata.
 
     Raises:
       CheckpointError: the file is missing, truncated, or no safetensors file.
@@ -130,94 +116,34 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
             text = file.read(data - _LENGTH_BYTES) if data <= size else b""
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}.") from None
-    if not text:
-        raise CheckpointError(
-            f"{path}: not a safetensors file, or cut short within its header ({size} bytes); copy "
-            "it again."
-        )
     try:
         header = json.loads(text)
         metadata = header.pop("__metadata__", {})
     except (AttributeError, RecursionError, TypeError, ValueError):
+        problem = "its header is no JSON object" if text else f"or cut short: {size} bytes"
         raise CheckpointError(
-            f"{path}: not a safetensors file (its header is no JSON object)."
+            f"{path}: not a safetensors file ({problem}); copy it again."
         ) from None
-    tensors = {name: _stored(path, name, entry, data) for name, entry in header.items()}
-    for tensor in sorted(tensors.values(), key=lambda t: t.offset):
-        if tensor.end > size:
-            raise CheckpointError(
-                f"{path}: cut short: it has {size} bytes, but the tensor {tensor.name} "
-                f"{tensor.shape} ends at byte {tensor.end}; copy it again."
-            )
+    tensors = {}
+    for name, entry in header.items():
+        problem = "has a broken entry in the header"
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            begin, end = entry["data_offsets"]
+            dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
+            tensors[name] = tensor = StoredTensor(path, name, dtype, shape, data + begin)
+            if begin >= 0 and tensor.end == data + end:
+                is_cut = tensor.end > size
+                problem = f"ends at byte {tensor.end} of {size}: cut short" if is_cut else ""
+        if problem:
+            raise CheckpointError(f"{path}: the tensor {name} {problem}; copy the file again.")
     return tensors, metadata
-
-
-def _stored(path: pathlib.Path, name: str, entry: Any, data: int) -> StoredTensor:
-    """Returns the tensor of a header's entry; `data` is where the tensors begin."""
-    try:
-        begin, end = entry["data_offsets"]
-        tensor = StoredTensor(
-            path, name, DTYPES[entry["dtype"]], tuple(entry["shape"]), data + begin
-        )
-        if begin >= 0 and tensor.end == data + end:
-            return tensor
-    except (KeyError, TypeError, ValueError):
-        pass
-    raise CheckpointError(f"{path}: tensor {name}: its entry in the header is broken.")
-
-
-def read_json(path: pathlib.Path) -> dict[str, Any]:
-    """Reads a JSON object.
-
-    Raises:
-      CheckpointError: there is none.
-    """
-    try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"{path}: {error.strerror}.") from None
-    except json.JSONDecodeError as error:
-        raise CheckpointError(f"{path}: line {error.lineno}: not JSON ({error.msg}).") from None
-    except (RecursionError, UnicodeDecodeError):
-        raise CheckpointError(f"{path}: not JSON.") from None
-    if not isinstance(fields, dict):
-        raise CheckpointError(f"{path}: expected a JSON object, got {type(fields).__name__}.")
-    return fields
-
-
-def write_tensors(
-    folder: pathlib.Path, tensors: Mapping[str, np.ndarray], max_shard_bytes: int
-) -> None:
-    """Writes model.safetensors, or shards of at most `max_shard_bytes` and their index.
-
-    A tensor that is larger gets a shard of its own.
-    """
-    shards: list[dict[str, np.ndarray]] = [{}]
-    used = 0
-    for name, array in tensors.items():
-        if shards[-1] and used + array.nbytes > max_shard_bytes:
-            shards.append({})
-            used = 0
-        shards[-1][name] = array
-        used += array.nbytes
-    if len(shards) == 1:
-        write_tensor_file(folder / WHOLE, tensors, {"format": "pt"})
-        return
-    placed: dict[str, str] = {}
-    for i, shard in enumerate(shards, 1):
-        file = f"model-{i:05d}-of-{len(shards):05d}.safetensors"
-        write_tensor_file(folder / file, shard, {"format": "pt"})
-        placed |= dict.fromkeys(shard, file)
-    total = sum(array.nbytes for array in tensors.values())
-    index = {"metadata": {"total_size": total}, "weight_map": placed}
-    (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 
 def write_tensor_file(
     path: pathlib.Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
     """Writes one safetensors file, with the permissions of any new file."""
-    # The library takes the bytes where they lie, whatever the strides say.
+    # The library ignores strides.
     contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     path.unlink(missing_ok=True)
     path.touch()

@@ -210,7 +210,7 @@ def test_broken_description_of_a_base(tmp_path, base, described):
     run = prompt_run(tmp_path / "run", base)
     fields = json.loads((run / "model.json").read_text()) | {"base": described}
     (run / "model.json").write_text(json.dumps(fields))
-    assert "field 'base'" in error_of(run)
+    assert "field 'base" in error_of(run)
 
 
 def test_prompt_of_another_shape(tmp_path, base):
@@ -227,7 +227,7 @@ def test_prompt_of_another_shape(tmp_path, base):
     ("fields", "expected"),
     [
         ({"format": "other"}, "format"),
-        ({"version": 2}, "version 2"),
+        ({"version": 2}, "field 'version': expected one of 1, got 2"),
         ({"config": {"vocab_size": 50, "emb_dims": 8}}, "Did you mean 'emb_dim'"),
         ({"config": {"vocab_size": "50"}}, "vocab_size"),
         ({"config": 3}, "config"),

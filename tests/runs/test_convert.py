@@ -238,7 +238,7 @@ def test_commands_refuse_another_family(refuses, tmp_path, source):
     (source / "config.json").write_text(json.dumps(TIED | {"model_type": "opt"}))
     target = tmp_path / "target"
     line = refuses(target, "import-checkpoint", source, target)
-    assert "'opt'; this family is not supported" in line
+    assert 'other families are not supported, got "opt"' in line
     assert "'gpt2'" in line  # in the list of those that are
 
 

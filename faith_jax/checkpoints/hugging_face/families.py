@@ -9,6 +9,7 @@ from faith_jax.checkpoints.hugging_face.family import (
     PUBLISHED_ACTIVATIONS,
     ConfigFields,
     Family,
+    usual_head_dim,
 )
 from faith_jax.models.config import ROPE_TYPES, TransformerConfig
 
@@ -24,7 +25,7 @@ def _attention(theirs: str, ours: str, names: Sequence[str]) -> dict[str, str]:
     return {f"{theirs}.{a}": f"{ours}/{b}" for a, b in zip(names, parts, strict=True)}
 
 
-# What the families with layer norms have alike, and what the decoder-only ones have.
+# The settings of all families with layer norms, and of all decoder-only ones.
 _LAYER_NORM: Settings = {
     "norm": "layer",
     "attention_bias": True,
@@ -39,17 +40,13 @@ _CAUSAL: Settings = {"num_encoder_layers": 0, "scale_tied_logits": False}
 
 def _read_gpt2(fields: ConfigFields, said: Settings) -> Settings:
     scaled = fields.get("scale_attn_weights", default=True)
-    return {
-        "mlp_dim": fields.get("n_inner", default=4 * said["emb_dim"]),
-        "attention_scale": said["head_dim"] ** -0.5 if scaled else 1.0,
-    }
+    return {"attention_scale": said["head_dim"] ** -0.5 if scaled else 1.0}
 
 
 def _write_gpt2(config: TransformerConfig) -> Settings:
     return {
         "bos_token_id": config.eos_ids[0] if config.eos_ids else None,
         "embd_pdrop": config.dropout_rate,
-        "n_inner": config.mlp_dim,
         "scale_attn_weights": config.attention_scale != 1.0,
     }
 
@@ -58,12 +55,13 @@ GPT2 = Family(
     name="GPT-2",
     model_type="gpt2",
     architecture="GPT2LMHeadModel",
-    matches=lambda c: c.is_decoder_only and c.positions == "learned",
+    marks={"is_decoder_only": True, "positions": "learned"},
     fields={
         "vocab_size": (50257, "vocab_size"),
         "emb_dim": (768, "n_embd", "hidden_size"),
         "num_heads": (12, "n_head", "num_attention_heads"),
         "num_decoder_layers": (12, "n_layer", "num_hidden_layers"),
+        "mlp_dim": (lambda said: 4 * said["emb_dim"], "n_inner"),
         "mlp_activations": ("gelu_new", "activation_function"),
         "dropout_rate": (0.1, "resid_pdrop"),
         "attention_dropout_rate": (0.1, "attn_pdrop"),
@@ -105,7 +103,7 @@ BLOOM = Family(
     name="BLOOM",
     model_type="bloom",
     architecture="BloomForCausalLM",
-    matches=lambda c: c.is_decoder_only and c.positions == "alibi",
+    marks={"is_decoder_only": True, "positions": "alibi"},
     fields={
         "vocab_size": (250880, "vocab_size"),
         "emb_dim": (64, "hidden_size", "n_embed"),
@@ -148,6 +146,7 @@ BLOOM = Family(
 
 # --- Llama, Mistral, Gemma and Gemma 2: decoder-only, rotary positions, gated feed-forward layers.
 
+_ROTARY = {"is_decoder_only": True, "positions": "rotary"}
 # Settings of rotary positions, with their defaults and names.
 _ROPE = {
     "rope_factor": (1.0, "factor"),
@@ -158,7 +157,7 @@ _ROPE = {
 
 
 def _read_llama(fields: ConfigFields, said: Settings) -> Settings:
-    """Reads what all four have alike; rotary settings may be in their old form (rope_scaling)."""
+    """Reads the settings of all four; those of rotary positions may have an old form."""
     given = fields.get("rope_parameters", "rope_scaling", default={})
     kind = given.get("rope_type", given.get("type", "default"))
     if kind not in ROPE_TYPES:
@@ -166,16 +165,11 @@ def _read_llama(fields: ConfigFields, said: Settings) -> Settings:
         raise fields.error(name, f"a rope_type of {list(ROPE_TYPES)}")
     rope = ConfigFields(given, fields.path)
     theta = fields.get("rope_theta", default=10000.0)
-    head_dim = fields.get("head_dim", default=said["head_dim"])
     return {
-        "num_kv_heads": fields.get("num_key_value_heads", default=said["num_heads"]),
-        "head_dim": head_dim,
         "mlp_activations": (*said["mlp_activations"], "linear"),
-        "attention_scale": head_dim**-0.5,
         "rope_type": kind,
         "rope_theta": rope.get("rope_theta", default=theta),
         **{ours: rope.get(name, default=default) for ours, (default, name) in _ROPE.items()},
-        "logits_via_embedding": fields.get("tie_word_embeddings", default=False),
     }
 
 
@@ -183,10 +177,8 @@ def _write_llama(config: TransformerConfig) -> Settings:
     names = {"default": [], "llama3": list(_ROPE)}.get(config.rope_type, ["rope_factor"])
     rope = {_ROPE[ours][1]: getattr(config, ours) for ours in names}
     return {
-        "head_dim": config.head_dim,
-        # Nothing but a cache's first size; there is no limit.
+        # Only the first size of a cache; there is no limit.
         "max_position_embeddings": config.max_positions or 8192,
-        "num_key_value_heads": config.num_kv_heads or config.num_heads,
         "rope_parameters": rope | {"rope_theta": config.rope_theta, "rope_type": config.rope_type},
     }
 
@@ -211,7 +203,6 @@ def _read_gemma(fields: ConfigFields, said: Settings) -> Settings:
     activation, gate = settings["mlp_activations"]
     return settings | {
         "mlp_activations": ("gelu" if activation == "gelu_exact" else activation, gate),
-        "logits_via_embedding": fields.get("tie_word_embeddings", default=True),
     }
 
 
@@ -271,17 +262,14 @@ LLAMA = Family(
     name="Llama",
     model_type="llama",
     architecture="LlamaForCausalLM",
-    matches=lambda c: (
-        c.is_decoder_only
-        and c.positions == "rotary"
-        and c.norm_offset == 0.0
-        and c.sliding_window == 0
-    ),
+    marks={**_ROTARY, "norm_offset": 0.0, "sliding_window": 0},
     fields={
         "vocab_size": (32000, "vocab_size"),
         "emb_dim": (4096, "hidden_size"),
         "num_heads": (32, "num_attention_heads"),
         "num_decoder_layers": (32, "num_hidden_layers"),
+        "num_kv_heads": (lambda said: said["num_heads"], "num_key_value_heads"),
+        "head_dim": (usual_head_dim, "head_dim"),
         "mlp_dim": (11008, "intermediate_size"),
         "mlp_activations": ("silu", "hidden_act"),
         "attention_dropout_rate": (0.0, "attention_dropout"),
@@ -289,6 +277,7 @@ LLAMA = Family(
         "max_positions": (2048, "max_position_embeddings"),
         "attention_bias": (False, "attention_bias"),
         "mlp_bias": (False, "mlp_bias"),
+        "logits_via_embedding": (False, "tie_word_embeddings"),
     },
     constants=_CAUSAL
     | {
@@ -312,7 +301,7 @@ MISTRAL = LLAMA.replace(
     name="Mistral",
     model_type="mistral",
     architecture="MistralForCausalLM",
-    matches=lambda c: c.is_decoder_only and c.positions == "rotary" and c.norm_offset == 0.0,
+    marks={**_ROTARY, "norm_offset": 0.0},
     read=_read_mistral,
     write=_write_mistral,
 )
@@ -320,14 +309,12 @@ GEMMA = LLAMA.replace(
     name="Gemma",
     model_type="gemma",
     architecture="GemmaForCausalLM",
-    matches=lambda c: (
-        c.is_decoder_only
-        and c.positions == "rotary"
-        and c.norm_position == "pre"
-        and c.norm_offset == 1.0
-    ),
+    marks={**_ROTARY, "norm_offset": 1.0, "norm_position": "pre"},
     fields=LLAMA.fields
-    | {"mlp_activations": ("gelu_pytorch_tanh", "hidden_activation", "hidden_act")},
+    | {
+        "mlp_activations": ("gelu_pytorch_tanh", "hidden_activation", "hidden_act"),
+        "logits_via_embedding": (True, "tie_word_embeddings"),
+    },
     constants=LLAMA.constants | {"norm_offset": 1.0, "scale_embeddings": True},
     required={"use_bidirectional_attention": (None, None, False)},
     pad=lambda fields: fields.pad(0),
@@ -339,9 +326,7 @@ GEMMA2 = GEMMA.replace(
     name="Gemma 2",
     model_type="gemma2",
     architecture="Gemma2ForCausalLM",
-    matches=lambda c: (
-        c.is_decoder_only and c.positions == "rotary" and c.norm_position == "sandwich"
-    ),
+    marks={**_ROTARY, "norm_position": "sandwich"},
     constants=GEMMA.constants | {"norm_position": "sandwich"},
     read=_read_gemma2,
     write=_write_gemma2,
@@ -374,10 +359,10 @@ def _rate(fields: ConfigFields, name: str) -> float | None:
 
 
 def _write_labels(config: TransformerConfig) -> Settings:
-    labels = dict(enumerate(config.label_names))
+    names = config.label_names
     return {
-        "id2label": {str(i): name for i, name in labels.items()},
-        "label2id": {name: i for i, name in labels.items()},
+        "id2label": {str(i): name for i, name in enumerate(names)},
+        "label2id": {name: i for i, name in enumerate(names)},
     }
 
 
@@ -403,7 +388,7 @@ ROBERTA = Family(
     name="RoBERTa",
     model_type="roberta",
     architecture="Roberta",
-    matches=lambda c: c.is_encoder_only and c.positions == "learned",
+    marks={"is_encoder_only": True, "positions": "learned"},
     fields={
         "emb_dim": (768, "hidden_size"),
         "num_heads": (12, "num_attention_heads"),
@@ -449,7 +434,7 @@ XLM_ROBERTA = ROBERTA.replace(
 def _read_deberta(fields: ConfigFields, said: Settings) -> Settings:
     for name in ("embedding_size", "pooler_hidden_size"):
         fields.require(name, said["emb_dim"], said["emb_dim"])
-    # Contents meet positions both ways, and the positions are normalised.
+    # Contents meet positions both ways, and positions are normalised.
     kinds = fields.fields.get("pos_att_type")
     kinds = "|".join(map(str, kinds)) if isinstance(kinds, list) else str(kinds)
     if sorted(kinds.lower().split("|")) != ["c2p", "p2c"]:
@@ -494,7 +479,7 @@ DEBERTA = ROBERTA.replace(
     name="DeBERTa-v3",
     model_type="deberta-v2",
     architecture="DebertaV2",
-    matches=lambda c: c.is_encoder_only and c.positions == "disentangled",
+    marks={"is_encoder_only": True, "positions": "disentangled"},
     fields=ROBERTA.fields
     | {
         "vocab_size": (128100, "vocab_size"),
@@ -562,7 +547,7 @@ BART = Family(
     name="BART",
     model_type="bart",
     architecture="BartForConditionalGeneration",
-    matches=lambda c: c.num_encoder_layers > 0 and c.num_decoder_layers > 0 and c.norm == "layer",
+    marks={"is_decoder_only": False, "is_encoder_only": False, "norm": "layer"},
     fields={
         "vocab_size": (50265, "vocab_size"),
         "emb_dim": (1024, "d_model"),
@@ -635,7 +620,6 @@ def _read_t5(fields: ConfigFields, said: Settings, projection: str) -> Settings:
     gated = fields.get("is_gated_act", default=bool(gate))
     tied = fields.get("tie_word_embeddings", default=True)
     return {
-        "num_decoder_layers": fields.get("num_decoder_layers", default=said["num_encoder_layers"]),
         "mlp_activations": (ACTIVATIONS[name], "linear") if gated else (ACTIVATIONS[name],),
         # Transformers 5 writes scale_decoder_outputs; in older files tie_word_embeddings says it.
         "logits_via_embedding": fields.get("scale_decoder_outputs", default=tied),
@@ -652,7 +636,6 @@ def _write_t5(config: TransformerConfig) -> Settings:
         "feed_forward_proj": f"gated-{name}" if gated else name,
         "is_encoder_decoder": True,
         "is_gated_act": gated,
-        "num_decoder_layers": config.num_decoder_layers,
         "scale_decoder_outputs": config.logits_via_embedding,
     }
 
@@ -673,18 +656,19 @@ T5 = Family(
     name="T5",
     model_type="t5",
     architecture="T5ForConditionalGeneration",
-    matches=lambda c: (
-        c.num_encoder_layers > 0
-        and c.num_decoder_layers > 0
-        and c.norm == "rms"
-        and c.positions == "relative_bias"
-    ),
+    marks={
+        "is_decoder_only": False,
+        "is_encoder_only": False,
+        "norm": "rms",
+        "positions": "relative_bias",
+    },
     fields={
         "vocab_size": (32128, "vocab_size"),
         "emb_dim": (512, "d_model"),
         "num_heads": (8, "num_heads"),
         "head_dim": (64, "d_kv"),
         "num_encoder_layers": (6, "num_layers"),
+        "num_decoder_layers": (lambda said: said["num_encoder_layers"], "num_decoder_layers"),
         "mlp_dim": (2048, "d_ff"),
         "dropout_rate": (0.1, "dropout_rate"),
         "relative_attention_num_buckets": (32, "relative_attention_num_buckets"),
@@ -739,11 +723,11 @@ FAMILIES = {family.model_type: family for family in _ALL}
 
 
 def family_of_config(config: TransformerConfig, model_type: str = "") -> Family | None:
-    """Returns the family whose form a model of ours has, None for a mixture of several.
+    """Returns the family whose form a model has, None for a mixture of several.
 
     Args:
-      config: the model's.
-      model_type: of the checkpoint that it began with, "" = none. It decides where the config fits
+      config: of the model.
+      model_type: of the checkpoint that it began with, "" = none. It decides if the config fits
         several families: a Mistral without a window is a Llama too.
     """
     former = FAMILIES.get(model_type)
@@ -753,11 +737,7 @@ def family_of_config(config: TransformerConfig, model_type: str = "") -> Family 
 
 
 def family_name(config: TransformerConfig, model_type: str = "") -> str:
-    """Returns the `model_type` of a model of ours; see `family_of_config`.
-
-    Returns:
-      Also "doha" for a model with knowledge attention, and "other" for a mixture.
-    """
+    """Returns the `model_type` of a model, "doha" with knowledge attention, "other" = unknown."""
     if config.knowledge_attention:
         return "doha"
     family = family_of_config(config, model_type)

@@ -44,12 +44,7 @@ _EXPECTED: dict[type, tuple[str, tuple[type, ...]]] = {
 
 
 class ConfigFields:
-    """The fields of a JSON file, read with their types checked.
-
-    Args:
-      fields: of the file.
-      path: of the file, for messages.
-    """
+    """The fields of a JSON file, read with their types checked; `path` is for messages."""
 
     def __init__(self, fields: Mapping[str, Any], path: pathlib.Path):
         self.fields, self.path = fields, path
@@ -60,9 +55,9 @@ class ConfigFields:
         return CheckpointError(f"{self.path}: field {name!r}: expected {expected}, got {found}.")
 
     def get(self, *names: str, default: Any) -> Any:
-        """Returns the first of several fields that is there and not null, else the default.
+        """Returns the first of several fields that is not missing or null, else the default.
 
-        The field must be of the default's type. A text is an activation, and becomes our name.
+        The field must have the default's type. A text is an activation, and becomes our name.
         """
         name = next((name for name in names if self.fields.get(name) is not None), names[0])
         value = self.fields.get(name)
@@ -74,14 +69,14 @@ class ConfigFields:
         return ACTIVATIONS[value] if str in types else float(value) if float in types else value
 
     def require(self, name: str, default: Any, *allowed: Any) -> None:
-        """Raises an error for a setting that is not supported."""
+        """Checks that a setting has a value that is supported."""
         value = self.fields.get(name)
         if (default if value is None else value) not in allowed:
             values = " or ".join(json.dumps(value) for value in allowed)
             raise self.error(name, f"{values}; other values are not supported")
 
     def tokens(self, name: str, default: int | None) -> tuple[int, ...]:
-        """Returns one or several token ids; none where the field is null."""
+        """Returns one or several token ids; none if the field is null."""
         value = self.fields.get(name, default)
         ids = [] if value is None else value if isinstance(value, list) else [value]
         if not all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in ids):
@@ -89,25 +84,25 @@ class ConfigFields:
         return tuple(ids)
 
     def pad(self, default: int | None) -> int:
-        """Returns the padding token, -1 where the model has none."""
+        """Returns the padding token, -1 if the model has none."""
         return (*self.tokens("pad_token_id", default), -1)[0]
 
     def padding(self, default: int) -> int:
-        """Returns the padding token of a model that cannot be without."""
+        """Returns the padding token of a model that needs one."""
         if self.pad(default) < 0:
             raise self.error("pad_token_id", "a token id")
         return self.pad(default)
 
     def distinct_pad(self) -> int:
-        """Returns the padding token of a decoder-only model, -1 where it is an end token too.
+        """Returns the padding token of a decoder-only model, -1 if it is an end token too.
 
-        Inputs may end with an end token (DialoGPT's turns do), which must not be taken for padding.
+        Inputs may end with an end token (DialoGPT's turns do), which is then no padding.
         """
         pad = self.pad(None)
         return -1 if pad in self.tokens("eos_token_id", None) else pad
 
     def labels(self) -> tuple[str, ...]:
-        """Returns the classes' names in their order, two where the config does not say."""
+        """Returns the names of the classes in their order, by default of two."""
         found = self.get("id2label", default={})
         if not found:
             return tuple(f"LABEL_{i}" for i in range(self.get("num_labels", default=2)))
@@ -129,13 +124,13 @@ _KINDS = {
 
 @dataclasses.dataclass(frozen=True)
 class TensorMap:
-    """A published tensor and the parameters that it holds.
+    """A published tensor and the parameters in it.
 
     Attributes:
       theirs: the tensor's published name.
       ours: our names of its parts, side by side along the outputs.
       turned: it is stored as [outputs, inputs]; ours are [inputs, outputs].
-      groups: the parts alternate for each of so many groups of outputs (BLOOM: for each head).
+      groups: the parts alternate in each of so many groups of outputs (BLOOM: in each head).
       row: it is stored with a leading axis of 1.
     """
 
@@ -162,12 +157,10 @@ class TensorMap:
     def join(self, params: Mapping[str, np.ndarray]) -> np.ndarray:
         """The inverse of `split`."""
         arrays = [np.asarray(params[name]) for name in self.ours]
+        array = arrays[0]
         if len(arrays) > 1:
             grouped = [a.reshape(*a.shape[:-1], self.groups, 1, -1) for a in arrays]
-            joined = np.concatenate(grouped, axis=-2)
-            array = joined.reshape(*arrays[0].shape[:-1], -1)
-        else:
-            array = arrays[0]
+            array = np.concatenate(grouped, axis=-2).reshape(*array.shape[:-1], -1)
         return np.ascontiguousarray(array.T if self.turned else array[None] if self.row else array)
 
     def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
@@ -175,6 +168,11 @@ class TensorMap:
         first = shapes[self.ours[0]]
         shape = (*first[:-1], sum(shapes[name][-1] for name in self.ours))
         return shape[::-1] if self.turned else (1, *shape) if self.row else shape
+
+
+def usual_head_dim(said: Mapping[str, Any]) -> int:
+    """Returns the width of a head that fills the model's width."""
+    return max(1, said["emb_dim"] // max(1, said["num_heads"]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,35 +183,34 @@ class Family:
       name: for messages.
       model_type: config.json's `model_type`.
       architecture: config.json's `architectures`; of encoders without "For…".
-      matches: whether a config of ours is of this family.
-      fields: settings of ours that config.json says, each with its default and its names there, of
-        which the first is written.
+      marks: settings of ours, and their values by which a config is of this family.
+      fields: settings of ours in config.json, each with its default and its names there, of which
+        the first is written. The default may depend on the settings before.
       constants: settings of ours that all models of the family have.
       read: returns the other settings, given config.json and the settings so far. The tensors then
-        tell whether the output layer is tied, and whether there is a bias of the logits or a
+        show whether the output layer is tied, and whether there is a bias of the logits or a
         classification head.
-      required: fields that must have a value that is supported, each with its default and these.
+      required: fields with few supported values, each with its default and these.
       pad: reads the padding token.
-      end: the default of the end token, None = there is none.
+      end: the default end token, None = there is none.
       write: returns the other fields of config.json.
-      modules: published names of the modules outside of layers, and ours. What a module holds, such
-        as a bias, the config tells.
+      modules: published names of the modules outside of layers, and ours.
       layers: the same of the modules in a layer, by the published and our names of the layers. A
-        module that holds several of ours, side by side along the outputs, has all their names.
+        module of several of ours, side by side along the outputs, has all their names.
       prefix: of the names of all tensors but the heads'; published files may lack it.
       turned: kernels are stored as [outputs, inputs].
-      interleaved: the parts of a module that holds several alternate from head to head.
-      unused: regular expression of tensors, without the prefix, that no computation here uses:
-        masks and position numbers that are computed, heads of other tasks, and copies.
+      interleaved: the parts of a module of several alternate from head to head.
+      unused: regular expression of tensors, without the prefix, that no computation uses: masks,
+        position numbers, heads of other tasks, and copies.
       embedding_copies: further names of the embedding.
-      head_is_embedding: the output layer is the embedding wherever no other is stored, whatever
+      head_is_embedding: the output layer is the embedding if no other is stored, whatever
         config.json says.
     """
 
     name: str
     model_type: str
     architecture: str
-    matches: Callable[[TransformerConfig], bool]
+    marks: Mapping[str, Any]
     fields: dict[str, tuple[Any, ...]]
     constants: dict[str, Any]
     read: Callable[[ConfigFields, dict[str, Any]], dict[str, Any]]
@@ -230,6 +227,10 @@ class Family:
     embedding_copies: tuple[str, ...] = ()
     head_is_embedding: bool = False
 
+    def matches(self, config: TransformerConfig) -> bool:
+        """Whether a config of ours is of this family."""
+        return all(getattr(config, name) == value for name, value in self.marks.items())
+
     def replace(self, **changes: Any) -> "Family":
         """Returns a family that differs in some attributes."""
         return dataclasses.replace(self, **changes)
@@ -245,10 +246,10 @@ class Family:
             given.require(name, default, *allowed)
         said = dict(self.constants)
         for ours, (default, *names) in self.fields.items():
-            value = given.get(*names, default=default)
+            value = given.get(*names, default=default(said) if callable(default) else default)
             said[ours] = (value,) if ours == "mlp_activations" else value
-        said.setdefault("head_dim", max(1, said["emb_dim"] // max(1, said["num_heads"])))
-        if said["head_dim"] > 0:  # else the config refuses it
+        said.setdefault("head_dim", usual_head_dim(said))
+        if said["head_dim"] > 0:  # else the config is wrong
             said.setdefault("attention_scale", said["head_dim"] ** -0.5)
         if "pad_id" not in said:
             said |= {"pad_id": self.pad(given), "eos_ids": given.tokens("eos_token_id", self.end)}

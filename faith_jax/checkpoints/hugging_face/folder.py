@@ -8,7 +8,7 @@ import json
 import pathlib
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,13 @@ from faith_jax.checkpoints.checkpoint import (
     unstack_layers,
 )
 from faith_jax.checkpoints.hugging_face.families import FAMILIES, LOGITS_BIAS, family_of_config
-from faith_jax.checkpoints.hugging_face.family import HEAD, Family
+from faith_jax.checkpoints.hugging_face.family import HEAD, ConfigFields, Family, TensorMap
 from faith_jax.core.errors import CheckpointError
+from faith_jax.core.files import read_json
 from faith_jax.models.config import TransformerConfig
 
 CONFIG = "config.json"
-# What lies beside the weights and travels with them.
+# Files beside the weights that are copied with them.
 COMPANIONS = (
     "spiece.model",
     "spm.model",
@@ -43,7 +44,6 @@ COMPANIONS = (
     "generation_config.json",
 )
 _EMBEDDING = "token_embedder/embedding"
-_SHARD_BYTES = 5_000_000_000
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 Stored = dict[str, tensors.StoredTensor]
 
@@ -55,23 +55,18 @@ def is_huggingface(folder: str | pathlib.Path) -> bool:
 
 
 def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
-    """Reads a folder with config.json and safetensors.
-
-    Args:
-      folder: of a model of one of `FAMILIES`.
+    """Reads a folder with config.json and safetensors, of a model of one of `FAMILIES`.
 
     Raises:
       CheckpointError: the family or a setting is not supported, weights are pickled, a file is
-        truncated, or a tensor is missing, unexpected or mis-shaped, naming it.
+        truncated, or a tensor (which the error names) is missing, unexpected or mis-shaped.
     """
     folder = pathlib.Path(folder).absolute()
-    fields = tensors.read_json(folder / CONFIG)
+    fields = read_json(folder / CONFIG, CheckpointError)
     family = FAMILIES.get(str(fields.get("model_type")))
     if family is None:
-        raise CheckpointError(
-            f"{folder / CONFIG}: field 'model_type': expected one of {sorted(FAMILIES)}, got "
-            f"{fields.get('model_type')!r}; this family is not supported."
-        )
+        known = f"one of {sorted(FAMILIES)}; other families are not supported"
+        raise ConfigFields(fields, folder / CONFIG).error("model_type", known)
     config = family.read_config(fields, folder / CONFIG)
     tensors.check_not_pickled(folder, *_PICKLES)
     stored = _with_prefix(family, tensors.find_tensors(folder))
@@ -114,10 +109,9 @@ def _as_stored(
     stored: Stored,
     folder: pathlib.Path,
 ) -> TransformerConfig:
-    """Returns the config with what only the tensors tell.
+    """Returns the config with what only the tensors show.
 
-    In `stored` the embedding and a tied output layer get their usual names, whichever of its names
-    the file keeps.
+    In `stored`, the embedding and a tied output layer get their usual names.
     """
     if config.label_names and not any(name.startswith("classifier.") for name in stored):
         config = config.replace(label_names=())
@@ -151,39 +145,22 @@ def _as_stored(
 
 
 def _same_bits(first: tensors.StoredTensor, second: tensors.StoredTensor) -> bool:
-    if first is second:
-        return True
-    if (first.shape, first.dtype) != (second.shape, second.dtype):
-        return False
-    bits = np.dtype(f"u{first.dtype.itemsize}")
-    return bool(np.array_equal(first.read().view(bits), second.read().view(bits)))
+    if first is second or (first.shape, first.dtype) != (second.shape, second.dtype):
+        return first is second
+    return bool(np.array_equal(first.read().view(np.uint8), second.read().view(np.uint8)))
 
 
-def write_huggingface(
-    checkpoint: Checkpoint, folder: str | pathlib.Path, max_shard_bytes: int = _SHARD_BYTES
-) -> None:
-    """Writes a checkpoint as Hugging Face publishes such models.
+def write_huggingface(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
+    """Writes a checkpoint as Hugging Face publishes such models, without a tokenizer.
 
-    Tensors keep their dtype and bits. `copy_companions` brings the tokenizer's files.
-
-    Args:
-      checkpoint: of any source. Of one that was read from a Hugging Face folder, config.json keeps
-        the fields that are not ours, such as further token ids.
-      folder: to be made.
-      max_shard_bytes: a larger model is written in several files.
+    Tensors keep their dtype and bits. If the checkpoint was read from a Hugging Face folder,
+    config.json keeps the fields that are not ours, such as further token ids.
 
     Raises:
       CheckpointError: `folder` exists, or the model has no such form: it has a soft prompt, or a
-        setting that config.json cannot say.
+        setting that config.json cannot express.
     """
     config, source = checkpoint.config, checkpoint.metadata.get("source", "checkpoint")
-    for field in ("encoder_prompt_length", "decoder_prompt_length"):
-        if getattr(config, field):
-            raise CheckpointError(
-                f"{source}: its soft prompt ({field} = {getattr(config, field)}) has no place in "
-                "a Hugging Face folder; export its base model instead, and the prompt alone by "
-                "`faith-jax export-prompt`."
-            )
     family = family_of_config(config, checkpoint.family)
     if family is None:
         raise CheckpointError(
@@ -193,17 +170,11 @@ def write_huggingface(
         )
     params = {k: np.asarray(v) for k, v in flatten(unstack_layers(checkpoint.params)).items()}
     fields = family.write_config(config, params[_EMBEDDING].dtype.name)
-    read = family.read_config(fields, pathlib.Path(CONFIG))
-    for name in unlike(config, read):
-        raise CheckpointError(
-            f"{source}: {name} = {getattr(config, name)!r} has no place in a Hugging Face folder "
-            f"of a {family.name} model, which would have {getattr(read, name)!r}."
-        )
     maps = family.tensor_maps(config, {name: array.shape for name, array in params.items()})
-    for name in sorted(params.keys() - {name for tensor in maps for name in tensor.ours}):
+    for what, remedy in _without_place(config, params, family, fields, maps):
         raise CheckpointError(
-            f"{source}: the parameter {name} has no place in a Hugging Face folder of a "
-            f"{family.name} model."
+            f"{source}: {what} has no place in a Hugging Face folder of a {family.name} model"
+            f"{remedy}."
         )
     former = json.loads(checkpoint.metadata.get("huggingface", {}).get("config_json", "{}"))
     if former.get("model_type") == family.model_type:
@@ -212,7 +183,30 @@ def write_huggingface(
     folder = new_folder(folder)
     text = json.dumps(fields, indent=2, sort_keys=True) + "\n"
     (folder / CONFIG).write_text(text, encoding="utf-8")
-    tensors.write_tensors(folder, {m.theirs: m.join(params) for m in maps}, max_shard_bytes)
+    joined = {tensor.theirs: tensor.join(params) for tensor in maps}
+    tensors.write_tensor_file(folder / tensors.WHOLE, joined, {"format": "pt"})
+
+
+def _without_place(
+    config: TransformerConfig,
+    params: Mapping[str, np.ndarray],
+    family: Family,
+    fields: Mapping[str, Any],
+    maps: Sequence[TensorMap],
+) -> Iterator[tuple[str, str]]:
+    """Yields what a Hugging Face folder cannot express of a model, and what to do or why."""
+    for name in ("encoder_prompt_length", "decoder_prompt_length"):
+        if length := getattr(config, name):
+            yield (
+                f"its soft prompt ({name} = {length})",
+                "; export its base model, and the prompt alone by `faith-jax export-prompt`",
+            )
+    read = family.read_config(fields, pathlib.Path(CONFIG))
+    for name in unlike(config, read):
+        given, instead = getattr(config, name), getattr(read, name)
+        yield f"{name} = {given!r}", f", which would have {instead!r}"
+    for name in sorted(params.keys() - {name for tensor in maps for name in tensor.ours}):
+        yield f"the parameter {name}", ""
 
 
 def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> None:
@@ -223,10 +217,10 @@ def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> N
             shutil.copyfile(found, pathlib.Path(folder) / name)
 
 
-# Settings that config.json need not say, and when: in training, or where nothing depends on them.
+# Settings that config.json may leave out, and when: those of training, or without effect.
 _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
     (r".*dropout_rate|dtype|float32_attention_logits|remat_policy|scan_layers", lambda c: True),
-    (r"logits_bias|logits_via_embedding", lambda c: True),  # the tensors tell
+    (r"logits_bias|logits_via_embedding", lambda c: True),  # the tensors show them
     (r"relative_attention.*", lambda c: c.positions not in ("relative_bias", "disentangled")),
     (r"rope.*", lambda c: c.positions != "rotary"),
     (r"rope_factor", lambda c: c.rope_type == "default"),
@@ -240,7 +234,7 @@ _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
 
 
 def unlike(config: TransformerConfig, read: TransformerConfig) -> list[str]:
-    """Returns the settings in which a model differs from what a config.json says."""
+    """Returns the settings that differ between a model and what its config.json says."""
     unsaid = "|".join(names for names, holds in _UNSAID if holds(config))
     ours, theirs = (
         c.replace(num_kv_heads=c.num_kv_heads or c.num_heads).to_dict() for c in (config, read)
