@@ -77,3 +77,18 @@ def quick_compilation():
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture(scope="module")
+def own_seqio_tasks():
+    """Removes the SeqIO tasks and mixtures that a module of tests registers."""
+    import seqio
+
+    import faith_jax.tasks  # noqa: F401  (registers ours, which stay)
+
+    registries = (seqio.MixtureRegistry, seqio.TaskRegistry)
+    before = [set(registry.names()) for registry in registries]
+    yield
+    for registry, names in zip(registries, before, strict=True):
+        for name in set(registry.names()) - names:
+            registry.remove(name)

@@ -77,7 +77,7 @@ def read_responses(path: pathlib.Path, knowledge: str = "procon_npov") -> list[A
             raise field_error(place, "id", "an id that no earlier row has", identifier, remedy)
         texts, by_sentence = _texts(fields, place, topics)
         adapted = Row(place, texts | {"id": identifier})
-        (row,) = example_rows([adapted], Columns(label="", corpus=""), path.stem)
+        (row,) = example_rows([adapted], Columns(label_column="", corpus_column=""), path.stem)
         others = {name: value for name, value in row.fields.items() if name not in _DROPPED}
         found[identifier] = AnnotationResponse(_example(row, place), others, by_sentence)
     if not found:

@@ -3,54 +3,79 @@
 import dataclasses
 import datetime
 import decimal
+import functools
 import json
 import pathlib
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
-from faith_jax.core.errors import InputError, did_you_mean, field_error
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean, field_error
 from faith_jax.core.rows import BadRows, Row, parsed, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.delimited import read_csv, read_tsv
 
 FORMATS = {".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 
-# Where no column is named, the first of these that the rows have; TRUE's names come first.
-_GROUNDINGS = (
-    "grounding", "knowledge", "evidence", "pro=pro_arguments,con=con_arguments", "premise",
-)  # fmt: skip
-_RESPONSES = ("generated_text", "prediction", "response", "hypothesis")
-_HISTORIES = ("history", "context", "message", "query")
+# If no column is named, the first of these that a row has; TRUE's names come first.
+_USUAL = {
+    "grounding": (
+        "grounding", "knowledge", "evidence", "pro=pro_arguments,con=con_arguments", "premise",
+    ),
+    "response": ("generated_text", "prediction", "response", "hypothesis"),
+    "history": ("history", "context", "message", "query"),
+    "label": ("label",),
+    "id": ("id",),
+    "corpus": ("corpus",),
+}  # fmt: skip
+_LABELS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 # Several systems may respond to one row, and several trainings of one system.
 SYSTEM_FIELDS = ("system", "replicate")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which columns hold what; "" = the first of the usual names that the rows have.
+    """Which columns hold what: options of the commands that read rows.
 
     Attributes:
-      grounding: of a text or a list of texts; or several, each the texts of one perspective, as
-        "pro=pro_arguments,con=con_arguments".
-      response: of the text to judge.
-      history: of the utterances before it, a text or a list; rows may lack it.
-      label: 1 = faithful, 0 = not, empty = unknown; of several with commas the first that a row
-        has. None = "label" if rows have it, "" = none.
-      id: None = "id" if rows have it; "" or none in a row = the row's number, from 1.
-      corpus: None = "corpus" if rows have it, "" = none.
-      label_is_error: a label of 1 means that there is an error: it is not faithful.
-      label_values: what other labels mean, such as {"entailment": 1}; None = unknown.
+      grounding_column (NAME): a text or a list of texts; or pro=NAME,con=NAME; default: the usual
+        names, TRUE's first
+      response_column (NAME): the text; default: the usual names, TRUE's first
+      history_column (NAME): earlier utterances
+      label_column (NAME): 1 = faithful, 0, or empty (default: label, where there is one); of
+        several with commas the first that a row has
+      label_values (LABEL=VALUE): what other labels mean, with commas:
+        entailment=1,contradiction=0,generic= (unknown)
+      labels_are_errors: a label of 1 says that there is an error
+      id_column (NAME): default: id, where there is one; else, or with --id-column=, the row's
+        number
+      corpus_column (NAME): default: corpus, where there is one
     """
 
-    grounding: str = ""
-    response: str = ""
-    history: str = ""
-    label: str | None = None
-    id: str | None = None
-    corpus: str | None = None
-    label_is_error: bool = False
-    label_values: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
+    group: ClassVar = "columns"
+    grounding_column: str = ""
+    response_column: str = ""
+    history_column: str = ""
+    label_column: str | None = None
+    label_values: str = ""
+    labels_are_errors: bool = False
+    id_column: str | None = None
+    corpus_column: str | None = None
+
+    def __post_init__(self):
+        _ = self.known_labels
+
+    @functools.cached_property
+    def known_labels(self) -> dict[str, int | None]:
+        """What labels mean, in lower case: 1, 0, or nothing."""
+        found: dict[str, int | None] = {"": None, **_LABELS}
+        for part in filter(None, map(str.strip, self.label_values.split(","))):
+            name, equals, value = (it.strip() for it in part.rpartition("="))
+            if not (name and equals and value in ("0", "1", "")):
+                expected = "expected LABEL=1, LABEL=0 or LABEL="
+                raise ConfigError(f"--label-values: {expected}, got {part!r}.")
+            found[name.lower()] = int(value) if value else None
+        return found
 
 
 class ExampleRow(NamedTuple):
@@ -171,7 +196,7 @@ def example_rows(
         key = (row.corpus, row.example.id, *(row.fields.get(name) for name in SYSTEM_FIELDS))
         if key in seen:
             raise InputError(
-                f"{place}: field '{columns.id or 'id'}': {row.example.id!r} occurs twice; choose "
+                f"{place}: field '{columns.id_column or 'id'}': {row.example.id!r} occurs twice; choose "
                 "another --id-column, or --id-column= for the rows' numbers."
             )
         seen.add(key)
@@ -183,34 +208,43 @@ def example_rows(
 def _example_row(
     fields: Mapping[str, Any], place: str, number: int, columns: Columns, corpus: str
 ) -> ExampleRow:
-    grounding = columns.grounding or _first(_GROUNDINGS, fields, place, "grounding")
-    response = columns.response or _first(_RESPONSES, fields, place, "response")
-    history = columns.history or next((name for name in _HISTORIES if name in fields), "")
-    labels = ["label"] if columns.label is None else columns.label.split(",")
-    label = next((name for name in labels if name in fields), labels[0])
+    names = {
+        what: _column(what, getattr(columns, f"{what}_column"), fields, place) for what in _USUAL
+    }
+    values = {
+        what: _value(fields, place, names[what]) if names[what] else None
+        for what in ("response", "label", "id", "corpus")
+    }
     example = GroundedExample(
-        id=_identifier(_optional(fields, place, columns.id, "id"), place, number, columns.id),
-        grounding=_grounding(fields, place, grounding),
-        history=_texts(fields, place, history) if history else (),
-        response=_response(_value(fields, place, response), response, place),
-        label=_label(
-            _optional(fields, place, columns.label and label, "label"), columns, label, place
-        ),
+        id=_identifier(values["id"], place, number, columns.id_column),
+        grounding=_grounding(fields, place, names["grounding"]),
+        history=_texts(fields, place, names["history"]) if names["history"] else (),
+        response=_response(values["response"], names["response"], place),
+        label=_label(values["label"], columns, names["label"], place),
     )
-    named = _optional(fields, place, columns.corpus, "corpus")
-    used = {response, history, *_perspectives(grounding).values(), ""}
-    used |= {"id" if columns.id is None else columns.id}
-    used |= {"corpus" if columns.corpus is None else columns.corpus}
-    used |= {"label"} & {label}  # other names say what the label is of
+    used = {*_perspectives(names["grounding"]).values(), ""}
+    used |= {names[what] for what in ("response", "history", "id", "corpus")}
+    used |= {"label"} & {names["label"]}  # other names say what the label is of
     others, left_out = _json_fields({n: v for n, v in fields.items() if n not in used})
-    return ExampleRow(example, _shown(named) or corpus, others, left_out)
+    return ExampleRow(example, _shown(values["corpus"]) or corpus, others, left_out)
 
 
-def _optional(fields: Mapping[str, Any], place: str, given: str | None, usual: str) -> Any:
-    """Returns a column's value; None if the usual one is missing, an error if a named one is."""
-    if given is None:
-        return fields.get(usual)
-    return _value(fields, place, given) if given else None
+def _column(what: str, given: str | None, fields: Mapping[str, Any], place: str) -> str:
+    """Returns the column that holds something, "" if none does; one that is named must be there."""
+    if given:
+        names = given.split(",") if what == "label" else [given]
+        return next((name for name in names if name in fields), names[0])
+    required = what in ("grounding", "response")
+    if given is None or required or what == "history":
+        for name in _USUAL[what]:
+            if all(column in fields for column in _perspectives(name).values()):
+                return name
+    if required:
+        raise InputError(
+            f"{place}: none of the columns {', '.join(fields)} is known to hold the {what}; name "
+            f"it with --{what}-column."
+        )
+    return ""
 
 
 def _value(fields: Mapping[str, Any], place: str, name: str) -> Any:
@@ -255,16 +289,6 @@ def _json_text(value: Any) -> str:
     raise TypeError
 
 
-def _first(names: Sequence[str], fields: Mapping[str, Any], place: str, what: str) -> str:
-    for name in names:
-        if all(column in fields for column in _perspectives(name).values()):
-            return name
-    raise InputError(
-        f"{place}: none of the columns {', '.join(fields)} is known to hold the {what}; name it "
-        f"with --{what}-column."
-    )
-
-
 def _perspectives(spec: str) -> dict[str, str]:
     """Returns the column of each perspective; of a single column without one that of ""."""
     if "=" not in spec:
@@ -303,17 +327,13 @@ def _response(value: Any, name: str, place: str) -> str:
     return value.strip()
 
 
-_LABELS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
-
-
 def _label(value: Any, columns: Columns, name: str, place: str) -> int | None:
-    known = {"": None, **_LABELS, **columns.label_values}
-    text = _shown(value).strip().lower()
+    known, text = columns.known_labels, _shown(value).strip().lower()
     if text not in known:
-        expected = "".join(f"{label}, " for label in columns.label_values)
+        expected = "".join(f"{label}, " for label in known if label and label not in _LABELS)
         raise field_error(place, name, f"{expected}1 (faithful), 0, or nothing", value)
     found = known[text]
-    return 1 - found if columns.label_is_error and found is not None else found
+    return 1 - found if columns.labels_are_errors and found is not None else found
 
 
 def _identifier(value: Any, place: str, number: int, column: str | None) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 
 from faith_jax.core import templates
 from faith_jax.core.cutting import CutTokens, Fitted, Kind, check_second_branch, fit, parse
@@ -16,9 +15,9 @@ from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, Texts, converted
 from faith_jax.datasets import npov, samples
 from faith_jax.input.layout import InputLayout
-from faith_jax.input.numpy_examples import numpy_examples
+from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
 from faith_jax.input.rows import check_ids
-from faith_jax.input.task_batches import DatasetConfig
+from faith_jax.input.task_batches import DatasetConfig, examples
 
 # Fields with another place in the output, or that it has of its own.
 _NOT_CARRIED = {
@@ -36,10 +35,10 @@ class InputRow:
       id: unique.
       inputs: the text that the model sees.
       target: the gold response, "" where it is not known.
-      second_inputs: the text of PMI-Decode's other branch, or DoHA's knowledge; None = what
-        `inputs` say of it.
-      fields: the row's other texts and lists of texts, such as the knowledge: written beside the
-        response, so that it can be scored.
+      second_inputs: the text of PMI-Decode's other branch, or DoHA's knowledge; None = as `inputs`
+        say.
+      fields: the row's other texts and lists of texts, such as the knowledge; they are written
+        beside the response, so that it can be scored.
       postprocess: what is written of a decoded text; the default leaves it as it is.
     """
 
@@ -55,26 +54,23 @@ class InputRow:
 def task_rows(dataset: DatasetConfig) -> list[InputRow]:
     """Returns the rows of a task's split, in its order.
 
-    Of a mixture those of each of its tasks that has the split, one task after another, all rows of
-    each whatever its rate; their ids are "<task>/<id>".
+    Of a mixture, all rows of each of its tasks that has the split, whatever its rate; their ids are
+    "<task>/<id>".
     """
     given = dataset.task()
     rows = []
     for task in getattr(given, "tasks", [given]):
         if dataset.split not in task.splits:
             continue
-        examples = task.get_dataset(
-            None, split=dataset.split, shuffle=False, use_cached=dataset.use_cached, num_epochs=1
-        )
-        for number, example in enumerate(numpy_examples(examples)):
-            identifier = str(_decoded(example.get("id", number)))
+        for number, example in enumerate(numpy_examples(examples(dataset, task))):
+            with utf8_in(f"{task.name}, split {dataset.split!r}, example {number}"):
+                identifier = str(plain(example.get("id", number)))
+                inputs = plain(example["inputs_pretokenized"])
+                target = plain(example["targets_pretokenized"])
+                fields = {n: plain(v) for n, v in example.items() if n not in _NOT_CARRIED}
             if task is not given:
                 identifier = f"{task.name}/{identifier}"
-            inputs, target = (
-                example[f"{name}_pretokenized"].decode("utf-8") for name in ("inputs", "targets")
-            )
             postprocess = functools.partial(_postprocessed, task, example)
-            fields = {name: _decoded(value) for name, value in example.items()}
             target = postprocess(target, is_target=True)
             rows.append(InputRow(identifier, inputs, target, None, fields, postprocess))
     return with_common_fields(rows)
@@ -93,17 +89,8 @@ def _postprocessed(
     return found if isinstance(found, str) else text
 
 
-def _decoded(value: Any) -> Any:
-    """Returns a feature's text or list of texts; others as they are."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8")
-    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "O":
-        return [part.decode("utf-8") for part in value]
-    return value
-
-
 def with_common_fields(rows: Sequence[InputRow]) -> list[InputRow]:
-    """Keeps of the rows' fields those that all have: as a text, or as a list of texts."""
+    """Keeps the fields that all rows have as a text, or that all have as a list of texts."""
     kinds = [{name: _kind(value) for name, value in row.fields.items()} for row in rows]
     first = kinds[0] if kinds else {}
     kept = [
@@ -127,20 +114,15 @@ def _kind(value: Any) -> str:
 def read_input_file(
     path: str, knowledge: str, arguments_per_side: int, seed: int
 ) -> list[InputRow]:
-    """Reads rows of a JSONL file.
+    """Reads rows of a JSONL file (`docs/data_formats.md`).
 
-    A row has `id` (optional; default: its line number) and either `inputs`, the text that the
-    model sees (for PMI-Decode also `inputs_without_document`, for DoHA `knowledge`, if it has
-    another form than our tasks'), or `query`, with `pro_arguments` and `con_arguments` (lists) or
-    without: then `arguments_per_side` of each are drawn from `knowledge`. Or it has `history` and
-    `knowledge`, each a text or a list of texts: the model sees them as in the dialogue tasks.
-    `response` is kept as the target.
-
-    Nothing is removed from a response to `inputs`; of a response to `query`, whose input is
-    written in the curly braces format, the text in that format is kept.
+    A row has `inputs`, or `query` with or without arguments, of which `arguments_per_side` are then
+    drawn from `knowledge`, or `history` and `knowledge`. `response` is kept as the target. A
+    response to `inputs` stays as it is; of a response to `query`, whose input is in the curly
+    braces format, the text in that format is kept.
 
     Raises:
-      InputError: naming file, line and field.
+      InputError: names file, line and field.
     """
     topics = functools.cache(functools.partial(_topics, knowledge))
     rows, seen = [], set()
@@ -231,7 +213,7 @@ class RowTokens:
       tokenizer: the model's.
       layout: of the model.
       max_length: tokens of an input, special ones included.
-      limit: what says so, for errors.
+      limit: the setting that says so, for errors.
       cut_policy: see `faith_jax.core.cutting`.
       branches: "pmi" and "doha" have a second input.
     """
@@ -247,8 +229,8 @@ class RowTokens:
         """Returns a row's tokens.
 
         Raises:
-          InputError: the policy cannot cut the input; PMI-Decode or DoHA find no knowledge in it;
-            the model has no embedding for one of its tokens.
+          InputError: the policy cannot cut the input, PMI-Decode or DoHA find no knowledge, or the
+            model has no embedding for a token.
         """
         fitted = self._fitted(row, row.inputs)
         second = self._second(row, fitted) if self.branches else []

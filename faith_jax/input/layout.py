@@ -26,7 +26,7 @@ class InputLayout:
       config: the model's.
       prefix: special ids in front of a text.
       eos_id: the vocabulary's end token.
-      inputs_end: whether an encoder's inputs end with it, as a SeqIO feature says (`add_eos`).
+      inputs_end: whether an encoder's inputs end with it (a SeqIO feature's `add_eos`).
     """
 
     config: TransformerConfig
@@ -49,7 +49,7 @@ class InputLayout:
 
     @property
     def is_t5s(self) -> bool:
-        """Whether it is T5's, of which several examples may be packed into a row."""
+        """Whether it is T5's, whose examples may be packed."""
         config = self.config
         return (
             not config.is_decoder_only
@@ -63,11 +63,7 @@ class InputLayout:
         return limit - len(self.prefix) - len(self.suffix)
 
     def check_room(self, limit: int, setting: str) -> None:
-        """Checks that an input of `limit` tokens has room for a text.
-
-        Raises:
-          ConfigError: naming what says the limit.
-        """
+        """Raises a ConfigError unless an input of `limit` tokens has room for a text."""
         if self.room(limit) < 1:
             least = limit - self.room(limit) + 1
             raise ConfigError(
@@ -86,10 +82,9 @@ class InputLayout:
     def check_positions(
         self, inputs: int, targets: int, settings: tuple[str, ...] = ("TASK_FEATURE_LENGTHS",)
     ) -> None:
-        """Checks that so many tokens of inputs and targets fit a table of learned positions.
+        """Raises a ConfigError if so many tokens do not fit a table of learned positions.
 
-        Raises:
-          ConfigError: naming the lengths and the settings that say both, or one each.
+        `settings` names the one that says both lengths, or one each.
         """
         config = self.config
         if config.positions != "learned":
@@ -113,7 +108,7 @@ class InputLayout:
 def batch_features(
     rows: Sequence[Mapping[str, Any]], layout: InputLayout, lengths: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Returns a batch of `faith_jax.input.rows`, as a model's objective takes it.
+    """Returns a batch of rows for a language model.
 
     Returns:
       `decoder_input_tokens`, `decoder_target_tokens`, `decoder_loss_weights` (1 on target tokens)
@@ -159,11 +154,11 @@ def batch_features(
 def packed_features(
     rows: Sequence[Sequence[Mapping[str, Any]]], lengths: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Returns a batch of packed rows of a T5: several examples each, told apart by segment ids.
+    """Returns a batch of packed rows of a T5: several examples each, with segment ids.
 
     Returns:
-      Those of `batch_features`, `encoder_segment_ids` and `decoder_segment_ids`: 1 for the tokens
-      of the first example, 2 for the second, 0 for padding.
+      Those of `batch_features`, and `encoder_segment_ids` and `decoder_segment_ids`: 1 for the
+      tokens of the first example, 2 for the second, 0 for padding.
     """
 
     def joined(name: str, of: Any = lambda ids, number: ids) -> np.ndarray:
@@ -184,6 +179,22 @@ def packed_features(
         "decoder_target_tokens": joined("targets"),
         "decoder_segment_ids": decoder_segments,
         "decoder_loss_weights": (decoder_segments > 0).astype(np.int32),
+    }
+
+
+def pair_features(
+    rows: Sequence[Mapping[str, Any]], length: int, pad_id: int
+) -> dict[str, np.ndarray]:
+    """Returns a batch for a classification head.
+
+    Returns:
+      `encoder_input_tokens`, int32 [rows, length], `labels`, int32 [rows], and `label_weights`,
+      float32 [rows], all 1.
+    """
+    return {
+        "encoder_input_tokens": padded([row["inputs"] for row in rows], length, pad_id),
+        "labels": np.array([row["label"] for row in rows], np.int32),
+        "label_weights": np.ones(len(rows), np.float32),
     }
 
 

@@ -1,10 +1,13 @@
-"""Reading tf.data as NumPy."""
+"""Reads tf.data as NumPy, and NumPy as plain Python."""
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+
+from faith_jax.core.errors import InputError
 
 _ROWS = 64  # read at once: an example alone costs a call of TensorFlow for each of its fields
 
@@ -36,7 +39,7 @@ def _one_by_one(batches: Any) -> Iterator[dict[str, Any]]:
 
 
 def _column(values: Any) -> Sequence[Any]:
-    """Returns the array of each example, of a tensor or, of several lengths, a ragged one."""
+    """Returns the array of each example, of a tensor or of a ragged one."""
     if not hasattr(values, "row_splits"):
         return values.numpy()
     inner, splits = _column(values.values), values.row_splits.numpy().tolist()
@@ -45,3 +48,28 @@ def _column(values: Any) -> Sequence[Any]:
         return pieces
     empty = np.zeros((0, 0), values.dtype.as_numpy_dtype)
     return [np.stack(piece) if piece else empty for piece in pieces]
+
+
+def plain(value: Any) -> Any:
+    """Returns a value of NumPy's as plain Python, texts decoded."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if hasattr(value, "to_list"):  # a ragged tensor, of a list of lists
+        value = value.to_list()
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if getattr(value, "ndim", 0):
+        return [plain(item) for item in value.tolist()]
+    return value.item() if hasattr(value, "item") else value
+
+
+@contextlib.contextmanager
+def utf8_in(where: str) -> Iterator[None]:
+    """Raises an InputError for bytes that are not UTF-8, with the example that has them."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise InputError(f"{where}: expected UTF-8, got a text with byte 0x{byte:02x}.") from None

@@ -1,9 +1,8 @@
 """The order in which training reads rows: a function of sizes, weights and a seed alone.
 
 Each member of a mixture is shuffled anew in each of its epochs, by a permutation of its row
-numbers: all rows of an epoch are read before any is read again, and any row may come anywhere in
-it. Members take turns in proportion to their weights. What stands at any place of the order is
-computed without going through what comes before it.
+numbers. Members take turns in proportion to their weights. Any place of the order is computed
+without those before it.
 """
 
 import dataclasses
@@ -22,7 +21,7 @@ class Order:
     Attributes:
       sizes: rows of each member.
       weights: how often each is read, relative to the others; 0 = never.
-      shuffled: whether each is shuffled; one that is not is read in its own order, again and again.
+      shuffled: whether each is shuffled; others are read in their own order, again and again.
       seed: of the shuffling.
     """
 
@@ -32,14 +31,7 @@ class Order:
     seed: int
 
     def rows(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns what stands at places of the order.
-
-        Args:
-          places: int64 [count], each at least 0.
-
-        Returns:
-          The member, and the number of the row in it: int64 [count] each.
-        """
+        """Returns the member and the row in it at places of the order: int64 [count] each."""
         before, behind = self._read(places), self._read(places + 1)
         members = np.argmax(behind > before, axis=0)
         turns = before[members, np.arange(len(places))]
@@ -59,10 +51,10 @@ class Order:
         return members, rows
 
     def _read(self, places: np.ndarray) -> np.ndarray:
-        """Returns how many rows of each member stand before places: int64 [members, count].
+        """Returns how many rows of each member come before places: int64 [members, count].
 
-        Of what the members before leave over, each takes its share, rounded up, so that counts
-        never differ by as much as a row for each member from what the weights say.
+        Each member takes its share of what those before it leave, rounded up, so that counts differ
+        from what the weights say by less than a row for each member.
         """
         left = places.astype(np.int64)
         units = [round(_UNITS * weight / sum(self.weights)) for weight in self.weights]
@@ -83,10 +75,8 @@ def _permutation(size: int, seed: int, member: int, epoch: int) -> np.ndarray:
 class Packing:
     """Which places of an order share a packed row: one after the other, while all features fit.
 
-    Args:
-      order: of the rows.
-      lengths: of each member, int [rows, features]: tokens of each row.
-      limits: tokens of each feature in a packed row, at least those of any row.
+    `lengths` are each member's tokens, int [rows, features]; `limits` are the tokens of each
+    feature in a packed row, at least those of any row.
     """
 
     def __init__(self, order: Order, lengths: Sequence[np.ndarray], limits: Sequence[int]):
@@ -96,13 +86,13 @@ class Packing:
         self._place = 0
 
     def places(self, number: int) -> range:
-        """Returns the places that share packed row `number`; earlier ones are worked out first."""
+        """Returns the places that share packed row `number`."""
         while len(self._starts) < number + 2:
             self._extend()
         return range(self._starts[number], self._starts[number + 1])
 
     def _extend(self, count: int = 4096) -> None:
-        """Packs some more places: only their lengths are read."""
+        """Packs some more places."""
         members, rows = self._order.rows(np.arange(self._place, self._place + count))
         found = np.zeros((count, len(self._limits)), int)
         for member, lengths in enumerate(self._lengths):

@@ -1,6 +1,7 @@
 """A split's rows as a run reads them, in an Arrow file that any row can be read from at once."""
 
 import contextlib
+import itertools
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -10,6 +11,8 @@ import pyarrow as pa
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import written_whole
+
+Row = Mapping[str, Any]
 
 _FINGERPRINT = b"fingerprint"
 _ROWS = 1000  # of an Arrow record batch
@@ -32,14 +35,11 @@ _SCHEMA = pa.schema(
 
 
 class RowCache:
-    """The rows of one split of one task, as `faith_jax.input.rows` makes them.
-
-    Rows are read from the file when they are asked for; the file is mapped into memory, so that
-    its size does not matter.
+    """The rows of one split of a task, read from a memory-mapped file when they are asked for.
 
     Attributes:
       name: of the task, for messages.
-      keeps_order: whether the task asks for its rows in their own order, without any shuffling.
+      keeps_order: whether the task asks for its rows in their own order.
     """
 
     def __init__(self, path: pathlib.Path, name: str, keeps_order: bool = False):
@@ -82,10 +82,8 @@ def read_cache(path: pathlib.Path, fingerprint: str) -> bool:
     return metadata.get(_FINGERPRINT) == fingerprint.encode()
 
 
-def write_cache(
-    path: pathlib.Path, rows: Iterable[Mapping[str, Any]], fingerprint: str, where: str
-) -> None:
-    """Writes rows, dicts of columns, into a cache, which appears whole or not at all.
+def write_cache(path: pathlib.Path, rows: Iterable[Row], fingerprint: str, where: str) -> None:
+    """Writes rows into a cache, which appears complete or not at all.
 
     Raises:
       InputError: there are no rows.
@@ -116,12 +114,8 @@ def write_cache(
         raise InputError(f"{where} has no examples.")
 
 
-def _batches(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    found: list[Mapping[str, Any]] = []
-    for row in rows:
-        found.append({"inputs": [], "targets": [], "knowledge": [], "negatives": []} | dict(row))
-        if len(found) == _ROWS:
-            yield pa.RecordBatch.from_pylist(found, schema)
-            found = []
-    if found:
+def _batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    empty: Row = {"inputs": [], "targets": [], "knowledge": [], "negatives": []}
+    remaining = iter(rows)
+    while found := [{**empty, **row} for row in itertools.islice(remaining, _ROWS)]:
         yield pa.RecordBatch.from_pylist(found, schema)

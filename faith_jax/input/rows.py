@@ -1,9 +1,10 @@
 """From the examples of a SeqIO task to the rows that a model reads: token ids, cut by a policy."""
 
 import dataclasses
+import functools
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from faith_jax.core import cutting
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.inference.text_pairs import PairEncoder, row_length
-from faith_jax.input.layout import InputLayout, padded
-from faith_jax.input.numpy_examples import numpy_examples
+from faith_jax.input.layout import InputLayout
+from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.vocabularies import tokenizer_of
@@ -30,6 +31,18 @@ _LONGEST_KIND = 40  # characters of a field that may tell kinds of rows apart
 _NO_KINDS = {"id", "inputs", "targets", "inputs_pretokenized", "length"}
 
 
+def _made(
+    examples: Any, where: str, make: Callable[[Mapping[str, Any], str], Row]
+) -> Iterator[Row]:
+    """Yields the row that `make(example, place)` makes of each example."""
+    for number, example in enumerate(numpy_examples(examples)):
+        with utf8_in(f"{where}, example {number}"):
+            identifier = str(plain(example.get("id", ""))) or str(number)
+            row = make(example, f"{where}, example {identifier}")
+            found = {"id": identifier, "kinds": _kinds(example), **row}
+        yield found
+
+
 @dataclasses.dataclass(frozen=True)
 class TextRows:
     """Makes the rows of a language model.
@@ -39,60 +52,55 @@ class TextRows:
       layout: of the model; its vocabulary is the task's.
       lengths: TASK_FEATURE_LENGTHS.
       cut_policy: see `faith_jax.core.cutting`.
-      check_targets: whether a target beyond its length is an error; else it stays as it is.
     """
 
     where: str
     layout: InputLayout
     lengths: Mapping[str, Any]
     cut_policy: str
-    check_targets: bool = True
 
     def rows(self, task: Any, examples: Any) -> Iterator[Row]:
         """Yields a row for each example.
 
         Raises:
-          InputError: for a target that is too long, an input that the policy cannot cut, and a
-            token that the model has no embedding for.
-          ConfigError: for DoHA, on examples without knowledge.
+          InputError: a target is too long, an input cannot be cut by the policy, the model has no
+            embedding for a token, or a text is not UTF-8.
+          ConfigError: examples without knowledge, for DoHA.
         """
-        with_knowledge = self.layout.config.knowledge_attention
-        if with_knowledge and "knowledge" not in examples.element_spec:
+        if self.layout.config.knowledge_attention and "knowledge" not in examples.element_spec:
             raise ConfigError(
                 f"{self.where}: its examples have no field 'knowledge', which DoHA's second "
                 "encoder input is made of; choose a task of a dialogue data set."
             )
         tokenizer = tokenizer_of(task.output_features["inputs"].vocabulary)
-        for number, example in enumerate(numpy_examples(examples)):
-            yield self._row(example, _identifier(example, number), tokenizer)
+        make = functools.partial(self._row, tokenizer)
+        return _made(examples, self.where, make)
 
-    def _row(self, example: Mapping[str, Any], identifier: str, tokenizer: Any) -> Row:
-        layout, where = self.layout, f"{self.where}, example {identifier}"
+    def _row(self, tokenizer: Any, example: Mapping[str, Any], where: str) -> Row:
+        layout = self.layout
         ids = example["inputs"].tolist()
         if layout.inputs_end and ids[-1:] == [layout.eos_id]:
             ids.pop()
-        text = example.get("inputs_pretokenized", b"").decode("utf-8")
+        text = plain(example.get("inputs_pretokenized", ""))
         room, parts = layout.room(self.lengths["inputs"]), []
         if len(ids) > room and list(tokenizer.encode(text)) == ids:
             parts = cutting.in_tokens(cutting.parse(text), text, ids, tokenizer)
         limit = f"{where}: TASK_FEATURE_LENGTHS['inputs'] = {self.lengths['inputs']}"
         keep, cut = cutting.cut(len(ids), parts, room, self.cut_policy, limit)
         row = {
-            "id": identifier,
             "inputs": layout.inputs(np.asarray(ids, int)[keep].tolist()),
             "targets": layout.targets(example["targets"].tolist()),
             "length": len(ids) + self.lengths["inputs"] - room,
             "cut": [cut.get(kind, 0) for kind in Kind],
-            "kinds": kinds_of(example),
-            "grounding": grounding_of(text),
+            "grounding": _grounding(text),
         }
-        if self.check_targets and len(row["targets"]) > self.lengths["targets"]:
+        if len(row["targets"]) > self.lengths["targets"]:
             raise InputError(
                 f"{where}: the target has {len(row['targets'])} tokens but TASK_FEATURE_LENGTHS "
                 f"allows {self.lengths['targets']}; raise the limit or shorten the response."
             )
         if layout.config.knowledge_attention:
-            knowledge = tokenizer.encode(example["knowledge"].decode("utf-8"))
+            knowledge = tokenizer.encode(plain(example["knowledge"]))
             row["knowledge"] = layout.inputs(knowledge[:room])
         if "negatives" in self.lengths:
             row["negatives"], row["negatives_cut"] = self._negatives(example["negatives"])
@@ -119,93 +127,63 @@ class PairRows:
 
     Attributes:
       where: names the task and its split, for errors.
-      encode: of the model.
-      classes: the model's, with their numbers.
+      model: its configuration.
+      tokenizer: the model's.
+      max_length: tokens of a row.
+      cut_policy: see `faith_jax.core.cutting`.
     """
 
     where: str
-    encode: PairEncoder
-    classes: Mapping[str, int]
+    model: TransformerConfig
+    tokenizer: Tokenizer
+    max_length: int
+    cut_policy: str
 
-    @classmethod
-    def of(
-        cls,
-        where: str,
-        model: TransformerConfig,
-        tokenizer: Tokenizer,
-        max_length: int,
-        cut_policy: str,
-    ) -> "PairRows":
-        """Returns what makes the rows of a model with a head, of at most `max_length` tokens.
+    def rows(self, task: Any, examples: Any) -> Iterator[Row]:
+        """Yields a row for each example.
 
         Raises:
-          ConfigError: for a model without a head, and more tokens than the model has positions.
+          ConfigError: a model without a head or positions for so many tokens, or examples without
+            two texts.
+          InputError: an example of another class than the model's, or a text that is not UTF-8.
         """
-        if not model.label_names:
+        if not self.model.label_names:
             raise ConfigError(
                 "The checkpoint has no classification head: name the classes of a new one, such as "
                 "LABEL_NAMES = ('entailment', 'neutral', 'contradiction')."
             )
-        length = row_length(model, max_length)
-        encode = PairEncoder(tokenizer, model.vocab_size, length, cut_policy)
-        classes = {name.strip().lower(): n for n, name in enumerate(model.label_names)}
-        return cls(where, encode, classes)
-
-    def rows(self, task: Any, examples: Any) -> Iterator[Row]:
-        """Yields a row for each example; arguments as for `TextRows.rows`.
-
-        Raises:
-          ConfigError: for examples without two texts.
-          InputError: for an example of a class that the model does not have.
-        """
-        found = [pair for pair in PAIRS if all(name in examples.element_spec for name in pair)]
-        if not found:
+        pairs = [pair for pair in PAIRS if all(name in examples.element_spec for name in pair)]
+        if not pairs:
             raise ConfigError(
                 f"{self.where}: its examples have no two texts to compare, neither "
                 f"{' nor '.join(' and '.join(pair) for pair in PAIRS)}."
             )
-        for number, example in enumerate(numpy_examples(examples)):
-            yield self._row(example, _identifier(example, number), found[0])
+        length = row_length(self.model, self.max_length)
+        encode = PairEncoder(self.tokenizer, self.model.vocab_size, length, self.cut_policy)
+        classes = {name.strip().lower(): n for n, name in enumerate(self.model.label_names)}
 
-    def _row(self, example: Mapping[str, Any], identifier: str, fields: tuple[str, str]) -> Row:
-        premise, hypothesis = (example[name].decode("utf-8") for name in fields)
-        label = example["targets_pretokenized"].decode("utf-8").strip()
-        if label.lower() not in self.classes:
-            raise InputError(
-                f"{self.where}, example {identifier}: its class is {label!r}, the model's classes "
-                f"are {', '.join(self.classes)}. LABEL_NAMES names those of a new head."
-            )
-        row = self.encode(premise, hypothesis, f"{self.where}, example {identifier}")
-        return {
-            "id": identifier,
-            "inputs": row.ids,
-            "label": self.classes[label.lower()],
-            "length": len(row.ids) + row.cut_tokens,
-            "cut": [row.cut.get(kind, 0) for kind in Kind],
-            "kinds": kinds_of(example),
-            "grounding": _hash(premise),
-        }
+        def make(example: Mapping[str, Any], where: str) -> Row:
+            premise, hypothesis = (plain(example[name]) for name in pairs[0])
+            label = plain(example["targets_pretokenized"]).strip()
+            if label.lower() not in classes:
+                raise InputError(
+                    f"{where}: its class is {label!r}, the model's classes are "
+                    f"{', '.join(classes)}. LABEL_NAMES names those of a new head."
+                )
+            row = encode(premise, hypothesis, where)
+            return {
+                "inputs": row.ids,
+                "label": classes[label.lower()],
+                "length": len(row.ids) + row.cut_tokens,
+                "cut": [row.cut.get(kind, 0) for kind in Kind],
+                "grounding": _hash(premise),
+            }
 
-
-def pair_features(rows: Sequence[Row], length: int, pad_id: int) -> dict[str, np.ndarray]:
-    """Returns a batch for a classification head.
-
-    Returns:
-      `encoder_input_tokens`, int32 [rows, length], `labels`, int32 [rows], and `label_weights`,
-      float32 [rows], all 1.
-    """
-    tokens = padded([row["inputs"] for row in rows], length, pad_id)
-    labels = np.array([row["label"] for row in rows], np.int32)
-    weights = np.ones(len(rows), np.float32)
-    return {"encoder_input_tokens": tokens, "labels": labels, "label_weights": weights}
+        return _made(examples, self.where, make)
 
 
 def check_ids(ids: Sequence[int], config: TransformerConfig, where: str) -> None:
-    """Checks that the model has an embedding for each token of a text.
-
-    Raises:
-      InputError: naming the text and the first token that it has none for.
-    """
+    """Raises an InputError unless the model has an embedding for each token of a text."""
     if max(ids, default=0) >= config.vocab_size:
         token = next(token for token in ids if token >= config.vocab_size)
         raise InputError(
@@ -214,7 +192,7 @@ def check_ids(ids: Sequence[int], config: TransformerConfig, where: str) -> None
         )
 
 
-def kinds_of(example: Mapping[str, Any]) -> str:
+def _kinds(example: Mapping[str, Any]) -> str:
     """Returns an example's short scalar fields, which tell kinds of rows apart, as JSON."""
     found: dict[str, Any] = {}
     for name, value in sorted(example.items()):
@@ -229,8 +207,8 @@ def kinds_of(example: Mapping[str, Any]) -> str:
     return json.dumps(found, ensure_ascii=False)
 
 
-def grounding_of(text: str) -> int:
-    """Returns a number that stands for the knowledge in an input; 0 where there is none."""
+def _grounding(text: str) -> int:
+    """Returns a number that stands for the knowledge in an input; 0 if there is none."""
     parts = [part for part in cutting.parse(text) if part.kind == Kind.KNOWLEDGE]
     return _hash("\n".join(text[part.text_start : part.text_end] for part in parts))
 
@@ -240,9 +218,3 @@ def _hash(text: str) -> int:
         return 0
     digest = hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
-
-
-def _identifier(example: Mapping[str, Any], number: int) -> str:
-    found = example.get("id", b"")
-    shown = found.decode("utf-8") if isinstance(found, bytes) else str(found)
-    return shown or str(number)

@@ -12,37 +12,7 @@ from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, 
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _ScoreColumns:
-    """Which columns hold what.
-
-    Attributes:
-      grounding_column (NAME): a text or a list of texts; or pro=NAME,con=NAME; default: the usual
-        names, TRUE's first
-      response_column (NAME): the text; default: the usual names, TRUE's first
-      history_column (NAME): earlier utterances
-      label_column (NAME): 1 = faithful, 0, or empty (default: label, where there is one); of
-        several with commas the first that a row has
-      label_values (LABEL=VALUE): what other labels mean, with commas:
-        entailment=1,contradiction=0,generic= (unknown)
-      labels_are_errors: a label of 1 says that there is an error
-      id_column (NAME): default: id, where there is one; else, or with --id-column=, the row's
-        number
-      corpus_column (NAME): default: corpus, where there is one
-    """
-
-    group: ClassVar = "columns"
-    grounding_column: str = ""
-    response_column: str = ""
-    history_column: str = ""
-    label_column: str | None = None
-    label_values: str = ""
-    labels_are_errors: bool = False
-    id_column: str | None = None
-    corpus_column: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ScoreInput(_ScoreColumns):
+class ScoreInput(Columns):
     """What is scored, as the command line has it: files, SeqIO tasks or TFDS data sets.
 
     Attributes:
@@ -73,21 +43,7 @@ class ScoreInput(_ScoreColumns):
             raise ConfigError("--split: a file has no splits; it goes with --task or --tfds.")
         if self.input_format and not self.input:
             raise ConfigError("--input-format: goes with --input only.")
-        _ = self.columns
-
-    @property
-    def columns(self) -> Columns:
-        """The columns of the rows."""
-        return Columns(
-            grounding=self.grounding_column,
-            response=self.response_column,
-            history=self.history_column,
-            label=self.label_column,
-            id=self.id_column,
-            corpus=self.corpus_column,
-            label_is_error=self.labels_are_errors,
-            label_values=_label_values(self.label_values),
-        )
+        super().__post_init__()
 
     @property
     def source(self) -> str:
@@ -108,7 +64,7 @@ class ScoreInput(_ScoreColumns):
         """Yields the examples with what else their rows say.
 
         Raises:
-          FaithJaxError: for a missing or bad file, an unknown task, data set or split.
+          FaithJaxError: a missing or bad file, an unknown task, data set or split.
         """
         for row in itertools.chain.from_iterable(self._parts(bad_rows)):
             yield row._replace(fields={**row.fields, "system": self.system}) if self.system else row
@@ -117,17 +73,17 @@ class ScoreInput(_ScoreColumns):
         if self.input:
             for path in map(pathlib.Path, self._names):
                 corpus = self.corpus or path.stem
-                yield file_examples(path, self.input_format or "", self.columns, corpus, bad_rows)
+                yield file_examples(path, self.input_format or "", self, corpus, bad_rows)
             return
         for name, split in self._data_sets():
             rows = dataset_rows(*((name, "") if self.task else ("", name)), split)
-            yield example_rows(rows, self.columns, self.corpus or name, bad_rows)
+            yield example_rows(rows, self, self.corpus or name, bad_rows)
 
     def fingerprint(self) -> dict[str, Any]:
         """Returns what changes with the input.
 
         Raises:
-          ConfigError: for a file that is not there.
+          ConfigError: a file is missing.
         """
         told = {field.name: getattr(self, field.name) for field in dataclasses.fields(ScoreInput)}
         told["files"] = []
@@ -141,32 +97,18 @@ class ScoreInput(_ScoreColumns):
         return told
 
 
-def _label_values(text: str) -> dict[str, int | None]:
-    """Returns what labels mean: 1, 0, or nothing.
-
-    >>> _label_values("Entailment=1, generic=")
-    {'entailment': 1, 'generic': None}
-    """
-    found: dict[str, int | None] = {}
-    for part in filter(None, map(str.strip, text.split(","))):
-        name, equals, value = (it.strip() for it in part.rpartition("="))
-        if not (name and equals and value in ("0", "1", "")):
-            raise ConfigError(f"--label-values: expected LABEL=1, LABEL=0 or LABEL=, got {part!r}.")
-        found[name.lower()] = int(value) if value else None
-    return found
-
-
 def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
-    """Yields the examples of a SeqIO task or, where it is "", of a TFDS data set, NAME[/CONFIG].
+    """Yields the examples of a SeqIO task or, if it is "", of a TFDS data set, NAME[/CONFIG].
 
-    They are plain Python values; a data set's split may be a slice, such as "test[:10]".
+    A data set's split may be a slice, such as "test[:10]".
 
     Raises:
-      FaithJaxError: for an unknown name or split, and data that cannot be prepared.
+      FaithJaxError: an unknown name or split, data that cannot be prepared, or texts that are not
+        UTF-8.
     """
     import tensorflow_datasets as tfds
 
-    from faith_jax.input.numpy_examples import numpy_examples
+    from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
 
     if task:
         from faith_jax.tasks import lookup
@@ -186,8 +128,10 @@ def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
             ) from None
         examples = tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False))
     for number, example in enumerate(examples, start=1):
-        fields = {name: plain(value) for name, value in example.items()}
-        yield Row(f"{task or tfds_name}, {split}: row {number}", fields)
+        place = f"{task or tfds_name}, {split}: row {number}"
+        with utf8_in(place):
+            fields = plain(example)
+        yield Row(place, fields)
 
 
 def _tfds_builder(name: str) -> Any:
@@ -208,18 +152,3 @@ def _tfds_builder(name: str) -> Any:
     if not builder.info.splits:
         raise ConfigError(f"--tfds: {name} is not prepared; run: tfds build {name}")
     return builder
-
-
-def plain(value: Any) -> Any:
-    """Returns a value of NumPy's as plain Python, texts decoded."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8")
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    if hasattr(value, "to_list"):  # a ragged tensor, of a list of lists
-        value = value.to_list()
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    if getattr(value, "ndim", 0):
-        return [plain(item) for item in value.tolist()]
-    return value.item() if hasattr(value, "item") else value

@@ -1,10 +1,10 @@
 """A split of a SeqIO task or mixture as batches of a model; any step's batch can be made alone.
 
 A run makes the rows of its split once, as the model reads them (`faith_jax.input.rows`), and keeps
-them in a file that any row can be read from. Which row stands where is a function of the seed
+them in a file that any row can be read from. Their order is a function of the seed
 (`faith_jax.input.order`). So a batch is made without those before it, global batches are the same
-for any number of processes, and each process reads only its own rows of them. What a task draws at
-random in its preprocessors is drawn once, when the rows are made.
+for any number of processes, and each process reads only its own rows of them. Random draws of a
+task's preprocessors are made once, with the rows.
 """
 
 import concurrent.futures
@@ -17,17 +17,18 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import jax
+import msgspec
 import numpy as np
 
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import ConfigError, counted
-from faith_jax.input.layout import InputLayout, batch_features, packed_features
+from faith_jax.input.layout import InputLayout, batch_features, packed_features, pair_features
 from faith_jax.input.order import Order, Packing
 from faith_jax.input.row_cache import RowCache, read_cache, write_cache
-from faith_jax.input.rows import PairRows, Row, TextRows, pair_features
+from faith_jax.input.rows import PairRows, Row, TextRows
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.vocabularies import default_vocabulary, tokenizer_of
@@ -38,6 +39,17 @@ Batch = dict[str, np.ndarray]
 
 _TOLD_SECONDS = 10.0
 _T5 = TransformerConfig(vocab_size=1 << 20)  # of any vocabulary
+
+
+_Length = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class _Lengths(msgspec.Struct):
+    """TASK_FEATURE_LENGTHS, in tokens, end token included."""
+
+    inputs: int
+    targets: int
+    negatives: tuple[_Length, _Length] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +67,7 @@ class DatasetConfig:
       pack: several examples in a row, told apart by segment ids.
       use_cached: read SeqIO's offline cache.
       module: a module to import first, which registers the user's own tasks.
-      cut_policy: what of an input that is too long is cut, see `faith_jax.core.cutting`.
+      cut_policy: of inputs that are too long, see `faith_jax.core.cutting`.
     """
 
     mixture_or_task_name: str
@@ -70,13 +82,18 @@ class DatasetConfig:
     cut_policy: str = "knowledge"
 
     def __post_init__(self):
-        for name in ("inputs", "targets"):
-            if not isinstance(self.task_feature_lengths.get(name), int):
-                raise ConfigError(
-                    "TASK_FEATURE_LENGTHS: expected {'inputs': N, 'targets': M}, got "
-                    f"{dict(self.task_feature_lengths)!r}."
-                )
-        _check_negatives(self)
+        try:
+            lengths = msgspec.convert(dict(self.task_feature_lengths), _Lengths)
+        except msgspec.ValidationError:
+            raise ConfigError(
+                "TASK_FEATURE_LENGTHS: expected {'inputs': N, 'targets': M}, to contrast also "
+                "'negatives': (texts, tokens of each), such as (8, 64); got "
+                f"{dict(self.task_feature_lengths)!r}."
+            ) from None
+        if self.pack and lengths.negatives:
+            raise ConfigError(
+                "PACK = True: examples with negatives cannot be packed; set PACK = False."
+            )
         check_policy(self.cut_policy)
         if self.batch_size < 1:
             raise ConfigError(f"BATCH_SIZE: expected a positive number, got {self.batch_size}.")
@@ -85,8 +102,8 @@ class DatasetConfig:
         """Returns the SeqIO task or mixture, its split checked.
 
         Raises:
-          ConfigError: on an unknown module, task or split, with the nearest names, and on a task
-            without the cache, the negatives or the control tokens that are asked for.
+          ConfigError: an unknown module, task or split (names the nearest), or a task without the
+            cache, negatives or control tokens that are asked for.
         """
         from faith_jax.tasks import lookup
 
@@ -130,16 +147,15 @@ class SplitRows:
     def __init__(
         self, config: DatasetConfig, model: TransformerConfig, folder: pathlib.Path | None = None
     ):
-        """Makes the rows of a model, or finds them where this run has made them before.
+        """Makes the rows of a model, or finds them if this run has made them before.
 
-        They are kept in `folder`, on storage that all processes share, or, if it is None, in a
-        temporary folder of this process.
+        `folder` keeps them, on storage that all processes share; None = in a temporary folder of
+        this process.
 
         Raises:
-          InputError: for a split without examples, a target longer than its limit, an input that
-            the policy cannot cut, an example of an unknown class.
-          ConfigError: where task and model do not fit, for packed rows that are to be classified,
-            and where the rows cannot be written.
+          InputError: a split without examples, and what `TextRows` and `PairRows` raise.
+          ConfigError: task and model do not fit, rows to classify are packed, or the rows cannot be
+            written.
         """
         self.config, self._model = config, model
         if config.pack and model.is_encoder_only:
@@ -162,29 +178,21 @@ class SplitRows:
         if config.pack:
             names = ("inputs", "targets")
             lengths = [np.stack([m.lengths(n) for n in names], 1) for m in self.members]
-            self._packing = Packing(
-                self.order, lengths, [config.task_feature_lengths[n] for n in names]
-            )
+            limits = [config.task_feature_lengths[n] for n in names]
+            self._packing = Packing(self.order, lengths, limits)
 
     def _member(self, task: Any, folder: pathlib.Path) -> RowCache:
+        """Returns the rows of a task; with several processes, the first one makes them."""
         config = self.config
         where = f"{task.name}, split {config.split!r}"
         path = folder / f"{re.sub('[^A-Za-z0-9_-]', '_', f'{task.name}-{config.split}')}.arrow"
-        if self._layout is None:
-            length = config.task_feature_lengths["inputs"]
-            maker: TextRows | PairRows = PairRows.of(
-                where, self._model, default_vocabulary(), length, config.cut_policy
-            )
-        else:
-            lengths = config.task_feature_lengths
-            maker = TextRows(where, self._layout, lengths, config.cut_policy)
         fingerprint = _fingerprint(config, self._model, task)
         shared = self._temporary is None and jax.process_count() > 1
         failed: Exception | None = None
         if (not shared or jax.process_index() == 0) and not read_cache(path, fingerprint):
             try:
-                made = _told(maker.rows(task, examples(config, task)), where)
-                write_cache(path, made, fingerprint, where)
+                rows = self._maker(where).rows(task, examples(config, task))
+                write_cache(path, _told(rows, where), fingerprint, where)
             except Exception as error:  # whatever it is, the other processes wait below
                 failed = error
         is_made = failed is None
@@ -205,8 +213,14 @@ class SplitRows:
             )
         return RowCache(path, task.name, task.shuffle_buffer_size is None)
 
+    def _maker(self, where: str) -> TextRows | PairRows:
+        lengths, policy = self.config.task_feature_lengths, self.config.cut_policy
+        if self._layout is not None:
+            return TextRows(where, self._layout, lengths, policy)
+        return PairRows(where, self._model, default_vocabulary(), lengths["inputs"], policy)
+
     def places(self, step: int) -> list[Sequence[int]]:
-        """Returns the places in the order that each row of batch `step` is made of."""
+        """Returns the places in the order that make each row of batch `step`."""
         first = step * self.config.batch_size
         numbers = range(first, first + self.config.batch_size)
         if self._packing is None:
@@ -214,7 +228,7 @@ class SplitRows:
         return [self._packing.places(number) for number in numbers]
 
     def training_batches(self, start: int = 0, rows: slice = slice(None)) -> Iterator[Batch]:
-        """Yields batches without end, from the one after `start` steps: these `rows` of them."""
+        """Yields these `rows` of batches without end, from the one after `start` steps."""
         with concurrent.futures.ThreadPoolExecutor(1) as reader:
             ahead = [reader.submit(self._training_batch, start + n, rows) for n in range(3)]
             while True:
@@ -236,7 +250,7 @@ class SplitRows:
         return packed_features(packed, self.config.task_feature_lengths)
 
     def evaluation_batches(self, rows: slice = slice(None)) -> Iterator[Batch]:
-        """Yields all rows once, in order; the last batch is filled up with rows of no weight."""
+        """Yields all rows once, in order; rows without weight fill up the last batch."""
         size = self.config.batch_size
         found: list[Row] = []
         for member in self.members:
@@ -257,7 +271,7 @@ class SplitRows:
 
 
 def _told(rows: Iterator[Row], where: str) -> Iterator[Row]:
-    """Yields rows; logs how many there are so far, and in the end."""
+    """Yields rows, and logs how many there are from time to time and at the end."""
     start = last = time.monotonic()
     logger.info("Reading %s", where)
     count = 0
@@ -284,17 +298,13 @@ def evaluation_batches(config: DatasetConfig, model: TransformerConfig = _T5) ->
 def examples(config: DatasetConfig, task: Any) -> Any:
     """Returns the examples of a task's split in their own order, once, with all of their fields."""
     return task.get_dataset(
-        None,
-        split=config.split,
-        shuffle=False,
+        None, split=config.split, shuffle=False, use_cached=config.use_cached, num_epochs=1,
         seed=config.seed,
-        use_cached=config.use_cached,
-        num_epochs=1,
-    )
+    )  # fmt: skip
 
 
 def filled(batch: Batch, rows: int) -> Batch:
-    """Returns a batch of so many rows: those that are missing have no weight."""
+    """Returns a batch of so many rows; those that are missing have no weight."""
     missing = rows - len(next(iter(batch.values())))
     found = {
         name: np.pad(array, ((0, missing),) + ((0, 0),) * (array.ndim - 1))
@@ -309,7 +319,7 @@ def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout
     """Returns how the model's examples are laid out.
 
     Raises:
-      ConfigError: on packed examples that are not T5's, lengths beyond the model's positions, and
+      ConfigError: packed examples that are not T5's, lengths beyond the model's positions, or
         lengths without room for a text.
     """
     features = config.task().output_features
@@ -324,31 +334,10 @@ def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout
     return layout
 
 
-def _check_negatives(config: DatasetConfig) -> None:
-    """Checks the numbers of `task_feature_lengths["negatives"]`, where there are any."""
-    if "negatives" not in config.task_feature_lengths:
-        return
-    found = config.task_feature_lengths["negatives"]
-    if not (
-        isinstance(found, (tuple, list))
-        and len(found) == 2
-        and all(isinstance(n, int) and n > 0 for n in found)
-    ):
-        raise ConfigError(
-            "TASK_FEATURE_LENGTHS: expected 'negatives': (texts, tokens of each), such as (8, 64), "
-            f"got {found!r}."
-        )
-    if config.pack:
-        raise ConfigError(
-            "PACK = True: examples with negatives cannot be packed; set PACK = False."
-        )
-
-
 def _fingerprint(config: DatasetConfig, model: TransformerConfig, task: Any) -> str:
-    """Returns a hash of what decides a run's rows: of its settings, model and vocabulary.
+    """Returns a hash of what a run's rows depend on: settings, model, vocabulary, gin's bindings.
 
-    All of gin's bindings are in it: tasks may read some. Other rows than are needed are then made
-    anew, which costs time only.
+    Tasks may read any binding; making rows again needlessly only costs time.
     """
     import gin
 

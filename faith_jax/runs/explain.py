@@ -185,7 +185,11 @@ def _of_topic(given: ExplainOptions) -> Grounding:
 def _of_file(given: ExplainOptions) -> list[GroundedExample]:
     path = pathlib.Path(given.input)
     wanted = set(given.id)
-    columns = Columns(given.grounding_column, given.response_column, given.history_column)
+    columns = Columns(
+        grounding_column=given.grounding_column,
+        response_column=given.response_column,
+        history_column=given.history_column,
+    )
     found, seen = [], []
     for row in file_examples(path, "", columns, path.stem, BadRows()):
         seen.append(row.example.id)

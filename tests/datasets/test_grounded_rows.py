@@ -19,7 +19,11 @@ TRUE_ROW = {"grounding": "Tea is hot.", "generated_text": "Hot tea.", "label": 1
 
 def examples(*rows, bad_rows=None, **columns):
     placed = [Row(f"rows.jsonl:{number}", row) for number, row in enumerate(rows, start=1)]
-    return list(example_rows(placed, Columns(**columns), "here", bad_rows))
+    named = {
+        name if name.startswith("label") and name != "label" else f"{name}_column": value
+        for name, value in columns.items()
+    }
+    return list(example_rows(placed, Columns(**named), "here", bad_rows))
 
 
 def test_trues_columns_are_the_usual_ones():
@@ -115,7 +119,7 @@ def test_a_null_corpus_is_the_one_given():
 def test_labels(value, label):
     (row,) = examples(TRUE_ROW | {"label": value})
     assert row.example.label == label
-    (row,) = examples(TRUE_ROW | {"label": value}, label_is_error=True)
+    (row,) = examples(TRUE_ROW | {"label": value}, labels_are_errors=True)
     assert row.example.label == (None if label is None else 1 - label)
 
 

@@ -113,21 +113,6 @@ def seqio_task(name, dataset, keeps_order=False):
 
 
 @pytest.fixture(scope="module")
-def own_seqio_tasks():
-    """Removes the SeqIO tasks and mixtures that a module of tests registers."""
-    import seqio
-
-    import faith_jax.tasks  # noqa: F401  (registers ours, which stay)
-
-    registries = (seqio.MixtureRegistry, seqio.TaskRegistry)
-    before = [set(registry.names()) for registry in registries]
-    yield
-    for registry, names in zip(registries, before, strict=True):
-        for name in set(registry.names()) - names:
-            registry.remove(name)
-
-
-@pytest.fixture(scope="module")
 def offline_data_dir(tmp_path_factory):
     """A fresh folder for prepared data, on a machine that reaches no network."""
     folder = tmp_path_factory.mktemp("data")

@@ -11,7 +11,7 @@ from faith_jax.core.table import Table
 from faith_jax.datasets.builders.base import prepared
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw.true_benchmark import CORPORA
-from faith_jax.input.score_input import plain
+from faith_jax.input.numpy_examples import plain
 from faith_jax.report.figures import save_figure
 from faith_jax.report.tables import rendered
 from faith_jax.statistics import dataset_statistics as tables

@@ -8,7 +8,9 @@ import pytest
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.inference import load_model
+from faith_jax.input.infer_rows import task_rows
 from faith_jax.input.row_cache import RowCache
+from faith_jax.input.score_input import dataset_rows
 from faith_jax.input.task_batches import (
     DatasetConfig,
     SplitRows,
@@ -101,7 +103,7 @@ def test_training_batches_go_on_where_they_stopped():
 
 @pytest.mark.parametrize("negatives", [8, (8,), (0, 4), "8", (8, 4.0)])
 def test_wrong_lengths(negatives):
-    with pytest.raises(ConfigError, match=r"expected 'negatives': \(texts, tokens of each\)"):
+    with pytest.raises(ConfigError, match=r"also 'negatives': \(texts, tokens of each\)"):
         config(negatives)
 
 
@@ -246,3 +248,22 @@ def test_a_length_without_room_for_the_last_turn_is_an_error():
     dataset = DatasetConfig("faithdial_generate_sample", {"inputs": 8, "targets": 90})
     with pytest.raises(InputError, match="no room for the last turn of the history"):
         SplitRows(dataset, mini())
+
+
+@pytest.mark.parametrize("field", ["inputs", "targets", "note"])
+def test_a_text_that_is_not_utf_8_names_the_example(field):
+    def rows(split, shuffle_files, seed=None):
+        import tensorflow as tf
+
+        texts = {name: ["tea", "mate"] for name in ("inputs", "targets", "note")}
+        texts[field] = [b"tea", b"mat\xe9"]
+        return tf.data.Dataset.from_tensor_slices(texts)
+
+    dataset = user_config(seqio_task(f"not_utf_8_{field}", rows))
+    message = rf"not_utf_8_{field}, split 'train', example 1: expected UTF-8, got .* byte 0xe9"
+    with pytest.raises(InputError, match=message):
+        SplitRows(dataset, mini())
+    with pytest.raises(InputError, match=message):
+        task_rows(dataset)
+    with pytest.raises(InputError, match=rf"{field}, train: row 2: expected UTF-8, .* byte 0xe9"):
+        list(dataset_rows(dataset.mixture_or_task_name, "", "train"))
