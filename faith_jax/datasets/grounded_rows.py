@@ -196,8 +196,8 @@ def example_rows(
         key = (row.corpus, row.example.id, *(row.fields.get(name) for name in SYSTEM_FIELDS))
         if key in seen:
             raise InputError(
-                f"{place}: field '{columns.id_column or 'id'}': {row.example.id!r} occurs twice; choose "
-                "another --id-column, or --id-column= for the rows' numbers."
+                f"{place}: field '{columns.id_column or 'id'}': {row.example.id!r} occurs twice; "
+                "choose another --id-column, or --id-column= for the rows' numbers."
             )
         seen.add(key)
         return row
@@ -208,9 +208,13 @@ def example_rows(
 def _example_row(
     fields: Mapping[str, Any], place: str, number: int, columns: Columns, corpus: str
 ) -> ExampleRow:
-    names = {
-        what: _column(what, getattr(columns, f"{what}_column"), fields, place) for what in _USUAL
-    }
+    names = _names(columns, tuple(fields))
+    for what in ("grounding", "response"):
+        if not names[what]:
+            raise InputError(
+                f"{place}: none of the columns {', '.join(fields)} is known to hold the {what}; "
+                f"name it with --{what}-column."
+            )
     values = {
         what: _value(fields, place, names[what]) if names[what] else None
         for what in ("response", "label", "id", "corpus")
@@ -229,22 +233,21 @@ def _example_row(
     return ExampleRow(example, _shown(values["corpus"]) or corpus, others, left_out)
 
 
-def _column(what: str, given: str | None, fields: Mapping[str, Any], place: str) -> str:
-    """Returns the column that holds something, "" if none does; one that is named must be there."""
-    if given:
-        names = given.split(",") if what == "label" else [given]
-        return next((name for name in names if name in fields), names[0])
-    required = what in ("grounding", "response")
-    if given is None or required or what == "history":
-        for name in _USUAL[what]:
-            if all(column in fields for column in _perspectives(name).values()):
-                return name
-    if required:
-        raise InputError(
-            f"{place}: none of the columns {', '.join(fields)} is known to hold the {what}; name "
-            f"it with --{what}-column."
-        )
-    return ""
+@functools.lru_cache
+def _names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
+    """Returns the columns that hold the parts of an example; "" = none, a named one may lack."""
+    found = {}
+    for what, usual in _USUAL.items():
+        given = getattr(columns, f"{what}_column")
+        if given:
+            names = given.split(",") if what == "label" else [given]
+            found[what] = next((name for name in names if name in fields), names[0])
+        elif given is None or what not in ("label", "id", "corpus"):
+            there = (n for n in usual if all(c in fields for c in _perspectives(n).values()))
+            found[what] = next(there, "")
+        else:
+            found[what] = ""
+    return found
 
 
 def _value(fields: Mapping[str, Any], place: str, name: str) -> Any:
@@ -289,6 +292,7 @@ def _json_text(value: Any) -> str:
     raise TypeError
 
 
+@functools.cache
 def _perspectives(spec: str) -> dict[str, str]:
     """Returns the column of each perspective; of a single column without one that of ""."""
     if "=" not in spec:
