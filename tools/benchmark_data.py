@@ -97,10 +97,12 @@ def _timed(dataset: RawDataset, paths: dict[str, pathlib.Path], split: str) -> t
 
 def delivered_tokens(name: str, batches: int) -> float:
     """Returns the tokens a second (no padding counted) that a task gives to a training run."""
-    from faith_jax.input.task_batches import DatasetConfig, training_batches
+    from faith_jax.input.task_batches import DatasetConfig, SplitRows
+    from faith_jax.models.config import TransformerConfig
 
     config = DatasetConfig(name, {"inputs": 128, "targets": 64}, batch_size=16)
-    stream = training_batches(config)
+    any_t5 = TransformerConfig(vocab_size=1 << 20)
+    stream = SplitRows(config, any_t5).training_batches()
     next(stream)  # what is prepared and loaded once
     start, tokens = time.perf_counter(), 0
     for batch in itertools.islice(stream, batches):

@@ -7,9 +7,12 @@ logger = logging.getLogger("faith_jax")
 
 
 class Progress:
-    """Tells how a long loop goes, with rate and time left, at most every few seconds."""
+    """Logs how a long loop goes, with rate and time left, at most every few seconds.
 
-    def __init__(self, what: str, total: int, done: int = 0, every_seconds: float = 10.0):
+    A loop of unknown length (total = 0) has no time left.
+    """
+
+    def __init__(self, what: str, total: int = 0, done: int = 0, every_seconds: float = 10.0):
         self._what, self._total, self._first = what, total, done
         self._every = every_seconds
         self._done = done
@@ -27,6 +30,9 @@ class Progress:
             return
         self._last = now
         rate = (done - self._first) / max(now - self._start, 1e-9)
+        if not self._total:
+            logger.info("%s %d  %.2f/s", self._what, done, rate)
+            return
         left = (self._total - done) / rate if rate > 0 else float("inf")
         logger.info(
             "%s %d/%d  %s  %.2f/s  %s left", self._what, done, self._total, text, rate, clock(left)

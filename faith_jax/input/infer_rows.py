@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from faith_jax.core import templates
 from faith_jax.core.cutting import CutTokens, Fitted, Kind, check_second_branch, fit, parse
@@ -67,7 +68,8 @@ def task_rows(dataset: DatasetConfig) -> list[InputRow]:
                 identifier = str(plain(example.get("id", number)))
                 inputs = plain(example["inputs_pretokenized"])
                 target = plain(example["targets_pretokenized"])
-                fields = {n: plain(v) for n, v in example.items() if n not in _NOT_CARRIED}
+                texts = {n: v for n, v in example.items() if np.asarray(v).dtype.kind in "OS"}
+                fields = {n: plain(v) for n, v in texts.items() if n not in _NOT_CARRIED}
             if task is not given:
                 identifier = f"{task.name}/{identifier}"
             postprocess = functools.partial(_postprocessed, task, example)

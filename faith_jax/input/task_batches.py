@@ -11,11 +11,10 @@ import concurrent.futures
 import dataclasses
 import hashlib
 import importlib
-import logging
+import itertools
 import pathlib
 import re
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -24,7 +23,8 @@ import msgspec
 import numpy as np
 
 from faith_jax.core.cutting import check_policy
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.progress import Progress
 from faith_jax.input.layout import InputLayout, batch_features, packed_features, pair_features
 from faith_jax.input.order import Order, Packing
 from faith_jax.input.row_cache import RowCache, read_cache, write_cache
@@ -33,14 +33,7 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.vocabularies import default_vocabulary, tokenizer_of
 
-logger = logging.getLogger("faith_jax")
-
 Batch = dict[str, np.ndarray]
-
-_TOLD_SECONDS = 10.0
-_T5 = TransformerConfig(vocab_size=1 << 20)  # of any vocabulary
-
-
 _Length = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -252,16 +245,13 @@ class SplitRows:
     def evaluation_batches(self, rows: slice = slice(None)) -> Iterator[Batch]:
         """Yields all rows once, in order; rows without weight fill up the last batch."""
         size = self.config.batch_size
-        found: list[Row] = []
-        for member in self.members:
-            for number in range(len(member)):
-                found.append(member[number])
-                if len(found) == size:
-                    yield self._features(found[rows])
-                    found = []
-        if found:
-            last = filled(self._features(found), size)
-            yield {name: array[rows] for name, array in last.items()}
+        every = (member[number] for member in self.members for number in range(len(member)))
+        while found := list(itertools.islice(every, size)):
+            if len(found) == size:
+                yield self._features(found[rows])
+            else:
+                last = _filled(self._features(found), size)
+                yield {name: array[rows] for name, array in last.items()}
 
     def _features(self, rows: Sequence[Row]) -> Batch:
         if self._layout is None:
@@ -272,27 +262,11 @@ class SplitRows:
 
 def _told(rows: Iterator[Row], where: str) -> Iterator[Row]:
     """Yields rows, and logs how many there are from time to time and at the end."""
-    start = last = time.monotonic()
-    logger.info("Reading %s", where)
-    count = 0
+    progress, count = Progress(f"reading {where}: row"), 0
     for count, row in enumerate(rows, 1):
         yield row
-        if time.monotonic() - last > _TOLD_SECONDS:
-            last = time.monotonic()
-            logger.info("%s rows of %s, %.0f a second", f"{count:,}", where, count / (last - start))
-    logger.info("Read %s: %s in %.1f s", where, counted(count, "row"), time.monotonic() - start)
-
-
-def training_batches(
-    config: DatasetConfig, start_step: int = 0, model: TransformerConfig = _T5
-) -> Iterator[Batch]:
-    """Yields global batches without end; see `SplitRows`."""
-    yield from SplitRows(config, model).training_batches(start_step)
-
-
-def evaluation_batches(config: DatasetConfig, model: TransformerConfig = _T5) -> Iterator[Batch]:
-    """Yields a split's batches once, in order; see `SplitRows`."""
-    yield from SplitRows(dataclasses.replace(config, pack=False), model).evaluation_batches()
+        progress.update(count)
+    progress.update(count, force=True)
 
 
 def examples(config: DatasetConfig, task: Any) -> Any:
@@ -303,7 +277,7 @@ def examples(config: DatasetConfig, task: Any) -> Any:
     )  # fmt: skip
 
 
-def filled(batch: Batch, rows: int) -> Batch:
+def _filled(batch: Batch, rows: int) -> Batch:
     """Returns a batch of so many rows; those that are missing have no weight."""
     missing = rows - len(next(iter(batch.values())))
     found = {

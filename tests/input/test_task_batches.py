@@ -11,12 +11,7 @@ from faith_jax.inference import load_model
 from faith_jax.input.infer_rows import task_rows
 from faith_jax.input.row_cache import RowCache
 from faith_jax.input.score_input import dataset_rows
-from faith_jax.input.task_batches import (
-    DatasetConfig,
-    SplitRows,
-    evaluation_batches,
-    training_batches,
-)
+from faith_jax.input.task_batches import DatasetConfig, SplitRows
 from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
 from tests.runs.conftest import seqio_task
 from tests.scoring import tiny_models
@@ -44,9 +39,9 @@ def mini():
 
 
 def test_negatives_beside_the_features_of_a_t5():
-    batch = next(evaluation_batches(config(), mini()))
+    batch = next(SplitRows(config(), mini()).evaluation_batches())
     plain = DatasetConfig(TASK, LENGTHS, split="train", batch_size=4)
-    expected = next(evaluation_batches(plain, mini()))
+    expected = next(SplitRows(plain, mini()).evaluation_batches())
     read = expected["decoder_target_tokens"] > 0  # what is fed behind a target is never seen
     for name, array in expected.items():
         counts = read if name.startswith("decoder") else True
@@ -62,8 +57,8 @@ def test_negatives_beside_the_features_of_a_t5():
 
 
 def test_a_negative_that_is_cut_keeps_its_end():
-    whole = next(evaluation_batches(config((8, 64)), mini()))["negatives"]
-    cut = next(evaluation_batches(config((2, 7)), mini()))["negatives"]
+    whole = next(SplitRows(config((8, 64)), mini()).evaluation_batches())["negatives"]
+    cut = next(SplitRows(config((2, 7)), mini()).evaluation_batches())["negatives"]
     assert cut.shape == (4, 2, 7)
     lengths = np.count_nonzero(whole[:, :2], axis=-1)
     assert (lengths > 7).any()
@@ -85,7 +80,7 @@ def test_negatives_of_a_model_with_a_prefix_and_padding_of_its_own(tmp_path):
     folder = tiny_models.write_model(tmp_path / "bart", "bart", max_positions=256)
     vocabulary, model = load_vocabulary(folder), load_model(folder).config
     with tasks_use(vocabulary):
-        batch = next(evaluation_batches(config((3, 80)), model))
+        batch = next(SplitRows(config((3, 80)), model).evaluation_batches())
     for row, texts in zip(batch["negatives"], written_negatives(4), strict=True):
         for tokens, text in zip(row, texts, strict=False):
             ids = [*vocabulary.prefix_ids, *vocabulary.encode(text), vocabulary.eos_id]
@@ -94,10 +89,10 @@ def test_negatives_of_a_model_with_a_prefix_and_padding_of_its_own(tmp_path):
 
 
 def test_training_batches_go_on_where_they_stopped():
-    batches = training_batches(config(shuffle=True, seed=3), 0, mini())
+    batches = SplitRows(config(shuffle=True, seed=3), mini()).training_batches(0)
     next(batches)
     second = next(batches)
-    again = next(training_batches(config(shuffle=True, seed=3), 1, mini()))
+    again = next(SplitRows(config(shuffle=True, seed=3), mini()).training_batches(1))
     np.testing.assert_array_equal(second["negatives"], again["negatives"])
 
 
@@ -113,7 +108,7 @@ def test_where_there_are_no_negatives():
     with pytest.raises(
         ConfigError, match=r"faithdial_generate_sample: its examples have no feature"
     ):
-        next(evaluation_batches(config(task="faithdial_generate_sample"), mini()))
+        next(SplitRows(config(task="faithdial_generate_sample"), mini()).evaluation_batches())
 
 
 def numbered(split, shuffle_files, seed=None):
@@ -143,7 +138,7 @@ def user_config(name, **changes):
 
 def test_a_users_task_is_shuffled_as_a_whole():
     name = seqio_task("user_rows", numbered)
-    batches = training_batches(user_config(name), 0, mini())
+    batches = SplitRows(user_config(name), mini()).training_batches(0)
     read = numbers_read(itertools.islice(batches, 150))
     assert sorted(read[:600]) == sorted(read[600:]) == list(range(600))
     assert read[:600] != read[600:]
@@ -153,7 +148,7 @@ def test_a_users_task_is_shuffled_as_a_whole():
 
 def test_a_task_that_shuffles_nothing_keeps_its_order():
     name = seqio_task("user_rows_in_order", numbered, keeps_order=True)
-    batches = itertools.islice(training_batches(user_config(name), 0, mini()), 3)
+    batches = itertools.islice(SplitRows(user_config(name), mini()).training_batches(0), 3)
     assert numbers_read(batches) == list(range(24))
 
 

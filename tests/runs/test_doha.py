@@ -15,7 +15,7 @@ from faith_jax.core.cutting import fit
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.inference.batch_decoder import BatchDecoder
-from faith_jax.input.task_batches import DatasetConfig, evaluation_batches
+from faith_jax.input.task_batches import DatasetConfig, SplitRows
 from faith_jax.models.transformer import Transformer
 from faith_jax.tokenizers import vocabularies
 from tests.scoring import tiny_models
@@ -37,7 +37,7 @@ def test_the_knowledge_is_the_second_input(bart):
     vocabulary = vocabularies.load_vocabulary(bart)
     model = open_checkpoint(bart).config.replace(knowledge_attention=True)
     dataset = DatasetConfig(TASK, LENGTHS, split="test", batch_size=2, shuffle=False)
-    batch = next(evaluation_batches(dataset, model))
+    batch = next(SplitRows(dataset, model).evaluation_batches())
     examples = dataset.task().get_dataset(None, split="test", shuffle=False)
     for row, example in zip(range(2), examples, strict=False):
         ids = vocabulary.encode(example["knowledge"].numpy().decode())
@@ -45,7 +45,7 @@ def test_the_knowledge_is_the_second_input(bart):
         found = batch["knowledge_input_tokens"][row]
         np.testing.assert_array_equal(found[: len(ids)], ids)
         assert np.all(found[len(ids) :] == model.pad_id)
-    plain = next(evaluation_batches(dataset, open_checkpoint(bart).config))
+    plain = next(SplitRows(dataset, open_checkpoint(bart).config).evaluation_batches())
     assert "knowledge_input_tokens" not in plain
     for name, array in plain.items():
         np.testing.assert_array_equal(batch[name], array)
@@ -55,7 +55,7 @@ def test_a_task_without_knowledge_is_one_clear_line(bart):
     model = open_checkpoint(bart).config.replace(knowledge_attention=True)
     dataset = DatasetConfig("npov_generate_sample", LENGTHS)
     with pytest.raises(ConfigError, match=r"npov_generate_sample.* have no field 'knowledge'"):
-        next(evaluation_batches(dataset, model))
+        next(SplitRows(dataset, model).evaluation_batches())
 
 
 def test_pmi_decode_is_refused(bart):

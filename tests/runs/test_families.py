@@ -10,7 +10,7 @@ from faith_jax.core.cutting import fit
 from faith_jax.core.errors import ConfigError
 from faith_jax.inference import load_model
 from faith_jax.input.layout import InputLayout
-from faith_jax.input.task_batches import DatasetConfig, evaluation_batches, training_batches
+from faith_jax.input.task_batches import DatasetConfig, SplitRows
 from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
 from tests.scoring import tiny_models
 
@@ -38,7 +38,7 @@ def vocabulary(folder):
 def test_features(folder, vocabulary):
     config = load_model(folder).config
     dataset = DatasetConfig(TASK, LENGTHS, split="test", batch_size=4, shuffle=False)
-    batch = next(evaluation_batches(dataset, config))
+    batch = next(SplitRows(dataset, config).evaluation_batches())
     example = next(iter(dataset.task().get_dataset(None, split="test", shuffle=False)))
     source, target = (
         vocabulary.encode(example[f"{n}_pretokenized"].numpy().decode())
@@ -166,10 +166,10 @@ def test_lengths_beyond_the_table_and_packing_are_refused(folder):
     config = load_model(folder).config
     dataset = DatasetConfig(TASK, {"inputs": 300, "targets": 64}, batch_size=2)
     with pytest.raises(ConfigError, match=r"take \d+ positions .*, but the model has 256"):
-        next(evaluation_batches(dataset, config))
+        next(SplitRows(dataset, config).evaluation_batches())
     packed = DatasetConfig(TASK, LENGTHS, batch_size=2, pack=True)
     with pytest.raises(ConfigError, match="only T5's examples can be packed"):
-        next(training_batches(packed, 0, config))
+        next(SplitRows(packed, config).training_batches(0))
 
 
 def test_a_run_that_is_refused_writes_nothing(command, folder, tmp_path):

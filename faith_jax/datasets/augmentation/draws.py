@@ -7,8 +7,9 @@ part, or again.
 import hashlib
 
 
-def _digest(*names: str | int) -> bytes:
-    return hashlib.sha256("\n".join(map(str, names)).encode()).digest()
+def rank(seed: int, *names: str | int) -> bytes:
+    """Returns the place of what the names stand for in a drawn order: sort by it."""
+    return hashlib.sha256("\n".join(map(str, (seed, *names))).encode()).digest()
 
 
 def draw(size: int, seed: int, *names: str | int) -> int:
@@ -18,7 +19,7 @@ def draw(size: int, seed: int, *names: str | int) -> int:
     [3, 1, 4, 2, 4, 4, 4, 3]
     """
     # 128 bits: no number is likelier than another by more than 2**-64.
-    return int.from_bytes(_digest(seed, *names)[:16], "big") % size
+    return int.from_bytes(rank(seed, *names)[:16], "big") % size
 
 
 def shuffled(size: int, seed: int, *names: str | int) -> list[int]:
@@ -27,4 +28,4 @@ def shuffled(size: int, seed: int, *names: str | int) -> list[int]:
     >>> shuffled(5, 0, "topic")
     [4, 3, 0, 1, 2]
     """
-    return sorted(range(size), key=lambda number: _digest(seed, *names, number))
+    return sorted(range(size), key=lambda number: rank(seed, *names, number))

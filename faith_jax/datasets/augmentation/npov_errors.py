@@ -9,12 +9,11 @@ The response stays as it is; the arguments that it is judged by change:
 In paraphrased rows all arguments are paraphrased, those removed or added too.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import InputError, counted
-from faith_jax.datasets.augmentation.draws import draw
+from faith_jax.datasets.augmentation.draws import draw, rank
 from faith_jax.datasets.npov.topics import Topic
 
 PARAPHRASED = "paraphrased"
@@ -137,12 +136,8 @@ def with_errors_per_response(
             f"{counted(free, 'error-free row')} make {wanted:,}, but only {len(wrong):,} can be "
             f"made ({len(wrong) / free:.4g} to each)"
         )
-
-    def rank(row: Row) -> bytes:
-        name = row["id"].removesuffix(f"-{PARAPHRASED}")
-        return hashlib.sha256(f"{seed}\n{name}\nkept".encode()).digest()
-
-    kept = {row["id"] for row in sorted(wrong, key=rank)[:wanted]}
+    names = {row["id"]: row["id"].removesuffix(f"-{PARAPHRASED}") for row in wrong}
+    kept = set(sorted(names, key=lambda name: rank(seed, names[name], "kept"))[:wanted])
     return [row for row in rows if row["error"] == "none" or row["id"] in kept]
 
 

@@ -5,14 +5,13 @@
 
 import collections
 import dataclasses
-import json
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.files import written_whole
+from faith_jax.core.files import write_jsonl, written_whole
 from faith_jax.core.json_items import read_value
 from faith_jax.core.schema import Text, converted
 from faith_jax.datasets.npov import procon_topics
@@ -109,9 +108,9 @@ def convert(
         output.parent.mkdir(parents=True, exist_ok=True)
         with written_whole(output) as staged:
             staged.mkdir()
-            _write_rows(staged / TOPICS_FILE, map(_topic_row, topics))
+            write_jsonl(staged / TOPICS_FILE, map(_topic_row, topics))
             if responses != "none":
-                _write_rows(staged / RESPONSES_FILE, map(dataclasses.asdict, made))
+                write_jsonl(staged / RESPONSES_FILE, map(dataclasses.asdict, made))
             # What was written must be what the parser takes.
             checked = load_topics(staged)
             written = load_responses(staged, checked)
@@ -184,11 +183,6 @@ def _topic_row(topic: Topic) -> dict[str, Any]:
 
     sides = {"pro": arguments(topic.pro), "con": arguments(topic.con)}
     return dataclasses.asdict(topic) | sides
-
-
-def _write_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def read_texts_by_name(path: str | pathlib.Path) -> dict[str, str]:

@@ -6,7 +6,7 @@ other names that ProCon has used. The splits and their names are those of Chang 
 topics of October 2022); topics without a split were retired or added by ProCon.
 """
 
-import hashlib
+import itertools
 import pathlib
 import re
 import unicodedata
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from faith_jax.core.errors import InputError
+from faith_jax.datasets.augmentation.draws import rank
 from faith_jax.datasets.delimited import read_tsv
 from faith_jax.datasets.npov.topics import SPLITS
 
@@ -92,12 +93,10 @@ def proportional_splits(ids: Sequence[str], seed: int = 0) -> dict[str, str]:
             f"Expected at least {len(SPLITS)} topics, one for each of {', '.join(SPLITS)}, got "
             f"{len(ids)}: add pages."
         )
-    drawn = sorted(ids, key=lambda i: hashlib.sha256(f"{seed}\n{i}".encode()).digest())
+    drawn = sorted(ids, key=lambda name: rank(seed, name))
     fifth = max(1, round(len(ids) / 5))
-    return {
-        topic_id: "validation" if rank < fifth else "test" if rank < 2 * fifth else "train"
-        for rank, topic_id in enumerate(drawn)
-    }
+    splits = ["validation"] * fifth + ["test"] * fifth
+    return dict(itertools.zip_longest(drawn, splits, fillvalue="train"))
 
 
 def assign_splits(
