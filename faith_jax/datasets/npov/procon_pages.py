@@ -11,14 +11,16 @@ import pathlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from faith_jax.core.errors import InputError, field_error, shown
+import msgspec
+
+from faith_jax.core.errors import InputError, shown
 from faith_jax.core.json_items import read_value
+from faith_jax.core.schema import converted
 from faith_jax.datasets.npov import procon_text
+from faith_jax.datasets.npov.procon_text import flat_texts
 from faith_jax.datasets.npov.topics import Argument
 
-_FIELDS = {"title"} | {f"{side} argument{end}" for side in ("pro", "con") for end in ("", " text")}
 _SITE = re.compile(r"(?i)\s*[-\u2013\u2014|:\u00b7]?\s*\b(?:www\.)?procon(?:\.org)?\s*$")
 _PUBLISHER = re.compile(
     r"(?i)\s*[-\u2013\u2014|:\u00b7]\s*(?:(?:encyclop\w+\s+)?britannica\w*|home)\s*$"
@@ -30,6 +32,21 @@ _PROS_AND_CONS_END = re.compile(
 _PROS_AND_CONS_START = re.compile(
     r"(?i)^(?:the\s+|top\s+\d+\s+)?pros\s*(?:and|&)\s*cons\s*(?:of|for|on|:|-)\s*"
 )
+
+
+# A text, or a list of texts, of lists of texts, and of nulls.
+Fragments = str | list[str | list[str | None] | None]
+
+
+class _Item(msgspec.Struct):
+    title: Fragments | None = None
+    pro: Fragments | None = msgspec.field(name="pro argument", default=None)
+    pro_text: Fragments | None = msgspec.field(name="pro argument text", default=None)
+    con: Fragments | None = msgspec.field(name="con argument", default=None)
+    con_text: Fragments | None = msgspec.field(name="con argument text", default=None)
+
+
+_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(_Item))
 
 
 @dataclasses.dataclass
@@ -127,31 +144,25 @@ class _Reader:
         self.repairs: procon_text.Repairs = collections.Counter()
         self.dropped: list[str] = []
 
-    def items(self) -> list[dict[str, Any]]:
-        """Returns the page's objects; nulls become empty ones, so that numbers hold."""
+    def items(self) -> list[_Item]:
+        """Returns the page's items; nulls become empty ones, so that numbers hold."""
         page = read_value(self.path)
         if not isinstance(page, list) or not page:
             expected = "expected a list of a title and arguments"
             raise InputError(f"{self.path}: {expected}, got {shown(page)}.")
+        items = []
         for number, item in enumerate(page, start=1):
-            if item is not None and not isinstance(item, dict):
-                expected = f"item {number}: expected an object"
-                raise InputError(f"{self.path}: {expected}, got {shown(item)}.")
-        return [
-            {key.strip().lower(): value for key, value in (item or {}).items()} for item in page
-        ]
-
-    def _fragments(self, item: Mapping[str, Any], number: int, key: str) -> list[str]:
-        try:
-            return procon_text.flat_texts(item.get(key))
-        except TypeError:
+            if isinstance(item, dict):
+                item = {key.strip().lower(): value for key, value in item.items()}
+                self.repairs["unknown fields passed over"] += len(item.keys() - _FIELDS)
             place = f"{self.path}: item {number}"
-            raise field_error(place, key, "a list of texts", item[key]) from None
+            items.append(converted({} if item is None else item, place, _Item, strip=False))
+        return items
 
-    def title(self, items: Sequence[dict[str, Any]]) -> tuple[str, str]:
+    def title(self, items: Sequence[_Item]) -> tuple[str, str]:
         """Returns the topic's title, and the leading question if the title is one."""
-        found = (self._fragments(item, number, "title") for number, item in enumerate(items, 1))
-        raw = next(filter(None, (procon_text.joined(title, self.repairs) for title in found)), "")
+        titles = (procon_text.joined(flat_texts(item.title), self.repairs) for item in items)
+        raw = next(filter(None, titles), "")
         title = clean_title(raw)
         self.repairs["titles freed of the site's name"] += bool(title) and title != raw
         if not title:
@@ -160,19 +171,18 @@ class _Reader:
             self.repairs["titles taken from the file name"] += 1
         return (title.rstrip("? "), title) if title.endswith("?") else (title, "")
 
-    def drafts(self, items: Sequence[dict[str, Any]]) -> list[_Draft]:
+    def drafts(self, items: Sequence[_Item]) -> list[_Draft]:
         """Returns the page's arguments with their explanations, in order."""
         drafts: list[_Draft] = []
         for number, item in enumerate(items, start=1):
-            self.repairs["unknown fields passed over"] += len(item.keys() - _FIELDS)
             for side in ("pro", "con"):
-                heading = self._fragments(item, number, f"{side} argument")
-                text = self._fragments(item, number, f"{side} argument text")
+                given = getattr(item, side), getattr(item, f"{side}_text")
+                heading, text = map(flat_texts, given)
                 last = drafts[-1] if drafts else None
                 if "".join(heading).strip():
                     drafts.append(_Draft(number, side, heading, text))
                 elif not "".join(text).strip():
-                    if any(key.startswith(side) for key in item):
+                    if given != (None, None):
                         self.dropped.append(f"item {number}: {side} argument is empty")
                 elif last and (last.side, last.item, last.explanation) == (side, number - 1, []):
                     last.explanation = text

@@ -90,16 +90,10 @@ def _redecoded(text: str) -> str:
 
 
 def flat_texts(value: Any) -> list[str]:
-    """Returns the texts of a list of fragments that may be nested, of a single text, or of null.
-
-    Raises:
-      TypeError: the list contains anything else.
-    """
+    """Returns the texts of a list that may be nested, of a single text, or of null."""
     if value is None or isinstance(value, str):
         return [value] if value is not None else []
-    if isinstance(value, list):
-        return [text for item in value for text in flat_texts(item)]
-    raise TypeError
+    return [text for item in value for text in flat_texts(item)]
 
 
 def joined(fragments: Iterable[str], repairs: Repairs, gap: str = "") -> str:

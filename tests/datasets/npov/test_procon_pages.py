@@ -78,7 +78,7 @@ def test_untidy_items(tmp_path):
             {"Con argument": ["zoos are sad"]},
             {"Pro argument": ["Zoos pay."], "Con argument": ["Zoos cost."]},
             {"Pro argument": ["3"]},
-            {"Pro argument": [["Zoos ", ["last."]]], "Pro argument text": "Yes."},
+            {"Pro argument": ["Zoos ", ["last."]], "Pro argument text": "Yes."},
         ],
     )
     assert texts(page.pro) == ["Zoos teach.", "Zoos pay.", "Zoos last."]
@@ -122,13 +122,16 @@ def test_lost_words_leave_an_argument_out_unless_corrected(tmp_path):
             [TITLE, PRO, {"Con argument": ["The ", " is."]}],
             "no usable con argument among 3 items (left out: item 3: con argument has lost words",
         ),
-        ([TITLE, PRO, "text"], 'zoos.json: item 3: expected an object, got "text".'),
+        ([TITLE, PRO, "text"], 'zoos.json: item 3: expected a JSON object, got "text".'),
         (
             [TITLE, {"Pro argument": [{"a": 1}]}],
-            "zoos.json: item 2: field 'pro argument': expected a list of texts, got [{\"a\": 1}].",
+            "item 2: field 'pro argument[0]': expected a text or a list, got {\"a\": 1}.",
         ),
-        ([TITLE, {"Pro argument text": 5}], "item 2: field 'pro argument text': expected a list"),
-        ([{"Title": 5}], "item 1: field 'title': expected a list of texts, got 5."),
+        (
+            [TITLE, {"Pro argument text": 5}],
+            "item 2: field 'pro argument text': expected a text or a list",
+        ),
+        ([{"Title": 5}], "item 1: field 'title': expected a text or a list, got 5."),
         ({"a": 1}, 'expected a list of a title and arguments, got {"a": 1}.'),
         ([], "expected a list of a title and arguments, got []."),
     ],
