@@ -6,12 +6,15 @@
 Without `--way` it reads the code alone: lines by room (a folder or module below faith_jax), folders
 with many files, and guards. A guard is an `if` that does nothing but raise, or an `except` that
 raises another error; its share is of the lines of code, which are neither blank, comments nor
-docstrings. With `--way` it runs a command and lists the package's functions that were called.
+docstrings. With `--way` it runs a command and lists the package's functions that were called, each
+once. Bodies of classes, comprehensions and lambdas do not count, nor does what is called while a
+module is imported.
 """
 
 import argparse
 import ast
 import collections
+import inspect
 import io
 import pathlib
 import sys
@@ -114,12 +117,18 @@ def way(arguments: Sequence[str]) -> list[tuple[str, str]]:
 
     package = str(REPOSITORY / "faith_jax")
     called: dict[tuple[str, str], None] = {}
+    importing = 0
 
     def note(frame, event, _):
-        if event == "call" and frame.f_code.co_filename.startswith(package):
-            name = frame.f_code.co_qualname
-            if "<" not in name.replace("<locals>", ""):  # no comprehension, lambda or module
-                called[frame.f_code.co_filename.removeprefix(package + "/"), name] = None
+        nonlocal importing
+        code = frame.f_code
+        if code.co_name == "<module>":
+            importing += {"call": 1, "return": -1}.get(event, 0)
+        elif event == "call" and not importing and code.co_filename.startswith(package):
+            name = code.co_qualname
+            is_function = code.co_flags & inspect.CO_OPTIMIZED  # the body of a class is not
+            if is_function and "<" not in name.replace("<locals>", ""):
+                called[code.co_filename.removeprefix(package + "/"), name] = None
 
     sys.setprofile(note)
     try:
@@ -140,6 +149,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         called = way(options.way)
         for file, name in called:
             print(f"{file}: {name}")
+        rooms = collections.Counter(file.partition("/")[0] for file, _ in called)
+        print(", ".join(f"{room} {count}" for room, count in rooms.most_common()))
         print(f"{len(called)} functions in {len({file for file, _ in called})} files")
     else:
         print("\n".join(report(REPOSITORY / "faith_jax")))

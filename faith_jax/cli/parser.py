@@ -7,6 +7,7 @@ has `underscores`), type and default are those of the option, which is required 
 
     bool                  a flag
     tuple[str, ...]       may be given several times
+    dict[str, T]          NAME=VALUE, may be given several times
     Literal["a", "b"]     choices
     X | None              None if not given
     str | bool            True if given without a value
@@ -24,7 +25,7 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from faith_jax.core.errors import ConfigError, did_you_mean
@@ -83,10 +84,13 @@ def _add_option(group: Any, field: dataclasses.Field, value: str, told: str, bet
       told: the help; a default that is neither empty nor False is added.
       between: the words of the name; the other spelling is understood too.
     """
-    is_required, kinds = field.default is dataclasses.MISSING, typing.get_args(field.type)
-    is_list = typing.get_origin(field.type) is tuple
-    if not is_required and field.default not in (None, "", ()) and field.default is not False:
-        told = f"{told} (default: {field.default})"
+    kinds, origin = typing.get_args(field.type), typing.get_origin(field.type)
+    is_required = field.default is field.default_factory is dataclasses.MISSING
+    is_list = origin in (tuple, dict)
+    if not is_required and not is_list and field.default not in (None, "", ()):
+        default: Any = field.default
+        shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+        told = told if default is False else f"{told} (default: {shown})"
     settings: dict[str, Any] = {"help": told, "default": argparse.SUPPRESS}
     if value:
         settings["metavar"] = value
@@ -95,8 +99,10 @@ def _add_option(group: Any, field: dataclasses.Field, value: str, told: str, bet
             settings["choices"] = typing.get_args(kind)
     if field.type is bool:
         settings["action"] = "store_true"
-    elif typing.get_origin(field.type) is typing.Annotated:
+    elif origin is typing.Annotated:
         settings["type"] = kinds[1]
+    elif origin is dict:
+        settings["type"] = functools.partial(_pair, value, kinds[1].__metadata__[0])
     elif "choices" not in settings:
         settings["type"] = kinds[0] if kinds else field.type
     if not field.kw_only:
@@ -115,10 +121,28 @@ def _add_option(group: Any, field: dataclasses.Field, value: str, told: str, bet
         group._option_string_actions.setdefault(spelling, action)
 
 
+def _pair(form: str, read: Callable[[str], Any], text: str) -> tuple[str, Any]:
+    """Returns the name and the value of NAME=VALUE."""
+    name, _, value = (part.strip() for part in text.partition("="))
+    try:
+        if name and value:
+            return name, read(value)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"expected {form}, got {text!r}")
+
+
 def _run(cls: type[Any], options: argparse.Namespace) -> int:
-    names = {field.name for field in dataclasses.fields(cls)}
-    given = {name: value for name, value in vars(options).items() if name in names}
-    given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    given = {}
+    for field in dataclasses.fields(cls):
+        if (value := getattr(options, field.name, None)) is None:
+            continue
+        if typing.get_origin(field.type) is dict:
+            named = [name for name, _ in value]
+            if twice := [name for name in named if named.count(name) > 1]:
+                raise ConfigError(f"--{field.name}: {twice[0]!r} is given twice.")
+            value = dict(value)
+        given[field.name] = tuple(value) if isinstance(value, list) else value
     return cls(**given).run() or 0
 
 

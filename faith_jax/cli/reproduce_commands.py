@@ -1,20 +1,19 @@
 """The command reproduce: one table of a paper, or one study, from one command.
 
-Each table is a command of its own. Those of one's own models are workflows
-(`faith_jax.cli.reproduce_tables`); those of scorers alone stand in reproduce.json.
+Each table is a command of its own. Their options are in `faith_jax.reproduce.options`; tables of
+scorers alone stand in reproduce.json.
 """
 
 import argparse
-import dataclasses
+import importlib
 import json
 import pathlib
-from typing import ClassVar
 
 import faith_jax.reproduce
 from faith_jax.cli.parser import add_command, add_commands
-from faith_jax.cli.reproduce_nli_commands import Nli, NliPhrases
-from faith_jax.cli.reproduce_tables import FaithCritic, Faithdial, NpovDetection, Output, PmiDecode
-from faith_jax.runs.options import listed_names
+from faith_jax.cli.shared import resumable
+from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.reproduce.options import WORKFLOWS, Output, ScorerTable
 
 _TABLES = pathlib.Path(faith_jax.reproduce.__file__).with_name("reproduce.json")
 _TEXT = """Makes one table of a paper, scored and evaluated.
@@ -39,35 +38,29 @@ Examples:
 """
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Scored(Output):
-    """A table of scorers.
+class _Table(Output):
+    """A table that is made."""
 
-    Attributes:
-      scorers (NAMES): separated by commas (without: those that need no model)
-      scorer_option (SCORER.NAME=VALUE): of one of the scorers, such as
-        pmi_faith_mean.model=FOLDER (repeatable)
-    """
+    def run(self) -> int:
+        quiet_tensorflow()
+        kept = f"what is made is kept in {self.output}; the same command resumes."
+        return resumable(self._made, lambda: kept)
 
-    name: ClassVar[str]
-    scorers: str = ""
-    scorer_option: tuple[str, ...] = ()
-
-    def table(self) -> str:
-        """Makes the table; returns it as text."""
-        from faith_jax.cli.score_commands import scorer_options
-        from faith_jax.reproduce import reproduce
-
-        scorers = listed_names(self.scorers)
-        known = scorers or reproduce.RECIPES[self.name].scorers
-        options = scorer_options(known, self.scorer_option)
-        return reproduce.reproduce(self.name, self.output, scorers, self.sample, options)
+    def _made(self) -> int:
+        page = "reproduce" if isinstance(self, ScorerTable) else "workflow"
+        made = importlib.import_module(f"faith_jax.reproduce.{page}").make_table(self)
+        print(made, end="")
+        print(self.output)
+        return 0
 
 
 def add_reproduce_command(commands: argparse._SubParsersAction) -> None:
     """Adds `reproduce`."""
     command = add_command(commands, "reproduce", _TEXT)
     tables = command.add_subparsers(dest="table", metavar="TABLE", required=True)
-    for name, told in json.loads(_TABLES.read_text(encoding="utf-8")).items():
-        add_commands(tables, [type(name, (_Scored,), {"name": name, "__doc__": told["title"]})])
-    add_commands(tables, (PmiDecode, NpovDetection, Faithdial, FaithCritic, Nli, NliPhrases))
+    listed = json.loads(_TABLES.read_text(encoding="utf-8"))
+    made: list[tuple[type[Output], str, str]]
+    made = [(ScorerTable, name, told["title"]) for name, told in listed.items()]
+    made += [(options, options.name, options.__doc__ or "") for options in WORKFLOWS]
+    for options, name, text in made:
+        add_commands(tables, [type(name, (_Table, options), {"name": name, "__doc__": text})])

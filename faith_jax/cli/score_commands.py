@@ -1,17 +1,14 @@
 """The commands that score: score and scorers."""
 
-import ast
 import dataclasses
 import pathlib
-import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from faith_jax.cli.shared import resumable
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import counted
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.input.score_input import ScoreInput
-from faith_jax.runs.options import Positive, listed_names
+from faith_jax.runs.options import Positive, listed_names, scorer_options
 
 if TYPE_CHECKING:
     from faith_jax.core.rows import BadRows
@@ -116,43 +113,6 @@ def _print_skipped(bad_rows: "BadRows") -> None:
         print(f"{counted(bad_rows.count, 'bad row')} skipped:")
         for message in bad_rows.messages:
             print(f"  {message}")
-
-
-def scorer_options(
-    names: Sequence[str], given: Sequence[str], among: str = "--scorers"
-) -> dict[str, dict[str, Any]]:
-    r"""Returns the options of each scorer.
-
-    Args:
-      names: of the scorers, or "NAME=SCORER".
-      given: as "scorer.name=value". In the text of a prompt (`…_prompt`), the two characters
-        `\n` are a line break, `\t` a tab and `\\` a backslash.
-      among: what the names are, for messages.
-
-    Raises:
-      ConfigError: for another form, and for an option of a scorer that is not among the names.
-    """
-    options: dict[str, dict[str, Any]] = {name: {} for name in names}
-    by_name = {told.partition("=")[0]: found for told, found in options.items()}
-    for text in given:
-        left, equals, value = text.partition("=")
-        scorer, dot, name = left.partition(".")
-        if not (equals and dot and name):
-            raise ConfigError(f"--scorer-option: expected SCORER.NAME=VALUE, got {text!r}.")
-        if scorer not in by_name:
-            raise ConfigError(f"--scorer-option: {scorer!r} is not among {among}.")
-        try:
-            by_name[scorer][name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            is_prompt = name.endswith("_prompt")
-            by_name[scorer][name] = _unescaped(value) if is_prompt else value
-    return options
-
-
-def _unescaped(text: str) -> str:
-    """Returns a prompt with line breaks and tabs for what stands for them on a command line."""
-    characters = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}
-    return re.sub(r"\\[nt\\]", lambda found: characters[found.group()], text)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

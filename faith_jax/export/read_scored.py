@@ -5,7 +5,7 @@ A row needs no more than `id`, `scores` and, to be evaluated, `label`; docs/scor
 
 import math
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import InputError, did_you_mean, field_error
@@ -42,14 +42,20 @@ def read_scored_rows(path: pathlib.Path) -> Iterator[ScoredRow]:
 
 def _checked(row: Row, corpus: str) -> ScoredRow:
     place, fields = row
+    for name in ("id", "scores"):
+        if fields.get(name) is None:
+            raise InputError(f"{place}: field '{name}' is missing.{did_you_mean(name, fields)}")
+    for name, (is_right, expected) in _FIELDS.items():
+        if (value := fields.get(name)) is not None and not is_right(value):
+            raise field_error(place, name, expected, value)
     found: ScoredRow = {
-        "id": _identifier(fields, place),
-        "corpus": _text(fields, "corpus", place) or corpus,
-        "grounding": _texts(fields, "grounding", place),
-        "perspectives": _texts(fields, "perspectives", place),
-        "history": _texts(fields, "history", place),
-        "generated_text": _text(fields, "generated_text", place),
-        "label": _label(fields, place),
+        "id": str(fields["id"]),
+        "corpus": fields.get("corpus") or corpus,
+        "grounding": _texts(fields.get("grounding")),
+        "perspectives": _texts(fields.get("perspectives")),
+        "history": _texts(fields.get("history")),
+        "generated_text": fields.get("generated_text"),
+        "label": None if fields.get("label") is None else int(fields["label"]),
         "fields": field_texts(_mapping(fields, "fields", place)),
         "scores": _scores(fields, place),
         "cut_tokens": _mapping(fields, "cut_tokens", place),
@@ -59,39 +65,25 @@ def _checked(row: Row, corpus: str) -> ScoredRow:
     return found
 
 
-def _required(fields: Mapping[str, Any], name: str, place: str) -> Any:
-    if name not in fields:
-        raise InputError(f"{place}: field '{name}' is missing.{did_you_mean(name, fields)}")
-    return fields[name]
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
-def _identifier(fields: Mapping[str, Any], place: str) -> str:
-    value = _required(fields, "id", place)
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise field_error(place, "id", "a text", value)
-    return str(value)
+def _are_texts(value: Any) -> bool:
+    return all(map(_is_text, value)) if isinstance(value, list) else _is_text(value)
 
 
-def _label(fields: Mapping[str, Any], place: str) -> int | None:
-    value = fields.get("label")
-    if value not in (None, 0, 1):
-        raise field_error(place, "label", "1, 0 or null", value)
-    return None if value is None else int(value)
+# What a field may be, where it is not null.
+_FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "id": (lambda value: type(value) in (str, int), "a text"),
+    "label": (lambda value: value in (0, 1), "1, 0 or null"),
+    **dict.fromkeys(("corpus", "generated_text"), (_is_text, "a text")),
+    **dict.fromkeys(("grounding", "perspectives", "history"), (_are_texts, "a list of texts")),
+}
 
 
-def _text(fields: Mapping[str, Any], name: str, place: str) -> str | None:
-    value = fields.get(name)
-    if value is not None and not isinstance(value, str):
-        raise field_error(place, name, "a text", value)
-    return value
-
-
-def _texts(fields: Mapping[str, Any], name: str, place: str) -> list[str]:
-    value = fields.get(name)
-    texts = [] if value is None else [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise field_error(place, name, "a list of texts", value)
-    return texts
+def _texts(value: Any) -> list[str]:
+    return [] if value is None else [value] if isinstance(value, str) else value
 
 
 def _mapping(fields: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
@@ -104,7 +96,7 @@ def _mapping(fields: Mapping[str, Any], name: str, place: str) -> dict[str, Any]
 
 
 def _scores(fields: Mapping[str, Any], place: str) -> dict[str, float | None]:
-    scores = _required(fields, "scores", place)
+    scores = fields["scores"]
     if not isinstance(scores, dict) or not scores:
         raise field_error(place, "scores", "an object of scores by scorer", scores)
     for name, value in scores.items():

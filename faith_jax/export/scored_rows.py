@@ -6,14 +6,14 @@ end, score, and the number of the grounding's text, null = the response), `cut_t
 the same by part of the input, where there is anything.
 """
 
+import itertools
 import json
 import math
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.cutting import Kind
-from faith_jax.core.errors import InputError
 from faith_jax.core.types import Score
 from faith_jax.datasets.grounded_rows import ExampleRow
 
@@ -61,13 +61,7 @@ def _finite(name: str, value: float, identifier: str) -> float | None:
 
 
 def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequence[str]) -> None:
-    """Writes rows to a Parquet file, a batch at a time.
-
-    Args:
-      rows: the rows.
-      path: the file.
-      scorers: the names of all scorers.
-    """
+    """Writes rows with the scores of all `scorers` to a Parquet file, a batch at a time."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -93,8 +87,9 @@ def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequen
         ]
     )
     with parquet.ParquetWriter(path, schema) as writer:
-        for batch in _batches(rows):
-            writer.write_table(pa.Table.from_pylist([_nested(row) for row in batch], schema))
+        left = map(_nested, rows)
+        while batch := list(itertools.islice(left, _BATCH)):
+            writer.write_table(pa.Table.from_pylist(batch, schema))
 
 
 def _nested(row: ScoredRow) -> ScoredRow:
@@ -117,24 +112,3 @@ def field_texts(fields: Mapping[str, Any]) -> dict[str, str]:
         for name, value in fields.items()
         if value is not None
     }
-
-
-def _batches(rows: Iterable[ScoredRow]) -> Iterator[list[ScoredRow]]:
-    batch: list[ScoredRow] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-def lines_of(path: pathlib.Path) -> Iterator[ScoredRow]:
-    """Yields the rows of a JSON lines file of ours, one at a time."""
-    with open(path, encoding="utf-8", newline="\n") as file:
-        for line in file:
-            try:
-                yield json.loads(line)
-            except ValueError:
-                raise InputError(f"{path}: a line is not valid JSON; score again.") from None

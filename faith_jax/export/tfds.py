@@ -13,6 +13,8 @@ from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.rows import Row
 from faith_jax.export.scored_rows import PARTS, field_texts
 
+_VERSION = "1.0.0"
+
 
 def write_tfds(
     folder: pathlib.Path,
@@ -20,21 +22,11 @@ def write_tfds(
     split: str,
     rows: Sequence[Mapping[str, Any]],
     description: str,
-    version: str = "1.0.0",
 ) -> pathlib.Path:
-    """Writes rows of equal fields as one split of a data set.
+    """Writes rows as one split of a data set in folder/name/VERSION, and returns this folder.
 
-    Args:
-      folder: the data set lies in folder/name/version.
-      name: of the data set, lower case with underscores.
-      split: name of the split.
-      rows: str, int and float fields, or lists of texts or of objects of these; every row has the
-        same ones.
-      description: what the rows are, stored with them.
-      version: of the data set.
-
-    Returns:
-      folder/name/version, what `tfds.builder_from_directory` takes.
+    Rows have the same fields: str, int and float, or lists of texts or of objects of these. The
+    name is in lower case with underscores; the description is stored with the rows.
     """
     quiet_tensorflow(with_seqio=False)
     import tensorflow as tf
@@ -51,7 +43,7 @@ def write_tfds(
 
     features = tfds.features.FeaturesDict({k: feature(v) for k, v in rows[0].items()})
     examples = ((str(number), row) for number, row in enumerate(rows))
-    return _stored(folder, name, split, examples, features, description, version)
+    return _stored(folder, name, split, examples, features, description)
 
 
 def write_scored_tfds(
@@ -60,23 +52,11 @@ def write_scored_tfds(
     split: str,
     rows: Iterable[Mapping[str, Any]],
     scorers: Sequence[str],
-    version: str = "1.0.0",
 ) -> pathlib.Path:
-    """Writes scored rows (`faith_jax.export.scored_rows`) as a data set, one at a time.
+    """Writes rows with the scores of all `scorers` one at a time; see `write_tfds`.
 
     An unknown label is -1, an undefined score NaN, and a word of the response has the text -1.
     Scores are rounded to float32, the precision of TFDS's records.
-
-    Args:
-      folder: the data set lies in folder/name/version.
-      name: of the data set, lower case with underscores.
-      split: name of the split.
-      rows: the rows.
-      scorers: the names of all scorers.
-      version: of the data set.
-
-    Returns:
-      folder/name/version, what `tfds.builder_from_directory` takes.
     """
     import numpy as np
     import tensorflow_datasets as tfds
@@ -101,7 +81,7 @@ def write_scored_tfds(
     )
     description = f"Examples with the scores of {', '.join(scorers)}."
     examples = ((row["id"], _tfds_example(row, scorers)) for row in rows)
-    return _stored(folder, name, split, examples, features, description, version)
+    return _stored(folder, name, split, examples, features, description)
 
 
 def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
@@ -189,33 +169,24 @@ def _stored(
     dataset: Any,
     features: Any,
     description: str,
-    version: str,
 ) -> pathlib.Path:
-    import tensorflow_datasets as tfds
-
-    with _quiet_tfds():
-        tfds.dataset_builders.store_as_tfds_dataset(
-            name=name,
-            version=version,
-            features=features,
-            split_datasets={split: dataset},
-            data_dir=str(folder),
-            description=description,
-            release_notes={version: description},
-            disable_shuffling=True,
-        )
-    shutil.rmtree(folder / "downloads", ignore_errors=True)  # made by TFDS, and empty
-    return folder / name / version
-
-
-@contextlib.contextmanager
-def _quiet_tfds() -> Iterator[None]:
-    """Keeps TFDS from reporting to stdout, which belongs to the command's own result."""
     import tensorflow_datasets as tfds
 
     tfds.disable_progress_bar()
     try:
+        # stdout belongs to the command's own result.
         with contextlib.redirect_stdout(io.StringIO()):
-            yield
+            tfds.dataset_builders.store_as_tfds_dataset(
+                name=name,
+                version=_VERSION,
+                features=features,
+                split_datasets={split: dataset},
+                data_dir=str(folder),
+                description=description,
+                release_notes={_VERSION: description},
+                disable_shuffling=True,
+            )
     finally:
         tfds.enable_progress_bar()
+    shutil.rmtree(folder / "downloads", ignore_errors=True)  # made by TFDS, and empty
+    return folder / name / _VERSION

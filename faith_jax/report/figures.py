@@ -189,18 +189,15 @@ def save_pages(
     lines: int,
     size: tuple[float, float],
 ) -> list[pathlib.Path]:
-    """Draws panels of a size in inches on a grid, in as many files as they need, and returns these.
+    """Draws panels on a grid of at most `lines` times `columns`, and returns the files.
 
     Args:
       panels: what is drawn; None = an empty place.
       draw: draws a panel on axes of Matplotlib's.
       path: of the first file; the next are NAME-2.png and so on.
-      columns: of panels in a file, at most.
-      lines: of panels in a file, at most.
+      columns: of a file.
+      lines: of a file.
       size: of a panel, inches.
-
-    Raises:
-      ConfigError: where a file cannot be written.
     """
     written = []
     most = columns * lines

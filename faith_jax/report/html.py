@@ -22,7 +22,7 @@ from faith_jax.report.panels import (
     roc_panel,
     scorers_of,
 )
-from faith_jax.report.tables import cell_text, page_template
+from faith_jax.report.tables import page_template
 from faith_jax.statistics.scored_corpora import Corpus
 
 # A curve of more points is thinned: no screen shows them.
@@ -55,7 +55,6 @@ def report_page(
     return page_template("report.html").render(
         title=title,
         table=table,
-        cells=[[cell_text(value) for value in row] for row in table.rows],
         curves=[curve for curve in drawn if curve["lines"]],
         curveless=[curve["corpus"] for curve in drawn if not curve["lines"]],
         histograms=[histogram(c, s) for c in corpora.values() for s in scorers if s in c.scores],

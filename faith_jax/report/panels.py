@@ -44,14 +44,9 @@ class RocCurve(NamedTuple):
 
 
 class RocPanel(NamedTuple):
-    """The curves of a corpus.
+    """The curves of a corpus by scorer, the best first; none where a class is missing.
 
-    Attributes:
-      corpus: its name.
-      curves: by scorer, the best first; empty where a class is missing.
-      areas: under the curves, in [0, 1].
-      left_out: how many scorers with smaller areas are not among them.
-      rows: how many rows the curves are of.
+    Areas are in [0, 1]; `left_out` scorers have smaller ones, and no curve.
     """
 
     corpus: str
@@ -161,11 +156,7 @@ class CurvePanel(NamedTuple):
     """Curves over steps with common axes, of values that are finite.
 
     Attributes:
-      title: of the panel.
       quantity: what is drawn, in words, with its unit.
-      curves: by name.
-      lines: how each is drawn.
-      logarithmic: the scale of the values.
       run: whose curves they are; "" = of several.
     """
 

@@ -36,7 +36,6 @@ class PromptReport(NamedTuple):
     """What a report of prompt-tuned runs says.
 
     Attributes:
-      runs: in the order they were given.
       warnings: of each run, by its name.
       groups: the spread of final validation losses by initialiser.
       pairs: of runs of one base model.
@@ -315,17 +314,14 @@ def _run_figures(run: RunHealth, warnings: Sequence[str]) -> dict[str, Any]:
 
 
 def _prompt_figures(prompt: PromptHealth) -> dict[str, Any]:
-    norms, ranks = None, None
-    if prompt.vocabulary is not None:
-        norms = {f"{share:g}": value for share, value in prompt.vocabulary.quantiles.items()}
-        ranks = prompt.vocabulary.ranks
+    known = prompt.vocabulary
     return {
         "length": len(prompt.vectors),
         "embed": prompt.vectors.shape[1],
         "movement": prompt.movement and prompt.movement._asdict(),
         "norms": prompt.norms,
-        "vocabulary_norms": norms,
-        "norm_ranks": ranks,
+        "vocabulary_norms": known and {f"{q:g}": value for q, value in known.quantiles.items()},
+        "norm_ranks": known and known.ranks,
         "started_as": [piece or None for piece in prompt.start_pieces],
         "nearest_by_cosine": [[piece._asdict() for piece in row] for row in prompt.by_cosine],
         "nearest_by_l2": [[piece._asdict() for piece in row] for row in prompt.by_distance],

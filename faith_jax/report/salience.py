@@ -6,20 +6,17 @@ unsupported, words of the grounding with a small contribution as not covered.
 """
 
 import dataclasses
-import heapq
 import math
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import InputError
-from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.core.types import GroundedExample
 from faith_jax.report.tables import page_template
 from faith_jax.statistics.salience_scores import Floats, PlacedWord, WordSalience
 
 # Below this share of its gradients from one given word, a word is marked.
 THRESHOLD = 0.1
-ROWS = 5
 
 
 class Piece(NamedTuple):
@@ -42,13 +39,9 @@ class SaliencePicture:
     """An example's salience, ready to be drawn.
 
     Attributes:
-      title: of the picture.
       query: the last utterance in front of the response; "" = none.
-      salience: the map and its words.
-      contributions: of the argument words, in [0, 1]: [argument words].
-      attributions: of the response words, in [0, 1]: [response words].
-      response: the response's text.
-      arguments: the grounding's texts.
+      contributions: in [0, 1]: [argument words].
+      attributions: in [0, 1]: [response words].
       threshold: below which a word is marked.
     """
 
@@ -228,68 +221,3 @@ def salience_section(picture: SaliencePicture) -> dict[str, Any]:
 
 def _figure(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.3f}"
-
-
-@dataclasses.dataclass(frozen=True)
-class ReportSalience:
-    """Which maps a report of scored rows shows.
-
-    Attributes:
-      model: the language model whose gradients they are.
-      rows: how many rows at most.
-      threshold: in [0, 1], below which words are marked.
-      method: see `faith_jax.scoring.salience.maps`.
-    """
-
-    model: str
-    rows: int = ROWS
-    threshold: float = THRESHOLD
-    method: str = "gradient_x_input"
-
-
-def report_pictures(
-    rows: Sequence[Mapping[str, Any]], scorer: str, wanted: ReportSalience
-) -> tuple[str, list[SaliencePicture]]:
-    """Returns which rows were chosen, in words, and their pictures.
-
-    The rows (see `faith_jax.export.scored_rows`) with the lowest score of `scorer` are chosen, the
-    lowest first; where none has one, the first rows. Rows without a response or a grounding are
-    skipped.
-
-    Raises:
-      FaithJaxError: for rows whose perspectives do not match their texts, where no row can be
-        explained, and for a model that cannot be read.
-    """
-    usable = [row for row in rows if (row["generated_text"] or "").strip() and row["grounding"]]
-    if not usable:
-        raise InputError(
-            "--salience-model: no row has generated_text and grounding, which the maps are of."
-        )
-    scored = [row for row in usable if row["scores"].get(scorer) is not None]
-    chosen = heapq.nsmallest(wanted.rows, scored, key=lambda row: row["scores"][scorer])
-    rule = f"The {len(chosen)} rows with the lowest {scorer}, the lowest first."
-    if not scored:
-        chosen = usable[: wanted.rows]
-        rule = f"The first {len(chosen)} rows; none has a score of {scorer}."
-    examples = [_example(row) for row in chosen]
-    # JAX, which other reports do without.
-    from faith_jax.scoring.salience.scorers import open_salience
-
-    maps = open_salience(wanted.model, method=wanted.method)(examples)
-    pictures = [
-        salience_picture(example, found, wanted.threshold)
-        for example, found in zip(examples, maps, strict=True)
-        if found is not None  # it is None for empty responses only
-    ]
-    return f"{rule} Gradients ({wanted.method}) of {wanted.model}.", pictures
-
-
-def _example(row: Mapping[str, Any]) -> GroundedExample:
-    texts, sides = tuple(row["grounding"]), tuple(row["perspectives"])
-    if sides and len(sides) != len(texts):
-        raise InputError(
-            f"{row['corpus']}, row {row['id']!r}: expected one of perspectives for each text of "
-            f"grounding, got {len(sides)} for {len(texts)}."
-        )
-    name, history = f"{row['corpus']}: {row['id']}", tuple(row["history"])
-    return GroundedExample(name, Grounding(texts, sides), history, row["generated_text"])

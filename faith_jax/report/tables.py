@@ -2,18 +2,20 @@
 
 import csv
 import io
+import json
 import math
-from collections.abc import Sequence
+import pathlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tabulate
 
+from faith_jax.core.files import write_text
 from faith_jax.core.table import MARK, Table
 
 FORMATS = ("text", "markdown", "latex", "csv")
 _STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs"}
 _DASH = "\u2013"
-_PUBLISHED = "(published)"
 
 
 def rendered(table: Table, form: str = "text") -> str:
@@ -67,37 +69,48 @@ def _is_undefined(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def table_page(title: str, notes: Sequence[str], tables: Sequence[Table]) -> str:
-    """Returns one self-contained HTML page; rows of published figures look different from ours.
+def joined(tables: Sequence[Table]) -> Table:
+    """Returns the tidy forms of tables, which have the same columns, as one table."""
+    tidy = [table.tidy for table in tables if table.tidy]
+    return Table("", tidy[0].columns, tuple(row for table in tidy for row in table.rows))
+
+
+def write_tables(
+    path: pathlib.Path,
+    told: Mapping[str, Any],
+    tables: Sequence[Table],
+    captioned: Sequence[Table] = (),
+) -> None:
+    """Writes several tables as one .md, .tex, .csv (of their tidy forms) and .json.
 
     Args:
-      title: of the page.
-      notes: shown above the tables.
+      path: of the files, without an ending.
+      told: the JSON file; its title and notes stand above the tables.
       tables: in order.
+      captioned: the same for LaTeX, where each table stands alone.
     """
-    shown = [
-        {
-            "title": table.title,
-            "columns": table.columns,
-            "notes": table.notes,
-            "rows": [
-                {
-                    "cells": [
-                        {"text": cell_text(value), "number": not isinstance(value, str)}
-                        for value in row
-                    ],
-                    "published": any(str(value).endswith(_PUBLISHED) for value in row),
-                }
-                for row in table.rows
-            ],
-        }
-        for table in tables
-    ]
-    return page_template("tables.html").render(title=title, notes=notes, tables=shown)
+    listed = "".join(f"\n{note}\n" for note in told["notes"])
+    markdown = "\n".join(rendered(table, "markdown") for table in tables)
+    for ending, text in {
+        "md": f"# {told['title']}\n{listed}\n{markdown}",
+        "tex": "\n".join(rendered(table, "latex") for table in captioned or tables),
+        "csv": rendered(joined(tables), "csv"),
+        "json": json.dumps(told, indent=1, ensure_ascii=False) + "\n",
+    }.items():
+        write_text(f"{path}.{ending}", text)
+
+
+def table_page(title: str, notes: Sequence[str], tables: Sequence[Table]) -> str:
+    """Returns one self-contained HTML page; rows of published figures look different from ours."""
+    return page_template("tables.html").render(title=title, notes=notes, tables=tables)
+
+
+def _is_published(row: Sequence[Any]) -> bool:
+    return any(str(value).endswith("(published)") for value in row)
 
 
 def page_template(name: str) -> Any:
-    """Returns one of the page templates; they escape all text."""
+    """Returns one of the page templates; they escape all text, and know `cell_text`."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -107,4 +120,6 @@ def page_template(name: str) -> Any:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["cell_text"] = cell_text
+    environment.tests["published"] = _is_published
     return environment.get_template(name)

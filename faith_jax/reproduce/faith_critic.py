@@ -1,27 +1,23 @@
-"""What FaithDial's table 4 is made of (Dziri 2022); `faith_critic.smk` runs it.
+"""What FaithDial's table 4 is made of (Dziri 2022).
 
 Critics are trained on one data set, or given, and tested on others. Sets are those of the authors'
 code (critic_data.py of FaithDial): of BEGIN's first release generic responses are left out, but for
 DECODE's critic, to which they are no contradiction.
 """
 
-import dataclasses
-import json
-import logging
-import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, counted
+from faith_jax.core.errors import ConfigError, FaithJaxError, counted
 from faith_jax.core.files import checkpoint_state
 from faith_jax.core.labels import Begin2021Label, CriticLabel, DecodeLabel, NliLabel
 from faith_jax.inference.opening import open_tokenizer
-from faith_jax.reproduce.faithdial import check_names
-from faith_jax.reproduce.workflow import Scores, Training
+from faith_jax.reproduce import workflow
+from faith_jax.reproduce.options import FaithCritic, check_names
+from faith_jax.reproduce.scorers import published_figures
+from faith_jax.reproduce.workflow import CountRows, GinRun, Scores, scorer_flags, trained
 from faith_jax.scoring.nli import faithful_class
-
-logger = logging.getLogger("faith_jax")
 
 # Appendix D: epochs, and the share of steps that the learning rate warms up for.
 EPOCHS, WARMUP = 10, 0.06
@@ -63,64 +59,23 @@ TESTED_ON = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The table's options.
+def check(options: FaithCritic) -> None:
+    """Checks names, and opens the models' files; the accelerator stays free.
 
-    Attributes:
-      model: that critics are trained from; "" = rows without a critic are left out.
-      critics: folders of classifiers by the row, of `CRITICS`.
-      vocabulary: of `model`, if it is not in its folder.
-      sample: of the samples in the package.
-      sets: "published" = as the authors' code has them; "own" = BEGIN's second release, FaithCritic
-        with edited responses in each split.
-      train_steps: of each critic; 0 = ten epochs of its data.
-      batch_size: rows of a step.
-      max_length: tokens of a pair at most; premises are cut.
-      resamples: of the intervals.
-      seed: of them, and of trainings.
+    Raises:
+      ConfigError: naming the option.
     """
-
-    model: str = ""
-    critics: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    vocabulary: str = ""
-    sample: bool = False
-    sets: str = PUBLISHED_SETS
-    train_steps: int = 0
-    batch_size: int = 32
-    max_length: int = 256
-    resamples: int = 1000
-    seed: int = 0
-
-    def check(self) -> None:
-        """Checks names and numbers, and opens the models' files; the accelerator stays free.
-
-        Raises:
-          ConfigError: naming the option.
-        """
-        if not (self.model or self.critics):
-            raise ConfigError(
-                "faith_critic needs critics: give --critics=NAME=FOLDER, or --model=CHECKPOINT to "
-                "train them from."
-            )
-        check_names("sets", (self.sets,), (PUBLISHED_SETS, OWN_SETS))
-        check_names("critics", self.critics, CRITICS)
-        for option, least in (("train_steps", 0), ("batch_size", 1), ("max_length", 8)):
-            if getattr(self, option) < least:
-                name = option.replace("_", "-")
-                raise ConfigError(
-                    f"--{name}: expected at least {least or 1}, got {getattr(self, option)}."
-                )
-        if self.model:
-            _check_classifier(f"--model: {self.model}", self.model)
-        for row, folder in self.critics.items():
-            _check_classifier(f"--critics: {row}", folder, CRITICS[row])
-
-    def task(self, name: str) -> str:
-        """Returns the name of a task of these sets, or of its sample."""
-        if self.sets == OWN_SETS:
-            name = _OWN.get(name, name)
-        return f"{name}_sample" if self.sample else name
+    if not (options.model or options.critics):
+        raise ConfigError(
+            "faith_critic needs critics: give --critics=NAME=FOLDER, or --model=CHECKPOINT to "
+            "train them from."
+        )
+    check_names("sets", (options.sets,), (PUBLISHED_SETS, OWN_SETS))
+    check_names("critics", options.critics, CRITICS)
+    if options.model:
+        _check_classifier(f"--model: {options.model}", options.model)
+    for row, folder in options.critics.items():
+        _check_classifier(f"--critics: {row}", folder, CRITICS[row])
 
 
 def _check_classifier(option: str, folder: str, critic: Critic | None = None) -> None:
@@ -140,63 +95,32 @@ def _check_classifier(option: str, folder: str, critic: Critic | None = None) ->
         raise ConfigError(f"{option}: {error}") from None
 
 
-class Table:
-    """What the workflow does, in names of its files.
+class Table(workflow.Table):
+    """The workflow: each critic scores the same data sets."""
 
-    Args:
-      options: of the table.
-      rows: how many rows the tasks have that are at hand.
-    """
+    nothing = "faith_critic: no data to train a critic and to test it on"
 
-    def __init__(self, options: Options, rows: Mapping[str, int]):
-        self.options = options
-        self.trainings: dict[str, Training] = {}
-        self.left_out: list[str] = []
-        self.corpora = {
-            column: f"{options.task(task)}@{split}"
-            for column, (task, split) in TESTED_ON.items()
-            if f"{options.task(task)}:{split}" in rows
-        }
-        self.left_out += [f"tested on {c} (no data)" for c in TESTED_ON if c not in self.corpora]
-        self.scores: dict[str, Scores] = {}
-        for row, critic in CRITICS.items():
-            count = rows.get(f"{options.task(critic.task)}:train", 0)
+    def __init__(self, options: FaithCritic, rows: CountRows):
+        super().__init__(options, rows)
+        self.corpora: dict[str, str] = {}
+        for column, (name, split) in TESTED_ON.items():
+            task = task_of(name, options)
+            if rows(task, split):
+                self.corpora[column] = f"{task}@{split}"
+            else:
+                self.left_out.append(f"tested on {column} (no data)")
+        for row, critic in CRITICS.items() if self.corpora else ():
             if given := options.critics.get(row):
-                state = (checkpoint_state(given),)
-                self.scores[row] = Scores(self._arguments(row, given), models=state)
-            elif options.model and count:
+                state = [checkpoint_state(given)]
+                self.scores[row] = Scores(self._arguments(row, given), state=state)
+            elif options.model and (count := rows(task_of(critic.task, options), "train")):
                 self.trainings[row] = self._training(critic, count)
-                self.scores[row] = Scores(self._arguments(row, f"models/{row}"), row)
+                self.scores[row] = Scores(self._arguments(row, f"models/{row}"), [trained(row)])
             else:
                 why = "no data" if options.model else "no critic is given (--critics, or --model)"
                 self.left_out.append(f"{row} ({why})")
 
-    @staticmethod
-    def tasks(options: Options) -> Iterator[tuple[str, str]]:
-        """Yields the tasks and splits that the table reads."""
-        for task, split in TESTED_ON.values():
-            yield options.task(task), split
-        if options.model:
-            for row, critic in CRITICS.items():
-                if row not in options.critics:
-                    yield options.task(critic.task), "train"
-
-    def check_data(self) -> None:
-        """Checks that there are critics, and something to test them on; warns of what is left out.
-
-        Raises:
-          InputError: where no data is at hand.
-        """
-        for told in self.left_out:
-            logger.warning("left out: %s", told)
-        if not (self.scores and self.corpora):
-            what = "test a critic on" if self.scores else "train a critic on"
-            raise InputError(
-                f"faith_critic: no data to {what}: {'; '.join(self.left_out)}. See `faith-jax "
-                "prepare`."
-            )
-
-    def _training(self, critic: Critic, count: int) -> Training:
+    def _training(self, critic: Critic, count: int) -> GinRun:
         """Returns a critic's training on as many pairs."""
         options = self.options
         writes = not open_checkpoint(options.model).config.is_encoder_only
@@ -206,7 +130,7 @@ class Table:
         bindings = of_kind | {
             "INITIAL_CHECKPOINT_PATH": options.model,
             "VOCABULARY": options.vocabulary or None,
-            "MIXTURE_OR_TASK_NAME": options.task(critic.task),
+            "MIXTURE_OR_TASK_NAME": task_of(critic.task, options),
             "TASK_FEATURE_LENGTHS": {"inputs": options.max_length, "targets": 8},
             "TRAIN_STEPS": steps,
             "WARMUP_STEPS": round(WARMUP * steps),
@@ -216,7 +140,7 @@ class Table:
             "RANDOM_SEED": options.seed,
         }
         recipe = "faithdial_generate" if writes else "faith_critic"
-        return Training(f"{recipe}_finetune.gin", bindings)
+        return GinRun([f"{recipe}_finetune.gin"], bindings)
 
     def _arguments(self, row: str, model: str) -> list[str]:
         """Returns what `faith-jax score` is given for a critic."""
@@ -230,16 +154,19 @@ class Table:
             labels[Begin2021Label.GENERIC.value] = 1 if row == "DECODE" else ""
         return [
             *(f"--task={task}" for task in self.corpora.values()),
-            f"--scorers={_SCORER}",
-            *(f"--scorer-option={_SCORER}.{name}={value}" for name, value in options.items()),
+            *scorer_flags({_SCORER: options}),
             f"--system={row}",
             f"--label-column={of_begin}label",
             f"--label-values={','.join(f'{label}={value}' for label, value in labels.items())}",
             "--id-column=",
         ]
 
+    def evaluation(self) -> list[str]:
+        """See `workflow.Table`."""
+        return ["--protocol=accuracy"]
+
     def layout(self) -> dict[str, Any]:
-        """Returns columns, notes and published figures, as `faith-jax evaluate` reads them."""
+        """See `workflow.Table`."""
         options, title = self.options, "accuracy with 95% bootstrap intervals (Dziri 2022, table 4)"
         found: dict[str, Any] = {
             "title": f"Transfer of critics: {title}",
@@ -251,8 +178,7 @@ class Table:
         if options.sample:
             return found | {"title": f"SAMPLES, not the paper's data: {found['title']}"}
         if options.sets == PUBLISHED_SETS:
-            path = pathlib.Path(__file__).with_suffix(".json")
-            published = json.loads(path.read_text(encoding="utf-8"))
+            published = published_figures("faith_critic")
             found["published"] = published["published"]
             found["notes"] += published["notes"]
         return found
@@ -290,3 +216,10 @@ class Table:
             yield f"Given critics: {', '.join(given)}."
         if self.left_out:
             yield f"Left out: {'; '.join(self.left_out)}."
+
+
+def task_of(name: str, options: FaithCritic) -> str:
+    """Returns the name of a task of the chosen sets, or of its sample."""
+    if options.sets == OWN_SETS:
+        name = _OWN.get(name, name)
+    return f"{name}_sample" if options.sample else name

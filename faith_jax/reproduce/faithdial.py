@@ -1,4 +1,4 @@
-"""What FaithDial's tables 5 and 8 are made of (Dziri 2022); `faithdial.smk` runs it.
+"""What FaithDial's tables 5 and 8 are made of (Dziri 2022).
 
 - Methods: cross-entropy, control tokens (CTRL), loss truncation and InfoNCE, each by the recipe of
   `gin_configs` that has it. The model named `doha` is trained by DoHA's recipe alone.
@@ -10,17 +10,15 @@
 """
 
 import dataclasses
-import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
-from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.errors import ConfigError
 from faith_jax.datasets.control_tokens import FAITHFUL_TOKENS
-from faith_jax.reproduce.scorers import Scored, as_published, by_grounding, layout
-from faith_jax.reproduce.workflow import Training
-
-logger = logging.getLogger("faith_jax")
+from faith_jax.reproduce.options import Faithdial, check_names
+from faith_jax.reproduce.scorers import JudgedTable, Scored, check_scorers
+from faith_jax.reproduce.workflow import CountRows, GinRun, trained
 
 CROSS_ENTROPY, CTRL, INFONCE = "cross_entropy", "ctrl", "infonce"
 LOSS_TRUNCATION = "loss_truncation"
@@ -62,28 +60,14 @@ class _Schedule(NamedTuple):
 
 
 _SCHEDULES = {DOHA: _Schedule(25, 0.1, 8), INFONCE: _Schedule(pieces=4)}
-
-# What the table judges responses by; files of scores are of the same responses.
-SCORERS = (
-    Scored("faith_critic", "a model (--critic-model)"),
-    Scored("q2_f1", "models (--q2-model, --q2-nli-model)"),
-    Scored("q2_nli", "models (--q2-model, --q2-nli-model)"),
-    Scored("bertscore", "a model (--bertscore-model)"),
-    Scored("q2_baseline_token_f1"),
-    Scored("token_f1"),
-    Scored("rougeL_f1_stemmed", against="target"),
-)
+# What is not given: the recipes' and the paper's, or minutes on 2 cores of samples. None of the
+# samples' texts is cut with the tokenizer of `mini`, and no row has more negatives.
+_WHOLE = {"max_input_length": 512, "target_length": 256, "max_length": 128}
+_SAMPLE = {
+    "train_steps": 20, "train_batch_size": 8, "max_input_length": 160, "target_length": 64,
+    "max_length": 32,
+}  # fmt: skip
 _PER_CENT = {"high": 0.01, "digits": 1}
-COLUMNS: Mapping[str, Mapping[str, Any]] = {
-    "Critic": {"scorer": "faith_critic", "below": 0.5, **_PER_CENT},
-    "Q\u00b2 F1": {"scorer": "q2_f1", **_PER_CENT},
-    "Q\u00b2 NLI": {"scorer": "q2_nli", **_PER_CENT},
-    "BERTScore": {"scorer": "bertscore", "digits": 2},
-    "F1": {"scorer": "q2_baseline_token_f1", **_PER_CENT},
-    "TRUE F1": {"scorer": "token_f1", **_PER_CENT},
-    "BLEU": {"reference": "target", "digits": 1, "only": ["faithdial"]},
-    "ROUGE": {"scorer": "rougeL_f1_stemmed", "only": ["faithdial"], **_PER_CENT},
-}
 
 
 class System(NamedTuple):
@@ -100,10 +84,15 @@ class System(NamedTuple):
     trained_on: str
 
     @property
+    def trained_name(self) -> str:
+        """As --trained has it."""
+        method = "" if self.method == CROSS_ENTROPY else f"_{self.method}"
+        return f"{self.model}{method}/{self.trained_on}"
+
+    @property
     def name(self) -> str:
         """As the table has it, with the training data first."""
-        method = "" if self.method == CROSS_ENTROPY else f"_{self.method}"
-        return f"{self.trained_on}/{self.model}{method}"
+        return "/".join(reversed(self.trained_name.split("/")))
 
     @property
     def is_possible(self) -> bool:
@@ -132,188 +121,149 @@ class System(NamedTuple):
             yield method, self.trained_on
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The table's options; None = as the recipes and the paper have it, or small for samples.
-
-    Attributes:
-      models: checkpoints by the names that the table gives them; a BART named `doha` becomes one.
-      methods: of `METHODS`; each model is trained by each, `doha` by cross-entropy alone.
-      trained_on: of `TRAINED_ON` and `FAITHDIAL_WOW`; data of `IN_DOMAIN` counts where `tested_on`
-        has it.
-      tested_on: of `TESTED_ON`.
-      seeds: of training and sampling; figures are means over them.
-      trained: checkpoints that are trained already, by "DATA/SYSTEM"; of all seeds.
-      sample: of the samples in the package.
-      train_steps: of each training; None = 10 epochs of the paper's data, of DoHA 25.
-      train_batch_size: rows.
-      learning_rate: its peak.
-      max_input_length: tokens of an input.
-      target_length: tokens of a response that is trained on.
-      max_length: tokens of a response that is decoded.
-      vocabulary: the models' tokenizer, where it is not with them.
-      scorers: options of those scorers that need a model.
-      batch_size: rows decoded at once.
-      limit: only the first rows of each data set; 0 = all.
-      resamples: of the bootstrap, and rounds of the test.
-      seed: of both.
-    """
-
-    models: Mapping[str, str]
-    methods: Sequence[str] = tuple(METHODS)
-    trained_on: Sequence[str] = TRAINED_ON
-    tested_on: Sequence[str] = tuple(TESTED_ON)
-    seeds: Sequence[int] = (0,)
-    trained: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    sample: bool = False
-    train_steps: int | None = None
-    train_batch_size: int | None = None
-    learning_rate: float | None = None
-    max_input_length: int = 512
-    target_length: int = 256
-    max_length: int = 128
-    vocabulary: str = ""
-    scorers: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-    batch_size: int = 16
-    limit: int = 0
-    resamples: int = 1000
-    seed: int = 0
-
-    def check(self) -> None:
-        """Checks the names.
-
-        Raises:
-          ConfigError: naming the option and what there is.
-        """
-        if not self.models:
-            raise ConfigError("faithdial needs models to train: give --models=NAME=CHECKPOINT.")
-        for name in self.models:
-            if not name.replace("-", "").replace("_", "").isalnum():
-                raise ConfigError(
-                    f"--models: expected a name of letters, digits, - and _, got {name!r}."
-                )
-        known_data = (*TRAINED_ON, FAITHDIAL_WOW)
-        everything = [
-            System(model, method, data).name
-            for model in self.models
-            for method in METHODS
-            for data in known_data
-            if System(model, method, data).is_possible
-        ]
-        for option, names, known in (
-            ("methods", self.methods, METHODS),
-            ("trained-on", self.trained_on, known_data),
-            ("tested-on", self.tested_on, TESTED_ON),
-            ("trained", self.trained, everything),
-        ):
-            check_names(option, names, known)
-        for option, names in (("methods", self.methods), ("trained-on", self.trained_on)):
-            if not names:
-                raise ConfigError(f"--{option}: expected at least one name.")
-        if DOHA in self.models and CROSS_ENTROPY not in self.methods:
-            raise ConfigError(
-                f"--methods: {DOHA} is trained by {CROSS_ENTROPY} alone; add it, or leave out "
-                f"--models={DOHA}."
-            )
-        if len(set(self.seeds)) != len(self.seeds) or not self.seeds or min(self.seeds) < 0:
-            raise ConfigError(
-                f"--seeds: expected different whole numbers of at least 0, got {self.seeds}."
-            )
+def completed(options: Faithdial) -> Faithdial:
+    """Returns the options with what is not given."""
+    chosen: dict[str, Any] = {
+        "methods": options.methods or tuple(METHODS),
+        "trained_on": options.trained_on or TRAINED_ON,
+        "tested_on": options.tested_on or tuple(TESTED_ON),
+    }
+    numbers = _SAMPLE if options.sample else _WHOLE
+    chosen |= {name: it for name, it in numbers.items() if getattr(options, name) is None}
+    return dataclasses.replace(options, **chosen)
 
 
-def check_names(option: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Checks names that an option was given.
+def check(options: Faithdial) -> None:
+    """Checks names, and opens the models; the accelerator stays free.
 
     Raises:
-      ConfigError: for an unknown one.
+      FaithJaxError: naming the option.
     """
-    for name in names:
-        if name not in known:
+    if not options.models:
+        raise ConfigError("faithdial needs models to train: give --models=NAME=CHECKPOINT.")
+    for name in options.models:
+        if not name.replace("-", "").replace("_", "").isalnum():
             raise ConfigError(
-                f"--{option}: there is no {name!r}.{did_you_mean(name, known)} There are: "
-                f"{', '.join(known)}."
+                f"--models: expected a name of letters, digits, - and _, got {name!r}."
+            )
+    known_data = (*TRAINED_ON, FAITHDIAL_WOW)
+    systems = (System(m, by, of) for m in options.models for by in METHODS for of in known_data)
+    check_names("methods", options.methods, METHODS)
+    check_names("trained-on", options.trained_on, known_data)
+    check_names("tested-on", options.tested_on, TESTED_ON)
+    check_names("trained", options.trained, [s.trained_name for s in systems if s.is_possible])
+    if DOHA in options.models and CROSS_ENTROPY not in (options.methods or METHODS):
+        raise ConfigError(
+            f"--methods: {DOHA} is trained by {CROSS_ENTROPY} alone; add it, or leave out "
+            f"--models={DOHA}."
+        )
+    if len(set(options.seeds)) != len(options.seeds) or min(options.seeds) < 0:
+        raise ConfigError(
+            f"--seeds: expected different whole numbers of at least 0, got {options.seeds}."
+        )
+    check_scorers(options)
+    _check_models(options)
+
+
+def _check_models(options: Faithdial) -> None:
+    from faith_jax.checkpoints.open import open_checkpoint
+    from faith_jax.runs.setup import check_language_model
+
+    for name, path in options.models.items():
+        check_language_model("--models", path)
+        checkpoint = open_checkpoint(path) if name == DOHA else None
+        if checkpoint and not checkpoint.config.knowledge_attention and checkpoint.family != "bart":
+            raise ConfigError(
+                f"--models: doha: {path}: DoHA is made of a BART, but this is "
+                f"{checkpoint.family or 'another model'}; give a BART or a trained DoHA."
+            )
+    for key, path in options.trained.items():
+        check_language_model(f"--trained: {key}", path)
+        is_doha = key.startswith(f"{DOHA}/")
+        if is_doha and not open_checkpoint(path).config.knowledge_attention:
+            raise ConfigError(
+                f"--trained: {key}: {path}: has no attention over the knowledge, so it is no DoHA; "
+                "train one with faithdial_generate_doha.gin."
             )
 
 
-class Table:
-    """What the workflow does, in names of its files.
+class Table(JudgedTable):
+    """The workflow: systems are trained, and respond to each data set."""
 
-    Args:
-      options: of the table.
-      rows: how many training rows the tasks have that are at hand.
-    """
+    title = "Systems by training data (Dziri 2022, tables 5 and 8)"
+    nothing = "--methods, --trained-on, --tested-on: there is no data to train on and respond to"
+    judged_by = (
+        Scored("faith_critic", "a model (--critic-model)"),
+        Scored("q2_f1", "models (--q2-model, --q2-nli-model)"),
+        Scored("q2_nli", "models (--q2-model, --q2-nli-model)"),
+        Scored("bertscore", "a model (--bertscore-model)"),
+        Scored("q2_baseline_token_f1"),
+        Scored("token_f1"),
+        Scored("rougeL_f1_stemmed", against="target"),
+    )
+    columns: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "Critic": {"scorer": "faith_critic", "below": 0.5, **_PER_CENT},
+        "Q\u00b2 F1": {"scorer": "q2_f1", **_PER_CENT},
+        "Q\u00b2 NLI": {"scorer": "q2_nli", **_PER_CENT},
+        "BERTScore": {"scorer": "bertscore", "digits": 2},
+        "F1": {"scorer": "q2_baseline_token_f1", **_PER_CENT},
+        "TRUE F1": {"scorer": "token_f1", **_PER_CENT},
+        "BLEU": {"reference": "target", "digits": 1, "only": ["faithdial"]},
+        "ROUGE": {"scorer": "rougeL_f1_stemmed", "only": ["faithdial"], **_PER_CENT},
+    }
 
-    def __init__(self, options: Options, rows: Mapping[str, int]):
-        self.options, self._rows = options, rows
-        self.scorers = as_published(options.scorers)
+    def __init__(self, options: Faithdial, rows: CountRows):
+        options = completed(options)
+        super().__init__(options, rows)
         possible = [
             System(model, method, data)
             for data in dict.fromkeys(options.trained_on)
             for model in options.models
             for method in dict.fromkeys(options.methods)
         ]
-        wanted = [
-            system
-            for system in possible
-            if system.is_possible and any(map(system.is_tested_on, options.tested_on))
-        ]
-        self.systems = [s for s in wanted if s.name in options.trained or not self._lacks(s)]
-        self.left_out = [
-            f"{system.name} (no data of {self._lacks(system)[0]})"
-            for system in wanted
-            if system not in self.systems
-        ]
-        self.corpora = [name for name in dict.fromkeys(options.tested_on) if self._has(name)]
-        self.left_out += [f"{n} (no data)" for n in options.tested_on if n not in self.corpora]
-        self.trainings: dict[str, Training] = {}
         self.checkpoints: dict[System, list[str]] = {}
-        for system in self.systems:
-            if system.name in options.trained:
-                found = [options.trained[system.name]] * len(options.seeds)
+        for system in possible:
+            if not system.is_possible or not any(map(system.is_tested_on, options.tested_on)):
+                continue
+            if system.trained_name in options.trained:
+                found = [options.trained[system.trained_name]] * len(options.seeds)
+            elif lacking := self._lacks(system):
+                self.left_out.append(f"{system.name} (no data of {lacking[0]})")
+                continue
             else:
                 found = [self._add_trainings(system, seed) for seed in options.seeds]
             self.checkpoints[system] = found
+        for corpus in dict.fromkeys(options.tested_on):
+            task = task_of(CROSS_ENTROPY, corpus, options.sample)
+            if rows(task, TESTED_ON[corpus][1]):
+                self.corpora.append(corpus)
+            else:
+                self.left_out.append(f"{corpus} (no data)")
+        for corpus in self.corpora:
+            for kind in ("plain", CTRL):
+                if responders := self._responders(corpus, kind == CTRL):
+                    self.responses[f"{corpus}/{kind}"] = self._run(corpus, kind, responders)
+        self.add_scores()
 
-    @staticmethod
-    def tasks(options: Options) -> Iterator[tuple[str, str]]:
-        """Yields the tasks and splits that the table may read."""
-        for name in (*_TASKS,):
-            for method in (CROSS_ENTROPY, CTRL, INFONCE):
-                yield task_of(method, name, options.sample), "train"
-        for name in TESTED_ON:
-            yield task_of(CROSS_ENTROPY, name, options.sample), TESTED_ON[name][1]
-
-    def check_data(self) -> None:
-        """Checks that there is something to train and to respond to; warns of what is left out.
-
-        Raises:
-          InputError: where no data is at hand.
-        """
-        for told in self.left_out:
-            logger.warning("left out: %s", told)
-        if not self.responses():
-            raise InputError(
-                "--methods, --trained-on, --tested-on: there is no data to train on and respond "
-                f"to: {'; '.join(self.left_out) or 'no such system'}. See `faith-jax prepare`."
-            )
+    @property
+    def systems(self) -> list[System]:
+        """The systems that respond."""
+        return list(self.checkpoints)
 
     def _lacks(self, system: System) -> list[str]:
         tasks = [task_of(method, data, self.options.sample) for method, data in system.stages()]
-        return [task for task in tasks if f"{task}:train" not in self._rows]
-
-    def _has(self, corpus: str) -> bool:
-        task = task_of(CROSS_ENTROPY, corpus, self.options.sample)
-        return f"{task}:{TESTED_ON[corpus][1]}" in self._rows
+        return [task for task in tasks if not self.rows(task, "train")]
 
     def _add_trainings(self, system: System, seed: int) -> str:
         """Adds the trainings of a system; returns its checkpoint."""
-        initial, after, done = self.options.models[system.model], "", ""
+        initial, done = self.options.models[system.model], ""
+        inputs: list[str] = []
         for method, data in system.stages():
             name = f"{system.model}/seed_{seed}/{method}_{done}{data}"
             recipe = METHODS.get(method, "faithdial_generate_doha.gin")
             bindings = self._bindings(method, data, initial, seed)
-            self.trainings[name] = Training(recipe, bindings, after)
-            initial, after, done = f"models/{name}/checkpoints/best", name, f"{data}_then_"
+            self.trainings[name] = GinRun([recipe], bindings, inputs)
+            initial, inputs, done = _best(name), [trained(name)], f"{data}_then_"
         return initial
 
     def _bindings(self, method: str, data: str, initial: str, seed: int) -> dict[str, Any]:
@@ -345,7 +295,7 @@ class Table:
                 found["NUM_MICROBATCHES"] = math.gcd(schedule.pieces, options.train_batch_size)
         steps = options.train_steps
         if steps is None and data in ("wow", *IN_DOMAIN):
-            rows = schedule.epochs * self._rows[f"{task}:train"]
+            rows = schedule.epochs * self.rows(task, "train")
             steps = math.ceil(rows / (options.train_batch_size or _BATCH_SIZE))
         if steps is not None:
             period = max(steps // (2 * schedule.epochs), min(steps, _LEAST_PERIOD))
@@ -360,34 +310,19 @@ class Table:
                 found["TRUNCATION_WARMUP_STEPS"] = max(1, warmup)
         return found
 
-    def responders(self, corpus: str, is_ctrl: bool) -> dict[str, list[str]]:
-        """Returns the checkpoints that respond to a data set, by system.
-
-        Args:
-          corpus: of `TESTED_ON`.
-          is_ctrl: those whose inputs begin with control tokens, or the others.
-        """
+    def _responders(self, corpus: str, is_ctrl: bool) -> dict[str, list[str]]:
+        """Returns by system the checkpoints that respond, with control tokens or without."""
         return {
-            system.name: self.checkpoints[system]
-            for system in self.systems
+            system.name: checkpoints
+            for system, checkpoints in self.checkpoints.items()
             if system.is_tested_on(corpus) and (system.method == CTRL) == is_ctrl
         }
 
-    def responses(self) -> list[tuple[str, str]]:
-        """Returns data sets and kinds of inputs that some system responds to."""
-        return [
-            (corpus, kind)
-            for corpus in self.corpora
-            for kind in ("plain", CTRL)
-            if self.responders(corpus, kind == CTRL)
-        ]
-
-    def decoding_bindings(self, corpus: str, kind: str) -> dict[str, Any]:
-        """Returns the gin macros with which systems respond to a data set."""
+    def _run(self, corpus: str, kind: str, responders: Mapping[str, list[str]]) -> GinRun:
         options = self.options
         lengths = {"inputs": options.max_input_length, "targets": options.target_length}
         found: dict[str, Any] = {
-            "CHECKPOINT_PATH": self.responders(corpus, kind == CTRL),
+            "CHECKPOINT_PATH": responders,
             "MIXTURE_OR_TASK_NAME": task_of(CROSS_ENTROPY, corpus, options.sample),
             "SPLIT": TESTED_ON[corpus][1],
             "TASK_FEATURE_LENGTHS": lengths,
@@ -401,24 +336,18 @@ class Table:
             found["INPUT_CONTROL_TOKENS"] = tuple(map(str, FAITHFUL_TOKENS))
         if options.vocabulary:
             found["VOCABULARY"] = options.vocabulary
-        return found
-
-    def trainings_of(self, corpus: str, kind: str) -> list[str]:
-        """Returns the trainings whose checkpoints respond to a data set."""
-        used = {p for paths in self.responders(corpus, kind == CTRL).values() for p in paths}
-        return [name for name in self.trainings if f"models/{name}/checkpoints/best" in used]
-
-    def responses_to(self, corpus: str) -> list[str]:
-        """Returns the folders of responses to a data set."""
-        return [f"{of}/{kind}" for of, kind in self.responses() if of == corpus]
+        used = {path for paths in responders.values() for path in paths}
+        after = [trained(name) for name in self.trainings if _best(name) in used]
+        return GinRun(("runs/infer.gin", "decoding/nucleus.gin"), found, after)
 
     def scorers_of(self, corpus: str) -> dict[str, list[str]]:
-        """Returns the scorers by what they compare responses with.
+        """Returns the scorers by what they compare with.
 
         Responses to other data than FaithDial are not compared with gold ones (Dziri 2022, section
         5.2.4).
         """
-        return by_grounding(SCORERS, self.scorers, gold=corpus == "faithdial")
+        found = super().scorers_of(corpus)
+        return found if corpus == "faithdial" else {"knowledge": found["knowledge"]}
 
     def comparisons(self) -> list[tuple[str, str]]:
         """Returns each system with the same model trained by cross-entropy on the same data."""
@@ -426,11 +355,10 @@ class Table:
         pairs = [(s.name, s._replace(method=CROSS_ENTROPY).name) for s in self.systems]
         return [(name, base) for name, base in pairs if name != base and base in names]
 
-    def layout(self) -> dict[str, Any]:
-        """Returns columns, notes and published figures, as `faith-jax evaluate` reads them."""
-        options = self.options
-        models = ", ".join(f"{name} = {path}" for name, path in options.models.items())
-        notes = [
+    def notes(self) -> list[str]:
+        """Returns what the figures are of."""
+        models = ", ".join(f"{name} = {path}" for name, path in self.options.models.items())
+        return [
             f"Models: {models}; responses by nucleus sampling with p = 0.6.",
             "Critic: per cent of responses that it calls unfaithful (lower is better), Q\u00b2, F1 "
             "(the paper's: spaCy's tokens without stop words and punctuation) and TRUE F1 (TRUE's "
@@ -439,9 +367,10 @@ class Table:
             "response.",
             *([f"Left out: {'; '.join(self.left_out)}."] if self.left_out else ()),
         ]
-        title = "Systems by training data (Dziri 2022, tables 5 and 8)"
-        given = (self.scorers, notes, options.sample, options.limit)
-        return layout("faithdial", title, COLUMNS, SCORERS, *given)
+
+
+def _best(training: str) -> str:
+    return f"models/{training}/checkpoints/best"
 
 
 def task_of(method: str, data: str, sample: bool) -> str:

@@ -1,24 +1,31 @@
 """What "With a Little Push" is made of: NLI models on TRUE (Steen 2023, tables 1, 2 and 4).
 
-`nli.smk` scores each corpus by the methods of each model that is given; the tables are made of
-these scores. `nli_phrases` shares the models and the scoring.
+Each corpus is scored by the methods of each model that is given; the tables are made of these
+scores. `nli_phrases` shares the models and the scoring.
 """
 
-import dataclasses
 import json
-import logging
 import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, counted, did_you_mean
+from faith_jax.core.errors import ConfigError, FaithJaxError, counted, did_you_mean
 from faith_jax.core.files import checkpoint_state
 from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.reproduce import nli_tables
-from faith_jax.reproduce.faithdial import check_names
-from faith_jax.reproduce.workflow import Scores, leave_accelerators
+from faith_jax.report.tables import joined, write_tables
+from faith_jax.reproduce import nli_tables, workflow
+from faith_jax.reproduce.options import Nli, NliModels, absolute, check_names
+from faith_jax.reproduce.scorers import published_figures
+from faith_jax.reproduce.workflow import (
+    CountRows,
+    Scores,
+    leave_accelerators,
+    scorer_flags,
+    trained,
+)
+from faith_jax.runs import options as run_options
 from faith_jax.scoring.pair_classifier import forget_classifiers
 from faith_jax.scoring.registry import load_scorer, scorer_card, scorer_options
 from faith_jax.statistics.auc_table import AucTable, auc_table
@@ -30,8 +37,6 @@ from faith_jax.statistics.scored_corpora import (
     row_notes,
     with_ensembles,
 )
-
-logger = logging.getLogger("faith_jax")
 
 BASE, T5, E_ORIG = "base", "t5_anli", "e_orig"
 # The models by the names that --scorer-option has, with the option that gives each.
@@ -80,199 +85,131 @@ MARKS = {T5: "*", BASE: "\u2020", E_ORIG: "x"}
 COSTED = ("summac_zs", T5, "q2", BASE, "base_mc", "no_mc", "all")
 
 
-@dataclasses.dataclass(frozen=True)
-class ModelOptions:
-    """The options of both tables.
+# By model the options of its scorers; each has at least `model`, its folder.
+Models = Mapping[str, Mapping[str, Any]]
 
-    Attributes:
-      models: options of each model's scorers, of `MODELS`; each has at least `model`, its folder.
-      dropout_passes: k of Monte-Carlo dropout.
-      corpora: of TRUE.
-      sample: the samples in the package, in place of the corpora.
-      seed: of all that is drawn.
+
+def models_of(options: NliModels) -> Models:
+    """Returns the models that are given.
+
+    Raises:
+      ConfigError: naming the option.
     """
+    models = run_options.scorer_options(MODELS, options.scorer_option, "the models")
+    for name, option in MODELS.items():
+        folder = getattr(options, option.removeprefix("--").replace("-", "_"), "")
+        if models[name] and not folder:
+            raise ConfigError(f"--scorer-option: {name} has no model; give {option}.")
+        if folder:
+            models[name] = {"model": folder} | models[name]
+    for name in ("answer_model", "nli_model"):
+        if folder := getattr(options, f"q2_{name}", ""):
+            if not models["q2"]:
+                raise ConfigError(f"--q2-{name.replace('_', '-')}: goes with --q2-model.")
+            models["q2"][name] = folder
+    if models["q2"] and "nli_model" not in models["q2"]:
+        base = models[BASE]
+        labels = {"labels": base["labels"]} if "labels" in base else {}
+        models["q2"] = labels | {"nli_model": base.get("model", "")} | models["q2"]
+    return {
+        model: {name: absolute(it) if isinstance(it, str) else it for name, it in given.items()}
+        for model, given in models.items()
+        if given
+    }
 
-    models: Mapping[str, Mapping[str, Any]]
-    dropout_passes: int = 15
-    corpora: Sequence[str] = AVERAGED
-    sample: bool = False
-    seed: int = 0
 
-    def check(self) -> None:
-        """Checks names and numbers.
+def check_models(options: NliModels) -> None:
+    """Checks the models' options and the corpora.
 
-        Raises:
-          ConfigError: naming the option.
-        """
-        if not self.models.get(BASE):
-            raise ConfigError("--model: give a classifier of three classes: --model=FOLDER.")
-        check_names("corpora", self.corpora, CORPORA)
-        for model, given in self.models.items():
-            scorer = next(m.scorer for m in METHODS.values() if m.model == model)
-            known = [name for name in scorer_options(scorer) if name not in _DROPOUT_OPTIONS]
-            for option in given:
-                told = f"--scorer-option: {model}"
-                if option in _DROPOUT_OPTIONS:
-                    raise ConfigError(
-                        f"{told}.{option} is of the methods with Monte-Carlo dropout; give "
-                        f"{_DROPOUT_OPTIONS[option]}."
-                    )
-                if option not in known:
-                    raise ConfigError(
-                        f"{told} has no option {option!r}.{did_you_mean(option, known)} Its "
-                        f"options: {', '.join(known)}."
-                    )
-        if self.dropout_passes < 1:
-            raise ConfigError(
-                f"--dropout-passes: expected a positive number, got {self.dropout_passes}."
-            )
+    Raises:
+      ConfigError: naming the option.
+    """
+    models = models_of(options)
+    if BASE not in models:
+        raise ConfigError("--model: give a classifier of three classes: --model=FOLDER.")
+    check_names("corpora", options.corpora, CORPORA)
+    for model, given in models.items():
+        scorer = next(m.scorer for m in METHODS.values() if m.model == model)
+        known = [name for name in scorer_options(scorer) if name not in _DROPOUT_OPTIONS]
+        for option in given:
+            told = f"--scorer-option: {model}"
+            if option in _DROPOUT_OPTIONS:
+                raise ConfigError(
+                    f"{told}.{option} is of the methods with Monte-Carlo dropout; give "
+                    f"{_DROPOUT_OPTIONS[option]}."
+                )
+            if option not in known:
+                raise ConfigError(
+                    f"{told} has no option {option!r}.{did_you_mean(option, known)} Its "
+                    f"options: {', '.join(known)}."
+                )
 
-    def scorer_options(self, method: Method) -> dict[str, Any]:
-        """Returns the options that a method's scorer is loaded with."""
-        options = dict(self.models[method.model])
-        if method.dropout:
-            return options | {"dropout_passes": self.dropout_passes, "seed": self.seed}
-        options.pop("dropout_rate", None)  # of Monte-Carlo dropout alone
-        return options
 
-    def check_scorers(self, methods: Mapping[str, Method]) -> None:
-        """Loads the scorers, so that their mistakes come first.
+def check_scorers(options: NliModels, methods: Mapping[str, Method]) -> None:
+    """Loads the scorers of methods, so that their mistakes come first.
 
-        Raises:
-          ConfigError: naming the model's option.
-        """
-        leave_accelerators()
-        for method in dict.fromkeys(methods.values()):
-            try:
-                load_scorer(method.scorer, **self.scorer_options(method))
-            except FaithJaxError as error:
-                given = f"give --scorer-option={method.model}.dropout_rate="
-                told = str(error).replace("give dropout_rate=", given)
-                raise ConfigError(f"{MODELS[method.model]}: {told}") from None
-        forget_classifiers()
+    Raises:
+      ConfigError: naming the model's option.
+    """
+    leave_accelerators()
+    for method in dict.fromkeys(methods.values()):
+        try:
+            load_scorer(method.scorer, **loaded_with(options, method))
+        except FaithJaxError as error:
+            given = f"give --scorer-option={method.model}.dropout_rate="
+            told = str(error).replace("give dropout_rate=", given)
+            raise ConfigError(f"{MODELS[method.model]}: {told}") from None
+    forget_classifiers()
 
-    def data(self, corpus: str) -> str:
-        """Returns the name of a corpus's data set."""
-        return f"true_benchmark/{corpus}{'_sample' if self.sample else ''}"
 
-    def scores(
-        self,
-        methods: Mapping[str, Method],
-        corpora: Sequence[str],
-        trained: str = "",
-        costs: str = "",
-    ) -> Scores:
-        """Returns the command that scores corpora by methods of one model.
+def loaded_with(options: NliModels, method: Method) -> dict[str, Any]:
+    """Returns the options that a method's scorer is loaded with."""
+    found = dict(models_of(options)[method.model])
+    if method.dropout:
+        return found | {"dropout_passes": options.dropout_passes, "seed": options.seed}
+    found.pop("dropout_rate", None)  # of Monte-Carlo dropout alone
+    return found
+
+
+def data_of(corpus: str, options: NliModels) -> str:
+    """Returns the name of a corpus's data set."""
+    return f"true_benchmark/{corpus}{'_sample' if options.sample else ''}"
+
+
+class CorporaTable(workflow.Table):
+    """What the workflows of both tables do: they score TRUE's corpora."""
+
+    nothing = "--corpora: there is no data"
+
+    def __init__(self, options: Any, rows: CountRows):
+        super().__init__(options, rows)
+        self.models = models_of(options)
+        asked = dict.fromkeys(options.corpora or AVERAGED)
+        self.corpora = [c for c in asked if rows(data_of(c, options), "test")]
+        self.left_out = [f"{c} (no data)" for c in asked if c not in self.corpora]
+
+    def scored(self, methods: Mapping[str, Method], training: str = "", costs: str = "") -> Scores:
+        """Returns the command that scores the corpora by methods of one model.
 
         Args:
           methods: by the names of their scores.
-          corpora: of TRUE.
-          trained: the training whose best checkpoint takes the model's place; "" = none.
+          training: whose best checkpoint takes the model's place; "" = none.
           costs: a file for what they cost; "" = none.
         """
-        models: dict[str, None] = {}
-        options = []
-        for name, method in methods.items():
-            told = self.scorer_options(method)
-            if trained:
-                told["model"] = f"models/{trained}/checkpoints/best"
-            options += [f"--scorer-option={name}.{option}={v!r}" for option, v in told.items()]
-            models |= {told[it]: None for it in _MODEL_OPTIONS if told.get(it) and not trained}
-        scorers = ",".join(f"{name}={method.scorer}" for name, method in methods.items())
+        options = {name: loaded_with(self.options, method) for name, method in methods.items()}
+        if training:
+            for told in options.values():
+                told["model"] = f"models/{training}/checkpoints/best"
+        models = [told[it] for told in options.values() for it in _MODEL_OPTIONS if told.get(it)]
         arguments = [
-            *(f"--tfds={self.data(corpus)}" for corpus in corpora),
+            *(f"--tfds={data_of(corpus, self.options)}" for corpus in self.corpora),
             "--split=test",
-            f"--scorers={scorers}",
-            *options,
+            *scorer_flags({f"{name}={methods[name].scorer}": it for name, it in options.items()}),
             *([f"--costs={costs}"] if costs else ()),
         ]
-        return Scores(arguments, trained, [checkpoint_state(model) for model in models])
-
-
-@dataclasses.dataclass(frozen=True)
-class Options(ModelOptions):
-    """The options of tables 1, 2 and 4.
-
-    Attributes:
-      methods: of `METHODS` and `ENSEMBLES`; () = all whose models are there.
-      resamples: of the bootstrap, and rounds of the tests.
-    """
-
-    methods: Sequence[str] = ()
-    resamples: int = 1000
-
-    def check(self) -> None:
-        """See `ModelOptions`."""
-        super().check()
-        check_names("methods", self.methods, (*METHODS, *ENSEMBLES))
-        for name in self.methods:
-            for member in ENSEMBLES.get(name, (name,)):
-                model = METHODS[member].model
-                if model not in self.models:
-                    raise ConfigError(f"--methods: {name} needs a model: give {MODELS[model]}.")
-        self.check_scorers(self.scored)
-
-    @property
-    def scored(self) -> dict[str, Method]:
-        """The methods that are chosen, ensembles' members among them, and have a model."""
-        chosen = {m for name in self.methods for m in ENSEMBLES.get(name, (name,))}
-        return {
-            name: method
-            for name, method in METHODS.items()
-            if method.model in self.models and (not chosen or name in chosen)
-        }
-
-    @property
-    def ensembles(self) -> dict[str, tuple[str, ...]]:
-        """The ensembles that are chosen, or whose members are all scored."""
-        return {
-            name: members
-            for name, members in ENSEMBLES.items()
-            if (not self.methods or name in self.methods) and set(members) <= set(self.scored)
-        }
-
-    def range_of(self, name: str) -> Range:
-        """Returns the range of a method, as its scorer's card declares it."""
-        method = METHODS[name]
-        card = scorer_card(method.scorer)
-        signed = self.models[method.model].get("use_contradiction", False)
-        return Range(-1.0 if signed else card.low, card.high)
-
-
-class CorporaTable:
-    """What both workflows do, in names of their files.
-
-    Args:
-      options: of the table.
-      rows: how many rows the data sets have that are at hand.
-    """
-
-    def __init__(self, options: Any, rows: Mapping[str, int]):
-        self.options = options
-        asked = dict.fromkeys(options.corpora)
-        self.corpora = [c for c in asked if f"{options.data(c)}:test" in rows]
-        self.scores: dict[str, Scores] = {}
-
-    @staticmethod
-    def tasks(options: ModelOptions) -> Iterator[tuple[str, str]]:
-        """Yields the data sets and splits that the table reads."""
-        for corpus in options.corpora:
-            yield options.data(corpus), "test"
-
-    def check_data(self) -> None:
-        """Checks that some corpus is at hand; warns of those that are not.
-
-        Raises:
-          InputError: where there is none.
-        """
-        left_out = [corpus for corpus in self.options.corpora if corpus not in self.corpora]
-        for corpus in left_out:
-            logger.warning("left out: %s (no data)", corpus)
-        if not self.corpora:
-            raise InputError(
-                f"--corpora: there is no data of {', '.join(left_out)}. See `faith-jax prepare "
-                "true_benchmark`."
-            )
+        if training:
+            return Scores(arguments, [trained(training)])
+        return Scores(arguments, state=[checkpoint_state(it) for it in dict.fromkeys(models)])
 
     def read(self, folder: pathlib.Path, names: Sequence[str]) -> dict[str, Corpus]:
         """Returns the corpora with the scores of some commands."""
@@ -281,50 +218,114 @@ class CorporaTable:
         check_usable(found)
         return {corpus: found[corpus] for corpus in self.corpora}
 
+    @property
+    def published(self) -> Mapping[str, Any]:
+        """The paper's figures; none beside samples."""
+        return {} if self.options.sample else published_figures("nli")
+
+    def write_tables(
+        self,
+        folder: pathlib.Path,
+        title: str,
+        notes: Sequence[str],
+        tables: Sequence[Any],
+        figures: Mapping[str, Any],
+    ) -> None:
+        """Writes the tables as .md, .tex, .csv and .json, which has more figures."""
+        if self.options.sample:
+            title = f"SAMPLES, not the paper's data: {title}"
+        told = {"title": title, "notes": list(notes), "sample": self.options.sample, **figures}
+        captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
+        told["rows"] = joined(tables).records()
+        write_tables(folder / self.file_name, told, tables, captioned)
+
+
+def check(options: Nli) -> None:
+    """Checks names and opens the models; the accelerator stays free.
+
+    Raises:
+      ConfigError: naming the option.
+    """
+    check_models(options)
+    models = models_of(options)
+    check_names("methods", options.methods, (*METHODS, *ENSEMBLES))
+    for name in options.methods:
+        for member in ENSEMBLES.get(name, (name,)):
+            model = METHODS[member].model
+            if model not in models:
+                raise ConfigError(f"--methods: {name} needs a model: give {MODELS[model]}.")
+    check_scorers(options, chosen_methods(options))
+
+
+def chosen_methods(options: Nli) -> dict[str, Method]:
+    """Returns the methods that are chosen, ensembles' members among them, and have a model."""
+    models = models_of(options)
+    chosen = {m for name in options.methods for m in ENSEMBLES.get(name, (name,))}
+    return {
+        name: method
+        for name, method in METHODS.items()
+        if method.model in models and (not chosen or name in chosen)
+    }
+
 
 class Table(CorporaTable):
-    """Tables 1, 2 and 4."""
+    """Tables 1, 2 and 4.
 
-    def __init__(self, options: Options, rows: Mapping[str, int]):
+    Attributes:
+      methods: that are scored.
+      ensembles: those that are chosen, or whose members are all scored.
+    """
+
+    def __init__(self, options: Nli, rows: CountRows):
         super().__init__(options, rows)
-        for model in MODELS:
-            of_model = {name: m for name, m in options.scored.items() if m.model == model}
+        self.methods = chosen_methods(options)
+        self.ensembles = {
+            name: members
+            for name, members in ENSEMBLES.items()
+            if (not options.methods or name in options.methods)
+            and set(members) <= set(self.methods)
+        }
+        for model in MODELS if self.corpora else ():
+            of_model = {name: m for name, m in self.methods.items() if m.model == model}
             if of_model:
                 costs = f"scores/{model}.costs.json"
-                self.scores[model] = options.scores(of_model, self.corpora, costs=costs)
+                self.scores[model] = self.scored(of_model, costs=costs)
 
     def write(self, folder: pathlib.Path) -> None:
         """Writes the tables as nli.md, .tex, .csv and .json; of samples as nli_sample."""
-        options = self.options
+        options, published = self.options, self.published
         read = self.read(folder, list(self.scores))
-        rows = {name: corpus.only(list(options.scored)) for name, corpus in read.items()}
-        joined = with_ensembles(rows, options.ensembles, options.range_of)
+        rows = {name: corpus.only(list(self.methods)) for name, corpus in read.items()}
+        corpora = with_ensembles(rows, self.ensembles, self._range)
         resamples, seed = options.resamples, options.seed
-        found = auc_table(joined, TESTED, resamples, seed=seed, averaged=AVERAGED)
-        costs = self._costs(folder)
-        published = {} if options.sample else nli_tables.published()
-        notes = tuple(_mark_notes(options))
-        tables = [nli_tables.auc_table_of_methods(found, MARKS, published, notes)]
-        modified = [name for name in MODIFICATIONS if name in options.scored]
-        if BASE in options.scored and modified:
+        found = auc_table(corpora, TESTED, resamples, seed=seed, averaged=AVERAGED)
+        marked = tuple(self._mark_notes())
+        tables = [nli_tables.auc_table_of_methods(found, MARKS, published, marked)]
+        modified = [name for name in MODIFICATIONS if name in self.methods]
+        if BASE in self.methods and modified:
             tables.append(nli_tables.difference_table(found, modified, BASE, published))
+        costs = self._costs(folder)
         if costs:
             shown = {name: (_overall(found, name), cost) for name, cost in costs.items()}
-            notes = tuple(_cost_notes(costs))
-            passes = options.dropout_passes
-            tables.append(nli_tables.cost_table(shown, passes, published, notes))
+            told = tuple(_cost_notes(costs))
+            tables.append(nli_tables.cost_table(shown, options.dropout_passes, published, told))
         figures = {
-            "sample": options.sample,
-            "models": {name: dict(given) for name, given in options.models.items()},
+            "models": {name: dict(given) for name, given in self.models.items()},
             "dropout_passes": options.dropout_passes,
             "resamples": resamples,
             "seed": seed,
-            "ensembles": {name: list(members) for name, members in options.ensembles.items()},
+            "ensembles": {name: list(members) for name, members in self.ensembles.items()},
             "costs": costs,
         }
         title = "Faithfulness by NLI models on TRUE (Steen 2023)"
-        told = (title, tuple(_notes(found, rows, options)), tables, figures)
-        nli_tables.write_tables(folder, "nli", options.sample, *told)
+        self.write_tables(folder, title, tuple(self._notes(found, rows)), tables, figures)
+
+    def _range(self, name: str) -> Range:
+        """Returns the range of a method, as its scorer's card declares it."""
+        method = METHODS[name]
+        card = scorer_card(method.scorer)
+        signed = self.models[method.model].get("use_contradiction", False)
+        return Range(-1.0 if signed else card.low, card.high)
 
     def _costs(self, folder: pathlib.Path) -> dict[str, Any]:
         """Returns what methods cost, in the order of table 4."""
@@ -334,28 +335,62 @@ class Table(CorporaTable):
             found |= json.loads(path.read_text(encoding="utf-8"))
         return {name: found[name] for name in COSTED if name in found}
 
+    def _mark_notes(self) -> Iterator[str]:
+        names = (*self.methods, *self.ensembles)
+        marks = [f"{mark} over {name}" for name, mark in MARKS.items() if name in names]
+        if marks:
+            rounds = counted(self.options.resamples, "round")
+            yield (
+                f"Significant improvement: {', '.join(marks)}; two-sided p \u2264 0.05 on the same "
+                f"rows by approximate randomisation of {rounds}, not corrected for the number of "
+                "comparisons (.csv and .json have Holm's correction as p_holm). As in the paper, "
+                "methods of Base and All are compared, and e_our with e_orig."
+            )
+        missing = [name for name in MARKS if name not in names]
+        if missing:
+            are = "is" if len(missing) == 1 else "are"
+            yield f"No marks over {' and '.join(missing)}, which {are} not here."
+
+    def _notes(self, found: AucTable, corpora: Mapping[str, Corpus]) -> Iterator[str]:
+        """Yields what the figures are of, and what is left out."""
+        options = self.options
+        for name, given in self.models.items():
+            others = (f"{option} = {value}" for option, value in given.items() if option != "model")
+            yield "; ".join((f"{name}: {given.get('model')}", *others)) + "."
+        left_out = [name for name, method in METHODS.items() if method.model not in self.models]
+        if left_out and not options.methods:
+            needed = dict.fromkeys(MODELS[METHODS[name].model] for name in left_out)
+            names = [*left_out, *(name for name in ENSEMBLES if name not in self.ensembles)]
+            yield f"Left out, without a model: {', '.join(names)}; give {', '.join(needed)}."
+        if any(method.dropout for method in self.methods.values()):
+            yield (
+                f"base_mc and all: the mean over k = {options.dropout_passes} Monte-Carlo dropout "
+                f"masks, seed {options.seed}; no_mc is the paper's -MC."
+            )
+        if self.ensembles:
+            which = (f"{n} = {', '.join(names)}" for n, names in self.ensembles.items())
+            members = {name for names in self.ensembles.values() for name in names}
+            ranges = {name: self._range(name) for name in self.methods if name in members}
+            signed = [f"{n} ({low:g} to {high:g})" for n, (low, high) in ranges.items() if low < 0]
+            scaling = (
+                f", after mapping the range of {', '.join(signed)} to 0 to 1" if signed else ""
+            )
+            yield f"Ensembles are the mean of their members' scores{scaling}: {'; '.join(which)}."
+        if len(found.averaged) > 1:
+            whole = set(found.averaged) == set(AVERAGED) or options.sample
+            theirs = (
+                "" if whole else "; so are the published ones of tables 1 and 2, not of table 4"
+            )
+            yield f"Averages are over {', '.join(found.averaged)}{theirs}."
+        yield f"Intervals: percentile bootstrap of {counted(options.resamples, 'resample')}."
+        yield from row_notes(corpora)
+
 
 def _overall(found: AucTable, method: str) -> float:
     """Returns a method's average AUC, or that of the only corpus."""
     if found.average:
         return found.average[method].auc
     return found.cells[method][found.averaged[0]].auc if found.averaged else math.nan
-
-
-def _mark_notes(options: Options) -> Iterator[str]:
-    names = (*options.scored, *options.ensembles)
-    marks = [f"{mark} over {name}" for name, mark in MARKS.items() if name in names]
-    if marks:
-        yield (
-            f"Significant improvement: {', '.join(marks)}; two-sided p \u2264 0.05 on the same "
-            f"rows by approximate randomisation of {counted(options.resamples, 'round')}, not "
-            "corrected for the number of comparisons (.csv and .json have Holm's correction as "
-            "p_holm). As in the paper, methods of Base and All are compared, and e_our with e_orig."
-        )
-    missing = [name for name in MARKS if name not in names]
-    if missing:
-        are = "is" if len(missing) == 1 else "are"
-        yield f"No marks over {' and '.join(missing)}, which {are} not here."
 
 
 def _cost_notes(costs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -369,33 +404,3 @@ def _cost_notes(costs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         for cost in costs.values()
     }
     yield f"Examples a second: {'; '.join(sorted(places))}."
-
-
-def _notes(found: AucTable, corpora: Mapping[str, Corpus], options: Options) -> Iterator[str]:
-    """Yields what the figures are of, and what is left out."""
-    for name, given in options.models.items():
-        others = (f"{option} = {value}" for option, value in given.items() if option != "model")
-        yield "; ".join((f"{name}: {given.get('model')}", *others)) + "."
-    left_out = [name for name, method in METHODS.items() if method.model not in options.models]
-    if left_out and not options.methods:
-        needed = dict.fromkeys(MODELS[METHODS[name].model] for name in left_out)
-        names = [*left_out, *(name for name in ENSEMBLES if name not in options.ensembles)]
-        yield f"Left out, without a model: {', '.join(names)}; give {', '.join(needed)}."
-    if any(method.dropout for method in options.scored.values()):
-        yield (
-            f"base_mc and all: the mean over k = {options.dropout_passes} Monte-Carlo dropout "
-            f"masks, seed {options.seed}; no_mc is the paper's -MC."
-        )
-    if options.ensembles:
-        which = (f"{n} = {', '.join(names)}" for n, names in options.ensembles.items())
-        members = {name for names in options.ensembles.values() for name in names}
-        ranges = {name: options.range_of(name) for name in options.scored if name in members}
-        signed = [f"{n} ({low:g} to {high:g})" for n, (low, high) in ranges.items() if low < 0]
-        scaling = f", after mapping the range of {', '.join(signed)} to 0 to 1" if signed else ""
-        yield f"Ensembles are the mean of their members' scores{scaling}: {'; '.join(which)}."
-    if len(found.averaged) > 1:
-        whole = set(found.averaged) == set(AVERAGED) or options.sample
-        theirs = "" if whole else "; so are the published ones of tables 1 and 2, not of table 4"
-        yield f"Averages are over {', '.join(found.averaged)}{theirs}."
-    yield f"Intervals: percentile bootstrap of {counted(options.resamples, 'resample')}."
-    yield from row_notes(corpora)

@@ -1,21 +1,29 @@
 """Steen 2023's table 5: does it matter which phrases a classifier is trained on?
 
-`nli_phrases.smk` trains the base once for each draw of phrases, and scores TRUE by each and by the
-base itself, all by e-c with Monte-Carlo dropout.
+The base is trained once for each draw of phrases, and TRUE is scored by each and by the base
+itself, all by e-c with Monte-Carlo dropout.
 """
 
-import dataclasses
 import math
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from faith_jax.core.errors import ConfigError, counted
-from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, phrase_draw
+from faith_jax.datasets.augmentation.dialogue_phrases import phrase_draw
 from faith_jax.datasets.raw.true_benchmark import AVERAGED
 from faith_jax.reproduce import nli_tables
-from faith_jax.reproduce.nli import BASE, CorporaTable, Method, ModelOptions
+from faith_jax.reproduce.nli import (
+    BASE,
+    CorporaTable,
+    Method,
+    check_models,
+    check_scorers,
+    models_of,
+)
 from faith_jax.reproduce.nli_tables import AVERAGE
-from faith_jax.reproduce.workflow import Training
+from faith_jax.reproduce.options import NliPhrases
+from faith_jax.reproduce.workflow import CountRows, GinRun
 from faith_jax.statistics.roc import roc_auc
 
 _TASK = "nli_anli_augmented"
@@ -25,102 +33,68 @@ _METHOD = "e_minus_c_mc"
 _PLAIN, _AUGMENTED = "no_augmentation", "augmented"
 
 
-@dataclasses.dataclass(frozen=True)
-class Options(ModelOptions):
-    """The options; the training's numbers are the recipe's.
+def check(options: NliPhrases) -> None:
+    """Checks the task and opens the models; the accelerator stays free.
 
-    Attributes:
-      draws: how many sets of phrases are drawn.
-      phrases: in each.
-      train_task: "" = ANLI, or its sample; `nli_anli_augmented` or a mixture with it.
-      train_steps: of each draw.
-      batch_size: rows of a step.
-      learning_rate: its peak.
-      max_input_length: tokens of a row in training.
+    Raises:
+      ConfigError: naming the option.
     """
+    from faith_jax.tasks import lookup
 
-    draws: int = 10
-    phrases: int = 5
-    train_task: str = ""
-    train_steps: int = 2000
-    batch_size: int = 64
-    learning_rate: float = 5e-6
-    max_input_length: int = 512
+    check_models(options)
+    task = task_of(options)
+    try:
+        found = lookup.get_task(task)
+    except ConfigError as error:
+        raise ConfigError(f"--train-task: {error}") from None
+    parts = {part.name for part in getattr(found, "tasks", [found])}
+    if not parts & {_TASK, f"{_TASK}_sample"}:
+        raise ConfigError(
+            f"--train-task: {task} has no dialogue phrases; give {_TASK}, or a mixture with it."
+        )
+    check_scorers(options, plain_methods(options))
 
-    def check(self) -> None:
-        """See `ModelOptions`."""
-        super().check()
-        for name, low, high in (
-            ("draws", 1, math.inf),
-            ("phrases", 1, len(PHRASES)),
-            ("train_steps", 1, math.inf),
-            ("batch_size", 1, math.inf),
-            ("max_input_length", 8, math.inf),
-        ):
-            if not low <= (value := getattr(self, name)) <= high:
-                until = f" and at most {high}, the paper's" if high < math.inf else ""
-                option = name.replace("_", "-")
-                raise ConfigError(f"--{option}: expected at least {low}{until}, got {value}.")
-        if not self.learning_rate > 0:
-            raise ConfigError(f"--learning-rate: expected more than 0, got {self.learning_rate}.")
-        self._check_task()
-        self.check_scorers(self.methods)
 
-    def _check_task(self) -> None:
-        """Checks that the task has dialogue phrases."""
-        from faith_jax.tasks import lookup
+def task_of(options: NliPhrases) -> str:
+    """Returns the task that is trained on."""
+    return options.train_task or f"{_TASK}{'_sample' if options.sample else ''}"
 
-        try:
-            found = lookup.get_task(self.task)
-        except ConfigError as error:
-            raise ConfigError(f"--train-task: {error}") from None
-        parts = {part.name for part in getattr(found, "tasks", [found])}
-        if not parts & {_TASK, f"{_TASK}_sample"}:
-            raise ConfigError(
-                f"--train-task: {self.task} has no dialogue phrases; give {_TASK}, or a mixture "
-                "with it."
-            )
 
-    @property
-    def task(self) -> str:
-        """The task that is trained on."""
-        return self.train_task or f"{_TASK}{'_sample' if self.sample else ''}"
-
-    @property
-    def methods(self) -> dict[str, Method]:
-        """The models that are scored as they are."""
-        given = {_PLAIN: BASE, _AUGMENTED: _AUGMENTED}
-        return {
-            name: Method(model, "nli_e_minus_c", dropout=True)
-            for name, model in given.items()
-            if model in self.models
-        }
+def plain_methods(options: NliPhrases) -> dict[str, Method]:
+    """Returns the models that are scored as they are."""
+    given, models = {_PLAIN: BASE, _AUGMENTED: _AUGMENTED}, models_of(options)
+    return {
+        name: Method(model, "nli_e_minus_c", dropout=True)
+        for name, model in given.items()
+        if model in models
+    }
 
 
 class Table(CorporaTable):
     """Table 5."""
 
-    def __init__(self, options: Options, rows: Mapping[str, int]):
+    def __init__(self, options: NliPhrases, rows: CountRows):
         super().__init__(options, rows)
         self.draws = [f"draw_{number}" for number in range(options.draws)]
         self.trainings = {name: self._training(n) for n, name in enumerate(self.draws)}
-        methods = options.methods
+        if not self.corpora:
+            return
+        methods = plain_methods(options)
         for name, method in methods.items():
-            self.scores[name] = options.scores({_METHOD: method}, self.corpora)
+            self.scores[name] = self.scored({_METHOD: method})
         for name in self.draws:
-            given = {_METHOD: methods[_PLAIN]}
-            self.scores[name] = options.scores(given, self.corpora, trained=name)
+            self.scores[name] = self.scored({_METHOD: methods[_PLAIN]}, training=name)
 
     def _phrases(self, number: int) -> tuple[str, ...]:
         return phrase_draw(number, self.options.phrases, self.options.seed)
 
-    def _training(self, number: int) -> Training:
+    def _training(self, number: int) -> GinRun:
         """Returns the training of a draw; the step with the lowest validation loss counts."""
-        options, base = self.options, self.options.models[BASE]
+        options, base = self.options, self.models[BASE]
         period = max(1, options.train_steps // _EVALUATIONS)
         bindings = {
             "INITIAL_CHECKPOINT_PATH": base["model"],
-            "MIXTURE_OR_TASK_NAME": options.task,
+            "MIXTURE_OR_TASK_NAME": task_of(options),
             "PHRASES": self._phrases(number),
             "TRAIN_STEPS": options.train_steps,
             "WARMUP_STEPS": round(_WARM_UP * options.train_steps),
@@ -137,7 +111,7 @@ class Table(CorporaTable):
         if labels := base.get("labels"):
             names = labels.split(",") if isinstance(labels, str) else labels
             bindings["LABEL_NAMES"] = tuple(name.strip().lower() for name in names)
-        return Training("nli_anli_augmented_finetune.gin", bindings)
+        return GinRun(["nli_anli_augmented_finetune.gin"], bindings)
 
     def write(self, folder: pathlib.Path) -> None:
         """Writes nli_phrases.md, .tex, .csv and .json; of samples as nli_phrases_sample."""
@@ -158,16 +132,24 @@ class Table(CorporaTable):
             areas[_PLAIN],
             areas.get(_AUGMENTED, {}),
             averaged,
-            {} if options.sample else nli_tables.published(),
+            self.published,
         )
         figures = {
-            "sample": options.sample,
-            "settings": dataclasses.asdict(options),
+            "settings": self._settings(),
             "phrases": [list(self._phrases(number)) for number in range(options.draws)],
         }
         title = "Robustness to the choice of dialogue phrases (Steen 2023)"
-        told = (title, tuple(self._notes(averaged)), [table], figures)
-        nli_tables.write_tables(folder, "nli_phrases", options.sample, *told)
+        self.write_tables(folder, title, tuple(self._notes(averaged)), [table], figures)
+
+    def _settings(self) -> dict[str, Any]:
+        """Returns what the figures depend on."""
+        names = (
+            "models", "dropout_passes", "corpora", "sample", "seed", "draws", "phrases",
+            "train_task", "train_steps", "batch_size", "learning_rate", "max_input_length",
+        )  # fmt: skip
+        corpora = self.options.corpora or AVERAGED
+        given = vars(self.options) | {"models": self.models, "corpora": corpora}
+        return {name: given[name] for name in names}
 
     def _areas(self, folder: pathlib.Path, name: str) -> dict[str, float]:
         """Returns the AUC by corpus, NaN where a class is missing."""
@@ -180,8 +162,8 @@ class Table(CorporaTable):
         options = self.options
         steps = f"{counted(options.train_steps, 'step')} of {counted(options.batch_size, 'row')}"
         yield (
-            f"base: {options.models[BASE]['model']}, trained {counted(options.draws, 'time')} on "
-            f"{options.task} with {options.phrases} of the paper's ten phrases, {steps}, peak "
+            f"base: {self.models[BASE]['model']}, trained {counted(options.draws, 'time')} on "
+            f"{task_of(options)} with {options.phrases} of the paper's ten phrases, {steps}, peak "
             f"learning rate {options.learning_rate:g}; the checkpoint with the lowest validation "
             "loss counts."
         )
@@ -189,8 +171,8 @@ class Table(CorporaTable):
             f"Scores: e-c, the mean over k = {options.dropout_passes} Monte-Carlo dropout masks. "
             "std: of a sample (n - 1); no augmentation: base without this training."
         )
-        if _AUGMENTED in options.models:
-            model = options.models[_AUGMENTED]["model"]
+        if _AUGMENTED in self.models:
+            model = self.models[_AUGMENTED]["model"]
             yield f"from all: the average less the AUC of {model}, scored likewise."
         if len(averaged) > 1:
             yield f"Averages are over {', '.join(averaged)}."

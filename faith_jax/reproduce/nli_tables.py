@@ -1,75 +1,50 @@
 """The tables of "With a Little Push" (Steen 2023, tables 1, 2, 4 and 5) with its figures beside."""
 
-import json
 import math
-import pathlib
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from faith_jax.core.errors import counted
-from faith_jax.core.files import write_text
 from faith_jax.core.table import Table, figure_text
-from faith_jax.report.tables import rendered
 from faith_jax.statistics.auc_table import AucCell, AucTable
 
 AVERAGE = "average"
 _TIDY = ("table", "method", "corpus", "figure", "rows", "value", "low", "high", "published")
-_PUBLISHED = "(published)"
+# nli.json: the paper's figures by our names; AUCs in per cent, averages over nine corpora.
 Published = Mapping[str, Any]
 
 
-def published() -> Published:
-    """Returns the paper's figures by our names: AUCs in per cent, averages over nine corpora."""
-    found: Published = json.loads(pathlib.Path(__file__).with_name("nli.json").read_text("utf-8"))
-    return found
+class _Cell(NamedTuple):
+    """A cell as people read it, and the paper's below it; "" = none."""
+
+    text: str
+    published: str = ""
 
 
-def write_tables(
-    folder: pathlib.Path,
-    name: str,
-    sample: bool,
+def _table(
+    number: str,
     title: str,
-    notes: Sequence[str],
-    tables: Sequence[Table],
-    figures: Mapping[str, Any],
-) -> None:
-    """Writes NAME.md, .tex, .csv and .json, of samples NAME_sample.
-
-    Args:
-      folder: where.
-      name: of the files.
-      sample: whether the tables are of samples, which their title says.
-      title: of all tables.
-      notes: of all; each table has its own besides.
-      tables: with tidy forms of the same columns, which the CSV joins.
-      figures: of the JSON file, besides title, notes and the tidy rows.
-
-    Raises:
-      ConfigError: for a file that cannot be written.
-    """
-    if sample:
-        name, title = f"{name}_sample", f"SAMPLES, not the paper's data: {title}"
-    tidy = Table("", _TIDY, tuple(row for table in tables if table.tidy for row in table.tidy.rows))
-    listed = "".join(f"\n{note}\n" for note in notes)
-    markdown = "\n".join(rendered(table, "markdown") for table in tables)
-    captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
-    told = {"title": title, "notes": list(notes), **figures, "rows": tidy.records()}
-    for ending, text in {
-        "md": f"# {title}\n{listed}\n{markdown}",
-        "tex": "\n".join(rendered(table, "latex") for table in captioned),
-        "csv": rendered(tidy, "csv"),
-        "json": json.dumps(told, indent=1, ensure_ascii=False) + "\n",
-    }.items():
-        write_text(folder / f"{name}.{ending}", text)
+    columns: Sequence[str],
+    rows: Mapping[str, Sequence[_Cell]],
+    tidy: Iterable[tuple[Any, ...]],
+    published: Published,
+    notes: Sequence[str] = (),
+) -> Table:
+    """Returns a table with the paper's rows below ours; tidy rows lack the table's number."""
+    shown = []
+    for name, cells in rows.items():
+        shown.append((name, *(cell.text for cell in cells)))
+        if any(cell.published for cell in cells):
+            shown.append((f"{name} (published)", *(cell.published for cell in cells)))
+    more = (published["notes"][number],) if published else ()
+    plain = Table("", _TIDY, tuple((number, *row) for row in tidy))
+    whole = f"{title} (Steen 2023, table {number})"
+    return Table(whole, tuple(columns), tuple(shown), (*notes, *more), plain)
 
 
 def published_average(figures: Mapping[str, float], corpora: Sequence[str]) -> float | None:
     """Returns a paper's average over some of its corpora: as printed where these are all.
-
-    Args:
-      figures: of the paper by corpus, `AVERAGE` among them.
-      corpora: that ours is over.
 
     >>> published_average({"frank": 80.0, "q2": 90.0, "paws": 70.0, "average": 80.0}, ["q2"])
     90.0
@@ -87,73 +62,47 @@ def auc_table_of_methods(
 ) -> Table:
     """Returns table 1: a row for each method, AUCs in per cent.
 
-    Args:
-      table: the cells.
-      marks: of an AUC that is significantly better than a baseline's, by baseline.
-      published: the paper's figures; empty = none.
-      notes: what is said below.
+    `marks` has by baseline the mark of an AUC that is significantly better.
     """
     columns = _columns(table)
-    rows: list[tuple[Any, ...]] = []
+    rows: dict[str, list[_Cell]] = {}
     tidy: list[tuple[Any, ...]] = []
     for method in table.cells:
-        cells = _cells(table, method)
-        theirs = _published_of(published, "methods", method, table)
-        rows.append((method, *(_auc(cells[column], marks) for column in columns)))
-        if any(theirs.get(column) is not None for column in columns):
-            rows.append((f"{method} {_PUBLISHED}", *(_plain(theirs.get(c)) for c in columns)))
+        cells, theirs = _cells(table, method), _published_of(published, "methods", method, table)
+        rows[method] = [_Cell(_auc(cells[c], marks), _shown(theirs.get(c), ".1f")) for c in columns]
         for column in columns:
             cell = cells[column]
             values = (cell.auc, *cell.interval, _share(theirs.get(column)))
-            tidy.append(("1", method, column, "auc", table.rows.get(column), *values))
+            tidy.append((method, column, "auc", table.rows.get(column), *values))
             for baseline, compared in cell.compared.items():
                 for figure, value in (("p", compared.p_value), ("p_holm", compared.corrected)):
                     name = f"{figure}_{baseline}"
-                    tidy.append(("1", method, column, name, None, value, None, None, None))
-    sizes = [table.rows.get(column) for column in columns]
-    rows.append(("rows", *("" if size is None else f"{size:,}" for size in sizes)))
-    title = "ROC AUC in per cent, with 95% bootstrap intervals (Steen 2023, table 1)"
-    more = _note(published, "1")
-    plain = Table("", _TIDY, tuple(tidy))
-    return Table(title, ("method", *columns), tuple(rows), (*notes, *more), plain)
+                    tidy.append((method, column, name, None, value, None, None, None))
+    rows["rows"] = [_Cell(_shown(table.rows.get(column), ",")) for column in columns]
+    title = "ROC AUC in per cent, with 95% bootstrap intervals"
+    return _table("1", title, ("method", *columns), rows, tidy, published, notes)
 
 
 def difference_table(
     table: AucTable, methods: Sequence[str], baseline: str, published: Published
 ) -> Table:
-    """Returns table 2: what each method adds to the baseline's AUC, a row for each corpus.
-
-    Args:
-      table: the cells; those of the methods are compared with the baseline.
-      methods: the columns.
-      baseline: a method.
-      published: the paper's figures; empty = none.
-    """
-    rows: list[tuple[Any, ...]] = []
+    """Returns table 2: what each method adds to the baseline's AUC, a row for each corpus."""
+    rows: dict[str, list[_Cell]] = {}
     tidy: list[tuple[Any, ...]] = []
     for corpus in _columns(table):
-        theirs = {m: _published_of(published, "differences", m, table).get(corpus) for m in methods}
-        found = {m: _cells(table, m)[corpus].compared.get(baseline) for m in methods}
-        cells = []
-        for method, one in found.items():
-            if one is None:
-                cells.append("one class")
-                continue
-            low, high = (100 * end for end in one.interval)
-            cells.append(f"{100 * one.difference:+.1f} ({low:+.1f} to {high:+.1f})")
-            values = (one.difference, *one.interval, _share(theirs[method]))
-            rows_of = table.rows.get(corpus)
-            tidy.append(("2", method, corpus, "auc_difference", rows_of, *values))
-        rows.append((corpus, *cells))
-        if any(value is not None for value in theirs.values()):
-            shown = ("" if v is None else f"{v:+.1f}" for v in theirs.values())
-            rows.append((f"{corpus} {_PUBLISHED}", *shown))
-    title = (
-        f"AUC differences from {baseline} in points, with 95% intervals of the paired bootstrap "
-        "(Steen 2023, table 2)"
-    )
-    notes, plain = _note(published, "2"), Table("", _TIDY, tuple(tidy))
-    return Table(title, ("corpus", *methods), tuple(rows), notes, plain)
+        rows[corpus] = []
+        for method in methods:
+            theirs = _published_of(published, "differences", method, table).get(corpus)
+            found = _cells(table, method)[corpus].compared.get(baseline)
+            text = "one class"
+            if found is not None:
+                low, high = (100 * end for end in found.interval)
+                text = f"{100 * found.difference:+.1f} ({low:+.1f} to {high:+.1f})"
+                values = (found.difference, *found.interval, _share(theirs))
+                tidy.append((method, corpus, "auc_difference", table.rows.get(corpus), *values))
+            rows[corpus].append(_Cell(text, _shown(theirs, "+.1f")))
+    title = f"AUC differences from {baseline} in points, with 95% intervals of the paired bootstrap"
+    return _table("2", title, ("corpus", *methods), rows, tidy, published)
 
 
 def cost_table(
@@ -164,40 +113,35 @@ def cost_table(
 ) -> Table:
     """Returns table 4: AUC and cost of each method.
 
-    Args:
-      costs: by method its average AUC in [0, 1], and what `faith-jax score --costs` says of it.
-      dropout_passes: k of Monte-Carlo dropout.
-      published: the paper's figures; empty = none.
-      notes: what is said below.
+    `costs` has by method its average AUC in [0, 1], and what `faith-jax score --costs` says of it.
     """
-    rows: list[tuple[Any, ...]] = []
+    rows: dict[str, list[_Cell]] = {}
     tidy: list[tuple[Any, ...]] = []
     for method, (auc, cost) in costs.items():
         millions, speed = cost["millions"], cost["examples_per_second"]
-        shown = "undefined" if math.isnan(auc) else f"{100 * auc:.1f}"
-        calls = model_calls(method, dropout_passes)
-        rows.append((method, shown, _millions(millions), calls, _speed(speed)))
+        texts = (
+            "undefined" if math.isnan(auc) else f"{100 * auc:.1f}",
+            _millions(millions),
+            model_calls(method, dropout_passes),
+            f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}",
+        )
         theirs = published.get("costs", {}).get(method)
+        below = ("", "", "", "")
         if theirs:
-            cells = (f"{theirs['auc']:.1f}", _millions(theirs["millions"]), model_calls(method), "")
-            rows.append((f"{method} {_PUBLISHED}", *cells))
+            below = (f"{theirs['auc']:.1f}", _millions(theirs["millions"]), model_calls(method), "")
+        rows[method] = [_Cell(*pair) for pair in zip(texts, below, strict=True)]
         for figure, value, other in (
             ("auc", auc, theirs and _share(theirs["auc"])),
             ("parameters_in_millions", sum(millions), theirs and sum(theirs["millions"])),
             ("examples_per_second", speed, None),
         ):
-            tidy.append(("4", method, AVERAGE, figure, None, value, None, None, other))
+            tidy.append((method, AVERAGE, figure, None, value, None, None, other))
     columns = ("method", "average AUC", "parameters, millions", "model calls", "examples/s, ours")
-    title, plain = "Performance and cost (Steen 2023, table 4)", Table("", _TIDY, tuple(tidy))
-    return Table(title, columns, tuple(rows), (*notes, *_note(published, "4")), plain)
+    return _table("4", "Performance and cost", columns, rows, tidy, published, notes)
 
 
 def model_calls(method: str, dropout_passes: int = 15) -> str:
     """Returns how often a response's score calls a model, as table 4 writes it.
-
-    Args:
-      method: by our names.
-      dropout_passes: k of Monte-Carlo dropout; the paper's by default.
 
     >>> model_calls("all"), model_calls("no_mc")
     ('15', '1')
@@ -223,7 +167,7 @@ def phrase_table(
       averaged: the corpora of the average.
       published: the paper's figures; empty = none.
     """
-    rows: list[tuple[Any, ...]] = []
+    rows: dict[str, list[_Cell]] = {}
     tidy: list[tuple[Any, ...]] = []
     for corpus, values in draws.items():
         theirs = _published_draws(published, corpus, averaged)
@@ -238,27 +182,22 @@ def phrase_table(
         }
         if not augmented:
             del found["difference"]
-        rows.append((corpus, *(_percent(name, value) for name, value in found.items())))
-        if theirs:
-            shown = (_percent(name, theirs[name]) if name in theirs else "" for name in found)
-            rows.append((f"{corpus} {_PUBLISHED}", *shown))
+        rows[corpus] = [
+            _Cell(_percent(name, value), _percent(name, theirs[name]) if name in theirs else "")
+            for name, value in found.items()
+        ]
         for name, value in found.items():
             figure = name.replace(" ", "_")
-            tidy.append(("5", "draws", corpus, figure, None, value, None, None, theirs.get(name)))
+            tidy.append(("draws", corpus, figure, None, value, None, None, theirs.get(name)))
         for number, value in enumerate(values):
-            tidy.append(("5", f"draw_{number}", corpus, "auc", None, value, None, None, None))
+            tidy.append((f"draw_{number}", corpus, "auc", None, value, None, None, None))
     first = next(iter(draws.values()))
     columns = ("corpus", "average", *(["from all"] if augmented else []), "std", "min", "max")
     title = (
         f"ROC AUC in per cent over {counted(len(first), 'draw')} of phrases, with e-c "
-        "and Monte-Carlo dropout (Steen 2023, table 5)"
+        "and Monte-Carlo dropout"
     )
-    names, plain = (*columns, "no augmentation"), Table("", _TIDY, tuple(tidy))
-    return Table(title, names, tuple(rows), _note(published, "5"), plain)
-
-
-def _note(published: Published, table: str) -> tuple[str, ...]:
-    return (published["notes"][table],) if published else ()
+    return _table("5", title, (*columns, "no augmentation"), rows, tidy, published)
 
 
 def _published_draws(
@@ -302,8 +241,8 @@ def _auc(cell: AucCell, marks: Mapping[str, str]) -> str:
     return figure_text(100 * cell.auc, (100 * low, 100 * high), 1, better)
 
 
-def _plain(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
+def _shown(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
 
 
 def _share(value: float | None) -> float | None:
@@ -314,10 +253,6 @@ def _percent(name: str, value: float) -> str:
     if math.isnan(value):
         return "\u2013"
     return f"{100 * value:+.1f}" if name == "difference" else f"{100 * value:.1f}"
-
-
-def _speed(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _millions(counts: Sequence[float]) -> str:

@@ -1,31 +1,30 @@
 """Chang 2024's study of error detection: tables 1, 2, 3, 5 and 6 for any generator.
 
-`npov_detection.smk` has the generator respond, puts errors into the responses, and scores these by
-ROUGE, salience and classifiers; this page makes the tables of the scores.
+The generator responds, errors are put into its responses, and these are scored by ROUGE, salience
+and classifiers (`npov_detection.smk`); this page makes the tables of the scores.
 """
 
-import json
 import math
 import pathlib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from faith_jax.checkpoints import embedded
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.files import checkpoint_state, write_text
 from faith_jax.core.rows import read_jsonl
-from faith_jax.core.table import MARK, Table, figure_text
+from faith_jax.core.table import MARK, figure_text
+from faith_jax.core.table import Table as ShownTable
 from faith_jax.datasets import npov
-from faith_jax.datasets.npov.choices import (
-    draw_combinations,
-    temperatures_note,
-)
+from faith_jax.datasets.npov.choices import TEMPERATURES, draw_combinations, temperatures_note
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.report.tables import rendered, table_page
-from faith_jax.reproduce.faithdial import check_names
-from faith_jax.reproduce.workflow import run_workflow
+from faith_jax.report.tables import joined, table_page, write_tables
+from faith_jax.reproduce import workflow
+from faith_jax.reproduce.options import NpovDetection, check_names
+from faith_jax.reproduce.scorers import published_figures
+from faith_jax.reproduce.workflow import CountRows, GinRun, Scores, scorer_flags
 from faith_jax.runs.data.npov_sets import (
     NOT_ANNOTATED,
     SAMPLE,
@@ -40,92 +39,62 @@ from faith_jax.statistics.salience_scores import AGGREGATIONS
 from faith_jax.statistics.scored_corpora import Corpus, read_corpora
 from faith_jax.statistics.significance import SIGNIFICANT
 
-NAME = "npov_detection"
 # Classifiers by what they are trained on (section 5.2 and appendix B.1); table 1 has MAIN's.
 TRAINED_ON = ("synth", "para", "dev", "org", "annotation_free")
 MAIN = "dev"
 _FEW_TOPICS = 10  # a cluster needs company
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options(NpovErrors, NpovCombinations, NpovTopics):
-    """What the study is made of; numbers are the paper's where it has them.
+def check(options: NpovDetection) -> None:
+    """Checks models and topics before anything is decoded.
 
-    Attributes:
-      model: the generator, any checkpoint of a language model.
-      vocabulary: its tokenizer's folder or file, or an embedded name; "" = what it carries.
-      hallucination_model: the classifier of table 1, a folder; "" = that of `classifiers["dev"]`.
-      coverage_model: likewise.
-      classifiers: for each of `TRAINED_ON` two folders, for hallucination and for coverage.
-      salience_model: whose gradients are taken; "" = the generator's.
-      max_length: tokens of a response at most.
-      max_input_length: tokens of an input at most; the rest is cut at its end.
-      batch_size: rows decoded at once.
-      resamples: of the bootstrap.
+    Raises:
+      FaithJaxError: naming the option.
     """
+    from faith_jax.runs.setup import check_language_model  # imports JAX
 
-    model: str = ""
-    vocabulary: str = ""
-    hallucination_model: str = ""
-    coverage_model: str = ""
-    classifiers: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    salience_model: str = ""
-    max_length: int = 256
-    max_input_length: int = 512
-    batch_size: int = 16
-    resamples: int = 1000
-
-    def check(self) -> None:
-        """Checks what is wrong with options, models and topics before anything is decoded.
-
-        Raises:
-          FaithJaxError: naming the option.
-        """
-        if not self.model:
-            raise ConfigError(f"{NAME} needs a generator: give --model=CHECKPOINT.")
-        check_names("splits", self.splits, npov.SPLITS)
-        check_names("classifiers", self.classifiers, TRAINED_ON)
-        if "test" not in self.splits:
-            raise ConfigError("--splits: the tables are of test topics; name test too.")
-        for name in ("combinations", "max_length", "max_input_length", "batch_size"):
-            if (value := getattr(self, name)) < 1:
-                option = name.replace("_", "-")
-                raise ConfigError(f"--{option}: expected a positive number, got {value}.")
-        from faith_jax.runs.setup import check_language_model  # imports JAX
-
-        given = {"--model": self.model, "--salience-model": self.salience_model}
-        given |= {f"--{error}-model": getattr(self, f"{error}_model") for error in ERRORS}
-        for name, pair in self.classifiers.items():
-            given |= {f"--classifiers {name}, {e}": p for e, p in zip(ERRORS, pair, strict=True)}
-        topics = read_topics(self.knowledge, self.splits)
-        for topic in topics:
-            draw_combinations(topic, 1)
-        if (errors := self.errors_per_response) is not None:
-            check_errors_per_response(topics, self.combinations, errors, self.seed)
-        for option, path in given.items():
-            if path:
-                check_language_model(option, path)
-
-    def classifiers_of(self, error: str) -> dict[str, str]:
-        """Returns an error's classifiers by what they are trained on; table 1's has the name ""."""
-        found = {name: pair[ERRORS.index(error)] for name, pair in self.classifiers.items()}
-        main = getattr(self, f"{error}_model") or found.get(MAIN, "")
-        return {name: path for name, path in {"": main, **found}.items() if path}
+    if options.sample and options.knowledge != SAMPLE:
+        raise ConfigError(
+            f"--sample: is of the topics in the package, --knowledge of {options.knowledge}; give "
+            "one of them."
+        )
+    if not options.model:
+        raise ConfigError("npov_detection needs a generator: give --model=CHECKPOINT.")
+    check_names("splits", options.splits, npov.SPLITS)
+    check_names("classifiers", options.classifiers, TRAINED_ON)
+    if "test" not in options.splits:
+        raise ConfigError("--splits: the tables are of test topics; name test too.")
+    given = {"--model": options.model, "--salience-model": options.salience_model}
+    given |= {f"--{error}-model": getattr(options, f"{error}_model") for error in ERRORS}
+    for name, pair in options.classifiers.items():
+        given |= {f"--classifiers {name}, {e}": p for e, p in zip(ERRORS, pair, strict=True)}
+    topics = read_topics(options.knowledge, options.splits)
+    for topic in topics:
+        draw_combinations(topic, 1)
+    if (errors := options.errors_per_response) is not None:
+        check_errors_per_response(topics, options.combinations, errors, options.seed)
+    for option, path in given.items():
+        if path:
+            check_language_model(option, path)
 
 
-class Study:
-    """What the workflow does, in names of its files.
+def classifiers_of(error: str, options: NpovDetection) -> dict[str, str]:
+    """Returns an error's classifiers by what they are trained on; table 1's has the name ""."""
+    found = {name: pair[ERRORS.index(error)] for name, pair in options.classifiers.items()}
+    main = getattr(options, f"{error}_model") or found.get(MAIN, "")
+    return {name: path for name, path in {"": main, **found}.items() if path}
 
-    Attributes:
-      detectors: by the name of a scored file its scorers, with their options.
-      topics: the file.
-      marks: the file, or nothing.
-    """
 
-    def __init__(self, options: Options):
-        self.options = options
-        self.topics = str(topics_folder(options.knowledge) / npov.TOPICS_FILE)
-        self.marks = [options.marks] if options.marks else []
+class Table(workflow.Table):
+    """The study: `detectors` has by the name of a scored file its scorers, with their options."""
+
+    def __init__(self, options: NpovDetection, rows: CountRows):
+        super().__init__(options, rows)
+        for temperature in TEMPERATURES:
+            name = f"t{temperature:.1f}"
+            files = ("runs/infer_file.gin", "decoding/temperature.gin")
+            bindings, state = self._decoding(name, temperature), [_state(options.model)]
+            self.responses[name] = GinRun(files, bindings, [f"inputs/{name}.jsonl"], state)
         reader = {"model": options.salience_model or options.model}
         if options.vocabulary and not options.salience_model:
             reader["vocabulary"] = options.vocabulary
@@ -140,19 +109,28 @@ class Study:
             "salience": salience,
         }
         for error in ERRORS:
-            for trained_on, path in options.classifiers_of(error).items():
+            for trained_on, path in classifiers_of(error, options).items():
                 name = "_".join(filter(None, (f"npov_{error}", trained_on)))
                 self.detectors[name] = {f"{name}=npov_{error}": {"model": path}}
+        for name, scorers in self.detectors.items():
+            models = sorted({given["model"] for given in scorers.values() if given})
+            given = ["--input=data/test.jsonl", "--batch-size=32", *scorer_flags(scorers)]
+            self.scores[name] = Scores(given, ["data/test.jsonl"], [_state(it) for it in models])
 
     @property
-    def input_flags(self) -> str:
-        """The options of `npov inputs`."""
-        return self._flags(NpovTopics, NpovCombinations)
+    def file_name(self) -> str:
+        """See `workflow.Table`; the embedded topics are samples, whether they are called so."""
+        return f"npov_detection{'_sample' if self.options.knowledge == SAMPLE else ''}"
 
-    @property
-    def set_flags(self) -> str:
-        """The options of `npov sets`."""
-        return self._flags(NpovTopics, NpovErrors)
+    def steps(self) -> dict[str, Any]:
+        """See `workflow.Table`; with what the study's own rules read."""
+        options = self.options
+        return super().steps() | {
+            "topics": str(topics_folder(options.knowledge) / npov.TOPICS_FILE),
+            "marks": [options.marks] if options.marks else [],
+            "inputs": self._flags(NpovTopics, NpovCombinations),
+            "sets": self._flags(NpovTopics, NpovErrors),
+        }
 
     def _flags(self, *classes: type) -> str:
         given = {f.name: getattr(self.options, f.name) for c in classes for f in fields(c)}
@@ -162,65 +140,82 @@ class Study:
             if it not in ("", None)
         )
 
-    def decoding_bindings(self, temperature: str) -> dict[str, Any]:
-        """Returns the gin macros of the responses at a temperature."""
+    def _decoding(self, name: str, temperature: float) -> dict[str, Any]:
         options = self.options
         found: dict[str, Any] = {
             "CHECKPOINT_PATH": options.model,
-            "TEMPERATURE": float(temperature),
+            "TEMPERATURE": temperature,
             "DECODE_LENGTH": options.max_length,
             "MAX_INPUT_LENGTH": options.max_input_length,
             "BATCH_SIZE": options.batch_size,
             "RANDOM_SEED": options.seed,
             "FORMATS": ("jsonl",),
+            "INPUT_FILE": f"inputs/{name}.jsonl",
         }
         return found | ({"VOCABULARY": options.vocabulary} if options.vocabulary else {})
 
-    @staticmethod
-    def state(model: str) -> str:
-        """Returns what changes with the files of a model, so that its step runs again."""
-        return checkpoint_state(str(embedded.checkpoint_path(model)))
+    def write(self, folder: pathlib.Path) -> None:
+        """Writes the tables of a folder's scores as .md, .tex, .csv, .json and .html."""
+        options = self.options
+        paths = [folder / "scores" / f"{name}.jsonl" for name in self.scores]
+        corpora = read_corpora({str(path): read_scored_rows(path) for path in paths})
+        notes, tables = read_summary(folder / "data")
+        form = published_figures("npov_detection")
+        drawn = options.resamples, options.seed, "topic"
+        for given in form["tables"]:
+            one = Form(**given)
+            found = detections(corpora, one.scorers(), one.words, *drawn)
+            tables.append(detection_table(one, found, form, bool(options.marks)))
+        notes = list(self._notes(folder, corpora, notes))
+        is_sample = options.knowledge == SAMPLE
+        title = "Detection of hallucinations and coverage errors (Chang 2024)"
+        title = f"SAMPLES, not the paper's data: {title}" if is_sample else title
+        told = {
+            **{"title": title, "notes": notes, "sample": is_sample, "model": options.model},
+            "rows": joined(tables).records(),
+            "tables": [
+                {"title": table.title, "notes": list(table.notes), "rows": table.records()}
+                for table in tables
+            ],
+        }
+        write_tables(folder / self.file_name, told, tables)
+        write_text(folder / f"{self.file_name}.html", table_page(title, notes, tables))
 
-    def states(self, detector: str) -> list[str]:
-        """Returns the states of a detector's models."""
-        models = {given["model"] for given in self.detectors[detector].values() if given}
-        return [self.state(model) for model in sorted(models)]
+    def _notes(
+        self, folder: pathlib.Path, corpora: Mapping[str, Corpus], told: Sequence[str]
+    ) -> Iterator[str]:
+        """Yields what the figures are of, and what is missing."""
+        options = self.options
+        cut = [row["inputs_cut_tokens"] > 0 for _, row in read_jsonl(folder / "responses.jsonl")]
+        yield (
+            f"Generator: {options.model}; {counted(len(cut), 'response')}, "
+            f"{temperatures_note(options.combinations)}."
+        )
+        if any(cut):
+            yield f"{counted(sum(cut), 'input')} cut at {options.max_input_length} tokens."
+        yield from told
+        topics = len({topic for corpus in corpora.values() for topic in corpus.field("topic")})
+        yield (
+            f"Intervals: 95% percentile bootstrap over topics ({topics}), whose rows are drawn "
+            f"together, {counted(options.resamples, 'resample')}."
+        )
+        if topics < _FEW_TOPICS:
+            yield f"So few topics ({topics}) say little: figures may change much."
+        yield f"Salience is of {options.salience_model or options.model}."
+        for error in ERRORS:
+            models = classifiers_of(error, options)
+            if "" not in models:
+                yield (
+                    f"No classifier for {error} is given for table 1 (--{error}-model, or dev of "
+                    "--classifiers): its cells say that they are not scored."
+                )
+            for trained_on, path in models.items():
+                yield f"Classifier for {error}{f', {trained_on}' if trained_on else ''}: {path}."
 
 
-def npov_detection(options: Options, output: str, given: Mapping[str, Any]) -> str:
-    """Runs the study, writes the tables, and returns them as text.
-
-    The tables are npov_detection.md, .tex, .csv, .json and .html; of the sample's topics
-    npov_detection_sample.
-
-    Args:
-      options: of the study; paths are absolute.
-      output: the folder.
-      given: `cores`, `dry_run` and `snakemake`, where they were given.
-
-    Raises:
-      FaithJaxError: for a wrong option, checkpoint or topic, and where a step fails.
-    """
-    options.check()
-    told = {"options": asdict(options)}
-    is_dry = bool(given.get("dry_run"))
-    run_workflow(NAME, told, output, given.get("cores", 0), is_dry, given.get("snakemake", ()))
-    return "" if is_dry else tables_of(options, pathlib.Path(output))
-
-
-def tables_of(options: Options, folder: pathlib.Path) -> str:
-    """Writes the tables of a folder's scores, and returns them as text."""
-    paths = [folder / "scored" / f"{name}.jsonl" for name in Study(options).detectors]
-    corpora = read_corpora({str(path): read_scored_rows(path) for path in paths})
-    told, tables = read_summary(folder / "data")
-    form = json.loads(pathlib.Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-    drawn = options.resamples, options.seed, "topic"
-    for given in form["tables"]:
-        one = Form(**given)
-        found = detections(corpora, one.scorers(), one.words, *drawn)
-        tables.append(detection_table(one, found, form, bool(options.marks)))
-    notes = list(_notes(folder, corpora, told, options))
-    return _written(folder, tables, notes, options)
+def _state(model: str) -> str:
+    """Returns what changes with the files of a model, so that its step runs again."""
+    return checkpoint_state(str(embedded.checkpoint_path(model)))
 
 
 class Form(NamedTuple):
@@ -259,7 +254,7 @@ _TIDY = (
 
 def detection_table(
     form: Form, found: Mapping[Key, Detection], told: Mapping[str, Any], is_marked: bool
-) -> Table:
+) -> ShownTable:
     """Returns one of the tables, with the paper's figures below ours.
 
     Args:
@@ -308,7 +303,7 @@ def detection_table(
         for key, d in found.items()
     ]
     title = f"{form.title} (Chang 2024, table {form.number}): ROC AUC"
-    return Table(title, columns, tuple(rows), tuple(notes), Table("", _TIDY, tuple(tidy)))
+    return ShownTable(title, columns, tuple(rows), tuple(notes), ShownTable("", _TIDY, tuple(tidy)))
 
 
 def _text(key: Key, found: Mapping[Key, Detection]) -> str:
@@ -321,66 +316,3 @@ def _text(key: Key, found: Mapping[Key, Detection]) -> str:
     others = [d for k, d in found.items() if k[:2] == key[:2] and k.method != key.method]
     beats_all = found[key].best and others and all(other.significant for other in others)
     return figure_text(cell.auc, cell.interval, 3, MARK if beats_all else "")
-
-
-def _notes(
-    folder: pathlib.Path, corpora: Mapping[str, Corpus], told: Sequence[str], options: Options
-) -> Iterator[str]:
-    """Yields what the figures are of, and what is missing."""
-    cut = [row["inputs_cut_tokens"] > 0 for _, row in read_jsonl(folder / "responses.jsonl")]
-    yield (
-        f"Generator: {options.model}; {counted(len(cut), 'response')}, "
-        f"{temperatures_note(options.combinations)}."
-    )
-    if any(cut):
-        yield f"{counted(sum(cut), 'input')} cut at {options.max_input_length} tokens."
-    yield from told
-    topics = len({topic for corpus in corpora.values() for topic in corpus.field("topic")})
-    yield (
-        f"Intervals: 95% percentile bootstrap over topics ({topics}), whose rows are drawn "
-        f"together, {counted(options.resamples, 'resample')}."
-    )
-    if topics < _FEW_TOPICS:
-        yield f"So few topics ({topics}) say little: figures may change much."
-    yield f"Salience is of {options.salience_model or options.model}."
-    for error in ERRORS:
-        models = options.classifiers_of(error)
-        if "" not in models:
-            yield (
-                f"No classifier for {error} is given for table 1 (--{error}-model, or dev of "
-                "--classifiers): its cells say that they are not scored."
-            )
-        for trained_on, path in models.items():
-            yield f"Classifier for {error}{f', {trained_on}' if trained_on else ''}: {path}."
-
-
-def _written(
-    folder: pathlib.Path, tables: Sequence[Table], notes: Sequence[str], options: Options
-) -> str:
-    """Writes the tables in all forms, and returns them as text."""
-    is_sample = options.knowledge == SAMPLE
-    title = "Detection of hallucinations and coverage errors (Chang 2024)"
-    title = f"SAMPLES, not the paper's data: {title}" if is_sample else title
-    tidy = Table("", _TIDY, tuple(row for table in tables if table.tidy for row in table.tidy.rows))
-    told = {
-        **{"title": title, "notes": notes, "sample": is_sample, "model": options.model},
-        "rows": tidy.records(),
-        "tables": [
-            {"title": table.title, "notes": list(table.notes), "rows": table.records()}
-            for table in tables
-        ],
-    }
-    markdown, latex, shown = (
-        "\n".join(rendered(table, form) for table in tables)
-        for form in ("markdown", "latex", "text")
-    )
-    listed = "".join(f"\n{note}\n" for note in notes)
-    for ending, text in {
-        "md": f"# {title}\n{listed}\n{markdown}",
-        "tex": latex,
-        "csv": rendered(tidy, "csv"),
-        "json": json.dumps(told, indent=1, ensure_ascii=False) + "\n",
-        "html": table_page(title, notes, tables),
-    }.items():
-        write_text(folder / f"{NAME}{'_sample' if is_sample else ''}.{ending}", text)
-    return f"{title}\n" + "".join(f"{note}\n" for note in notes) + f"\n{shown}"

@@ -1,19 +1,16 @@
 """What Nandwani 2023's table 3 is made of: a model's responses with and without PMI-Decode.
 
-`pmi_decode.smk` runs it. The decodings are plain beam search, PMI-Decode, the same without its mask
-(p = 1), and with equal weights (alpha = 0.5).
+The decodings are plain beam search, PMI-Decode, the same without its mask (p = 1), and with equal
+weights (alpha = 0.5).
 """
 
-import dataclasses
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.reproduce.faithdial import check_names
-from faith_jax.reproduce.scorers import Scored, as_published, by_grounding, layout
-
-logger = logging.getLogger("faith_jax")
+from faith_jax.core.errors import ConfigError
+from faith_jax.reproduce.options import PmiDecode, check_names
+from faith_jax.reproduce.scorers import JudgedTable, Scored, check_scorers
+from faith_jax.reproduce.workflow import CountRows, GinRun
 
 # The split of each data set's task that the paper tests on, in the paper's order.
 CORPORA = {"multidoc2dial": "test", "topical_chat": "test_rare", "faithdial": "test"}
@@ -21,127 +18,66 @@ BASELINE = "likelihood"
 DECODINGS = (BASELINE, "pmi", "pmi_no_mask", "pmi_equal")
 # The range of PMI-Faith on BEGIN's development set (section 5.2).
 LOWEST_PMI, HIGHEST_PMI = -2.1, 6.4
-SCORERS = (
-    Scored("pmi_faith_mean", "a model (--scorer-model)"),
-    Scored("bertscore", "a model (--bertscore-model)"),
-    Scored("q2_nli", "models (--q2-model, --q2-nli-model)"),
-    Scored("q2_baseline_token_f1"),
-    Scored("token_f1"),
-    Scored("rougeL_f1_stemmed", against="target"),
-)
-COLUMNS: Mapping[str, Mapping[str, Any]] = {
-    "PMI-Faith": {"scorer": "pmi_faith_mean", "low": LOWEST_PMI, "high": HIGHEST_PMI},
-    "F1-U": {"scorer": "q2_baseline_token_f1"},
-    "TRUE F1": {"scorer": "token_f1"},
-    "BERTScore": {"scorer": "bertscore"},
-    "Q\u00b2 NLI": {"scorer": "q2_nli"},
-    "BLEU-4": {"reference": "target", "digits": 2},
-    "ROUGE-L": {"scorer": "rougeL_f1_stemmed"},
-}
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The table's options; the decoding's numbers are the paper's where it has them.
+def check(options: PmiDecode) -> None:
+    """Checks names, and opens the models; the accelerator stays free.
 
-    Attributes:
-      model: the generator, any checkpoint of a language model.
-      vocabulary: its tokenizer's folder or file, or an embedded name; "" = in the model's folder.
-      scorers: options of those scorers that need a model.
-      corpora: of `CORPORA`.
-      decodings: of `DECODINGS`.
-      sample: respond to the samples in the package.
-      limit: only the first rows of each data set; 0 = all.
-      num_beams: width of the searches; 1 = greedy.
-      alpha: weight of the PMI.
-      p: of the mask.
-      max_length: tokens of a response.
-      max_input_length: tokens of an input.
-      batch_size: rows decoded at once.
-      resamples: of the bootstrap, and rounds of the test.
-      seed: of both.
+    Raises:
+      FaithJaxError: naming the option.
     """
+    from faith_jax.runs.setup import check_language_model
 
-    model: str = ""
-    vocabulary: str = ""
-    scorers: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-    corpora: Sequence[str] = tuple(CORPORA)
-    decodings: Sequence[str] = DECODINGS
-    sample: bool = False
-    limit: int = 0
-    num_beams: int = 4
-    alpha: float = 0.25
-    p: float = 0.6
-    max_length: int = 128
-    max_input_length: int = 512
-    batch_size: int = 16
-    resamples: int = 1000
-    seed: int = 0
-
-    def check(self) -> None:
-        """Checks names and numbers.
-
-        Raises:
-          ConfigError: naming the option and what there is.
-        """
-        if not self.model:
-            raise ConfigError("pmi_decode needs a model that responds: give --model=CHECKPOINT.")
-        check_names("corpus", self.corpora, CORPORA)
-        check_names("decodings", self.decodings, DECODINGS)
-        for name, value, least in (
-            ("alpha", self.alpha, 0.0),
-            ("p", self.p, 0.0),
-            ("beams", self.num_beams, 1),
-            ("max-length", self.max_length, 1),
-            ("max-input-length", self.max_input_length, 1),
-            ("batch-size", self.batch_size, 1),
-            ("limit", self.limit, 0),
-        ):
-            most = 1.0 if name in ("alpha", "p") else float("inf")
-            if not least <= value <= most:
-                until = f" and at most {most:g}" if most == 1.0 else ""
-                raise ConfigError(f"--{name}: expected at least {least:g}{until}, got {value:g}.")
+    if not options.model:
+        raise ConfigError("pmi_decode needs a model that responds: give --model=CHECKPOINT.")
+    check_names("corpus", options.corpus, CORPORA)
+    check_names("decodings", options.decodings, DECODINGS)
+    check_scorers(options)
+    check_language_model("--model", options.model)
 
 
-class Table:
-    """What the workflow does, in names of its files.
+class Table(JudgedTable):
+    """The workflow: each data set is responded to by each decoding."""
 
-    Args:
-      options: of the table.
-      rows: how many rows the tasks have that are at hand.
-    """
+    title = "Decodings with and without PMI (Nandwani 2023, table 3)"
+    nothing = "--corpus: there is no data to respond to"
+    judged_by = (
+        Scored("pmi_faith_mean", "a model (--scorer-model)"),
+        Scored("bertscore", "a model (--bertscore-model)"),
+        Scored("q2_nli", "models (--q2-model, --q2-nli-model)"),
+        Scored("q2_baseline_token_f1"),
+        Scored("token_f1"),
+        Scored("rougeL_f1_stemmed", against="target"),
+    )
+    columns: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "PMI-Faith": {"scorer": "pmi_faith_mean", "low": LOWEST_PMI, "high": HIGHEST_PMI},
+        "F1-U": {"scorer": "q2_baseline_token_f1"},
+        "TRUE F1": {"scorer": "token_f1"},
+        "BERTScore": {"scorer": "bertscore"},
+        "Q\u00b2 NLI": {"scorer": "q2_nli"},
+        "BLEU-4": {"reference": "target", "digits": 2},
+        "ROUGE-L": {"scorer": "rougeL_f1_stemmed"},
+    }
 
-    def __init__(self, options: Options, rows: Mapping[str, int]):
-        self.options, self.scorers = options, as_published(options.scorers)
-        wanted = list(dict.fromkeys(options.corpora))
-        self.corpora = [name for name in wanted if f"{self._task(name)}:{CORPORA[name]}" in rows]
-        self.left_out = [f"{name} (no data)" for name in wanted if name not in self.corpora]
-
-    @classmethod
-    def tasks(cls, options: Options) -> Iterator[tuple[str, str]]:
-        """Yields the tasks and splits that the table may read."""
-        for name in options.corpora:
-            yield cls(options, {})._task(name), CORPORA[name]
+    def __init__(self, options: PmiDecode, rows: CountRows):
+        super().__init__(options, rows)
+        for corpus in dict.fromkeys(options.corpus or CORPORA):
+            if rows(self._task(corpus), CORPORA[corpus]):
+                self.corpora.append(corpus)
+            else:
+                self.left_out.append(f"{corpus} (no data)")
+        self.decodings = list(dict.fromkeys(options.decodings or DECODINGS))
+        self.responses = {
+            f"{corpus}/{decoding}": self._run(corpus, decoding)
+            for corpus in self.corpora
+            for decoding in self.decodings
+        }
+        self.add_scores()
 
     def _task(self, corpus: str) -> str:
         return f"{corpus}_generate{'_sample' if self.options.sample else ''}"
 
-    def check_data(self) -> None:
-        """Checks that there is something to respond to; warns of what is left out.
-
-        Raises:
-          InputError: where no data is at hand.
-        """
-        for told in self.left_out:
-            logger.warning("left out: %s", told)
-        if not self.corpora:
-            raise InputError(
-                f"--corpus: there is no data to respond to: {'; '.join(self.left_out)}. See "
-                "`faith-jax prepare`."
-            )
-
-    def decoding_bindings(self, corpus: str, decoding: str) -> dict[str, Any]:
-        """Returns the gin macros with which the model responds to a data set."""
+    def _run(self, corpus: str, decoding: str) -> GinRun:
         options = self.options
         lengths = {"inputs": options.max_input_length, "targets": options.max_input_length}
         found: dict[str, Any] = {
@@ -150,7 +86,7 @@ class Table:
             "MIXTURE_OR_TASK_NAME": self._task(corpus),
             "SPLIT": CORPORA[corpus],
             "TASK_FEATURE_LENGTHS": lengths,
-            "NUM_BEAMS": options.num_beams,
+            "NUM_BEAMS": options.beams,
             "DECODE_LENGTH": options.max_length,
             "BATCH_SIZE": options.batch_size,
             "LIMIT": options.limit,
@@ -161,26 +97,19 @@ class Table:
             found["PMI_P"] = 1.0 if decoding == "pmi_no_mask" else options.p
         if options.vocabulary:
             found["VOCABULARY"] = options.vocabulary
-        return found
-
-    def responses_to(self, corpus: str) -> list[str]:
-        """Returns the folders of responses to a data set."""
-        return [f"{corpus}/{decoding}" for decoding in dict.fromkeys(self.options.decodings)]
-
-    def scorers_of(self, corpus: str) -> dict[str, list[str]]:
-        """Returns the scorers by what they compare responses with."""
-        return by_grounding(SCORERS, self.scorers)
+        search = "decoding" if decoding == BASELINE else "pmi"
+        return GinRun(("runs/infer.gin", f"decoding/{search}.gin"), found)
 
     def comparisons(self) -> list[tuple[str, str]]:
         """Returns each decoding with plain beam search."""
-        if BASELINE not in self.options.decodings:
+        if BASELINE not in self.decodings:
             return []
-        return [(name, BASELINE) for name in self.options.decodings if name != BASELINE]
+        return [(name, BASELINE) for name in self.decodings if name != BASELINE]
 
-    def layout(self) -> dict[str, Any]:
-        """Returns columns, notes and published figures, as `faith-jax evaluate` reads them."""
+    def notes(self) -> list[str]:
+        """Returns what the figures are of."""
         options = self.options
-        search = f"{options.num_beams} beams" if options.num_beams > 1 else "greedy search"
+        search = f"{options.beams} beams" if options.beams > 1 else "greedy search"
         notes = [
             f"Model: {options.model}, {search}. PMI-Decode: alpha = {options.alpha:g} and p = "
             f"{options.p:g}; pmi_no_mask has p = 1, pmi_equal alpha = 0.5.",
@@ -197,6 +126,4 @@ class Table:
             )
         if self.left_out:
             notes.append(f"Left out: {'; '.join(self.left_out)}.")
-        title = "Decodings with and without PMI (Nandwani 2023, table 3)"
-        given = (self.scorers, notes, options.sample, options.limit)
-        return layout("pmi_decode", title, COLUMNS, SCORERS, *given)
+        return notes

@@ -11,13 +11,15 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.errors import InputError
 from faith_jax.core.files import check_settings, made_folder, write_json
 from faith_jax.core.table import Table
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.report.tables import rendered
+from faith_jax.reproduce.options import ScorerTable
 from faith_jax.reproduce.scorers import NEEDS_SPACY, as_published, difference, is_missing
 from faith_jax.runs.evaluate_scores import EvaluateOptions, Evaluation, evaluation, write_evaluation
+from faith_jax.runs.options import scorer_options
 from faith_jax.runs.score import score
 
 logger = logging.getLogger("faith_jax")
@@ -82,13 +84,7 @@ RECIPES = {
 }
 
 
-def reproduce(
-    table: str,
-    output: str,
-    scorers: Sequence[str] = (),
-    sample: bool = False,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-) -> str:
+def make_table(options: ScorerTable) -> str:
     """Scores what a table needs, evaluates it, and returns the table as text.
 
     The folder gets a scored file for each data set, which a further run with the same scorers
@@ -96,48 +92,33 @@ def reproduce(
     prints for the same scorers stand below ours, unless these are of samples, or of options that
     make them other functions. Data sets without raw files at hand are left out with a warning.
 
-    Args:
-      table: of `RECIPES`.
-      output: the folder.
-      scorers: in place of the recipe's.
-      sample: of the samples inside the package.
-      options: of the scorers, by name, such as their models.
-
     Raises:
-      FaithJaxError: for an unknown table or scorer, and where no data is at hand.
+      FaithJaxError: for an unknown scorer, and where no data is at hand.
     """
-    if table not in RECIPES:
-        raise ConfigError(
-            f"There is no recipe for {table!r}.{did_you_mean(table, RECIPES)} There are: "
-            f"{', '.join(RECIPES)}."
-        )
-    recipe, folder = RECIPES[table], made_folder(output)
-    left_out = [] if scorers else [name for name in recipe.scorers if is_missing(name)]
-    wanted = scorers or [name for name in recipe.scorers if name not in left_out]
-    chosen = {name: dict((options or {}).get(name, {})) for name in wanted}
-    if table == "begin":
+    name, sample = options.name, options.sample
+    recipe, folder = RECIPES[name], made_folder(options.output)
+    given = scorer_options(options.scorers or recipe.scorers, options.scorer_option)
+    left_out = [] if options.scorers else [it for it in recipe.scorers if is_missing(it)]
+    chosen = {scorer: told for scorer, told in given.items() if scorer not in left_out}
+    if name == "begin":
         chosen = as_published(chosen)
     found = _evaluated(recipe, folder, chosen, sample)
-    told = tuple(f"{name} is left out: it needs {NEEDS_SPACY}." for name in left_out)
+    told = tuple(f"{it} is left out: it needs {NEEDS_SPACY}." for it in left_out)
     shown = found.table._replace(notes=(*found.table.notes, *told))
     if sample:
-        found = of_samples(dataclasses.replace(found, table=shown))
+        shown = shown._replace(title=f"SAMPLES, not the paper's data: {shown.title}")
+        figures = {"sample": True, **found.figures}
     else:
-        note, figures = comparable(recipe, chosen)
-        rows = [{"row": list(key), **values} for key, values in figures.items()]
+        note, published = comparable(recipe, chosen)
+        rows = [{"row": list(key), **values} for key, values in published.items()]
+        shown = with_published(shown, note, published)
         more = {"sample": False, "published": {"note": note, "rows": rows}}
-        shown = with_published(shown, note, figures)
-        found = dataclasses.replace(found, table=shown, figures={**found.figures, **more})
-    path = folder / (f"{table}_sample" if sample else table)
+        figures = {**found.figures, **more}
+    found = dataclasses.replace(found, table=shown, figures=figures)
+    path = folder / (f"{name}_sample" if sample else name)
     tables = {form: f"{path}.{ending}" for form, ending in ENDINGS.items()}
     write_evaluation(found, f"{path}.json", tables)
     return rendered(found.table)
-
-
-def of_samples(found: Evaluation) -> Evaluation:
-    """Returns the evaluation with the warning that it is not of a paper's data."""
-    table = found.table._replace(title=f"SAMPLES, not the paper's data: {found.table.title}")
-    return dataclasses.replace(found, table=table, figures={"sample": True, **found.figures})
 
 
 def _evaluated(

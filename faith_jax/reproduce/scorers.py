@@ -1,13 +1,23 @@
-"""The scorers of a table, with the options that make them the functions of the papers.
+"""Tables of judged responses: their scorers, with the options that make them the papers'.
 
 A paper's figure stands below ours only where ours is computed as the paper computed it.
 """
 
 import json
 import pathlib
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
+from faith_jax.core.errors import ConfigError
+from faith_jax.reproduce.options import Judged, absolute
+from faith_jax.reproduce.workflow import (
+    CountRows,
+    Scores,
+    Table,
+    leave_accelerators,
+    scorer_flags,
+)
+from faith_jax.runs.options import scorer_options
 from faith_jax.statistics.text_metrics import has_spacy
 
 # Of the tables of Dziri 2022 and Nandwani 2023; said even where they are the scorer's own default,
@@ -18,6 +28,7 @@ PAPERS_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 _SPACY = "q2_baseline_token_f1"
 NEEDS_SPACY = "spaCy (pip install 'faith_jax[augmentation]')"
+_Q2 = ("q2_f1", "q2_nli")
 
 
 class Scored(NamedTuple):
@@ -34,87 +45,148 @@ class Scored(NamedTuple):
     against: str = "knowledge"
 
 
-def left_out(scorers: Iterable[Scored], given: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the scorers that cannot be computed, with what they need.
+def given_scorers(options: Judged) -> dict[str, dict[str, Any]]:
+    """Returns the options of the scorers that have a model.
 
-    Args:
-      scorers: of the table.
-      given: options of those that have their models.
+    Raises:
+      ConfigError: for options of a scorer without one.
     """
-    found = {it.name: it.needs for it in scorers if it.needs and it.name not in given}
-    return found | {it.name: NEEDS_SPACY for it in scorers if is_missing(it.name)}
-
-
-def by_grounding(
-    scorers: Iterable[Scored], given: Mapping[str, Any], gold: bool = True
-) -> dict[str, list[str]]:
-    """Returns the names of the scorers that can be computed, by what responses are compared with.
-
-    Args:
-      scorers: of the table.
-      given: options of those that have their models.
-      gold: whether responses are compared with gold ones too.
-    """
-    missing = left_out(scorers, given)
-    found: dict[str, list[str]] = {}
-    for it in scorers:
-        if it.name not in missing and (gold or it.against == "knowledge"):
-            found.setdefault(it.against, []).append(it.name)
+    found = {}
+    for name, told in scorer_options(options.judges, options.scorer_option).items():
+        models = {"model": getattr(options, options.judges[name])}
+        if name in _Q2:
+            models |= {"answer_model": options.q2_answer_model, "nli_model": options.q2_nli_model}
+        given = {key: path for key, path in models.items() if path} | told
+        if not given:
+            continue
+        if name in _Q2 and not (given.get("model") and given.get("nli_model")):
+            lacking = "--q2-nli-model" if given.get("model") else "--q2-model"
+            raise ConfigError(
+                f"{name} needs a model that asks questions (--q2-model) and one of natural "
+                f"language inference (--q2-nli-model); {lacking} is not given."
+            )
+        if "model" not in given:
+            raise ConfigError(f"--scorer-option: {name} is not scored without a model of its own.")
+        found[name] = {k: absolute(v) if isinstance(v, str) else v for k, v in given.items()}
     return found
 
 
-def layout(
-    table: str,
-    title: str,
-    columns: Mapping[str, Mapping[str, Any]],
-    scorers: Iterable[Scored],
-    given: Mapping[str, Mapping[str, Any]],
-    notes: Iterable[str],
-    sample: bool,
-    limit: int,
-) -> dict[str, Any]:
-    """Returns what `faith-jax evaluate --table` reads: columns, notes and published figures.
+def check_scorers(options: Judged) -> None:
+    """Loads the scorers that have a model, so that their mistakes come first."""
+    from faith_jax.scoring.registry import load_scorer
 
-    Args:
-      table: whose figures stand in TABLE.json beside this file.
+    leave_accelerators()
+    for name, given in given_scorers(options).items():
+        load_scorer(name, **given)
+
+
+class JudgedTable(Table):
+    """A table of systems that respond to data sets, and are judged by scorers.
+
+    Attributes:
       title: of the table.
+      judged_by: what responses are judged by.
       columns: by name, as `faith_jax.statistics.systems.Column` has them.
-      scorers: of the table.
-      given: options of those that have their models.
-      notes: on the figures.
-      sample: of samples, beside which no published figures stand.
-      limit: how many rows of each data set count; 0 = all.
+      corpora: the data sets; the name of a step of responses begins with one.
     """
-    missing = left_out(scorers, given)
-    if limit:
-        title += f", first {limit:,} rows of each data set"
-    told = [
-        *notes,
-        *(
-            f"{column} is left out: it needs {missing[it['scorer']]}."
-            for column, it in columns.items()
-            if it.get("scorer") in missing
-        ),
-    ]
-    shown = {name: dict(it) for name, it in columns.items() if it.get("scorer") not in missing}
-    if sample:
-        return {"title": f"SAMPLES, not the paper's data: {title}", "columns": shown, "notes": told}
-    differing = {
-        name: why
-        for name, it in shown.items()
-        if (why := difference(it.get("scorer", ""), given.get(it.get("scorer", ""), {})))
-    }
-    path = pathlib.Path(__file__).with_name(f"{table}.json")
-    published = json.loads(path.read_text(encoding="utf-8"))
-    figures = {
-        corpus: {
-            system: {name: value for name, value in row.items() if name not in differing}
-            for system, row in systems.items()
+
+    title: ClassVar[str]
+    judged_by: ClassVar[tuple[Scored, ...]]
+    columns: ClassVar[Mapping[str, Mapping[str, Any]]]
+
+    def __init__(self, options: Any, rows: CountRows):
+        super().__init__(options, rows)
+        self.scorers = as_published(given_scorers(options))
+        self.corpora: list[str] = []
+
+    def missing(self) -> dict[str, str]:
+        """Returns the scorers that cannot be computed, with what they need."""
+        found = {
+            it.name: it.needs for it in self.judged_by if it.needs and it.name not in self.scorers
         }
-        for corpus, systems in published["published"].items()
-    }
-    told += [*published["notes"], *(f"No published {c}: {why}." for c, why in differing.items())]
-    return {"title": title, "columns": shown, "notes": told, "published": figures}
+        return found | {it.name: NEEDS_SPACY for it in self.judged_by if is_missing(it.name)}
+
+    def scorers_of(self, corpus: str) -> dict[str, list[str]]:
+        """Returns the scorers of a data set that can be computed, by what they compare with."""
+        missing = self.missing()
+        found: dict[str, list[str]] = {}
+        for it in self.judged_by:
+            if it.name not in missing:
+                found.setdefault(it.against, []).append(it.name)
+        return found
+
+    def add_scores(self) -> None:
+        """Adds the scores of all responses."""
+        for corpus in self.corpora:
+            files = [
+                f"responses/{name}/predictions.jsonl"
+                for name in self.responses
+                if name.startswith(f"{corpus}/")
+            ]
+            for against, names in self.scorers_of(corpus).items() if files else ():
+                options = {name: self.scorers.get(name, {}) for name in names}
+                arguments = [
+                    *(f"--input={file}" for file in files),
+                    f"--corpus={corpus}",
+                    f"--grounding-column={against}",
+                    *scorer_flags(options),
+                ]
+                self.scores[f"{corpus}/{against}"] = Scores(arguments, files)
+
+    def comparisons(self) -> list[tuple[str, str]]:
+        """Returns systems with those that they are compared with."""
+        return []
+
+    def evaluation(self) -> list[str]:
+        """See `Table`."""
+        pairs = (f"--compare={system}:{base}" for system, base in self.comparisons())
+        return ["--protocol=systems", *pairs]
+
+    def notes(self) -> list[str]:
+        """Returns what the figures are of."""
+        return []
+
+    def layout(self) -> dict[str, Any]:
+        """See `Table`."""
+        missing, title, options = self.missing(), self.title, self.options
+        if options.limit:
+            title += f", first {options.limit:,} rows of each data set"
+        told = self.notes() + [
+            f"{column} is left out: it needs {missing[it['scorer']]}."
+            for column, it in self.columns.items()
+            if it.get("scorer") in missing
+        ]
+        shown = {
+            name: dict(it) for name, it in self.columns.items() if it.get("scorer") not in missing
+        }
+        if options.sample:
+            title = f"SAMPLES, not the paper's data: {title}"
+            return {"title": title, "columns": shown, "notes": told}
+        differing = {
+            name: why
+            for name, it in shown.items()
+            if (why := difference(it.get("scorer", ""), self.scorers.get(it.get("scorer", ""), {})))
+        }
+        published = published_figures(options.name)
+        figures = {
+            corpus: {
+                system: {name: value for name, value in row.items() if name not in differing}
+                for system, row in systems.items()
+            }
+            for corpus, systems in published["published"].items()
+        }
+        told += [
+            *published["notes"],
+            *(f"No published {c}: {why}." for c, why in differing.items()),
+        ]
+        return {"title": title, "columns": shown, "notes": told, "published": figures}
+
+
+def published_figures(table: str) -> dict[str, Any]:
+    """Returns what stands in TABLE.json beside this file."""
+    path = pathlib.Path(__file__).with_name(f"{table}.json")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def as_published(scorers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -125,9 +197,7 @@ def as_published(scorers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str
 def difference(name: str, options: Mapping[str, Any]) -> str:
     """Returns why a scorer's figures are not comparable with a paper's; "" where they are.
 
-    Args:
-      name: of the scorer.
-      options: all that it is loaded with.
+    `options` are all that it is loaded with.
     """
     for option, value in _expected(name).items():
         if options.get(option, value) != value:
@@ -141,7 +211,7 @@ def _expected(name: str) -> Mapping[str, Any]:
     """Returns the options whose other values make another function of a scorer."""
     if name == "bertscore":
         return {"lower_grounding": True, "part": "f1", "idf": None}
-    if name in ("q2_f1", "q2_nli"):
+    if name in _Q2:
         return {"personal": False}
     if name == "pmi_faith_mean":
         from faith_jax.scoring.pmi_faith import PromptFormat  # imports JAX

@@ -1,137 +1,206 @@
 """Runs a table's Snakemake workflow: what is done is kept, and what a setting changes is done anew.
 
-A workflow is TABLE.smk beside this file, a sequence of public commands. Its output folder has
-`options.json`, from which the workflow reads its options, and `.snakemake`.
+A table is made by public commands, by the rules of `table.smk`. A module TABLE.py beside this file
+checks its options and names its steps; these stand in `options.json` of the output folder.
 """
 
 import contextlib
 import dataclasses
 import fcntl
+import functools
+import importlib
 import importlib.util
 import json
+import logging
+import os
 import pathlib
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
-from faith_jax.core.errors import ConfigError, ProcessError
-from faith_jax.core.files import write_text
+from faith_jax.core.errors import ConfigError, InputError, ProcessError
+from faith_jax.core.files import write_json
+from faith_jax.reproduce.options import Workflow
 
+logger = logging.getLogger("faith_jax")
+
+# How many rows a split of a task has; 0 = its data is not at hand.
+CountRows = Callable[[str, str], int]
 OPTIONS = "options.json"
 _ROWS = "rows.json"
 _LOCK = ".lock"
 
 
-class Training(NamedTuple):
-    """One training: a recipe with its bindings, after another one.
+class GinRun(NamedTuple):
+    """A training, or the responses to a data set.
 
     Attributes:
-      recipe: the gin file.
-      bindings: of its macros.
-      after: the name of the training that it begins from; "" = none.
+      files: gin files.
+      bindings: of their macros.
+      inputs: files that must be there.
+      state: what else changes the output, such as a model's files.
     """
 
-    recipe: str
+    files: Sequence[str]
     bindings: Mapping[str, Any]
-    after: str = ""
+    inputs: Sequence[str] = ()
+    state: Sequence[str] = ()
+
+    @property
+    def arguments(self) -> str:
+        """Its arguments for a shell."""
+        return shlex.join([*(f"--gin_file={file}" for file in self.files), *flags(self.bindings)])
 
 
 class Scores(NamedTuple):
-    """One command that scores data sets.
+    """One command that scores data sets; see `GinRun`."""
+
+    given: Sequence[str]
+    inputs: Sequence[str] = ()
+    state: Sequence[str] = ()
+
+    @property
+    def arguments(self) -> str:
+        """Its arguments for a shell."""
+        return shlex.join(self.given)
+
+
+class Table:
+    """What a workflow does: its steps by the names of their outputs.
 
     Attributes:
-      arguments: of `faith-jax score`, but the output.
-      after: the name of the training whose model scores; "" = none.
-      models: the state of the files of other models, so that scores of changed ones are made anew.
+      options: of the table.
+      rows: returns how many rows a task's split has; 0 = its data is not at hand.
+      left_out: what cannot be made, in words.
+      trainings: by the folder below models/.
+      responses: by the folder below responses/.
+      scores: by the file below scores/, without its ending.
     """
 
-    arguments: Sequence[str]
-    after: str = ""
-    models: Sequence[str] = ()
+    nothing: ClassVar[str] = ""  # what is said where nothing can be scored
+
+    def __init__(self, options: Any, rows: CountRows):
+        self.options, self.rows = options, rows
+        self.left_out: list[str] = []
+        self.trainings: dict[str, GinRun] = {}
+        self.responses: dict[str, GinRun] = {}
+        self.scores: dict[str, Scores] = {}
+
+    def layout(self) -> dict[str, Any]:
+        """Returns columns, notes and published figures as `faith-jax evaluate` reads them.
+
+        A table without any is made by `write`.
+        """
+        return {}
+
+    def evaluation(self) -> list[str]:
+        """Returns the arguments of `faith-jax evaluate`, beside files and layout."""
+        return []
+
+    def write(self, folder: pathlib.Path) -> None:
+        """Makes the table's files of what the workflow leaves in the folder."""
+
+    @property
+    def file_name(self) -> str:
+        """The name of the table's files, without their endings."""
+        return f"{self.options.name}{'_sample' if self.options.sample else ''}"
+
+    def steps(self) -> dict[str, Any]:
+        """Returns what the rules of the workflow read."""
+        files = [f"scores/{name}.jsonl" for name in self.scores]
+        layout, tables = self.layout(), {}
+        if layout:
+            drawn = [f"--{name}={getattr(self.options, name)}" for name in ("resamples", "seed")]
+            tables[self.file_name] = {
+                "arguments": shlex.join([*self.evaluation(), *drawn]),
+                "inputs": files,
+                "layout": json.dumps(layout),
+            }
+        runs: dict[str, Mapping[str, GinRun | Scores]] = {
+            "train": self.trainings,
+            "infer": self.responses,
+            "score": self.scores,
+        }
+        told = {
+            rule: {
+                name: {"arguments": it.arguments, "inputs": it.inputs, "state": it.state}
+                for name, it in steps.items()
+            }
+            for rule, steps in runs.items()
+        }
+        return {"made": [f"{name}.md" for name in tables] or files, "evaluate": tables, **told}
 
 
-def run_workflow(
-    table: str,
-    options: Mapping[str, Any],
-    output: str,
-    cores: int = 0,
-    dry_run: bool = False,
-    more: Sequence[str] = (),
-) -> None:
-    """Runs a workflow in its output folder.
+def trained(name: str) -> str:
+    """Returns the file that says that a training is done."""
+    return f"models/{name}.trained"
 
-    Args:
-      table: whose TABLE.smk is run.
-      options: of the table, as JSON has them; paths in them are absolute.
-      output: the folder.
-      cores: how many the steps share; 0 = all of the machine.
-      dry_run: only say what would be done.
-      more: further arguments for Snakemake, such as a profile's.
+
+def make_table(options: Workflow) -> str:
+    """Runs a table's workflow, and returns the table as text.
+
+    Raises:
+      FaithJaxError: for wrong options and models, where no data is at hand, and where Snakemake is
+        not installed or the folder is in use or cannot be written.
+      ProcessError: where a step fails.
+    """
+    page: Any = importlib.import_module(f"faith_jax.reproduce.{options.name}")
+    page.check(options)
+    folder = pathlib.Path(options.output)
+    table: Table = page.Table(options, row_counter(folder))
+    for told in table.left_out:
+        logger.warning("left out: %s", told)
+    if not table.scores:
+        lacking = "; ".join(table.left_out) or "no such system"
+        raise InputError(f"{table.nothing}: {lacking}. See `faith-jax prepare`.")
+    # Snakemake's own process reads what is told here, and nothing else.
+    config = {"options": dataclasses.asdict(options), **table.steps()}
+    own = pathlib.Path(__file__).with_name(f"{options.name}.smk")
+    rules = own if own.exists() else own.with_name("table.smk")
+    run_workflow(rules, config, options)
+    if options.dry_run:
+        return ""
+    table.write(folder)
+    return (folder / f"{table.file_name}.md").read_text(encoding="utf-8")
+
+
+def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workflow) -> None:
+    """Runs the rules in the output folder.
 
     Raises:
       ConfigError: where Snakemake is not installed, or the folder is in use or cannot be written.
       ProcessError: where a step fails.
     """
     if importlib.util.find_spec("snakemake") is None:
-        raise ConfigError(f"reproduce {table} needs Snakemake: pip install 'faith_jax[reproduce]'.")
-    folder = pathlib.Path(output)
-    with locked(folder):
-        write_text(folder / OPTIONS, json.dumps(options, indent=1, ensure_ascii=False) + "\n")
+        raise ConfigError(
+            f"reproduce {options.name} needs Snakemake: pip install 'faith_jax[reproduce]'."
+        )
+    folder = pathlib.Path(options.output)
+    shown = ["--dry-run", "--printshellcmds"] if options.dry_run else ["--quiet", "progress"]
+    with locked(folder) as lock:
+        write_json(folder / OPTIONS, config)
         command = [
-            *(sys.executable, "-m", "snakemake"),
-            *("--snakefile", str(pathlib.Path(__file__).with_name(f"{table}.smk"))),
+            *(sys.executable, "-m", "snakemake", "--snakefile", str(rules)),
             *("--directory", str(folder), "--configfile", str(folder / OPTIONS)),
-            *("--cores", str(cores) if cores else "all", "--rerun-incomplete"),
-            "--nolock",
-            *(["--dry-run", "--printshellcmds"] if dry_run else ["--quiet", "progress", "rules"]),
-            *more,
+            *("--cores", str(options.cores or "all"), "--rerun-incomplete", "--nolock"),
+            *(shown if options.dry_run else [*shown, "rules"]),
+            *options.snakemake,
         ]
-        _run(command, output)
+        _run(command, options.output, lock)
 
 
-def table_of_workflow(
-    name: str, options: Any, table: Any, output: str, given: Mapping[str, Any]
-) -> str:
-    """Runs the workflow of a table, and returns the table as text.
-
-    A table that has a method `write` makes its files of what the workflow leaves in the folder.
-
-    Args:
-      name: of the table.
-      options: a dataclass.
-      table: the class that knows the table's tasks and data.
-      output: the folder.
-      given: `cores`, `dry_run` and `snakemake`, where they were given.
-
-    Raises:
-      InputError: where no data is at hand.
-      FaithJaxError: see `run_workflow`.
-    """
-    folder = pathlib.Path(output)
-    rows = count_rows(table.tasks(options), folder)
-    found = table(options, rows)
-    found.check_data()
-    config = {"options": dataclasses.asdict(options), "rows": rows}
-    is_dry = bool(given.get("dry_run"))
-    run_workflow(name, config, output, given.get("cores", 0), is_dry, given.get("snakemake", ()))
-    if is_dry:
-        return ""
-    if hasattr(found, "write"):
-        found.write(folder)
-    made = folder / f"{name}{'_sample' if options.sample else ''}.md"
-    return made.read_text(encoding="utf-8")
-
-
-def _run(command: Sequence[str], output: str) -> None:
-    """Runs Snakemake; when we are stopped, so is it, and its steps save their state."""
-    process = subprocess.Popen(command)
+def _run(command: Sequence[str], output: str, lock: int) -> None:
+    """Runs Snakemake; when we are stopped, so is it with its steps, which save their state."""
+    # In a group of its own: a Ctrl-C reaches the steps once, through us, and so does any other
+    # stop. Snakemake holds the lock too, should it outlive us.
+    process = subprocess.Popen(command, process_group=0, pass_fds=[lock])
     try:
         status = process.wait()
     except BaseException:
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)
         process.wait()
         raise
     if status:
@@ -143,8 +212,10 @@ def _run(command: Sequence[str], output: str) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: pathlib.Path) -> Iterator[None]:
+def locked(folder: pathlib.Path) -> Iterator[int]:
     """Holds the only right to write into a folder, which is made where it is missing.
+
+    Yields the descriptor that holds it.
 
     Raises:
       ConfigError: where another process holds it, or the folder cannot be written.
@@ -153,74 +224,69 @@ def locked(folder: pathlib.Path) -> Iterator[None]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock = opened.enter_context(open(folder / _LOCK, "w"))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"--output: {folder}: another command is writing there.") from None
         except OSError as error:
             raise ConfigError(
                 f"--output: {folder}: cannot be written ({error.strerror})."
             ) from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ConfigError(f"--output: {folder}: another command is writing there.") from None
-        yield
+        yield lock.fileno()
 
 
-def count_rows(tasks: Iterable[tuple[str, str]], folder: pathlib.Path) -> dict[str, int]:
-    """Returns how many rows the splits of tasks have, for those whose data is at hand.
+def row_counter(folder: pathlib.Path) -> CountRows:
+    """Returns what counts the rows of a split of a task, or of a data set as NAME/CONFIG.
 
-    The counts are kept in the folder, so that a workflow that resumes need not read the data.
-
-    Args:
-      tasks: names of tasks, or of data sets as NAME/CONFIG, with their splits.
-      folder: the workflow's.
-
-    Returns:
-      The counts by "TASK:SPLIT".
+    Counts are kept in the folder, so that a workflow that resumes need not read the data.
     """
-    from faith_jax.core.errors import InputError
     from faith_jax.input.score_input import dataset_rows
 
     path = folder / _ROWS
     try:
-        known: dict[str, int | None] = json.loads(path.read_text(encoding="utf-8"))
+        known: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         known = {}
-    before = dict(known)
-    for task, split in tasks:
-        source = ("", task) if "/" in task else (task, "")
-        name = f"{task}:{split}"
-        if known.get(name) is None:  # data that was missing may be there now
+
+    @functools.cache  # data that was missing before may be there now, but not in the same run
+    def count(task: str, split: str) -> int:
+        name, source = f"{task}:{split}", ("", task) if "/" in task else (task, "")
+        if not known.get(name):
             try:
                 known[name] = sum(1 for _ in dataset_rows(*source, split))
             except (InputError, ConfigError):
-                known[name] = None
-    if known != before:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(known, indent=1) + "\n")
-    return {name: count for name, count in known.items() if count}
+                return 0
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(path, known)
+        return known[name]
+
+    return count
 
 
-def flags(bindings: Mapping[str, Any]) -> str:
-    """Returns gin bindings as arguments for a shell.
+def flags(bindings: Mapping[str, Any]) -> list[str]:
+    """Returns gin bindings as arguments.
 
     >>> flags({"TRAIN_STEPS": 5, "DECODING": None})
-    '--gin.TRAIN_STEPS=5 --gin.DECODING=None'
+    ['--gin.TRAIN_STEPS=5', '--gin.DECODING=None']
     """
-    return " ".join(shlex.quote(f"--gin.{name}={value!r}") for name, value in bindings.items())
+    return [f"--gin.{name}={value!r}" for name, value in bindings.items()]
 
 
-def scorer_flags(options: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> str:
-    """Returns scorers' options as arguments of `faith-jax score` for a shell.
+def scorer_flags(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns scorers and their options as arguments of `faith-jax score`.
 
     Names are those of `--scorers`, also NAME=SCORER.
 
-    >>> scorer_flags({"bertscore": {"model": "a b"}, "q2_f1": {}}, ["bertscore", "token_f1"])
-    "'--scorer-option=bertscore.model=a b'"
+    >>> scorer_flags({"bertscore": {"model": "a b"}, "q2_f1": {}})
+    ['--scorers=bertscore,q2_f1', "--scorer-option=bertscore.model='a b'"]
     """
-    return " ".join(
-        shlex.quote(f"--scorer-option={name.partition('=')[0]}.{option}={value}")
-        for name in names
-        for option, value in options.get(name, {}).items()
-    )
+    return [
+        f"--scorers={','.join(options)}",
+        *(
+            f"--scorer-option={name.partition('=')[0]}.{option}={value!r}"
+            for name, given in options.items()
+            for option, value in given.items()
+        ),
+    ]
 
 
 def leave_accelerators() -> None:
@@ -228,9 +294,3 @@ def leave_accelerators() -> None:
     import jax
 
     jax.config.update("jax_platforms", "cpu")
-
-
-def absolute(path: str) -> str:
-    """Returns a path as a workflow finds it, which runs in its own folder; names stay names."""
-    there = pathlib.Path(path).expanduser()
-    return str(there.absolute()) if path and there.exists() else path

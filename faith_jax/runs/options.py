@@ -4,11 +4,13 @@
 """
 
 import argparse
+import ast
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Callable
-from typing import Annotated, ClassVar, Literal
+import re
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, ClassVar, Literal
 
 from faith_jax.core.errors import ConfigError
 
@@ -18,18 +20,26 @@ def listed_names(listed: str) -> list[str]:
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
-def _number(
+def number(
     kind: type[int] | type[float], expected: str, is_right: Callable[[float], bool]
 ) -> Callable[[str], float]:
     """Returns what reads an option's number."""
 
     def read(text: str) -> float:
         with contextlib.suppress(ValueError):
-            if is_right(number := kind(text)):
-                return number
+            if is_right(found := kind(text)):
+                return found
         raise argparse.ArgumentTypeError(f"expected {expected}, got {text}")
 
     return read
+
+
+def _whole_numbers(text: str) -> tuple[int, ...]:
+    """Returns the numbers that commas separate."""
+    with contextlib.suppress(ValueError):
+        return tuple(int(part) for part in text.split(","))
+    message = f"expected whole numbers with commas, such as 0,1,2; got {text!r}"
+    raise argparse.ArgumentTypeError(message)
 
 
 def _path(ending: str) -> Callable[[str], str]:
@@ -46,15 +56,51 @@ def _path(ending: str) -> Callable[[str], str]:
 
 # The types of options, which also check what the command line says.
 Names = Annotated[tuple[str, ...], listed_names]  # given at once, with commas
-Natural = Annotated[int, _number(int, "at least 0", lambda number: number >= 0)]
-Positive = Annotated[int, _number(int, "at least 1", lambda number: number >= 1)]
-Resamples = Annotated[int, _number(int, "at least 100", lambda number: number >= 100)]
-Share = Annotated[float, _number(float, "a number from 0 to 1", lambda number: 0 <= number <= 1)]
-Confidence = Annotated[
-    float, _number(float, "a number between 0 and 1", lambda number: 0 < number < 1)
-]
+Numbers = Annotated[tuple[int, ...], _whole_numbers]
+Natural = Annotated[int, number(int, "at least 0", lambda n: n >= 0)]
+Positive = Annotated[int, number(int, "at least 1", lambda n: n >= 1)]
+Resamples = Annotated[int, number(int, "at least 100", lambda n: n >= 100)]
+Share = Annotated[float, number(float, "a number from 0 to 1", lambda n: 0 <= n <= 1)]
+Confidence = Annotated[float, number(float, "a number between 0 and 1", lambda n: 0 < n < 1)]
 Html = Annotated[str, _path(".html")]
 Png = Annotated[str, _path(".png")]
+
+
+def scorer_options(
+    names: Iterable[str], given: Iterable[str], among: str = "--scorers"
+) -> dict[str, dict[str, Any]]:
+    r"""Returns the options of each scorer.
+
+    Args:
+      names: of the scorers, or "NAME=SCORER".
+      given: as "scorer.name=value". In the text of a prompt (`…_prompt`), the two characters
+        `\n` are a line break, `\t` a tab and `\\` a backslash.
+      among: what the names are, for messages.
+
+    Raises:
+      ConfigError: for another form, and for an option of a scorer that is not among the names.
+    """
+    options: dict[str, dict[str, Any]] = {name: {} for name in names}
+    by_name = {told.partition("=")[0]: found for told, found in options.items()}
+    for text in given:
+        left, equals, value = text.partition("=")
+        scorer, dot, name = left.partition(".")
+        if not (equals and dot and name):
+            raise ConfigError(f"--scorer-option: expected SCORER.NAME=VALUE, got {text!r}.")
+        if scorer not in by_name:
+            raise ConfigError(f"--scorer-option: {scorer!r} is not among {among}.")
+        try:
+            by_name[scorer][name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            is_prompt = name.endswith("_prompt")
+            by_name[scorer][name] = _unescaped(value) if is_prompt else value
+    return options
+
+
+def _unescaped(text: str) -> str:
+    """Returns a prompt with line breaks and tabs for what stands for them on a command line."""
+    characters = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}
+    return re.sub(r"\\[nt\\]", lambda found: characters[found.group()], text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -390,7 +436,7 @@ class EvaluateFiles(EvaluateOptions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ReportSalience:
-    """Heat maps in a report; see `faith_jax.report.salience.ReportSalience`.
+    """Heat maps in a report.
 
     Attributes:
       salience_model (FOLDER): of the language model
@@ -461,7 +507,7 @@ def _errors(text: str) -> float:
     from faith_jax.datasets.augmentation.npov_errors import PUBLISHED_ERROR_FREE, PUBLISHED_ERRORS
 
     expected = "a number above 0 and at most 3, the kinds of errors, or published"
-    read = _number(float, expected, lambda number: 0 < number <= 3)
+    read = number(float, expected, lambda n: 0 < n <= 3)
     return PUBLISHED_ERRORS / PUBLISHED_ERROR_FREE if text == "published" else read(text)
 
 

@@ -1,14 +1,17 @@
 """The run `report`: scored files as one HTML page."""
 
+import heapq
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import check_outputs, write_text
+from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.html import report_page
 from faith_jax.report.panels import scorers_of
-from faith_jax.report.salience import ReportSalience, report_pictures, salience_section
+from faith_jax.report.salience import salience_picture, salience_section
 from faith_jax.runs.options import ReportOptions
 from faith_jax.statistics.auc_table import auc_rows, auc_table
 from faith_jax.statistics.scored_corpora import (
@@ -55,16 +58,10 @@ def report(options: ReportOptions) -> pathlib.Path:
         raise ConfigError(str(error)) from None
     table = table._replace(notes=table.notes + row_notes(corpora))
     examples = _joined(rows.values())
-    note, sections = "", []
+    note = ""
+    sections: list[dict[str, Any]] = []
     if options.salience_model:
-        salience = ReportSalience(
-            options.salience_model,
-            options.salience_rows,
-            options.salience_threshold,
-            options.salience_method,
-        )
-        note, pictures = report_pictures(examples, scorers_of(used)[0], salience)
-        sections = [salience_section(picture) for picture in pictures]
+        note, sections = _salience(examples, scorers_of(used)[0], options)
     page = report_page(
         options.title or ", ".join(pathlib.Path(path).name for path in options.files),
         used,
@@ -76,6 +73,49 @@ def report(options: ReportOptions) -> pathlib.Path:
     )
     write_text(target, page)
     return target
+
+
+def _salience(
+    rows: Sequence[dict[str, Any]], scorer: str, options: ReportOptions
+) -> tuple[str, list[dict[str, Any]]]:
+    """Returns which rows have a map, in words, and the maps as the page shows them.
+
+    The rows with the lowest score of the scorer have one, the lowest first; where none has a score,
+    the first rows. Rows without a response or a grounding are skipped.
+    """
+    usable = [row for row in rows if row["generated_text"].strip() and row["grounding"]]
+    if not usable:
+        raise InputError(
+            "--salience-model: no row has generated_text and grounding, which the maps are of."
+        )
+    scored = [row for row in usable if row["scores"].get(scorer) is not None]
+    chosen = heapq.nsmallest(options.salience_rows, scored, key=lambda row: row["scores"][scorer])
+    rule = f"The {len(chosen)} rows with the lowest {scorer}, the lowest first."
+    if not scored:
+        chosen = usable[: options.salience_rows]
+        rule = f"The first {len(chosen)} rows; none has a score of {scorer}."
+    examples = [_example(row) for row in chosen]
+    # JAX, which other reports do without.
+    from faith_jax.scoring.salience.scorers import open_salience
+
+    maps = open_salience(options.salience_model, method=options.salience_method)(examples)
+    sections = [
+        salience_section(salience_picture(example, found, options.salience_threshold))
+        for example, found in zip(examples, maps, strict=True)
+        if found is not None  # it is None for empty responses only
+    ]
+    return f"{rule} Gradients ({options.salience_method}) of {options.salience_model}.", sections
+
+
+def _example(row: dict[str, Any]) -> GroundedExample:
+    texts, sides = tuple(row["grounding"]), tuple(row["perspectives"])
+    if sides and len(sides) != len(texts):
+        raise InputError(
+            f"{row['corpus']}, row {row['id']!r}: expected one of perspectives for each text of "
+            f"grounding, got {len(sides)} for {len(texts)}."
+        )
+    name, history = f"{row['corpus']}: {row['id']}", tuple(row["history"])
+    return GroundedExample(name, Grounding(texts, sides), history, row["generated_text"])
 
 
 def _joined(files: Any) -> list[dict[str, Any]]:

@@ -28,8 +28,8 @@ from faith_jax.core.files import (
 from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.grounded_rows import ExampleRow
-from faith_jax.export.jsonl import append_rows
-from faith_jax.export.scored_rows import ScoredRow, lines_of, scored_row, write_parquet
+from faith_jax.export.jsonl import append_rows, lines_of
+from faith_jax.export.scored_rows import ScoredRow, scored_row, write_parquet
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import preflight as preflights
 from faith_jax.scoring.base import BaseScorer

@@ -1,7 +1,7 @@
 """Commands from dataclasses."""
 
 import dataclasses
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 
@@ -37,6 +37,8 @@ class CountWords(Shared):
       dry_run: count nothing
       parts (OPTIONS): in parallel
       limit (N): most
+      folders (NAME=FOLDER): by name (repeatable)
+      sizes (NUMBERS): with commas
 
     Examples:
       %(prog)s a.txt
@@ -50,6 +52,8 @@ class CountWords(Shared):
     dry_run: bool = False
     parts: str | bool = False
     limit: int | None = None
+    folders: dict[str, Annotated[str, str.upper]] = dataclasses.field(default_factory=dict)
+    sizes: Annotated[tuple[int, ...], lambda text: tuple(map(int, text.split(",")))] = (1, 2)
 
     def run(self):
         raise Called(self)
@@ -86,10 +90,13 @@ def test_each_type_of_option():
         "--parts",
         "--limit=3",
         "--seed=2",
+        "--folders=one=a=b",
+        "--folders= two = c",
+        "--sizes=3,4",
     ]
     assert parsed("a", "b", *given) == CountWords(
         ("a", "b"), share=1.0, also=("x", "y"), kind="long", dry_run=True, parts=True, limit=3,
-        seed=2,
+        seed=2, folders={"one": "A=B", "two": "C"}, sizes=(3, 4),
     )  # fmt: skip
     assert parsed("a", "--share=1", "--parts=two", "--dry_run").parts == "two"
 
@@ -104,6 +111,7 @@ def test_help_has_the_docstring_with_groups_and_defaults(capsys):
     seed = words.index(["--seed", "N", "of", "what", "is", "drawn", "(default:", "0)"])
     assert lines[seed - 1] == "drawing:"
     assert ["--kind", "{all,long}", "of", "words"] in words
+    assert ["--sizes", "NUMBERS", "with", "commas", "(default:", "1,2)"] in words
 
 
 @pytest.mark.parametrize(
@@ -113,6 +121,8 @@ def test_help_has_the_docstring_with_groups_and_defaults(capsys):
         (["a", "--share=x"], "--share: invalid float value: 'x'"),
         (["a", "--share=1", "--kind=lang"], "--kind: there is no 'lang'. Did you mean 'long'"),
         (["--share=1"], "are required: FILE"),
+        (["a", "--share=1", "--folders=one"], "--folders: expected NAME=FOLDER, got 'one'"),
+        (["a", "--share=1", "--folders=one="], "--folders: expected NAME=FOLDER, got 'one='"),
     ],
 )
 def test_wrong_usage_is_one_line(arguments, message):
@@ -120,6 +130,13 @@ def test_wrong_usage_is_one_line(arguments, message):
         parser().parse_args(["count-words", *arguments])
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_name_is_given_once():
+    given = ["count-words", "a", "--share=1", "--folders=one=a", "--folders=one=b"]
+    options = parser().parse_args(given)
+    with pytest.raises(ConfigError, match="--folders: 'one' is given twice"):
+        options.run(options)
 
 
 @pytest.mark.parametrize(

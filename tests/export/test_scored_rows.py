@@ -11,6 +11,7 @@ from faith_jax.core.files import count_whole_rows
 from faith_jax.core.types import GroundedExample, Grounding, Score, WordScore
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.export import scored_rows
+from faith_jax.export.jsonl import lines_of
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.export.tfds import write_scored_tfds, write_tfds
 
@@ -54,7 +55,7 @@ def test_jsonl_and_parquet_give_back_what_was_written(tmp_path, monkeypatch):
     path = tmp_path / "s.jsonl"
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS), "utf-8")
     assert list(read_scored_rows(path)) == ROWS
-    assert list(scored_rows.lines_of(path)) == ROWS
+    assert list(lines_of(path)) == ROWS
     path = tmp_path / "s.parquet"
     scored_rows.write_parquet(iter(ROWS), path, ["one", "two"])
     assert list(read_scored_rows(path)) == ROWS

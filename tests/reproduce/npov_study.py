@@ -1,13 +1,13 @@
 """The study of NPOV errors on responses that are given, as if a generator had made them."""
 
+import contextlib
 import csv
 import json
 import shlex
 
 from faith_jax.cli import main
 from faith_jax.datasets.npov.choices import response_rows
-from faith_jax.reproduce.npov_detection import Study, tables_of
-from faith_jax.reproduce.workflow import scorer_flags
+from faith_jax.reproduce.npov_detection import Table
 from faith_jax.runs.data.npov_sets import read_topics
 from tests.reproduce.planted import write_rows
 
@@ -73,14 +73,15 @@ def write_marks(path, rows, marks):
 
 def run_study(folder, options):
     """Runs what the workflow does with responses; returns the rows of the CSV file."""
-    study = Study(options)
+    table = Table(options, lambda *_: 0)
+    steps = table.steps()
     sets = ["npov", "sets", f"--input={folder}/responses.jsonl", f"--output={folder}/data"]
-    assert main([*sets, *shlex.split(study.set_flags)]) == 0
-    (folder / "scored").mkdir(exist_ok=True)
-    for name, scorers in study.detectors.items():
-        given = [f"--input={folder}/data/test.jsonl", f"--output={folder}/scored/{name}.jsonl"]
-        given += [f"--scorers={','.join(scorers)}", *shlex.split(scorer_flags(scorers, scorers))]
-        assert main(["score", *given]) == 0
-    tables_of(options, folder)
+    assert main([*sets, *shlex.split(steps["sets"])]) == 0
+    (folder / "scores").mkdir(exist_ok=True)
+    with contextlib.chdir(folder):
+        for name, step in steps["score"].items():
+            given = shlex.split(step["arguments"])
+            assert main(["score", *given, f"--output=scores/{name}.jsonl"]) == 0
+    table.write(folder)
     with open(folder / "npov_detection.csv", newline="") as file:
         return list(csv.DictReader(file))

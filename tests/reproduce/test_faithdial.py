@@ -3,6 +3,7 @@
 import math
 import os
 import pathlib
+import shlex
 import shutil
 import sys
 
@@ -15,18 +16,17 @@ from faith_jax.checkpoints.doha import doha_from_bart
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.cli import main
-from faith_jax.core.errors import InputError
 from faith_jax.reproduce.faithdial import (
     FAITHDIAL_WOW,
     IN_DOMAIN,
     METHODS,
     TESTED_ON,
     TRAINED_ON,
-    Options,
     System,
     Table,
     task_of,
 )
+from faith_jax.reproduce.options import Faithdial
 from faith_jax.runs.gin_config import config_folder
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics import text_metrics
@@ -39,9 +39,8 @@ pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
 def table(rows=1000, models=None, without=(), **options):
     """Returns a table whose tasks have so many rows."""
-    given = Options(models or {"t5": "mine"}, **options)
-    counts = {f"{task}:{split}": rows for task, split in Table.tasks(given) if task not in without}
-    return Table(given, counts)
+    given = Faithdial(models=models or {"t5": "mine"}, output="", **options)
+    return Table(given, lambda task, _: 0 if task in without else rows)
 
 
 def bindings(method, data, models=None, rows=1000, **options):
@@ -73,7 +72,9 @@ def test_the_papers_systems_are_twenty():
 
 def test_in_domain_systems_are_of_cross_entropy_and_respond_to_their_own_data():
     made = table()
-    tested = {c: {n for k in (0, 1) for n in made.responders(c, bool(k))} for c in TESTED_ON}
+    tested = {name: set() for name in TESTED_ON}
+    for name, run in made.responses.items():
+        tested[name.partition("/")[0]] |= set(run.bindings["CHECKPOINT_PATH"])
     assert {name for name in tested["cmu_dog"] if name.startswith(IN_DOMAIN)} == {"cmu_dog/t5"}
     assert not any(name.startswith(IN_DOMAIN) for name in tested["faithdial"])
     for corpus in ("wow", "topical_chat", "cmu_dog"):  # table 8
@@ -87,8 +88,9 @@ def test_in_domain_systems_are_of_cross_entropy_and_respond_to_their_own_data():
 
 def test_what_a_training_is_told():
     told = bindings(
-        "infonce", "faithdial", train_steps=200, train_batch_size=6, learning_rate=0.1, sample=True
-    )
+        "infonce", "faithdial", train_steps=200, train_batch_size=6, learning_rate=0.1,
+        max_input_length=512, target_length=256, sample=True,
+    )  # fmt: skip
     assert told["MIXTURE_OR_TASK_NAME"] == "faithdial_generate_infonce_sample"
     assert told["TASK_FEATURE_LENGTHS"] == {"inputs": 512, "targets": 256, "negatives": (8, 64)}
     assert told["NUM_MICROBATCHES"] == 2  # what 4 pieces and 6 rows both divide into
@@ -123,7 +125,7 @@ def test_doha_is_trained_by_its_recipe_alone():
     assert [s.method for s in made.systems if s.model == "doha"] == ["cross_entropy"] * 5
     first = made.trainings["doha/seed_0/doha_wow"]
     second = made.trainings["doha/seed_0/doha_wow_then_faithdial"]
-    assert first.recipe == second.recipe == "faithdial_generate_doha.gin"
+    assert first.files == second.files == ["faithdial_generate_doha.gin"]
     assert first.bindings["TRAIN_STEPS"] == math.ceil(25 * 83_247 / 32)
     assert first.bindings["WARMUP_STEPS"] == round(0.1 * first.bindings["TRAIN_STEPS"])
     assert first.bindings["EVAL_PERIOD"] == first.bindings["TRAIN_STEPS"] // 50
@@ -131,7 +133,7 @@ def test_doha_is_trained_by_its_recipe_alone():
     assert (
         second.bindings["INITIAL_CHECKPOINT_PATH"] == "models/doha/seed_0/doha_wow/checkpoints/best"
     )
-    assert second.after == "doha/seed_0/doha_wow"
+    assert second.inputs == ["models/doha/seed_0/doha_wow.trained"]
     told = bindings("cross_entropy", "faithdial", {"doha": "bart"}, train_batch_size=12)
     assert told["NUM_MICROBATCHES"] == 4  # what 8 pieces and 12 rows both divide into
 
@@ -144,13 +146,14 @@ def test_infonce_begins_with_the_training_of_cross_entropy():
         "t5/seed_0/cross_entropy_wow_then_faithdial",
         "t5/seed_0/infonce_wow_then_faithdial",
     ]
-    assert made.trainings["t5/seed_0/infonce_wow_then_faithdial"].after == (
-        "t5/seed_0/cross_entropy_wow"
-    )
-    assert made.trainings_of("faithdial", "plain") == list(made.trainings)
+    assert made.trainings["t5/seed_0/infonce_wow_then_faithdial"].inputs == [
+        "models/t5/seed_0/cross_entropy_wow.trained"
+    ]
+    expected = [f"models/{name}.trained" for name in made.trainings]
+    assert made.responses["faithdial/plain"].inputs == expected
 
 
-def test_systems_without_data_are_left_out(caplog):
+def test_systems_without_data_are_left_out():
     made = table(
         without=["wizard_of_wikipedia_generate"],
         trained_on=["faithdial", "wow_then_faithdial"],
@@ -159,12 +162,14 @@ def test_systems_without_data_are_left_out(caplog):
     assert [s.name for s in made.systems] == ["faithdial/t5"]
     shown = "wow_then_faithdial/t5 (no data of wizard_of_wikipedia_generate)"
     assert any(f"Left out: {shown}" in note for note in made.layout()["notes"])
-    made.check_data()
-    assert f"left out: {shown}" in caplog.text
-    with pytest.raises(InputError, match="there is no data to train on and respond to"):
-        table(
-            without=["faithdial_generate"], trained_on=["faithdial"], methods=["cross_entropy"]
-        ).check_data()
+    assert made.left_out == [shown, "wow (no data)"]
+    nothing = table(
+        without=["faithdial_generate"], trained_on=["faithdial"], methods=["cross_entropy"]
+    )
+    assert not nothing.scores
+    # Nothing that is in domain elsewhere responds to a data set of its own.
+    made = table(trained_on=["topical_chat"], tested_on=["topical_chat", "cmu_dog"])
+    assert list(made.scores) == ["topical_chat/knowledge"]
 
 
 def test_methods_are_compared_with_cross_entropy_on_the_same_data():
@@ -174,11 +179,11 @@ def test_methods_are_compared_with_cross_entropy_on_the_same_data():
 
 
 def test_published_figures_of_other_functions_do_not_stand():
-    told = table(scorers={"bertscore": {"model": "m"}}).layout()
+    told = table(bertscore_model="m").layout()
     assert told["published"]["faithdial"]["wow/t5"]["F1"] == 61.7
     assert "BERTScore" not in told["published"]["faithdial"]["wow/t5"]
     assert any(note.startswith("No published BERTScore: bertscore.base") for note in told["notes"])
-    same = table(scorers={"bertscore": {"model": "m", "baseline": "b.tsv"}})
+    same = table(bertscore_model="m", scorer_option=["bertscore.baseline=b.tsv"])
     assert same.scorers["bertscore"]["lower_grounding"] is True
     assert same.layout()["published"]["faithdial"]["wow/t5"]["BERTScore"] == 0.41
 
@@ -303,8 +308,9 @@ def chain(tmp_path_factory, offline_data_dir, quick_compilation):
     """Parameters by training: T5 trained on WoW, then on FaithDial by two methods, a step each."""
     base = tiny_models.write_t5(tmp_path_factory.mktemp("base") / "t5")
     folder = tmp_path_factory.mktemp("systems")
-    options = Options(
-        {"t5": base},
+    options = Faithdial(
+        models={"t5": base},
+        output="",
         methods=("cross_entropy", "infonce"),
         trained_on=("wow_then_faithdial",),
         sample=True,
@@ -314,14 +320,13 @@ def chain(tmp_path_factory, offline_data_dir, quick_compilation):
         max_input_length=256,
         target_length=96,
     )
-    made = Table(options, {f"{task}:{split}": 9 for task, split in Table.tasks(options)})
+    made = Table(options, lambda *_: 9)
     params = {"base": flatten(open_checkpoint(base).params)}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name, training in made.trainings.items():
-            flags = [f"--gin.{key}={value!r}" for key, value in training.bindings.items()]
-            given = ["train", f"--gin_file={training.recipe}", f"--gin.MODEL_DIR=models/{name}"]
-            assert main([*given, *flags]) == 0
+            given = shlex.split(training.arguments)
+            assert main(["train", *given, f"--gin.MODEL_DIR=models/{name}"]) == 0
             checkpoint = open_checkpoint(f"models/{name}/checkpoints/best")
             params[name.rpartition("/")[2]] = flatten(checkpoint.params)
     return params
@@ -351,9 +356,9 @@ def test_a_training_starts_from_the_checkpoint_of_the_one_before(chain):
         (["--tested-on=multidoc"], "--tested-on: there is no 'multidoc'."),
         (["--seeds=0,0"], "--seeds: expected different whole numbers"),
         (["--seeds=a"], "--seeds: expected whole numbers with commas"),
-        (["--models=t5"], "--models: expected NAME=FOLDER, got 't5'."),
+        (["--models=t5"], "--models: expected NAME=CHECKPOINT, got 't5'"),
         (["--models=t5=other"], "--models: 't5' is given twice."),
-        (["--trained=nothing/faithdial=x"], "--trained: there is no 'faithdial/nothing'."),
+        (["--trained=nothing/faithdial=x"], "--trained: there is no 'nothing/faithdial'."),
         (["--critic-model=nowhere"], "nowhere: there is no such checkpoint"),
         (["--models=doha=mini", "--methods=ctrl"], "--methods: doha is trained by cross_entropy"),
         (["--models=gpt2=nowhere"], "--models: nowhere: there is no such checkpoint"),
@@ -368,7 +373,7 @@ def test_wrong_options(models, tmp_path, capsys, given, message):
     lines = capsys.readouterr().err.strip().splitlines()
     assert status == 2
     assert message in lines[-1]
-    assert len([line for line in lines if line.startswith("faith-jax:")]) == 1
+    assert len([line for line in lines if line.startswith("faith-jax")]) == 1
     assert not (tmp_path / "table").exists()
 
 
@@ -378,7 +383,7 @@ def test_a_gpt2_becomes_no_doha_and_a_bart_is_none_yet(models, tmp_path, capsys)
         ((f"--models=doha={gpt2}",), f"doha: {gpt2}: DoHA is made of a BART, but this is gpt2; g"),
         (
             (f"--models=doha={models['bart']}", f"--trained=doha/faithdial={models['bart']}"),
-            f"--trained: faithdial/doha: {models['bart']}: has no attention over the knowledge",
+            f"--trained: doha/faithdial: {models['bart']}: has no attention over the knowledge",
         ),
     ):
         whole = (*ALONE, "--methods=cross_entropy", *given)

@@ -9,6 +9,7 @@ import pytest
 from faith_jax.cli import main
 from faith_jax.inference.opening import open_model
 from faith_jax.reproduce import nli
+from faith_jax.reproduce.options import Nli
 from faith_jax.runs.setup import count_params
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.roc import roc_auc
@@ -189,13 +190,13 @@ def test_models_and_corpora_may_be_added(models, tmp_path, capsys):
 
 def test_a_checkpoint_that_has_changed_is_scored_again(tmp_path):
     model = tiny_models.write_model(tmp_path / "m", "deberta_nli", 5, label_names=NLI)
-    options = nli.Options({"base": {"model": model}}, corpora=("q2",))
-    before = nli.Table(options, {"true_benchmark/q2:test": 1}).scores["base"]
+    options = Nli(output="", model=model, corpora=("q2",))
+    before = nli.Table(options, lambda *_: 1).scores["base"]
     config = tmp_path / "m" / "config.json"
     config.write_text(config.read_text() + "\n")
-    after = nli.Table(options, {"true_benchmark/q2:test": 1}).scores["base"]
+    after = nli.Table(options, lambda *_: 1).scores["base"]
     assert before.arguments == after.arguments
-    assert before.models != after.models
+    assert before.state != after.state
 
 
 def test_corpora_without_data_are_left_out(capsys, models, tmp_path, caplog):
@@ -210,9 +211,7 @@ def test_corpora_without_data_are_left_out(capsys, models, tmp_path, caplog):
 
 def test_ensembles_and_published_figures(models, tmp_path, monkeypatch, capsys):
     """With samples in the place of the paper's corpora, and stand-ins for Q2's models."""
-    monkeypatch.setattr(
-        nli.ModelOptions, "data", lambda _, corpus: f"true_benchmark/{corpus}_sample"
-    )
+    monkeypatch.setattr(nli, "data_of", lambda corpus, _: f"true_benchmark/{corpus}_sample")
     plant_q2(monkeypatch)
     q2 = (f"--q2-model={models['bart']}", "--resamples=100", "--dropout-passes=2")
     arguments = (*given(models), *q2, OF_CORPORA, f"--output={tmp_path}")
@@ -259,7 +258,7 @@ def test_ensembles_and_published_figures(models, tmp_path, monkeypatch, capsys):
         (("--model={base}", "--methods=bas"), "--methods: there is no 'bas'. Did you mean 'base'"),
         (("--model={base}", "--methods=all"), "--methods: all needs a model: give --augmented-m"),
         (("--model={base}", "--methods=e_orig"), "--methods: e_orig needs a model: give --t5-mo"),
-        (("--model={base}", "--dropout-passes=0"), "--dropout-passes: expected a positive number"),
+        (("--model={base}", "--dropout-passes=0"), "--dropout-passes: expected at least 1, got 0"),
         (("--model={base}", "--q2-nli-model={base}"), "--q2-nli-model: goes with --q2-model."),
         (
             ("--model={base}", "--scorer-option=base.passes=3"),
@@ -280,7 +279,7 @@ def test_mistakes(models, tmp_path, capsys, arguments, message):
     status, out, errors = reproduce(capsys, tmp_path / "made", *arguments)
     assert (status, out) == (2, [])
     assert message.format(**models) in errors[-1]
-    assert errors[-1].startswith("faith-jax: ")
+    assert errors[-1].startswith("faith-jax")
     left = list((tmp_path / "made").rglob("*")) if (tmp_path / "made").exists() else []
     assert left == []
 

@@ -8,6 +8,7 @@ import pytest
 from faith_jax.cli import main
 from faith_jax.datasets.augmentation.dialogue_phrases import phrase_draw
 from faith_jax.reproduce import nli_phrases
+from faith_jax.reproduce.options import NliPhrases
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.roc import roc_auc
 from tests.reproduce.workflows import rows_of, shown_commands, without_snakemake
@@ -113,8 +114,8 @@ def test_figures_are_those_of_the_draws(whole, model):
 
 
 def test_published_figures_stand_below_ours(model, tmp_path, monkeypatch):
-    options = nli_phrases.Options({"base": {"model": model}}, draws=2, corpora=CORPORA)
-    table = nli_phrases.Table(options, {f"true_benchmark/{c}:test": 9 for c in CORPORA})
+    options = NliPhrases(output="", model=model, draws=2, corpora=CORPORA)
+    table = nli_phrases.Table(options, lambda *_: 9)
     assert list(table.scores) == ["no_augmentation", "draw_0", "draw_1"]
     areas = {"no_augmentation": 0.5, "draw_0": 0.6, "draw_1": 0.7}
     monkeypatch.setattr(
@@ -132,11 +133,11 @@ def test_published_figures_stand_below_ours(model, tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         (("--model=",), "--scorer-option: base has no model; give --model."),
-        (("--draws=0",), "--draws: expected at least 1, got 0."),
-        (("--phrases=11",), "--phrases: expected at least 1 and at most 10, the paper's, got 11."),
+        (("--draws=0",), "--draws: expected at least 1, got 0"),
+        (("--phrases=11",), "--phrases: expected 1 to 10, the paper's, got 11"),
         (("--train-steps=0",), "--train-steps: expected at least 1"),
-        (("--max-input-length=4",), "--max-input-length: expected at least 8, got 4."),
-        (("--learning-rate=0",), "--learning-rate: expected more than 0, got 0.0."),
+        (("--max-input-length=4",), "--max-input-length: expected at least 8, got 4"),
+        (("--learning-rate=0",), "--learning-rate: expected more than 0, got 0;"),
         (
             ("--train-task=nli_anli_sample",),
             "--train-task: nli_anli_sample has no dialogue phrases",

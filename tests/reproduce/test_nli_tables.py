@@ -10,10 +10,11 @@ from faith_jax.datasets.raw.true_benchmark import AVERAGED
 from faith_jax.report.tables import rendered
 from faith_jax.reproduce import nli, nli_tables
 from faith_jax.reproduce.nli_tables import AVERAGE
+from faith_jax.reproduce.scorers import published_figures
 from faith_jax.statistics.auc_table import AucCell, AucTable, Compared
 from faith_jax.statistics.bootstrap import Interval
 
-PUBLISHED = nli_tables.published()
+PUBLISHED = published_figures("nli")
 METHODS = PUBLISHED["methods"]
 MARKS = {"t5_anli": "*", "base": "\u2020"}
 

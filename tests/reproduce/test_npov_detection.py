@@ -15,7 +15,8 @@ from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
 from faith_jax.inference.encoder_decoder import shift_right
 from faith_jax.reproduce import npov_detection
-from faith_jax.reproduce.npov_detection import Options, Study, tables_of
+from faith_jax.reproduce.npov_detection import Table
+from faith_jax.reproduce.options import NpovDetection
 from faith_jax.scoring import registry
 from faith_jax.scoring.salience.scorers import open_salience
 from faith_jax.statistics.npov_detection import detections
@@ -54,7 +55,7 @@ def models(tmp_path_factory):
 def options_of(models, knowledge, **others):
     settings = {"combinations": 4, "resamples": 100, "knowledge": str(knowledge)}
     settings |= {"salience_model": models["reader"]}
-    return Options(model=models["bart"], **(settings | others))
+    return NpovDetection(output="", model=models["bart"], **(settings | others))
 
 
 def cells_of(rows):
@@ -98,8 +99,9 @@ def test_the_workflows_commands(models, knowledge, tmp_path, capfd):
     wrong = {"hallucination": True, "unsupported_spans": [[0, 1]]}
     write_marks(marks, rows, lambda row: wrong if row["topic"] == "coffee" else {})
     run_in_process(capfd, output, commands[place:])
-    options = Options(**json.loads((output / "options.json").read_text())["options"])
-    text = tables_of(options, output)
+    options = NpovDetection(**json.loads((output / "options.json").read_text())["options"])
+    Table(options, lambda *_: 0).write(output)
+    text = (output / "npov_detection.md").read_text()
     assert "Error-free by people's marks" in text
     assert f"Classifier for hallucination, dev: {models['hall']}." in text
     rows = json.loads((output / "npov_detection.json").read_text())["rows"]
@@ -111,7 +113,7 @@ def test_the_tables_have_the_figures_of_the_scored_files(done):
     folder, rows = done
     cells, scored = cells_of(rows), {}
     for name in ("rouge", "salience"):
-        found = rows_of(folder / "scored" / f"{name}.jsonl")
+        found = rows_of(folder / "scores" / f"{name}.jsonl")
         scored[name] = [row for row in found if row["corpus"] == "unparaphrased synthetic"]
     for error, field in (
         ("hallucination", "has_hallucination"),
@@ -184,7 +186,7 @@ def test_salience_is_the_derivative_of_the_readers_logits(done, models):
     name = "test_unparaphrased_synthetic"
     sets = rows_of(done[0] / f"data/{name}.jsonl")
     given = next(row for row in sets if row["pro_arguments"] and row["con_arguments"])
-    scored = rows_of(done[0] / "scored/salience.jsonl")[sets.index(given)]
+    scored = rows_of(done[0] / "scores/salience.jsonl")[sets.index(given)]
     pro, con = given["pro_arguments"], given["con_arguments"]
     example = GroundedExample(
         given["id"],
@@ -254,7 +256,7 @@ def test_mistakes(models, knowledge, capsys, tmp_path):
         ((bart, "--coverage-model=nowhere"), "--coverage-model: nowhere: there is no such check"),
         ((bart, "--classifiers=dev=no,where"), "--classifiers dev, hallucination: no: there is "),
         ((bart, "--classifiers=devel=a,b"), "there is no 'devel'. Did you mean 'dev'"),
-        ((bart, "--classifiers=dev"), "expected NAME=HALL_FOLDER,COV_FOLDER, got 'dev'."),
+        ((bart, "--classifiers=dev"), "expected NAME=HALL_FOLDER,COV_FOLDER, got 'dev'"),
         ((bart, "--splits=tets"), "--splits: there is no 'tets'. Did you mean 'test'"),
         ((bart, "--splits=train"), "--splits: the tables are of test topics; name test too."),
         ((bart, f"--knowledge={few}"), "topic 'tea' has 3 pro and 1 con: expected at least 2"),
@@ -298,7 +300,7 @@ def test_the_best_is_marked_where_it_beats_all(done):
 def test_salience_is_of_the_generator_by_all_aggregations(models, knowledge):
     """All six scorers share one model, so that its maps are made once."""
     for given, model in (({"salience_model": ""}, "bart"), ({"salience_model": "g"}, "g")):
-        found = Study(options_of(models, knowledge, **given)).detectors["salience"]
+        found = Table(options_of(models, knowledge, **given), lambda *_: 0).detectors["salience"]
         assert found == {
             f"salience_{error}{suffix}=salience_{error}": {
                 "model": models.get(model, model),
@@ -309,7 +311,7 @@ def test_salience_is_of_the_generator_by_all_aggregations(models, knowledge):
                 ("", "max"), ("_sum", "sum"), ("_negative_entropy", "negative_entropy"),
             )
         }  # fmt: skip
-    reader = Study(options_of(models, knowledge)).detectors["salience"]
+    reader = Table(options_of(models, knowledge), lambda *_: 0).detectors["salience"]
     loaded = [registry.load_scorer(told.partition("=")[2], **o) for told, o in reader.items()]
     assert len({id(scorer._compute) for scorer in loaded}) == 1
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from faith_jax.datasets.npov.choices import response_rows
-from faith_jax.reproduce.npov_detection import Options
+from faith_jax.reproduce.options import NpovDetection
 from faith_jax.runs.data.npov_sets import read_topics
 from faith_jax.scoring import npov_labels
 from tests.reproduce.npov_study import run_study, write_marks, write_responses
@@ -39,7 +39,7 @@ def write_topics(folder, names, texts):
 
 def options_of(model, knowledge, **others):
     given = {"splits": ("test",), "combinations": 1, "resamples": 200}
-    return Options(model=model, knowledge=str(knowledge), **given, **others)
+    return NpovDetection(output="", model=model, knowledge=str(knowledge), **given, **others)
 
 
 def figures(folder, options):

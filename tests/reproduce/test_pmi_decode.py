@@ -8,7 +8,8 @@ import sacrebleu
 from faith_jax.cli import main
 from faith_jax.decoding.config import PMIConfig
 from faith_jax.inference import load_model
-from faith_jax.reproduce.pmi_decode import CORPORA, Options, Table
+from faith_jax.reproduce.options import PmiDecode
+from faith_jax.reproduce.pmi_decode import CORPORA, Table
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.text_metrics import content_tokens
 from faith_jax.tokenizers import vocabularies
@@ -144,16 +145,16 @@ def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
 
 
 def test_published_figures_and_options_that_make_another_function():
-    options = Options("mine", scorers={"bertscore": {"model": "m"}})
-    told = Table(options, {}).layout()
+    given = {"output": "", "model": "mine", "bertscore_model": "m"}
+    told = Table(PmiDecode(**given), lambda *_: 0).layout()
     assert told["published"]["faithdial"]["pmi"] == {
         "PMI-Faith": 0.59, "F1-U": 0.75, "Q\u00b2 NLI": 0.85, "BLEU-4": 12.95, "ROUGE-L": 0.4,
     }  # fmt: skip
     assert any(
         note.startswith("No published BERTScore: bertscore.baseline") for note in told["notes"]
     )
-    whole = Options("mine", scorers={"bertscore": {"model": "m", "baseline": "b.tsv"}})
-    table = Table(whole, {})
+    whole = PmiDecode(**given, scorer_option=("bertscore.baseline=b.tsv",))
+    table = Table(whole, lambda *_: 0)
     assert table.scorers["bertscore"]["lower_grounding"] is True
     published = table.layout()["published"]
     assert published["faithdial"]["pmi"]["BERTScore"] == 0.66
@@ -168,10 +169,13 @@ def test_published_figures_and_options_that_make_another_function():
 
 
 def test_what_each_decoding_is_told():
-    rows = {f"{name}_generate:{split}": 9 for name, split in CORPORA.items()}
-    table = Table(Options("mine", alpha=0.3, p=0.7), rows)
+    table = Table(PmiDecode(output="", model="mine", alpha=0.3, p=0.7), lambda *_: 9)
     assert table.corpora == list(CORPORA)
-    told = {name: table.decoding_bindings("topical_chat", name) for name in table.options.decodings}
+    runs = {name: table.responses[f"topical_chat/{name}"] for name in table.decodings}
+    told = {name: run.bindings for name, run in runs.items()}
+    assert {name: run.files[1] for name, run in runs.items()} == {
+        "likelihood": "decoding/decoding.gin"
+    } | dict.fromkeys(("pmi", "pmi_no_mask", "pmi_equal"), "decoding/pmi.gin")
     assert "PMI_ALPHA" not in told["likelihood"]
     assert (told["pmi"]["PMI_ALPHA"], told["pmi"]["PMI_P"]) == (0.3, 0.7)
     assert (told["pmi_no_mask"]["PMI_ALPHA"], told["pmi_no_mask"]["PMI_P"]) == (0.3, 1.0)
@@ -188,9 +192,9 @@ def test_what_each_decoding_is_told():
         (("--model={bart}", "--decodings=pmi,greedy"), "--decodings: there is no 'greedy'."),
         (("--model={roberta}",), "expected a language model, got an encoder-only one."),
         (("--model={bart}x",), "bartx: there is no such checkpoint."),
-        (("--model={bart}", "--beams=0"), "--beams: expected at least 1, got 0."),
-        (("--model={bart}", "--alpha=-1"), "--alpha: expected at least 0 and at most 1, got -1."),
-        (("--model={bart}", "--limit=-1"), "--limit: expected at least 0, got -1."),
+        (("--model={bart}", "--beams=0"), "--beams: expected at least 1, got 0;"),
+        (("--model={bart}", "--alpha=-1"), "--alpha: expected a number from 0 to 1, got -1;"),
+        (("--model={bart}", "--limit=-1"), "--limit: expected at least 0, got -1;"),
         (("--model={bart}", "--scorer-model={roberta}"), "expected a language model, got an enc"),
         (
             ("--model={bart}", "--scorers=bleu"),
@@ -210,7 +214,7 @@ def test_mistakes(models, tmp_path, capsys, given, message):
     out, err = capsys.readouterr()
     assert (status, out) == (2, "")
     assert message in err.splitlines()[-1]
-    assert err.splitlines()[-1].startswith("faith-jax: ")
+    assert err.splitlines()[-1].startswith("faith-jax")
     assert not (tmp_path / "made").exists()
 
 
@@ -224,4 +228,5 @@ def test_the_options_of_a_run_are_kept(models, tmp_path, capfd):
     shown_commands(capfd, *arguments(tmp_path, f"--model={models['bart']}", "--limit=1"))
     told = json.loads((tmp_path / "options.json").read_text())
     assert told["options"]["limit"] == 1
-    assert told["rows"] == {"faithdial_generate_sample:test": 4}
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert rows == {"faithdial_generate_sample:test": 4}

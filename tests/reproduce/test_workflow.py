@@ -10,8 +10,8 @@ import time
 import pytest
 
 from faith_jax.core.errors import ConfigError, ProcessError
-from faith_jax.reproduce import workflow
-from faith_jax.reproduce.workflow import count_rows, locked, run_workflow
+from faith_jax.reproduce.options import PmiDecode
+from faith_jax.reproduce.workflow import locked, row_counter, run_workflow
 from tests.paths import REPOSITORY
 
 SMK = """
@@ -31,13 +31,13 @@ rule sum:
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(tmp_path):
     (tmp_path / "made.smk").write_text(SMK)
-    monkeypatch.setattr(workflow, "__file__", str(tmp_path / "workflow.py"))
 
     def run(values, command="true", **more):
-        options = {"values": values, "command": command}
-        run_workflow("made", options, str(tmp_path / "out"), cores=1, **more)
+        config = {"values": values, "command": command}
+        options = PmiDecode(output=str(tmp_path / "out"), cores=1, **more)
+        run_workflow(tmp_path / "made.smk", config, options)
         return (tmp_path / "out" / "sum.txt").read_text().split()
 
     return run
@@ -98,14 +98,16 @@ def test_without_snakemake(run, monkeypatch):
         run([1])
 
 
-def test_a_run_that_is_interrupted_stops_its_steps_and_resumes(run, tmp_path):
-    """Ctrl-C reaches the step; nothing is left running, and the next run goes on."""
+@pytest.mark.parametrize("is_alone", [False, True], ids=["Ctrl-C", "one process"])
+def test_a_run_that_is_interrupted_stops_its_steps_and_resumes(run, tmp_path, is_alone):
+    """Whoever interrupts it: nothing is left running, and the next run goes on."""
     script = (
-        "import pathlib, sys\n"
-        "from faith_jax.reproduce import workflow\n"
-        f"workflow.__file__ = {str(tmp_path / 'workflow.py')!r}\n"
-        "options = {'values': [1, 2], 'command': 'sleep 60'}\n"
-        f"workflow.run_workflow('made', options, {str(tmp_path / 'out')!r}, 1)\n"
+        "import pathlib\n"
+        "from faith_jax.reproduce.options import PmiDecode\n"
+        "from faith_jax.reproduce.workflow import run_workflow\n"
+        f"options = PmiDecode(output={str(tmp_path / 'out')!r}, cores=1)\n"
+        "config = {'values': [1, 2], 'command': 'sleep 60'}\n"
+        f"run_workflow(pathlib.Path({str(tmp_path / 'made.smk')!r}), config, options)\n"
     )
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     process = subprocess.Popen(
@@ -119,19 +121,22 @@ def test_a_run_that_is_interrupted_stops_its_steps_and_resumes(run, tmp_path):
     while not (tmp_path / "out" / "ran.txt").exists():
         assert time.monotonic() - started < 60
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
+    (os.kill if is_alone else os.killpg)(process.pid, signal.SIGINT)
     assert process.wait(30) != 0
     assert time.monotonic() - started < 60
     assert run([1, 2]) == ["1", "2"]
 
 
 def test_rows_are_counted_once(tmp_path, monkeypatch, offline_data_dir):
-    tasks = [("faithdial_generate_sample", "test"), ("faithdial_generate_sample", "no_such")]
-    assert count_rows(tasks, tmp_path) == {"faithdial_generate_sample:test": 4}
+    count = row_counter(tmp_path)
+    assert count("faithdial_generate_sample", "test") == 4
+    assert count("faithdial_generate_sample", "no_such") == 0
 
     def refuse(task, tfds_name, split):
         assert split != "test", "is counted already"
         raise ConfigError("there is no such split")
 
     monkeypatch.setattr("faith_jax.input.score_input.dataset_rows", refuse)
-    assert count_rows(tasks, tmp_path) == {"faithdial_generate_sample:test": 4}
+    again = row_counter(tmp_path)
+    assert again("faithdial_generate_sample", "test") == 4
+    assert again("faithdial_generate_sample", "no_such") == 0

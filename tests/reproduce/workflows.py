@@ -1,7 +1,6 @@
 """Runs a workflow's commands in this process, in the order in which Snakemake would run them."""
 
 import contextlib
-import importlib
 import json
 import os
 import pathlib
@@ -50,19 +49,17 @@ def run_in_process(capfd, output, commands):
 def without_snakemake(monkeypatch):
     """Lets tables of classifiers train and score in this process what is not there yet."""
 
-    def run(table, config, output, *_):
-        page = importlib.import_module(f"faith_jax.reproduce.{table}")
-        told = json.loads(json.dumps(config))
-        made = page.Table(page.Options(**told["options"]), told["rows"])
-        with contextlib.chdir(output):
+    def run(rules, config, options):
+        steps = json.loads(json.dumps(config))
+        with contextlib.chdir(options.output):
             os.makedirs("scores", exist_ok=True)
-            for name, (recipe, bindings, _) in getattr(made, "trainings", {}).items():
+            for name, step in steps["train"].items():
                 if not os.path.exists(folder := f"models/{name}"):
-                    given = [f"--gin_file={recipe}", *shlex.split(workflow.flags(bindings))]
+                    given = shlex.split(step["arguments"])
                     assert main(["train", *given, f"--gin.MODEL_DIR={folder}"]) == 0
-            for name, it in made.scores.items():
+            for name, step in steps["score"].items():
                 if not os.path.exists(path := f"scores/{name}.jsonl"):
-                    assert main(["score", *it.arguments, f"--output={path}"]) == 0
+                    assert main(["score", *shlex.split(step["arguments"]), f"--output={path}"]) == 0
 
     monkeypatch.setattr(workflow, "run_workflow", run)
 

@@ -13,8 +13,8 @@ from pyarrow import parquet
 from faith_jax.cli import main
 from faith_jax.cli.score_commands import scorer_options
 from faith_jax.core.errors import ConfigError
+from faith_jax.export.jsonl import lines_of
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.export.scored_rows import lines_of
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import score as run
 from faith_jax.scoring.registry import load_scorer

@@ -61,6 +61,8 @@ def test_the_way_of_a_command(capsys):
     called = house.way(["scorers"])
     assert ("cli/__init__.py", "main") in called
     assert ("scoring/registry.py", "scorer_names") in called
+    names = {name for file, name in called if file == "scoring/base.py"}
+    assert "BaseScorer" not in names  # the body of a class, while its module is imported
     assert "token_f1" in capsys.readouterr().out
     assert house.run([]) == 0
     assert f"{len(list((REPOSITORY / 'faith_jax').rglob('*.py')))} files" in capsys.readouterr().out
