@@ -16,6 +16,8 @@ import tests.typechecking
 NUMERICS = {
     "models": "attention chunked_logits classification masks output_layer soft_prompt transformer",
     "decoding": "beam causal encoder_decoder limits nucleus pmi search steps",
+    "training": "classification infonce loss_truncation repetition",
+    "inference": "class_probabilities row_likelihoods",
 }
 jaxtyping.install_import_hook(
     [f"faith_jax.{room}.{name}" for room, names in NUMERICS.items() for name in names.split()],

@@ -2,4 +2,9 @@
 
 import beartype
 
-checked = beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))
+_check = beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))
+
+
+def checked(function):
+    """Checks a function's arguments and result; not a dataclass's: settings check themselves."""
+    return function if function.__name__ == "__init__" else _check(function)

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Integer, Key
 
-from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array, PyTree, StepScores
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.encoder_decoder import for_model
@@ -115,11 +114,7 @@ def generate(
     Raises:
       ConfigError: if `config.pmi` is set; PMI-Decode needs more inputs.
     """
-    if config.pmi is not None:
-        raise ConfigError(
-            "decoding: pmi is set, but there are no inputs without the document; "
-            "expected pmi = None, or generate_pmi with both."
-        )
+    config.require("pmi", config.pmi is None, "None, or generate_pmi with both inputs")
     config = for_model(config, module)
     prefilled = prefill(
         module, params, input_tokens, input_lengths, config.max_length, config.copies
@@ -159,8 +154,8 @@ def generate_pmi(
       ConfigError: if `config.pmi` is None.
     """
     pmi = config.pmi
-    if pmi is None:
-        raise ConfigError("decoding: pmi = None; expected a PMIConfig for generate_pmi.")
+    config.require("pmi", pmi is not None, "a PMIConfig for generate_pmi")
+    assert pmi is not None
     config = for_model(config, module)
     (first, caches), (second, caches_without_document) = (
         _read(module, params, tokens, jnp.asarray(lengths), config.max_length)

@@ -1,33 +1,29 @@
 """The settings of decoding, as one frozen and hashable configuration."""
 
 import dataclasses
-import math
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from faith_jax.core.errors import ConfigError
+import msgspec
 
+from faith_jax.core.settings import (
+    NotNegative,
+    NotNegativeNumber,
+    Number,
+    Positive,
+    PositiveShare,
+    Settings,
+    Share,
+    TokenId,
+    TokenIds,
+)
 
-def _is_integer(value: Any, low: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= low
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _are_ids(value: Any, low: int) -> bool:
-    """Whether a value is None, a token id or several."""
-    ids = value if isinstance(value, tuple) else (value,)
-    return value is None or (bool(ids) and all(_is_integer(i, low) for i in ids))
-
-
-def _require(holds: bool, name: str, value: Any, expected: str) -> None:
-    if not holds:
-        raise ConfigError(f"decoding: {name} = {value!r}; expected {expected}.")
+# A negative end token never occurs, so that the response never ends.
+_End = Annotated[int, msgspec.Meta(ge=-1, description="a token id")]
+_Ends = Annotated[tuple[_End, ...], msgspec.Meta(min_length=1, description="several")]
 
 
 @dataclasses.dataclass(frozen=True)
-class PMIConfig:
+class PMIConfig(Settings):
     """Settings of PMI-Decode: the weight of the document's influence (see `decoding.pmi`).
 
     Attributes:
@@ -39,17 +35,12 @@ class PMIConfig:
     Reference: Nandwani 2023, section 4.2 and equation (9).
     """
 
-    alpha: float = 0.25
-    p: float = 0.6
-
-    def __post_init__(self):
-        valid = _is_real(self.alpha) and 0 <= self.alpha <= 1
-        _require(valid, "pmi.alpha", self.alpha, "a weight in [0, 1]")
-        _require(_is_real(self.p) and 0 < self.p <= 1, "pmi.p", self.p, "a probability in (0, 1]")
+    alpha: Share = 0.25
+    p: PositiveShare = 0.6
 
 
 @dataclasses.dataclass(frozen=True)
-class DecodingConfig:
+class DecodingConfig(Settings):
     """How tokens are selected: greedy search, sampling (temperature > 0) or beam search.
 
     Attributes:
@@ -74,76 +65,36 @@ class DecodingConfig:
       pmi: settings of PMI-Decode; None = use the model's probabilities.
     """
 
-    max_length: int = 64
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    eos_id: int | tuple[int, ...] | None = None
-    pad_id: int | None = None
-    num_beams: int = 1
-    length_penalty: float = 1.0
+    max_length: Positive = 64
+    temperature: NotNegativeNumber = 0.0
+    top_k: NotNegative = 0
+    top_p: PositiveShare = 1.0
+    eos_id: _End | _Ends | None = None
+    pad_id: TokenId | None = None
+    num_beams: Positive = 1
+    length_penalty: Number = 1.0
     early_stopping: bool | Literal["never"] = False
-    min_length: int = 0
-    no_repeat_ngram: int = 0
-    forced_bos_id: int | None = None
-    forced_eos_id: int | tuple[int, ...] | None = None
-    num_return: int = 1
+    min_length: NotNegative = 0
+    no_repeat_ngram: NotNegative = 0
+    forced_bos_id: TokenId | None = None
+    forced_eos_id: TokenId | TokenIds | None = None
+    num_return: Positive = 1
     pmi: PMIConfig | None = None
 
     def __post_init__(self):
-        for name in ("eos_id", "forced_eos_id"):
-            if isinstance(value := getattr(self, name), list):
-                object.__setattr__(self, name, tuple(value))
-        checks = {
-            "max_length": (_is_integer(self.max_length, 1), "a positive number of tokens"),
-            "temperature": (_is_real(self.temperature) and self.temperature >= 0, "0 or more"),
-            "top_k": (_is_integer(self.top_k, 0), "0 (all tokens) or more"),
-            "top_p": (_is_real(self.top_p) and 0 < self.top_p <= 1, "a probability in (0, 1]"),
-            # A negative end token never occurs, so the row never ends.
-            "eos_id": (_are_ids(self.eos_id, -1), "a token id, several, or None (the model's)"),
-            "pad_id": (
-                self.pad_id is None or _is_integer(self.pad_id, 0),
-                "a token id or None (the model's)",
-            ),
-            "num_beams": (_is_integer(self.num_beams, 1), "a positive number of beams"),
-            "length_penalty": (_is_real(self.length_penalty), "a number"),
-            "early_stopping": (
-                isinstance(self.early_stopping, bool) or self.early_stopping == "never",
-                'False, True or "never"',
-            ),
-            "min_length": (
-                _is_integer(self.min_length, 0)
-                and (not _is_integer(self.max_length, 1) or self.min_length <= self.max_length),
-                f"0 to max_length = {self.max_length}",
-            ),
-            "no_repeat_ngram": (
-                _is_integer(self.no_repeat_ngram, 0),
-                "0 (no limit) or more tokens",
-            ),
-            "forced_bos_id": (
-                self.forced_bos_id is None or _is_integer(self.forced_bos_id, 0),
-                "a token id or None",
-            ),
-            "forced_eos_id": (_are_ids(self.forced_eos_id, 0), "a token id, several, or None"),
-            "num_return": (_is_integer(self.num_return, 1), "a positive number of responses"),
-            "pmi": (self.pmi is None or isinstance(self.pmi, PMIConfig), "a PMIConfig or None"),
-        }
-        for name, (holds, expected) in checks.items():
-            _require(holds, name, getattr(self, name), expected)
-        self._check_search()
-
-    def _check_search(self) -> None:
-        """Raises for contradictory settings, with a remedy."""
+        super().__post_init__()
+        most = f"at most max_length = {self.max_length}"
+        self.require("min_length", self.min_length <= self.max_length, most)
         if self.num_beams > 1:
             beams = f"with num_beams = {self.num_beams}: beams are searched, not sampled"
-            _require(self.temperature == 0, "temperature", self.temperature, f"0 {beams}")
-            _require(self.top_k == 0, "top_k", self.top_k, f"0 {beams}")
-            _require(self.top_p == 1, "top_p", self.top_p, f"1.0 {beams}")
+            self.require("temperature", self.temperature == 0, f"0 {beams}")
+            self.require("top_k", self.top_k == 0, f"0 {beams}")
+            self.require("top_p", self.top_p == 1, f"1.0 {beams}")
             most = f"at most num_beams = {self.num_beams}"
-            _require(self.num_return <= self.num_beams, "num_return", self.num_return, most)
+            self.require("num_return", self.num_return <= self.num_beams, most)
         elif self.temperature == 0:
             alone = "1 in greedy search, which finds one response; set temperature or num_beams"
-            _require(self.num_return == 1, "num_return", self.num_return, alone)
+            self.require("num_return", self.num_return == 1, alone)
 
     @property
     def copies(self) -> int:
@@ -157,24 +108,19 @@ class DecodingConfig:
         Raises:
           ConfigError: if they are None; call `for_model` first.
         """
-        if self.eos_id is None:
-            raise ConfigError("decoding: eos_id = None; expected token ids: call for_model first.")
-        return self.eos_id if isinstance(self.eos_id, tuple) else (self.eos_id,)
+        self.require("eos_id", self.eos_id is not None, "token ids: call for_model first")
+        return _as_tuple(self.eos_id)
 
     @property
     def forced_last_ids(self) -> tuple[int, ...]:
         """The tokens of `forced_eos_id`."""
-        found = self.forced_eos_id
-        if found is None:
-            return ()
-        return found if isinstance(found, tuple) else (found,)
+        return _as_tuple(self.forced_eos_id)
 
     @property
     def padding(self) -> int:
         """The token that pads rows after their end; raises like `end_ids`."""
-        if self.pad_id is None:
-            raise ConfigError("decoding: pad_id = None; expected a token id: call for_model first.")
-        return self.pad_id
+        self.require("pad_id", self.pad_id is not None, "a token id: call for_model first")
+        return _as_tuple(self.pad_id)[0]
 
     def check_vocabulary(self, vocab_size: int) -> None:
         """Checks that all tokens are in the vocabulary of a model.
@@ -182,16 +128,9 @@ class DecodingConfig:
         Raises:
           ConfigError: names the first setting with a token outside it.
         """
-        ids = f"{{}} below the model's vocabulary size of {vocab_size}"
-        ends = () if self.eos_id is None else self.end_ids
-        holds = all(end < vocab_size for end in ends)
-        _require(holds, "eos_id", self.eos_id, ids.format("token ids"))
-        holds = all(token < vocab_size for token in self.forced_last_ids)
-        _require(holds, "forced_eos_id", self.forced_eos_id, ids.format("token ids"))
-        holds = self.forced_bos_id is None or self.forced_bos_id < vocab_size
-        _require(holds, "forced_bos_id", self.forced_bos_id, ids.format("a token id"))
-        holds = self.pad_id is None or self.pad_id < vocab_size
-        _require(holds, "pad_id", self.pad_id, ids.format("a token id"))
+        for name in ("eos_id", "forced_eos_id", "forced_bos_id", "pad_id"):
+            holds = all(token < vocab_size for token in _as_tuple(getattr(self, name)))
+            self.require(name, holds, f"tokens below the model's vocabulary size of {vocab_size}")
 
     def for_model(self, eos_id: int | tuple[int, ...], pad_id: int) -> "DecodingConfig":
         """Returns a copy with end and padding tokens that are None replaced by the model's.
@@ -206,3 +145,9 @@ class DecodingConfig:
         return dataclasses.replace(
             self, eos_id=ends, pad_id=pad_id if self.pad_id is None else self.pad_id
         )
+
+
+def _as_tuple(ids: int | tuple[int, ...] | None) -> tuple[int, ...]:
+    if ids is None:
+        return ()
+    return ids if isinstance(ids, tuple) else (ids,)

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Integer, Key
 
-from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array, PyTree, StepScores
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.pmi import pmi_decode
@@ -93,11 +92,7 @@ def generate(
     Raises:
       ConfigError: if `config.pmi` is set; PMI-Decode needs more inputs.
     """
-    if config.pmi is not None:
-        raise ConfigError(
-            "decoding: pmi is set, but there are no inputs without the document; "
-            "expected pmi = None, or generate_pmi with both."
-        )
+    config.require("pmi", config.pmi is None, "None, or generate_pmi with both inputs")
     config = for_model(config, module)
     prefilled = prefill(module, params, encoder_input_tokens, config.max_length, config.copies)
     return decode(prefilled, row_keys, config)
@@ -131,8 +126,8 @@ def generate_pmi(
       ConfigError: if `config.pmi` is None.
     """
     pmi = config.pmi
-    if pmi is None:
-        raise ConfigError("decoding: pmi = None; expected a PMIConfig for generate_pmi.")
+    config.require("pmi", pmi is not None, "a PMIConfig for generate_pmi")
+    assert pmi is not None
     config = for_model(config, module)
     both = (encoder_input_tokens, encoder_input_tokens_without_document)
     caches = stack_rows(*(_read(module, params, tokens, config.max_length) for tokens in both))

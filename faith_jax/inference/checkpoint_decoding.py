@@ -9,12 +9,13 @@ too, so that only `max_new_tokens` and `min_new_tokens` have a counterpart.
 import json
 import logging
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.settings import NotNegative, Number, Positive, TokenId, TokenIds, checked
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.models.config import TransformerConfig
 
@@ -27,46 +28,19 @@ _MAX_LENGTH = 512
 _TOP_K = 50
 
 
-def _whole(low: int) -> tuple[Callable[[Any], bool], str]:
-    def holds(value: Any) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool) and value >= low
-
-    return holds, f"a whole number of at least {low}"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _are_tokens(value: Any) -> bool:
-    is_token = _whole(0)[0]
-    several = isinstance(value, list) and bool(value) and all(map(is_token, value))
-    return several or is_token(value)
-
-
-_NUMBER = (_is_number, "a number")
-_TOKENS = (_are_tokens, "a token id or a list of them")
-_BOOLEAN = (lambda value: isinstance(value, bool), "true or false")
-# The fields that are read: what is right for each.
-_READ: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "max_length": _whole(1),
-    "max_new_tokens": _whole(1),
-    "min_length": _whole(0),
-    "min_new_tokens": _whole(0),
-    "no_repeat_ngram_size": _whole(0),
-    "forced_bos_token_id": _whole(0),
-    "forced_eos_token_id": _TOKENS,
-    "num_beams": _whole(1),
-    "num_return_sequences": _whole(1),
-    "length_penalty": _NUMBER,
-    "early_stopping": (lambda v: isinstance(v, bool) or v == "never", 'true, false or "never"'),
-    "do_sample": _BOOLEAN,
-    "temperature": _NUMBER,
-    "top_k": _whole(0),
-    "top_p": _NUMBER,
-    "eos_token_id": _TOKENS,
-    "pad_token_id": _whole(0),
-    "decoder_start_token_id": _TOKENS,
+# The fields that are read, and their types.
+_READ: dict[str, Any] = {
+    **dict.fromkeys(("max_length", "max_new_tokens"), Positive),
+    **dict.fromkeys(("min_length", "min_new_tokens", "no_repeat_ngram_size"), NotNegative),
+    **dict.fromkeys(("num_beams", "num_return_sequences"), Positive),
+    **dict.fromkeys(("forced_bos_token_id", "pad_token_id"), TokenId),
+    **dict.fromkeys(
+        ("forced_eos_token_id", "eos_token_id", "decoder_start_token_id"), TokenId | TokenIds
+    ),
+    **dict.fromkeys(("length_penalty", "temperature", "top_p"), Number),
+    "top_k": NotNegative,
+    "early_stopping": bool | Literal["never"],
+    "do_sample": bool,
 }
 _LENGTHS = ("max_length", "max_new_tokens", "min_length", "min_new_tokens")
 _OF_SAMPLING = ("temperature", "top_k", "top_p")
@@ -232,11 +206,8 @@ def _said(path: str, model: TransformerConfig) -> _Said | None:
     }
     if not asked:
         return None
-    for name, value in asked.items():
-        if name in _READ and not _READ[name][0](value):
-            raise ConfigError(
-                f"{file}: {name}: expected {_READ[name][1]}, got {json.dumps(value)}."
-            )
+    for name in _READ.keys() & asked.keys():
+        asked[name] = checked(f"{file}: {name}", asked[name], _READ[name])
     return _Said(file, asked, *_translated(asked, model))
 
 
@@ -263,7 +234,6 @@ def _translated(
             if _as_tuple(value) != (model.decoder_start_id,):
                 ignored[name] = f"the model's config has {model.decoder_start_id}"
         elif name not in ("do_sample", *_OF_SAMPLING, *_LENGTHS):
-            value = tuple(value) if isinstance(value, list) else value
             settings[_OUR_NAMES.get(name, name)] = (name, value)
     _add_lengths(asked, model, settings, ignored)
     _add_sampling(asked, settings, ignored)

@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Integer, Key
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array, PyTree
 from faith_jax.inference.base import BaseModel
 from faith_jax.inference.batching import LENGTHS, Batcher, padded, padded_length
 from faith_jax.inference.encoder_decoder import shift_right
-from faith_jax.inference.opening import expect_whole
+from faith_jax.inference.opening import check_options
 from faith_jax.inference.row_likelihoods import token_log_probs
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, output_layer
@@ -84,16 +85,11 @@ class DropoutPasses:
     rate: float | None = None
 
     def __post_init__(self):
-        expect_whole("dropout_passes", self.count, 0)
-        expect_whole("seed", self.seed or 0, 0)
-        for name, value in (("seed", self.seed), ("dropout_rate", self.rate)):
+        given = {"seed": self.seed, "dropout_rate": self.rate}
+        check_options({"dropout_passes": self.count, **given})
+        for name, value in given.items():
             if value is not None and not self.count:
-                raise ConfigError(
-                    f"{name}: is of Monte-Carlo dropout; give dropout_passes too, such as 15."
-                )
-        number = isinstance(self.rate, int | float) and not isinstance(self.rate, bool)
-        if self.rate is not None and not (number and 0 < self.rate < 1):
-            raise ConfigError(f"dropout_rate: expected a share in (0, 1), got {self.rate!r}.")
+                raise ConfigError(f"{name}: needs dropout_passes too, such as 15.")
 
     def keys(self, tokens: np.ndarray, pad_id: int) -> Array:
         """Returns the key of each row's dropout, from the tokens int32 [rows, length]."""
@@ -119,8 +115,13 @@ class DropoutPasses:
         return config
 
 
-def _head_logits(module: Transformer, params: PyTree, tokens: Array, keys: Array | None) -> Array:
-    """Returns the logits of a classification head, [rows, classes]."""
+def _head_logits(
+    module: Transformer,
+    params: PyTree,
+    tokens: Integer[Array, "rows length"],
+    keys: Key[Array, "rows"] | None,
+) -> Float[Array, "rows classes"]:
+    """Returns the logits of a classification head."""
     if keys is None:
         found: Any = module.apply({"params": params}, tokens, False, method="classify")
         return found
@@ -137,12 +138,12 @@ def _head_logits(module: Transformer, params: PyTree, tokens: Array, keys: Array
 def _label_scores(
     module: Transformer,
     params: PyTree,
-    tokens: Array,
-    lengths: Array,
-    keys: Array | None,
+    tokens: Integer[Array, "rows length"],
+    lengths: Integer[Array, "rows"],
+    keys: Key[Array, "rows"] | None,
     labels: LabelTexts,
-) -> Array:
-    """Returns the score of each label text behind each row, [rows, classes]."""
+) -> Float[Array, "rows classes"]:
+    """Returns the score of each label text behind each row."""
     variables, prefix = {"params": params}, len(labels.prefix)
     classes, length = labels.tokens.shape
     before = jnp.tile(labels.prefix, (classes, 1))
@@ -195,13 +196,13 @@ def _label_scores(
 def _probabilities(
     module: Transformer,
     params: PyTree,
-    tokens: Array,
-    lengths: Array,
-    keys: Array | None,
+    tokens: Integer[Array, "rows length"],
+    lengths: Integer[Array, "rows"],
+    keys: Key[Array, "rows"] | None,
     labels: LabelTexts | None,
     passes: int,
-) -> Array:
-    """Returns float32 [rows, classes], each row sums to 1; the mean over exactly `passes` masks."""
+) -> Float[Array, "rows classes"]:
+    """Returns probabilities that sum to 1 in each row; the mean over exactly `passes` masks."""
 
     def softmax(keys: Array | None) -> Array:
         if labels is None:

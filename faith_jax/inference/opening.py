@@ -2,17 +2,20 @@
 
 import functools
 import os
+import typing
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.settings import NotNegative, Positive, checked
 from faith_jax.core.types import Array
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder import EncoderModel
@@ -22,8 +25,9 @@ from faith_jax.tokenizers.base import Tokenizer
 
 Model = EncoderDecoderModel | CausalModel | EncoderModel
 
-# Tokens that a model reads, where nobody says and its positions allow it.
-LONGEST_INPUT = 1024
+# Default maxima of tokens: of what a language model reads, and of two texts in a classifier.
+LONGEST_INPUT, LONGEST_PAIR = 1024, 512
+Length = Annotated[int, msgspec.Meta(ge=8, description="8 tokens or more")]
 
 
 def load_model(
@@ -120,74 +124,60 @@ class ModelOptions(TypedDict, total=False):
 
     Attributes:
       vocabulary: where the tokenizer is, if not with the model.
-      max_length: tokens that the model reads at most; default: 1,024, or fewer where its positions
-        end before.
+      max_length: maximum number of tokens that the model reads, see `input_limit`.
       cut_policy: what is cut of a longer input, see `core.cutting`.
       dtype: of activations.
       tokens_per_batch: tokens of a batch, padding included.
     """
 
     vocabulary: str | None
-    max_length: int | None
+    max_length: Length | None
     cut_policy: str
     dtype: str | None
-    tokens_per_batch: int | None
+    tokens_per_batch: Positive | None
 
 
-# Scorers' options that are whole numbers, and the least that they may be.
-_LEAST = {"max_length": 8, "tokens_per_batch": 1, "max_bytes": 1, "last_turns": 0, "num_beams": 1}
-_LEAST["max_question_length"] = 2
-_FLAGS = {"score_cue", "use_contradiction", "prefix_space", "lower_grounding", "personal"}
-_TEXTS = {"vocabulary", "dtype", "baseline", "answer_model", "nli_model", "tagger"}
-_TEXTS |= {"no_error_label", "error_label", "document_prompt", "turn_prompt", "cue_prompt"}
-_TEXTS |= {"response_prompt"}
+# The types of scorers' options, by name.
+_OPTIONS = {
+    **typing.get_type_hints(ModelOptions, include_extras=True),
+    **dict.fromkeys(("max_bytes", "num_beams"), Positive),
+    **dict.fromkeys(("last_turns", "dropout_passes", "seed"), NotNegative),
+    "max_question_length": Annotated[int, msgspec.Meta(ge=2, description="2 tokens or more")],
+    "dropout_rate": Annotated[float, msgspec.Meta(gt=0, lt=1, description="a share in (0, 1)")],
+    **dict.fromkeys(
+        ("score_cue", "use_contradiction", "prefix_space", "lower_grounding", "personal"), bool
+    ),
+    **dict.fromkeys(("baseline", "answer_model", "nli_model", "tagger"), str),
+    **dict.fromkeys(("no_error_label", "error_label"), str),
+    **dict.fromkeys(("document_prompt", "turn_prompt", "cue_prompt", "response_prompt"), str),
+}
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Checks what scorers' options are, by their names; None = not given.
+    """Checks the values of scorers' options; None = not given.
 
     Raises:
-      ConfigError: on a value of another type, a number that is too small, and an unknown policy.
+      ConfigError: names the first option with a wrong value.
     """
     for name, value in options.items():
-        if value is None:
-            continue
-        if name in _LEAST:
-            expect_whole(name, value, _LEAST[name])
-        elif name in _FLAGS and not isinstance(value, bool):
-            raise ConfigError(f"{name}: expected True or False, got {value!r}.")
-        elif name in _TEXTS and not isinstance(value, str):
-            raise ConfigError(f"{name}: expected a text, got {value!r}.")
-        elif name == "cut_policy":
-            check_policy(value, name)
-
-
-def expect_whole(name: str, value: Any, least: int) -> None:
-    """Checks an option that is a whole number.
-
-    Raises:
-      ConfigError: on anything else, and on a smaller number than `least`.
-    """
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigError(f"{name}: expected a whole number of at least {least}, got {value!r}.")
+        if value is not None and name in _OPTIONS:
+            checked(name, value, _OPTIONS[name])
+    if options.get("cut_policy") is not None:
+        check_policy(options["cut_policy"], "cut_policy")
 
 
 def require_model(model: str | os.PathLike[str] | None) -> str:
-    """Returns the model's path.
+    """Returns the path of a scorer's model.
 
     Raises:
-      ConfigError: where none is given.
+      ConfigError: if there is none.
     """
-    if isinstance(model, os.PathLike):
-        model = os.fspath(model)
-    if model is not None and not isinstance(model, str):
-        raise ConfigError(f"model: expected the path of a folder, got {model!r}.")
-    if not model:
+    if not model or not isinstance(model, str | os.PathLike):
         raise ConfigError(
-            "needs a model: give model=FOLDER (on the command line --scorer-option=NAME.model="
-            "FOLDER)."
+            f"model: expected the path of a checkpoint, got {model!r}; give model=FOLDER (on the "
+            "command line --scorer-option=NAME.model=FOLDER)."
         )
-    return model
+    return os.fspath(model)
 
 
 def open_language_model(model: str, dtype: str | None = None) -> EncoderDecoderModel | CausalModel:
@@ -217,23 +207,25 @@ def check_ids(ids: list[int], vocab_size: int) -> list[int]:
     return ids
 
 
-def input_limit(config: TransformerConfig, asked: int | None, least: int = 8) -> int:
-    """Returns how many tokens a model reads at most.
+def input_limit(config: TransformerConfig, asked: int | None, default: int = LONGEST_INPUT) -> int:
+    """Returns the maximum number of tokens that a model reads.
 
     Args:
       config: the model's.
-      asked: by an option; None = 1,024, or fewer where the positions end before.
-      least: the smallest number that may be asked for.
+      asked: by an option; None = `default`, or fewer if the model has fewer positions.
+      default: tokens.
 
     Raises:
-      ConfigError: where it is more than the model has positions, or fewer than `least`.
+      ConfigError: if more are asked for than the model has positions, or fewer than 8.
     """
     prompts = config.encoder_prompt_length + config.decoder_prompt_length
     table = config.max_positions - prompts if config.max_positions else 1 << 30
     if asked is None:
-        return min(LONGEST_INPUT, table)
-    if not least <= asked <= table:
+        return min(default, table)
+    # DeBERTa's relative positions reach beyond those that it was trained with.
+    table = 1 << 30 if config.positions == "disentangled" else table
+    if not 8 <= asked <= table:
         raise ConfigError(
-            f"max_length: expected {least} to {table} tokens, the model's positions, got {asked!r}."
+            f"max_length: expected 8 to {table} tokens, the model's positions, got {asked!r}."
         )
     return asked

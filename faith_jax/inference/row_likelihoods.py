@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Integer
 
 from faith_jax.core.types import Array, PyTree
 from faith_jax.inference.batching import Batch, Batcher, Shape, padded, padded_length
@@ -58,26 +59,25 @@ def encoder_decoder_shape(row: LikelihoodRow) -> Shape:
 
 
 def token_log_probs(
-    hidden: Array,
+    hidden: Float[Array, "states embed"],
     layer: OutputLayer,
-    sources: Array,
-    targets: Array,
-    count: Array,
+    sources: Integer[Array, "tokens"],
+    targets: Integer[Array, "tokens"],
+    count: Integer[Array, ""],
     max_logits_bytes: int = MAX_LOGITS_BYTES,
-) -> Array:
+) -> Float[Array, "tokens"]:
     """Returns the log-probability of each target from the hidden state in front of it.
 
     Args:
-      hidden: [states, embed].
+      hidden: states before the output layer.
       layer: the output layer.
-      sources: int32 [tokens], which hidden state predicts each target.
-      targets: int32 [tokens].
-      count: int32 scalar, how many of the targets count, from the first on; what follows them
-        costs nothing.
+      sources: which hidden state predicts each target.
+      targets: token ids.
+      count: how many of the targets count, from the first on; those behind cost nothing.
       max_logits_bytes: memory bound of the logits held at once (at least one token's).
 
     Returns:
-      float32 [tokens], natural logarithms; 0 behind `count`, rounded up to a piece.
+      Natural logarithms; 0 behind `count`, rounded up to a piece.
     """
     tokens = sources.shape[0]
     piece = max(1, min(tokens, max_logits_bytes // (4 * layer.vocab_size)))

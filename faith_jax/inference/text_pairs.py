@@ -15,10 +15,8 @@ from faith_jax.core.cutting import CutTokens, Kind, concatenated, cut, fit, whol
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import CriticLabel, NliLabel
 from faith_jax.inference.opening import check_ids
-from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.base import Tokenizer
 
-_LONGEST = 512
 NOT_ENTAILED = "not_entailment"
 
 
@@ -136,21 +134,3 @@ def label_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:
             if ids is not other and other[: len(ids)] == ids:
                 return [[*target, *tokenizer.suffix_ids] for target in targets]
     return targets
-
-
-def row_length(config: TransformerConfig, asked: int | None) -> int:
-    """Returns how many tokens a row has at most: 512, or fewer where the positions end before.
-
-    Raises:
-      ConfigError: where more are asked for than the model has positions.
-    """
-    table = config.max_positions or _LONGEST
-    table -= config.encoder_prompt_length
-    if asked is None:
-        return min(_LONGEST, table)
-    limit = table if config.positions == "learned" else 1 << 20
-    if not 8 <= asked <= limit:
-        raise ConfigError(
-            f"max_length: expected 8 to {limit} tokens, the model's positions, got {asked!r}."
-        )
-    return asked

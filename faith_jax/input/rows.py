@@ -12,7 +12,8 @@ import numpy as np
 from faith_jax.core import cutting
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.inference.text_pairs import PairEncoder, row_length
+from faith_jax.inference.opening import LONGEST_PAIR, input_limit
+from faith_jax.inference.text_pairs import PairEncoder
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
 from faith_jax.models.config import TransformerConfig
@@ -158,7 +159,7 @@ class PairRows:
                 f"{self.where}: its examples have no two texts to compare, neither "
                 f"{' nor '.join(' and '.join(pair) for pair in PAIRS)}."
             )
-        length = row_length(self.model, self.max_length)
+        length = input_limit(self.model, self.max_length, LONGEST_PAIR)
         encode = PairEncoder(self.tokenizer, self.model.vocab_size, length, self.cut_policy)
         classes = {name.strip().lower(): n for n, name in enumerate(self.model.label_names)}
 

@@ -1,73 +1,35 @@
 """The transformer's configuration: the dimensions and choices that define a model family."""
 
 import dataclasses
+import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-
-DTYPES = ("float32", "bfloat16")
-REMAT_POLICIES = ("none", "minimal", "full")
-ACTIVATIONS = ("gelu", "gelu_exact", "relu", "silu", "tanh", "linear")
-NORMS = ("rms", "layer")
-NORM_POSITIONS = ("pre", "post", "sandwich")
-POSITIONS = ("relative_bias", "learned", "rotary", "alibi", "disentangled")
-ROPE_TYPES = ("default", "linear", "llama3")
-
-_POSITIVE = (
-    "vocab_size",
-    "emb_dim",
-    "num_heads",
-    "head_dim",
-    "mlp_dim",
-    "relative_attention_num_buckets",
-    "relative_attention_max_distance",
+from faith_jax.core.settings import (
+    NotNegative,
+    NotNegativeNumber,
+    Number,
+    Positive,
+    PositiveNumber,
+    Settings,
+    ShareBelow1,
+    TokenId,
 )
-_NOT_NEGATIVE = (
-    "num_encoder_layers",
-    "num_decoder_layers",
-    "num_kv_heads",
-    "max_positions",
-    "position_offset",
-    "num_token_types",
-    "sliding_window",
-    "rope_original_max_positions",
-    "decoder_start_id",
-    "encoder_prompt_length",
-    "decoder_prompt_length",
-)
+
+Activation = Literal["gelu", "gelu_exact", "relu", "silu", "tanh", "linear"]
+Positions = Literal["relative_bias", "learned", "rotary", "alibi", "disentangled"]
+RopeType = Literal["default", "linear", "llama3"]
+ROPE_TYPES: tuple[str, ...] = typing.get_args(RopeType)
 # A damaged file may name millions of layers, which would exhaust memory and time.
-_MOST_LAYERS = 1000
-_POSITIVE_NUMBERS = (
-    "layer_norm_epsilon",
-    "attention_scale",
-    "rope_theta",
-    "rope_factor",
-    "rope_low_freq_factor",
-    "rope_high_freq_factor",
-)
-_CHOICES = {
-    "dtype": DTYPES,
-    "remat_policy": REMAT_POLICIES,
-    "norm": NORMS,
-    "norm_position": NORM_POSITIONS,
-    "positions": POSITIONS,
-    "rope_type": ROPE_TYPES,
-    "classifier_activation": ACTIVATIONS,
-}
-_TUPLES = ("mlp_activations", "sliding_window_layers", "label_names", "eos_ids")
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+_Layers = Annotated[int, msgspec.Meta(ge=0, le=1000, description="0 to 1,000 layers")]
+_Padding = Annotated[int, msgspec.Meta(ge=-1, description="a token id, or -1")]
 
 
 @dataclasses.dataclass(frozen=True)
-class TransformerConfig:
+class TransformerConfig(Settings):
     """Dimensions and choices of a transformer; the defaults are T5's, and the names T5X's.
 
     A model family is a value of this class, not a copy of the code. T5 and BART have both stacks;
@@ -144,130 +106,88 @@ class TransformerConfig:
       decoder_start_id: first input of an encoder-decoder model's decoder.
     """
 
-    vocab_size: int
-    dtype: str = "float32"
-    emb_dim: int = 512
-    num_heads: int = 8
-    num_encoder_layers: int = 6
-    num_decoder_layers: int = 6
-    head_dim: int = 64
-    mlp_dim: int = 2048
-    mlp_activations: tuple[str, ...] = ("relu",)
-    dropout_rate: float = 0.1
+    vocab_size: Positive
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    emb_dim: Positive = 512
+    num_heads: Positive = 8
+    num_encoder_layers: _Layers = 6
+    num_decoder_layers: _Layers = 6
+    head_dim: Positive = 64
+    mlp_dim: Positive = 2048
+    mlp_activations: tuple[Activation, ...] = ("relu",)
+    dropout_rate: ShareBelow1 = 0.1
     logits_via_embedding: bool = False
     float32_attention_logits: bool = False
-    relative_attention_num_buckets: int = 32
-    relative_attention_max_distance: int = 128
-    layer_norm_epsilon: float = 1e-6
+    relative_attention_num_buckets: Positive = 32
+    relative_attention_max_distance: Positive = 128
+    layer_norm_epsilon: PositiveNumber = 1e-6
     scan_layers: bool = False
-    remat_policy: str = "none"
-    encoder_prompt_length: int = 0
-    decoder_prompt_length: int = 0
-    num_kv_heads: int = 0
-    norm: str = "rms"
-    norm_position: str = "pre"
-    norm_offset: float = 0.0
+    remat_policy: Literal["none", "minimal", "full"] = "none"
+    encoder_prompt_length: NotNegative = 0
+    decoder_prompt_length: NotNegative = 0
+    num_kv_heads: NotNegative = 0
+    norm: Literal["rms", "layer"] = "rms"
+    norm_position: Literal["pre", "post", "sandwich"] = "pre"
+    norm_offset: Number = 0.0
     embedding_norm: bool = False
     scale_embeddings: bool = False
-    positions: str = "relative_bias"
-    max_positions: int = 0
-    position_offset: int = 0
-    num_token_types: int = 0
+    positions: Positions = "relative_bias"
+    max_positions: NotNegative = 0
+    position_offset: NotNegative = 0
+    num_token_types: NotNegative = 0
     attention_bias: bool = False
     mlp_bias: bool = False
-    attention_scale: float = 1.0
-    attention_softcap: float = 0.0
-    logits_softcap: float = 0.0
-    sliding_window: int = 0
+    attention_scale: PositiveNumber = 1.0
+    attention_softcap: NotNegativeNumber = 0.0
+    logits_softcap: NotNegativeNumber = 0.0
+    sliding_window: NotNegative = 0
     sliding_window_layers: tuple[int, ...] = ()
-    rope_theta: float = 10000.0
-    rope_type: str = "default"
-    rope_factor: float = 1.0
-    rope_low_freq_factor: float = 1.0
-    rope_high_freq_factor: float = 4.0
-    rope_original_max_positions: int = 8192
+    rope_theta: PositiveNumber = 10000.0
+    rope_type: RopeType = "default"
+    rope_factor: PositiveNumber = 1.0
+    rope_low_freq_factor: PositiveNumber = 1.0
+    rope_high_freq_factor: PositiveNumber = 4.0
+    rope_original_max_positions: NotNegative = 8192
     scale_tied_logits: bool = True
     logits_bias: bool = False
     broadcast_dropout: bool = True
-    attention_dropout_rate: float | None = None
-    mlp_dropout_rate: float | None = None
-    classifier_dropout_rate: float | None = None
+    attention_dropout_rate: ShareBelow1 | None = None
+    mlp_dropout_rate: ShareBelow1 | None = None
+    classifier_dropout_rate: ShareBelow1 | None = None
     label_names: tuple[str, ...] = ()
-    classifier_activation: str = "tanh"
+    classifier_activation: Activation = "tanh"
     knowledge_attention: bool = False
-    pad_id: int = 0
+    pad_id: _Padding = 0
     eos_ids: tuple[int, ...] = (1,)
-    decoder_start_id: int = 0
+    decoder_start_id: TokenId = 0
 
     def __post_init__(self):
-        for name in _TUPLES:
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        for name in _POSITIVE:
-            self._require(name, _is_whole(getattr(self, name), 1), "a positive whole number")
-        for name in _NOT_NEGATIVE:
-            self._require(name, _is_whole(getattr(self, name), 0), "0 or a positive whole number")
-        for name in _POSITIVE_NUMBERS:
-            value = getattr(self, name)
-            self._require(name, _is_number(value) and value > 0, "a positive number")
-        for name in ("attention_softcap", "logits_softcap"):
-            value = getattr(self, name)
-            self._require(name, _is_number(value) and value >= 0, "0 or a positive number")
-        for name, choices in _CHOICES.items():
-            self._require(name, getattr(self, name) in choices, f"one of {choices}")
+        super().__post_init__()
         known = f"a token of the vocabulary of {self.vocab_size}"
-        pad_id = _is_whole(self.pad_id, -1) and self.pad_id < self.vocab_size
-        self._require("pad_id", pad_id, f"{known}, or -1")
-        self._require("decoder_start_id", self.decoder_start_id < self.vocab_size, known)
-        self._check_dropout()
-        self._check_parts()
-
-    def _check_dropout(self) -> None:
-        self._require("dropout_rate", 0 <= self.dropout_rate < 1, "a share in [0, 1)")
-        for name in ("attention_dropout_rate", "mlp_dropout_rate", "classifier_dropout_rate"):
-            rate = getattr(self, name)
-            self._require(name, rate is None or 0 <= rate < 1, "a share in [0, 1), or None")
-
-    def _check_parts(self) -> None:
+        self.require("pad_id", self.pad_id < self.vocab_size, f"{known}, or -1")
+        self.require("decoder_start_id", self.decoder_start_id < self.vocab_size, known)
         buckets = self.relative_attention_num_buckets
-        self._require(
-            "relative_attention_num_buckets",
-            buckets >= 4 and buckets % 2 == 0,
-            "an even number >= 4",
-        )
-        self._require(
+        even = buckets >= 4 and buckets % 2 == 0
+        self.require("relative_attention_num_buckets", even, "an even number >= 4")
+        self.require(
             "relative_attention_max_distance",
             self.relative_attention_max_distance > buckets // 2,
             f"more than half of the {buckets} buckets",
         )
-        self._require(
-            "mlp_activations",
-            0 < len(self.mlp_activations) <= 2 and set(self.mlp_activations) <= set(ACTIVATIONS),
-            f"one or two of {ACTIVATIONS}",
-        )
-        self._require(
-            "num_decoder_layers",
-            self.num_encoder_layers + self.num_decoder_layers > 0,
-            "a positive whole number, or an encoder",
-        )
-        for name in ("num_encoder_layers", "num_decoder_layers"):
-            self._require(name, getattr(self, name) <= _MOST_LAYERS, f"at most {_MOST_LAYERS}")
-        self._require(
+        self.require("mlp_activations", 0 < len(self.mlp_activations) <= 2, "one or two")
+        layers = self.num_encoder_layers + self.num_decoder_layers
+        self.require("num_decoder_layers", layers > 0, "a positive whole number, or an encoder")
+        self.require(
             "num_kv_heads",
             self.num_kv_heads == 0 or self.num_heads % self.num_kv_heads == 0,
             f"0 or a divisor of the {self.num_heads} heads",
         )
         if self.positions == "learned":
-            self._require("max_positions", self.max_positions > 0, "a positive whole number")
+            self.require("max_positions", self.max_positions > 0, "a positive whole number")
         if self.positions == "disentangled":
-            self._require("positions", self.is_encoder_only, "another scheme beside a decoder")
+            self.require("positions", self.is_encoder_only, "another scheme beside a decoder")
         if self.positions == "rotary":
-            self._require("head_dim", self.head_dim % 2 == 0, "an even number for rotary positions")
-
-    def _require(self, name: str, holds: bool, expected: str) -> None:
-        if not holds:
-            raise ConfigError(
-                f"TransformerConfig.{name}: expected {expected}, got {getattr(self, name)!r}."
-            )
+            self.require("head_dim", self.head_dim % 2 == 0, "an even number for rotary positions")
 
     @property
     def is_decoder_only(self) -> bool:

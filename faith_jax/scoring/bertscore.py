@@ -18,14 +18,15 @@ from faith_jax.core.types import Array, GroundedExample, PyTree, Score
 from faith_jax.inference.batching import Batch, Batcher, padded, padded_length
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.opening import (
+    LONGEST_PAIR,
     ModelOptions,
     check_ids,
     check_options,
+    input_limit,
     open_model,
     open_tokenizer,
     require_model,
 )
-from faith_jax.inference.text_pairs import row_length
 from faith_jax.models.transformer import Transformer
 from faith_jax.scoring.base import BaseScorer, SeenInput, joined
 from faith_jax.scoring.model_cards import BERTSCORE
@@ -85,7 +86,7 @@ class BERTScorer(BaseScorer):
         encoder = {k: v for k, v in model.params["encoder"].items() if not _is_above(k, layer)}
         self._params = {"token_embedder": model.params["token_embedder"], "encoder": encoder}
         self._tokenizer, self._part = tokenizer, options.get("part", "f1")
-        self._max_length = row_length(model.config, options.get("max_length"))
+        self._max_length = input_limit(model.config, options.get("max_length"), LONGEST_PAIR)
         self._cut_policy = options.get("cut_policy") or "knowledge"
         prefix_space = options.get("prefix_space", False)
         self._space, self._lower = " " * prefix_space, options.get("lower_grounding", False)

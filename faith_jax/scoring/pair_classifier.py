@@ -15,6 +15,7 @@ from faith_jax.inference.class_probabilities import ClassificationEngine, Dropou
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.opening import (
+    LONGEST_PAIR,
     ModelOptions,
     check_ids,
     check_options,
@@ -29,7 +30,6 @@ from faith_jax.inference.text_pairs import (
     LabelForm,
     PairEncoder,
     label_tokens,
-    row_length,
 )
 from faith_jax.scoring.base import remembers_last
 
@@ -141,7 +141,8 @@ def _opened(
             raise ConfigError(
                 "label_words: are of encoder-decoders; an encoder's classes have names."
             )
-        names, limit, inputs = opened.label_names, row_length(config, max_length), None
+        names, inputs = opened.label_names, None
+        limit = input_limit(config, max_length, LONGEST_PAIR)
         engine = ClassificationEngine(opened, None, dropout, tokens_per_batch)
         tokenizer = open_tokenizer(model, vocabulary, config)
     elif isinstance(opened, EncoderDecoderModel) and not config.knowledge_attention:

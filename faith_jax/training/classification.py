@@ -6,16 +6,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Float, Integer
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.settings import ShareBelow1
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.transformer import Transformer
 from faith_jax.training.objectives import Batch, Metrics, Objective, dropout_rngs, reduced
 
 
 def label_cross_entropy(
-    log_probs: Array, labels: Array, label_smoothing: float = 0.0, **reduction: Any
-) -> Array:
+    log_probs: Float[Array, "batch classes"],
+    labels: Integer[Array, "batch"],
+    label_smoothing: float = 0.0,
+    **reduction: Any,
+) -> Float[Array, "..."]:
     """Returns the cross-entropy of classes, in nats; 0 for a perfect model, as `cross_entropy`.
 
     Args:
@@ -49,14 +53,7 @@ class LabelCrossEntropy(Objective):
       ConfigError: on a wrong setting.
     """
 
-    label_smoothing: float = 0.0
-
-    def __post_init__(self):
-        if not 0 <= self.label_smoothing < 1:
-            raise ConfigError(
-                "LabelCrossEntropy.label_smoothing: expected from 0 to less than 1, got "
-                f"{self.label_smoothing!r}."
-            )
+    label_smoothing: ShareBelow1 = 0.0
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None

@@ -3,12 +3,14 @@
 import dataclasses
 import math
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Bool, Float, Integer
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.settings import NotNegativeNumber, PositiveNumber
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
 from faith_jax.training.objectives import (
@@ -21,10 +23,12 @@ from faith_jax.training.objectives import (
     reduced,
 )
 
-CONTEXTS = ("first", "mean", "decoder_first")
 
-
-def infonce(scores: Array, where: Array, **reduction: Any) -> Array:
+def infonce(
+    scores: Float[Array, "batch candidates"],
+    where: Bool[Array, "batch candidates"],
+    **reduction: Any,
+) -> Float[Array, "..."]:
     """Returns -log softmax(scores)[0] of each row, in nats; 0 where the first stands alone.
 
     Args:
@@ -37,7 +41,11 @@ def infonce(scores: Array, where: Array, **reduction: Any) -> Array:
     return reduced(losses, **reduction)
 
 
-def hits_at_1(scores: Array, where: Array, **reduction: Any) -> Array:
+def hits_at_1(
+    scores: Float[Array, "batch candidates"],
+    where: Bool[Array, "batch candidates"],
+    **reduction: Any,
+) -> Float[Array, "..."]:
     """Returns 1 for rows whose first candidate is above all others, else 0; a tie is a miss.
 
     Arguments are those of `infonce`.
@@ -77,22 +85,10 @@ class InfoNCE(Objective):
     """
 
     cross_entropy: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
-    weight: float = 0.1
-    temperature: float = 1.0
-    context: str = "first"
+    weight: NotNegativeNumber = 0.1
+    temperature: PositiveNumber = 1.0
+    context: Literal["first", "mean", "decoder_first"] = "first"
     in_batch_negatives: bool = False
-
-    def __post_init__(self):
-        if self.context not in CONTEXTS:
-            raise ConfigError(
-                f"InfoNCE.context: expected one of {', '.join(CONTEXTS)}, got {self.context!r}."
-            )
-        if not self.weight >= 0:
-            raise ConfigError(f"InfoNCE.weight: expected 0 or more, got {self.weight!r}.")
-        if not self.temperature > 0:
-            raise ConfigError(
-                f"InfoNCE.temperature: expected a positive number, got {self.temperature!r}."
-            )
 
     @property
     def couples_rows(self) -> bool:
@@ -141,8 +137,14 @@ class InfoNCE(Objective):
         metrics["loss"] += self.weight * metrics["infonce"]
         return metrics["loss"], metrics, {}
 
-    def _context(self, module: Transformer, batch: Batch, encoded: Inputs, hidden: Array) -> Array:
-        """Returns what candidates are compared with, [batch, embed]."""
+    def _context(
+        self,
+        module: Transformer,
+        batch: Batch,
+        encoded: Inputs,
+        hidden: Float[Array, "batch length embed"],
+    ) -> Float[Array, "batch embed"]:
+        """Returns what candidates are compared with."""
         if self.context == "decoder_first":
             return hidden[:, 0]
         states = encoded[0] if isinstance(encoded, tuple) else encoded
@@ -155,16 +157,13 @@ class InfoNCE(Objective):
 
     def _scores(
         self,
-        context: Array,
-        positives: Array,
-        negatives: Array,
+        context: Float[Array, "batch embed"],
+        positives: Float[Array, "batch embed"],
+        negatives: Float[Array, "batch texts embed"],
         batch: Batch,
         module: Transformer,
-    ) -> tuple[Array, Array]:
-        """Returns scores and which of them count, [batch, candidates]; the row's target is first.
-
-        Context and positives are [batch, embed], negatives [batch, texts, embed].
-        """
+    ) -> tuple[Float[Array, "batch candidates"], Bool[Array, "batch candidates"]]:
+        """Returns scores and which of them count; the row's target comes first."""
         scale = 1.0 / (math.sqrt(context.shape[-1]) * self.temperature)
         context = context.astype(jnp.float32) * scale
         states = jnp.concatenate([positives[:, None], negatives], axis=1).astype(jnp.float32)
@@ -181,22 +180,16 @@ class InfoNCE(Objective):
         )
 
 
-def _valid_negatives(batch: Batch, pad: int) -> Array:
-    """Returns which negatives contrast with a target: boolean [batch, texts].
-
-    Those that are neither padding nor the target itself, where there is a target.
-    """
+def _valid_negatives(batch: Batch, pad: int) -> Bool[Array, "batch texts"]:
+    """Returns which negatives are neither padding nor the target itself, if there is a target."""
     targets, negatives = _same_lengths(batch, pad)
     same = jnp.all(negatives == targets[:, None], axis=-1)
     is_positive = jnp.any(targets != pad, axis=-1)
     return jnp.any(negatives != pad, axis=-1) & ~same & is_positive[:, None]
 
 
-def _valid_others(batch: Batch, pad: int) -> Array:
-    """Returns which of all rows' targets and negatives contrast with a row's target.
-
-    Those of other rows, neither padding nor the target: boolean [batch, batch * (1 + texts)].
-    """
+def _valid_others(batch: Batch, pad: int) -> Bool[Array, "batch all_texts"]:
+    """Returns which of other rows' targets and negatives are neither padding nor the target."""
     targets, negatives = _same_lengths(batch, pad)
     texts = jnp.concatenate([targets[:, None], negatives], axis=1)
     rows, count, length = texts.shape
@@ -206,8 +199,10 @@ def _valid_others(batch: Batch, pad: int) -> Array:
     return jnp.any(texts != pad, axis=-1)[None] & ~same & ~own
 
 
-def _same_lengths(batch: Batch, pad: int) -> tuple[Array, Array]:
-    """Returns targets [batch, length] and negatives [batch, texts, length], padded alike."""
+def _same_lengths(
+    batch: Batch, pad: int
+) -> tuple[Integer[Array, "batch length"], Integer[Array, "batch texts length"]]:
+    """Returns targets and negatives, padded alike."""
     targets, negatives = batch["decoder_target_tokens"], batch["negatives"]
     length = max(targets.shape[-1], negatives.shape[-1])
     return _fitted(targets, length, pad), _fitted(negatives, length, pad)
@@ -232,8 +227,8 @@ def _read_to_the_end(tokens: Array, start: int, pad: int) -> tuple[Array, Array,
 
 def _positive_states(
     module: Transformer, params: PyTree, batch: Batch, encoded: Inputs, key: Array | None
-) -> tuple[Array, Array]:
-    """Returns the states of the targets, [batch, length, embed], and of their end tokens."""
+) -> tuple[Float[Array, "batch length embed"], Float[Array, "batch embed"]]:
+    """Returns the states of the targets, and those of their end tokens."""
     config = module.config
     targets = batch["decoder_target_tokens"]
     fed, mask, last = _read_to_the_end(targets, config.decoder_start_id, config.pad_id)
@@ -245,8 +240,8 @@ def _positive_states(
 
 def _negative_states(
     module: Transformer, params: PyTree, batch: Batch, encoded: Inputs, key: Array | None
-) -> Array:
-    """Returns the states of the negatives' end tokens, [batch, texts, embed].
+) -> Float[Array, "batch texts embed"]:
+    """Returns the states of the negatives' end tokens.
 
     Each negative is a decoder row of its own; those of a row share the encoder's keys and values.
     """

@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Bool, Float
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.settings import NotNegative, Positive, ShareBelow1
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.training.objectives import (
@@ -34,7 +36,7 @@ class RecentLosses(NamedTuple):
     examples: Array
     steps: Array
 
-    def quantile(self, share: float) -> Array:
+    def quantile(self, share: float) -> Float[Array, ""]:
         """Returns the loss below which a share of the examples lies, linear between two.
 
         Returns:
@@ -52,7 +54,9 @@ class RecentLosses(NamedTuple):
             ordered[low],
         )
 
-    def followed_by(self, losses: Array, valid: Array) -> "RecentLosses":
+    def followed_by(
+        self, losses: Float[Array, "batch"], valid: Bool[Array, "batch"]
+    ) -> "RecentLosses":
         """Returns them after a batch's losses, float32 [batch]; `valid` ones are no padding."""
         window = self.losses.shape[0]
         total = jnp.sum(valid, dtype=jnp.int32)
@@ -93,21 +97,10 @@ class LossTruncation(Objective):
     """
 
     cross_entropy: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
-    drop_fraction: float = 0.4
-    window: int = 10_000
-    warmup_steps: int = 313
+    drop_fraction: ShareBelow1 = 0.4
+    window: Positive = 10_000
+    warmup_steps: NotNegative = 313
     length_normalized: bool = True
-
-    def __post_init__(self):
-        name = "LossTruncation"
-        if not 0 <= self.drop_fraction < 1:
-            raise ConfigError(
-                f"{name}.drop_fraction: expected from 0 to less than 1, got {self.drop_fraction!r}."
-            )
-        if self.window < 1:
-            raise ConfigError(f"{name}.window: expected 1 or more examples, got {self.window!r}.")
-        if self.warmup_steps < 0:
-            raise ConfigError(f"{name}.warmup_steps: expected 0 or more, got {self.warmup_steps}.")
 
     def init_state(self) -> RecentLosses:
         """Returns an empty window."""
@@ -168,7 +161,9 @@ class LossTruncation(Objective):
         return metrics["loss"], metrics, rows
 
 
-def example_losses(losses: Array, weights: Array, mean: bool = True) -> Array:
+def example_losses(
+    losses: Float[Array, "batch length"], weights: Float[Array, "batch length"], mean: bool = True
+) -> Float[Array, "batch"]:
     """Returns the loss of each example, [batch]: its tokens' weighted mean, or their sum.
 
     The mean of an example without tokens is 0.

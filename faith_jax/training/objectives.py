@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from faith_jax.core.settings import NotNegativeNumber, Positive, Settings, ShareBelow1
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.chunked_logits import MAX_LOGITS_BYTES, TargetStatistics, target_statistics
 from faith_jax.models.output_layer import OutputLayer
@@ -76,7 +77,7 @@ def _smoothed(statistics: TargetStatistics, vocab_size: int, smoothing: float) -
     return statistics.log_z - expected_logit - entropy
 
 
-class Objective:
+class Objective(Settings):
     """A training objective; the defaults are those of one without a state of its own."""
 
     @property
@@ -138,9 +139,9 @@ class CrossEntropy(Objective):
     Reference: Raffel 2020; T5X has the same loss.
     """
 
-    label_smoothing: float = 0.0
-    z_loss: float = 0.0
-    max_logits_bytes: int = MAX_LOGITS_BYTES
+    label_smoothing: ShareBelow1 = 0.0
+    z_loss: NotNegativeNumber = 0.0
+    max_logits_bytes: Positive = MAX_LOGITS_BYTES
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None

@@ -6,8 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Bool, Float, Integer
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.settings import NotNegativeNumber, Positive, TokenId
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.training.objectives import (
@@ -21,7 +23,9 @@ from faith_jax.training.objectives import (
 )
 
 
-def repetition(scores: Array, repeated: Array, **reduction: Any) -> Array:
+def repetition(
+    scores: Float[Array, "batch length"], repeated: Bool[Array, "batch length"], **reduction: Any
+) -> Float[Array, "..."]:
     """Returns -log sigmoid(score) of repeated tokens and -log sigmoid(-score) of others, in nats.
 
     Args:
@@ -58,20 +62,14 @@ class RepeatedTokens(Objective):
         inputs.
     """
 
-    labels: tuple[int, int]
+    labels: tuple[TokenId, TokenId]
     cross_entropy: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
-    weight: float = 1.0
-    ngram: int = 1
+    weight: NotNegativeNumber = 1.0
+    ngram: Positive = 1
 
     def __post_init__(self):
-        if len(self.labels) != 2 or self.labels[0] == self.labels[1]:
-            raise ConfigError(
-                f"RepeatedTokens.labels: expected two different token ids, got {self.labels!r}."
-            )
-        if not self.weight >= 0:
-            raise ConfigError(f"RepeatedTokens.weight: expected 0 or more, got {self.weight!r}.")
-        if self.ngram < 1:
-            raise ConfigError(f"RepeatedTokens.ngram: expected 1 or more, got {self.ngram!r}.")
+        super().__post_init__()
+        self.require("labels", len(set(self.labels)) == 2, "two different token ids")
 
     def check(self, module: Transformer, features: Collection[str]) -> None:
         """See `Objective`."""
@@ -120,7 +118,12 @@ def _is_text(tokens: Array, pad: int, ends: tuple[int, ...]) -> Array:
     return ~jnp.isin(tokens, jnp.asarray([pad, *ends]))
 
 
-def repeated(tokens: Array, valid: Array, ngram: int, segments: Array | None = None) -> Array:
+def repeated(
+    tokens: Integer[Array, "batch length"],
+    valid: Bool[Array, "batch length"],
+    ngram: int,
+    segments: Integer[Array, "batch length"] | None = None,
+) -> Bool[Array, "batch length"]:
     """Returns which tokens are part of an n-gram that stands elsewhere in their text.
 
     Args:

@@ -44,7 +44,8 @@ def test_settings_out_of_range_are_errors_that_name_them(field, value):
     with pytest.raises(ConfigError) as caught:
         DecodingConfig(**{field: value})
     message = str(caught.value)
-    assert message.startswith(f"decoding: {field} = {value!r}; expected ")
+    assert message.startswith(f"DecodingConfig.{field}: expected ")
+    assert message.endswith(f"got {value!r}.")
     assert "\n" not in message
 
 
@@ -59,7 +60,7 @@ def test_settings_out_of_range_are_errors_that_name_them(field, value):
     ],
 )
 def test_settings_that_contradict_each_other_are_errors(field, options):
-    with pytest.raises(ConfigError, match=rf"decoding: {field} = {options[field]}; expected"):
+    with pytest.raises(ConfigError, match=rf"{field}: expected .*, got {options[field]}"):
         DecodingConfig(**options)
 
 
@@ -77,7 +78,7 @@ def test_settings_that_contradict_each_other_are_errors(field, options):
     ],
 )
 def test_pmi_settings_out_of_range_are_errors_that_name_them(field, value):
-    with pytest.raises(ConfigError, match=rf"pmi\.{field} = {value!r}; expected"):
+    with pytest.raises(ConfigError, match=rf"PMIConfig\.{field}: expected .*, got {value!r}"):
         PMIConfig(**{field: value})
 
 

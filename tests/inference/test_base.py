@@ -36,8 +36,8 @@ def model(request):
             r"^decoding: there is no option 'alpha'\. It is one of PMI-Decode: decode_pmi\(…, "
             r"pmi=PMIConfig\(alpha=…\)\)\.$",
         ),
-        ({"pmi": {"alpha": 1}}, r"pmi = {'alpha': 1}; expected a PMIConfig or None"),
-        ({"max_length": "3"}, r"max_length = '3'; expected a positive number of tokens"),
+        ({"pmi": {"alpha": 1}}, r"pmi: expected a PMIConfig or None, got {'alpha': 1}"),
+        ({"max_length": "3"}, r"max_length: expected a positive whole number, got '3'"),
         ({"seed": "x"}, r"^decoding: seed = 'x'; expected a whole number from 0 to 2\*\*32 - 1"),
         ({"seed": 1.5}, r"seed = 1\.5; expected"),
         ({"seed": None}, r"seed = None; expected"),
@@ -46,10 +46,10 @@ def model(request):
         ({"seed": 2**32}, rf"seed = {2**32}; expected"),
         (
             {"eos_id": 50},
-            r"eos_id = 50; expected token ids below the model's vocabulary size of 50",
+            r"eos_id: expected tokens below the model's vocabulary size of 50, got 50",
         ),
-        ({"eos_id": [3, 99]}, r"eos_id = \(3, 99\); expected token ids below the model's"),
-        ({"pad_id": 50}, r"pad_id = 50; expected a token id below the model's vocabulary size"),
+        ({"eos_id": [3, 99]}, r"eos_id: expected tokens below .*, got \(3, 99\)"),
+        ({"pad_id": 50}, r"pad_id: expected tokens below the model's vocabulary size"),
     ],
 )
 def test_wrong_options_are_named(model, options, message):

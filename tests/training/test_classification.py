@@ -69,7 +69,5 @@ def test_rows_are_learnt_by_heart(model):
 
 
 def test_wrong_settings():
-    with pytest.raises(
-        ConfigError, match=r"label_smoothing: expected from 0 to less than 1, got 1"
-    ):
+    with pytest.raises(ConfigError, match=r"label_smoothing: expected a share in \[0, 1\), got 1"):
         LabelCrossEntropy(1.0)

@@ -245,9 +245,12 @@ def test_steps_lower_the_loss(model, batch):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"context": "last"}, r"InfoNCE.context: expected one of first, mean, decoder_first"),
+        (
+            {"context": "last"},
+            r"InfoNCE.context: expected one of first, mean, decoder_first",
+        ),
         ({"temperature": 0.0}, r"InfoNCE.temperature: expected a positive number, got 0.0"),
-        ({"weight": -1.0}, r"InfoNCE.weight: expected 0 or more, got -1.0"),
+        ({"weight": -1.0}, r"InfoNCE.weight: expected 0 or a positive number, got -1.0"),
     ],
 )
 def test_wrong_settings(settings, message):

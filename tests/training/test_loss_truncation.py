@@ -222,10 +222,10 @@ def test_sums_in_place_of_means():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"drop_fraction": 1.0}, r"drop_fraction: expected from 0 to less than 1, got 1.0"),
-        ({"drop_fraction": float("nan")}, r"drop_fraction: expected from 0"),
-        ({"window": 0}, r"window: expected 1 or more examples, got 0"),
-        ({"warmup_steps": -1}, r"warmup_steps: expected 0 or more, got -1"),
+        ({"drop_fraction": 1.0}, r"drop_fraction: expected a share in \[0, 1\), got 1.0"),
+        ({"drop_fraction": float("nan")}, r"drop_fraction: expected a share"),
+        ({"window": 0}, r"window: expected a positive whole number, got 0"),
+        ({"warmup_steps": -1}, r"warmup_steps: expected 0 or a positive whole number, got -1"),
     ],
 )
 def test_wrong_settings(wrong, message):

@@ -139,8 +139,8 @@ def test_an_encoder_learns_which_tokens_are_repeated():
     ("wrong", "message"),
     [
         ({"labels": (7, 7)}, r"labels: expected two different token ids, got \(7, 7\)"),
-        ({"weight": -0.1}, r"weight: expected 0 or more, got -0.1"),
-        ({"ngram": 0}, r"ngram: expected 1 or more, got 0"),
+        ({"weight": -0.1}, r"weight: expected 0 or a positive number, got -0.1"),
+        ({"ngram": 0}, r"ngram: expected a positive whole number, got 0"),
     ],
 )
 def test_wrong_settings(wrong, message):

@@ -1,0 +1,107 @@
+"""Settings: dataclasses whose type hints say what a field may be.
+
+>>> @dataclasses.dataclass(frozen=True)
+... class Search(Settings):
+...     width: Positive = 1
+...     order: Literal["best", "first"] = "best"
+>>> Search(width=0)
+Traceback (most recent call last):
+  ...
+faith_jax.core.errors.ConfigError: Search.width: expected a positive whole number, got 0.
+"""
+
+import dataclasses
+import functools
+import sys
+import types
+import typing
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+
+from faith_jax.core.errors import ConfigError
+
+_MAX = sys.float_info.max
+Positive = Annotated[int, msgspec.Meta(ge=1, description="a positive whole number")]
+NotNegative = Annotated[int, msgspec.Meta(ge=0, description="0 or a positive whole number")]
+TokenId = Annotated[int, msgspec.Meta(ge=0, description="a token id")]
+TokenIds = Annotated[tuple[TokenId, ...], msgspec.Meta(min_length=1, description="several")]
+Number = Annotated[float, msgspec.Meta(ge=-_MAX, le=_MAX, description="a number")]
+PositiveNumber = Annotated[float, msgspec.Meta(gt=0, le=_MAX, description="a positive number")]
+NotNegativeNumber = Annotated[
+    float, msgspec.Meta(ge=0, le=_MAX, description="0 or a positive number")
+]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1, description="a share in [0, 1]")]
+ShareBelow1 = Annotated[float, msgspec.Meta(ge=0, lt=1, description="a share in [0, 1)")]
+PositiveShare = Annotated[float, msgspec.Meta(gt=0, le=1, description="a share in (0, 1]")]
+
+
+class Settings:
+    """A base of frozen dataclasses that checks their fields when one is made.
+
+    Lists become tuples, and NumPy's scalars Python's.
+
+    Raises:
+      ConfigError: names the field, what was expected and what it is.
+    """
+
+    def __post_init__(self):
+        hints: dict[str, Any] = _hints(type(self))  # type: ignore[arg-type]
+        for name, hint in hints.items():
+            value = checked(f"{type(self).__name__}.{name}", getattr(self, name), hint)
+            object.__setattr__(self, name, value)
+
+    def require(self, field: str, holds: bool, expected: str) -> None:
+        """Checks what a type hint cannot say of a field, such as its relation to another.
+
+        Raises:
+          ConfigError: where it does not hold.
+        """
+        if not holds:
+            name = f"{type(self).__name__}.{field}"
+            raise ConfigError(f"{name}: expected {expected}, got {getattr(self, field)!r}.")
+
+
+@functools.cache
+def _hints(settings: type) -> dict[str, Any]:
+    return typing.get_type_hints(settings, include_extras=True)
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    is_union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+    return typing.get_args(hint) if is_union else (hint,)
+
+
+def checked(name: str, value: Any, hint: Any) -> Any:
+    """Returns a value of the type that a hint says, lists as tuples.
+
+    Raises:
+      ConfigError: on another value.
+    """
+    if dataclasses.is_dataclass(value) and isinstance(value, _alternatives(hint)):
+        return value
+    try:
+        if isinstance(value, dict):  # msgspec would make a dataclass of it, without unknown keys
+            raise msgspec.ValidationError
+        return msgspec.convert(value.item() if isinstance(value, np.generic) else value, hint)
+    except msgspec.ValidationError:
+        raise ConfigError(f"{name}: expected {expected(hint)}, got {value!r}.") from None
+
+
+def expected(hint: Any) -> str:
+    """Returns what a type hint allows, in words."""
+    *words, last = [_words(kind) for kind in _alternatives(hint)]
+    return f"{', '.join(words)} or {last}" if words else last
+
+
+def _words(hint: Any) -> str:
+    if typing.get_origin(hint) is Annotated:
+        return hint.__metadata__[0].description
+    if typing.get_origin(hint) is Literal:
+        choices = [str(choice) for choice in typing.get_args(hint)]
+        return f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0])
+    if typing.get_origin(hint) is tuple:
+        return f"a list, each {expected(typing.get_args(hint)[0])}"
+    names = {bool: "True or False", str: "a text", int: "a whole number", float: "a number"}
+    return names.get(hint) or ("None" if hint is type(None) else f"a {hint.__name__}")

@@ -1,0 +1,79 @@
+import dataclasses
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.settings import (
+    NotNegativeNumber,
+    Number,
+    Positive,
+    PositiveShare,
+    Settings,
+    TokenId,
+    TokenIds,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Inner(Settings):
+    share: PositiveShare = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Outer(Settings):
+    size: Positive = 1
+    number: Number = 0.0
+    rate: NotNegativeNumber | None = None
+    ends: TokenId | TokenIds | None = None
+    mode: bool | Literal["never"] = False
+    order: Literal["first", "last"] = "first"
+    inner: Inner | None = None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("size", 0, "a positive whole number, got 0"),
+        ("size", True, "a positive whole number, got True"),
+        ("size", 2.0, "a positive whole number, got 2.0"),
+        ("size", None, "a positive whole number, got None"),
+        ("number", float("nan"), "a number, got nan"),
+        ("number", float("-inf"), "a number, got -inf"),
+        ("number", "3", "a number, got '3'"),
+        ("rate", -0.1, "0 or a positive number or None, got -0.1"),
+        ("ends", (), "a token id, several or None, got ()"),
+        ("ends", [1, -1], "a token id, several or None, got [1, -1]"),
+        ("mode", 1, "True or False or 'never', got 1"),
+        ("order", "middle", "one of first, last, got 'middle'"),
+        ("inner", {"share": 1}, "a Inner or None, got {'share': 1}"),
+        ("inner", 0.5, "a Inner or None, got 0.5"),
+    ],
+)
+def test_a_wrong_value_is_an_error_that_names_the_field(field, value, expected):
+    with pytest.raises(ConfigError) as caught:
+        Outer(**{field: value})
+    assert str(caught.value) == f"Outer.{field}: expected {expected}."
+
+
+def test_right_values_stay_and_lists_become_tuples():
+    inner = Inner(share=1)
+    made = Outer(2, -1e30, 0, [3, 4], "never", "last", inner)
+    assert dataclasses.astuple(made)[:6] == (2, -1e30, 0, (3, 4), "never", "last")
+    assert made.inner is inner
+    assert hash(made) == hash(dataclasses.replace(made))
+
+
+def test_numpys_scalars_become_pythons():
+    made = Outer(size=np.int64(3), number=np.float32(0.5))
+    assert (made.size, made.number) == (3, 0.5)
+    assert [type(made.size), type(made.number)] == [int, float]
+
+
+def test_a_class_made_from_settings_of_a_subclass_is_right_too():
+    @dataclasses.dataclass(frozen=True)
+    class Special(Inner):
+        pass
+
+    assert Outer(inner=Special()).inner == Special()
