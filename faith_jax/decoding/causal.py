@@ -42,18 +42,10 @@ def prefill(
     max_length: int,
     copies: int = 1,
 ) -> Prefilled:
-    """Reads the inputs once for `copies` rows of each example.
+    """Reads the inputs once for `copies` rows of each example, which share their keys and values.
 
-    Args:
-      module: the model.
-      params: its parameters.
-      input_tokens: int [batch, length], padded on the right.
-      input_lengths: int [batch], each at least 1.
-      max_length: the largest number of tokens that will be decoded.
-      copies: rows per example, which share the keys and values of the input.
-
-    Returns:
-      The model with batch * copies rows.
+    Inputs are padded on the right and have at least one token. At most `max_length` tokens can be
+    decoded then.
     """
     lengths = jnp.asarray(input_lengths)
     last, caches = _read(module, params, input_tokens, lengths, max_length)
@@ -136,16 +128,6 @@ def generate_pmi(
 
     The two inputs of an example are read separately, because those without the document are
     shorter, and decoded in one batch.
-
-    Args:
-      module: the model.
-      params: its parameters.
-      input_tokens: int [batch, length], with the document, padded on the right.
-      input_lengths: int [batch].
-      input_tokens_without_document: int [batch, any length], the same without the document.
-      input_lengths_without_document: int [batch].
-      row_keys: random keys [batch].
-      config: how tokens are selected; `config.pmi` is set.
 
     Returns:
       The result, with log-probabilities given the document and the scores of PMI-Decode.

@@ -26,18 +26,10 @@ def prefill(
     max_length: int,
     copies: int = 1,
 ) -> Prefilled:
-    """Encodes the inputs once for `copies` rows of each example in the decoder.
+    """Encodes the inputs once for `copies` rows of each example, which share their keys and values.
 
-    Args:
-      module: the model.
-      params: its parameters.
-      encoder_input_tokens: int [batch, encoder_length], padded with the model's `pad_id`; a pair
-        for DoHA.
-      max_length: the largest number of tokens that will be decoded.
-      copies: rows per example, which share the keys and values of the encoder.
-
-    Returns:
-      The model with batch * copies rows.
+    Inputs are padded with the model's `pad_id`; DoHA's are a pair. At most `max_length` tokens can
+    be decoded then.
     """
     caches = _read(module, params, encoder_input_tokens, max_length)
     return _started(module, params, encoder_input_tokens, caches, copies)
@@ -110,14 +102,6 @@ def generate_pmi(
 
     The encoder reads the two inputs of an example separately, because those without the document
     are shorter. Each step decodes both in one batch.
-
-    Args:
-      module: the model.
-      params: its parameters.
-      encoder_input_tokens: int [batch, encoder_length], document and history, padded.
-      encoder_input_tokens_without_document: int [batch, any length], without the document.
-      row_keys: random keys [batch].
-      config: how tokens are selected; `config.pmi` is set.
 
     Returns:
       The result, with log-probabilities given the document and the scores of PMI-Decode.

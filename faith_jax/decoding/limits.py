@@ -16,19 +16,14 @@ def limited_scores(
     prefilled: Prefilled,
     responses: Integer[Array, "rows max_length"],
 ) -> Float[Array, "rows vocab"]:
-    """Returns the scores [rows, vocab] of the token at `position`, -inf for forbidden tokens.
+    """Returns the scores of the token at `position`, -inf for forbidden tokens.
 
     End tokens are forbidden before `min_length`, and tokens that complete an n-gram which the row
     already contains are always forbidden. If no token is left (PMI-Decode's nucleus may contain
     only forbidden ones), the model's log-probabilities of the other tokens replace the scores. A
     forced token has the score 0 and all others -inf, regardless of other limits.
 
-    Args:
-      scored: the scores of the token at `position`.
-      position: int32 scalar, the number of tokens decoded so far.
-      config: the limits.
-      prefilled: contains the tokens fed before the responses.
-      responses: int32 [rows, max_length]; only the first `position` tokens count.
+    Only the first `position` tokens of the responses count.
     """
     scores = scored.scores
     tokens = jnp.arange(scores.shape[-1])[None]
@@ -66,17 +61,11 @@ def repeating(
     size: int,
     vocab_size: int,
 ) -> Bool[Array, "rows vocab"]:
-    """Returns boolean [rows, vocab]: which tokens would complete an n-gram that the row contains.
+    """Returns which tokens would complete an n-gram of `size` tokens that the row contains.
 
     As in Hugging Face's search, n-grams of the prompt count, and so do those that span prompt and
-    response.
-
-    Args:
-      prompt: int32 [rows, any], padded on the left with -1.
-      responses: int32 [rows, max_length]; only the first `position` tokens count.
-      position: int32 scalar.
-      size: tokens of an n-gram, 1 or more.
-      vocab_size: the size of the model's vocabulary.
+    response. The prompt is padded on the left with -1; only the first `position` tokens of the
+    responses count.
     """
     history = jnp.concatenate([prompt, responses], axis=1)
     rows, length = history.shape

@@ -40,7 +40,7 @@ def keep_most_probable(
     smallest set whose probabilities (after top-k) sum to at least p.
 
     Args:
-      logits: float [rows, vocab], not all -inf; they need not be normalised.
+      logits: not all -inf; they need not be normalised.
       k: 0 = no limit.
       p: 1.0 = no limit.
 
@@ -64,10 +64,7 @@ def nucleus(logits: Float[Array, "rows vocab"], p: float) -> Bool[Array, "rows v
     A token is in the nucleus if the tokens ranked before it sum to less than `p`. The last token of
     the nucleus is searched among the best tokens. If it ranks lower, bisection first narrows the
     range of logits. This is ten times as fast as sorting 32,128 tokens.
-
-    Args:
-      logits: float [rows, vocab], not all -inf; equal logits are ranked by id.
-      p: in (0, 1).
+    Equal logits are ranked by id; `p` is in (0, 1).
     """
     vocab = logits.shape[-1]
     padding = ((0, 0), (0, -vocab % _LANES))

@@ -45,10 +45,7 @@ def pmi_scores(
 ) -> Float[Array, "rows vocab"]:
     """Returns the scores of next tokens, -inf for tokens that may not be selected.
 
-    Args:
-      with_document: float32 [rows, vocab], log-probabilities given the document.
-      without_document: float32 [rows, vocab], log-probabilities without it.
-      config: alpha and p.
+    The arguments are natural log-probabilities, given the document and without it.
     """
     allowed = keep_most_probable(with_document, 0, config.p)
     # (1 - alpha) a + alpha (a - b) = a - alpha b, which is exactly a if alpha is 0.

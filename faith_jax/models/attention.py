@@ -31,11 +31,7 @@ def _products(
     key: Float[Array, "batch kv_heads keys width"],
     dtype: DTypeLike | None,
 ) -> Float[Array, "rows heads queries keys"]:
-    """Returns query-key products [rows, heads, query_length, key_length].
-
-    Several consecutive rows of a query, and groups of heads, may share keys [batch, kv_heads,
-    key_length, head_dim].
-    """
+    """Returns query-key products; consecutive rows, and groups of heads, may share keys."""
     rows, heads, length, width = query.shape
     batch, kv_heads = key.shape[:2]
     if (rows, heads) == (batch, kv_heads):
@@ -49,7 +45,7 @@ def _weighted_sum(
     weights: Float[Array, "rows heads queries keys"],
     value: Float[Array, "batch kv_heads keys width"],
 ) -> Float[Array, "rows heads queries width"]:
-    """Returns [rows, heads, query_length, head_dim]; values are shared as in `_products`."""
+    """Returns the sums of values, which are shared as in `_products`."""
     rows, heads, length, width = weights.shape
     batch, kv_heads = value.shape[:2]
     if (rows, heads) == (batch, kv_heads):
@@ -76,13 +72,12 @@ def attend(
     """Computes dot-product attention; like T5, without scaling by the head's width by default.
 
     Args:
-      query: [rows, heads, query_length, head_dim].
-      key: [batch, kv_heads, key_length, head_dim]; `rows` and `heads` are multiples of `batch` and
-        `kv_heads`; consecutive ones share keys and values.
-      value: like `key`.
-      mask: boolean, broadcast to [rows, heads, query_length, prefix_length + key_length]; True =
-        attend.
-      bias: added to the logits, broadcast in the same way.
+      query: `rows` and `heads` are multiples of `batch` and `kv_heads`; consecutive ones share keys
+        and values.
+      key: see `query`.
+      value: see `query`.
+      mask: True = attend; its keys are those of the prefix and the others.
+      bias: added to the logits.
       float32_logits: compute the products of query and key in float32.
       prefix: keys and values before the others, with their own batch size.
       scale: factor of the products.
@@ -90,9 +85,6 @@ def attend(
       dropout_rate: share of attention weights to drop.
       dropout_key: random key; None = no dropout.
       broadcast_dropout: use one mask for all queries.
-
-    Returns:
-      [rows, heads, query_length, head_dim], of `value`'s dtype.
     """
     dtype = jnp.float32 if float32_logits else None
     logits = _products(query, key, dtype).astype(jnp.float32)
@@ -126,17 +118,10 @@ def _dropped(weights: Array, rate: float, key: Array, broadcast: bool) -> Array:
 def _one_row_per_example(
     inputs: Array, mask: Array | None, batch: int
 ) -> tuple[Array, Array | None]:
-    """Concatenates the queries of all copies of an example, which share the same keys.
+    """Returns inputs [batch, copies * length, embed] and their mask.
 
-    Keys are then multiplied with one large matrix, and no product is transposed.
-
-    Args:
-      inputs: [rows, query_length, embed], `rows` a multiple of `batch`.
-      mask: boolean [rows or 1, 1, query_length, key_length], or None.
-      batch: the number of examples.
-
-    Returns:
-      Inputs [batch, copies * query_length, embed] and their mask.
+    The queries of all copies of an example, which share the same keys, are concatenated. Keys are
+    then multiplied with one large matrix, and no product is transposed.
     """
     rows, length, width = inputs.shape
     if rows == batch:
@@ -191,10 +176,9 @@ class MultiHeadAttention(nn.Module):
         """Attends from `inputs` to `encoded`, or to `inputs` if `encoded` is None.
 
         Args:
-          inputs: [rows, query_length, embed].
-          encoded: [batch, key_length, embed]; None in self-attention, and in cross-attention
-            whose `encoder_cache` is filled. `rows` may be a multiple of `batch`; the copies of an
-            example then have the same broadcast dropout.
+          inputs: `rows` may be a multiple of `batch`; the copies of an example then have the same
+            broadcast dropout.
+          encoded: None in self-attention, and in cross-attention whose `encoder_cache` is filled.
           mask: boolean, broadcast to [rows, heads, query_length, key_length].
           bias: added to the logits, broadcast in the same way.
           deterministic: no dropout.
@@ -202,9 +186,6 @@ class MultiHeadAttention(nn.Module):
           cache_position: int32 scalar, the position of the inputs in the `cache`; None = no cache.
           cache_length: length of a `cache` that does not exist yet.
           prefill: store the keys and values as the `prefix_cache`.
-
-        Returns:
-          [rows, query_length, embed].
         """
         shape = inputs.shape
         prefix: tuple[Array, Array] | None = None

@@ -45,14 +45,7 @@ def target_statistics(
 ) -> TargetStatistics:
     """Returns the statistics of target tokens under the output layer.
 
-    Args:
-      hidden: [batch, length, embed], the hidden states before the output layer.
-      layer: the output layer.
-      targets: int [batch, length].
-      max_logits_bytes: memory limit for the logits held at once (at least one position).
-
-    Returns:
-      Statistics of float32 [batch, length].
+    `max_logits_bytes` limits the memory for the logits held at once (at least one position).
     """
     batch, length = targets.shape
     position_bytes = 4 * batch * layer.vocab_size

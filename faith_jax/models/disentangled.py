@@ -61,13 +61,10 @@ class DisentangledAttention(nn.Module):
         """Attends within `inputs`.
 
         Args:
-          inputs: [batch, length, embed].
+          inputs: [batch, length, embed], like the result.
           relative: the relative embedding [2 * buckets, embed], normalised.
           mask: boolean, broadcast to [batch, heads, length, length]; True = attend.
           deterministic: no dropout.
-
-        Returns:
-          [batch, length, embed].
         """
         cfg = self.config
         width = cfg.num_heads * cfg.head_dim

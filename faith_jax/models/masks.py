@@ -12,14 +12,7 @@ def attention_mask(
     query_segments: Integer[Array, "batch queries"] | None,
     key_segments: Integer[Array, "batch keys"] | None,
 ) -> Bool[Array, "batch 1 queries keys"]:
-    """Returns boolean [batch, 1, query_length, key_length]: both valid and in the same segment.
-
-    Args:
-      query_mask: boolean [batch, query_length].
-      key_mask: boolean [batch, key_length].
-      query_segments: int [batch, query_length] of a packed batch, or None.
-      key_segments: int [batch, key_length] of a packed batch, or None.
-    """
+    """Returns where query and key are valid, and in the same segment of a packed batch."""
     mask = query_mask[:, :, None] & key_mask[:, None, :]
     if query_segments is not None and key_segments is not None:
         mask &= query_segments[:, :, None] == key_segments[:, None, :]
@@ -29,12 +22,7 @@ def attention_mask(
 def segment_positions(
     valid: Bool[Array, "batch length"], segments: Integer[Array, "batch length"] | None
 ) -> Integer[Array, "batch length"]:
-    """Returns int32 [batch, length]: positions within each segment, -1 if not valid.
-
-    Args:
-      valid: boolean [batch, length].
-      segments: int [batch, length] of a packed batch, or None.
-    """
+    """Returns positions within each segment of a packed batch, or within rows; -1 if not valid."""
     if segments is None:
         positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32) - 1
     else:

@@ -46,12 +46,7 @@ class OutputLayer(NamedTuple):
     def logits_of(
         self, hidden: Float[Array, "*batch embed"], tokens: Integer[Array, "labels"]
     ) -> Float[Array, "*batch labels"]:
-        """Maps hidden states [..., embed] to float32 logits [..., labels] of only a few tokens.
-
-        Args:
-          hidden: [..., embed].
-          tokens: int [labels].
-        """
+        """Maps hidden states [..., embed] to float32 logits [..., labels] of only a few tokens."""
         axis = 0 if self.is_embedding else 1
         columns = jnp.take(self.weights, tokens, axis=axis)
         columns = columns.T if self.is_embedding else columns

@@ -77,18 +77,15 @@ class Transformer(nn.Module):
         """Computes the logits of a batch, teacher-forced.
 
         Args:
-          encoder_input_tokens: int [batch, encoder_length].
-          decoder_input_tokens: int [batch, decoder_length], the targets shifted right by one.
-          decoder_target_tokens: int [batch, decoder_length]; only its padding is used.
-          encoder_segment_ids: int [batch, encoder_length] of packed inputs.
-          decoder_segment_ids: int [batch, decoder_length] of packed targets.
+          encoder_input_tokens: padded with the config's `pad_id`.
+          decoder_input_tokens: the targets shifted right by one.
+          decoder_target_tokens: only its padding is used.
+          encoder_segment_ids: of packed inputs.
+          decoder_segment_ids: of packed targets.
           encoder_positions: unused (positions are relative); part of T5X's call signature.
           decoder_positions: unused.
           enable_dropout: needs the rng "dropout".
           decode: create the caches, as T5X does at the start of decoding.
-
-        Returns:
-          float32 [batch, decoder_length, vocab]: the logits of each next token.
         """
         encoded = self.encode(encoder_input_tokens, encoder_segment_ids, enable_dropout)
         return self.decode(
@@ -288,12 +285,7 @@ class Transformer(nn.Module):
     ) -> None:
         """Fills the caches for `decode_step` with the encoder's and the prompt's keys and values.
 
-        Apply with `mutable=["cache", "encoder_cache"]`.
-
-        Args:
-          encoded: [batch, prompt + encoder_length, embed], from `encode`.
-          encoder_input_tokens: int [batch, encoder_length].
-          max_decode_length: the maximum number of tokens to decode.
+        Apply with `mutable=["cache", "encoder_cache"]`; `encoded` is from `encode`.
         """
         cfg = self.config
         batch = _several(encoder_input_tokens)[0].shape[0]
@@ -313,12 +305,7 @@ class Transformer(nn.Module):
     ) -> None:
         """Fills the caches of a decoder-only model for `decode_step`.
 
-        Apply with `mutable=["cache", "prefix_cache"]`.
-
-        Args:
-          input_tokens: int [batch, length], padded on the right.
-          input_lengths: int [batch], the number of tokens in each row.
-          max_decode_length: the maximum number of tokens to feed to `decode_step`.
+        Apply with `mutable=["cache", "prefix_cache"]`. Inputs are padded on the right.
         """
         prompt = self.config.decoder_prompt_length
         embeddings = self.token_embedder(input_tokens)
@@ -343,13 +330,8 @@ class Transformer(nn.Module):
         Apply with `mutable=["cache"]` and the caches of `start_decoding` or `prefill`.
 
         Args:
-          encoder_input_tokens: int [batch, encoder_length], for the mask; None in a decoder-only
-            model.
-          tokens: int [rows], the last token of each row; rows are a multiple of the batch, and the
-            rows of an example are consecutive.
-
-        Returns:
-          float32 logits [rows, vocab].
+          encoder_input_tokens: for the mask; None in a decoder-only model.
+          tokens: the last token of each row; the rows of an example are consecutive.
 
         Raises:
           ValueError: if the caches are missing.
