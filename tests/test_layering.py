@@ -1,6 +1,7 @@
 """Holds the floors of the house: imports go downwards, and numerics need no TensorFlow."""
 
 import ast
+import functools
 import subprocess
 import sys
 
@@ -90,6 +91,12 @@ def is_type_checking(node):
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
 
 
+@functools.cache
+def parsed(name):
+    """The syntax tree of a module."""
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
+
+
 def imports(tree, *, lazy):
     """Yields (line, absolute dotted name) of imports; `lazy` ones are those inside functions."""
     pending = [(node, False) for node in tree.body]
@@ -121,13 +128,13 @@ def is_heavy_room(name):
 LIGHT = [name for name in MODULES if not is_heavy_room(name)]
 
 
-def violations(name, source):
+def violations(name, tree):
     """Returns one line for each import of a module that the floors do not allow."""
     if name == FACADE:
         return []
     found = []
     floor = FLOORS[room_of(name)]
-    for line, target in imports(ast.parse(source), lazy=True):
+    for line, target in imports(tree, lazy=True):
         top, _, rest = target.partition(".")
         if top != "faith_jax" or not rest:
             continue
@@ -149,12 +156,12 @@ def test_every_room_has_a_floor():
 
 @pytest.mark.parametrize("name", list(MODULES))
 def test_imports_go_downwards(name):
-    assert violations(name, MODULES[name].read_text()) == []
+    assert violations(name, parsed(name)) == []
 
 
 @pytest.mark.parametrize("name", LIGHT)
 def test_only_data_tasks_and_runs_know_tensorflow_and_gin(name):
-    tree = ast.parse(MODULES[name].read_text())
+    tree = parsed(name)
     heavy = [f"line {line}: {t}" for line, t in imports(tree, lazy=True) if room_of(t) in HEAVY]
     assert heavy == []
 
@@ -163,8 +170,8 @@ def test_only_data_tasks_and_runs_know_tensorflow_and_gin(name):
 def test_one_mechanism_uses_a_library(library):
     users = {
         name
-        for name, path in MODULES.items()
-        if library in {room_of(t) for _, t in imports(ast.parse(path.read_text()), lazy=True)}
+        for name in MODULES
+        if library in {room_of(t) for _, t in imports(parsed(name), lazy=True)}
     }
     owners = tuple(OWNERS[library].split())
     assert users, "nothing uses it any more: remove its line"
@@ -174,7 +181,7 @@ def test_one_mechanism_uses_a_library(library):
 
 
 def test_the_command_line_imports_nothing_slow_at_once():
-    tree = ast.parse(MODULES["cli"].read_text())
+    tree = parsed("cli")
     slow = HEAVY | {"jax", "flax", "orbax", "optax", "matplotlib", "rich"}
     eager = {room_of(target) for _, target in imports(tree, lazy=False)}
     assert not eager & slow
@@ -195,7 +202,7 @@ def test_the_command_line_imports_nothing_slow_at_once():
     ],
 )
 def test_the_reader_sees_an_import_upwards(name, source, message):
-    (found,) = violations(name, source)
+    (found,) = violations(name, ast.parse(source))
     assert message in found
 
 
@@ -212,7 +219,7 @@ def test_the_reader_sees_an_import_upwards(name, source, message):
     ],
 )
 def test_the_reader_lets_imports_downwards_pass(name, source):
-    assert violations(name, source) == []
+    assert violations(name, ast.parse(source)) == []
 
 
 def run_python(code):

@@ -17,6 +17,17 @@ if [ "${1:-}" = "--quick" ]; then
 fi
 "$PYTHON" -m ruff check .
 "$PYTHON" -m ruff format --check .
-[ ${#quick[@]} -gt 0 ] || "$PYTHON" -m mypy
-# A file's tests stay in one process: they share its compiled programs. "-n 0" is one process.
-"$PYTHON" -m pytest -n auto --maxprocesses=4 --dist=loadfile "${quick[@]}" "$@"
+if [ ${#quick[@]} -eq 0 ]; then
+  "$PYTHON" -m mypy &  # beside the tests
+  types=$!
+fi
+# A file's tests stay in one process: they share its compiled programs. Files run in the order of
+# tests/conftest.py. "-n 0" is one process.
+status=0
+"$PYTHON" -m pytest -n auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder \
+  "${quick[@]}" "$@" || status=$?
+if [ -n "${types:-}" ] && ! wait "$types"; then
+  echo "mypy found errors: see above the tests." >&2
+  status=1
+fi
+exit "$status"

@@ -19,11 +19,6 @@ BART = families.BART.replace(num_decoder_layers=1)
 PAD = BART.pad_id
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation(quick_compilation):
-    return
-
-
 def rows(*lengths, seed=0):
     tokens = tiny.rows(*lengths, seed=seed)
     return np.where(tokens == 0, PAD, tokens)

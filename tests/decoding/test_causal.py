@@ -18,15 +18,18 @@ from tests.decoding.test_beam import assert_same
 from tests.decoding.test_limits import banned_by_hugging_face
 from tests.models import families, tiny
 
+ONE_LAYER = {"num_decoder_layers": 1}  # where more would only compile for longer
 # Every position scheme, grouped heads, windows shorter than the inputs.
 CONFIGS = {
-    "learned": families.GPT2,
+    "learned": families.GPT2.replace(**ONE_LAYER),
     "learned, prompt, scanned": families.GPT2.replace(decoder_prompt_length=2, scan_layers=True),
-    "alibi, prompt": families.BLOOM.replace(decoder_prompt_length=3),
-    "rotary, grouped": families.LLAMA,
+    "alibi, prompt": families.BLOOM.replace(decoder_prompt_length=3, **ONE_LAYER),
+    "rotary, grouped": families.LLAMA.replace(**ONE_LAYER),
     "window, scanned": families.MISTRAL.replace(scan_layers=True),
     "windows, prompt": families.GEMMA2.replace(decoder_prompt_length=2),
-    "relative bias": families.LLAMA.replace(positions="relative_bias", attention_scale=1.0),
+    "relative bias": families.LLAMA.replace(
+        positions="relative_bias", attention_scale=1.0, **ONE_LAYER
+    ),
 }
 LENGTHS = np.array([6, 1, 4, 9])
 WITHOUT_LENGTHS = np.array([3, 2, 7, 1])
@@ -45,13 +48,6 @@ generate = jax.jit(causal.generate, static_argnums=(0, 5))
 generate_pmi = jax.jit(causal.generate_pmi, static_argnums=(0, 7))
 picked = jax.jit(next_tokens, static_argnums=1)
 folded = jax.jit(jax.random.fold_in)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation():
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @functools.cache

@@ -25,13 +25,6 @@ INPUTS = tiny.rows(7, 1, 4, 6, 2, seed=3)
 LENGTH = 10
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation():
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 generated = jax.jit(generate, static_argnums=(0, 4))
 
 

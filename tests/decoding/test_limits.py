@@ -14,9 +14,7 @@ from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.limits import repeating
 from faith_jax.decoding.search import decode
 from tests.decoding import reference
-from tests.decoding.toy import chain, hashed_logits, history_model
-
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+from tests.decoding.toy import chain, hash_tables, hashed_logits, history_model
 
 VOCAB = 5
 
@@ -58,7 +56,8 @@ def test_what_is_forbidden_is_what_hugging_face_forbids(size, position):
 
 def model_of(prompt, rows, length, seed=0):
     """A model over whole histories with a prompt, and its scores as the reference takes them."""
-    model = history_model(lambda h: hashed_logits(h, VOCAB, seed), rows, VOCAB, length + 1)
+    tables = hash_tables(length + 1, VOCAB, seed)
+    model = history_model(tables, rows)
     first = jnp.full((rows,), prompt[-1], jnp.int32)
     model = model._replace(
         first_tokens=first, prompt=jnp.tile(jnp.asarray(prompt, jnp.int32), (rows, 1))
@@ -68,7 +67,7 @@ def model_of(prompt, rows, length, seed=0):
     def log_probs(tokens):
         history = np.full((1, length + 1), -1)
         history[0, : len(tokens) + 1] = (prompt[-1], *tokens)
-        return reference.log_softmax(np.asarray(hashed_logits(history, VOCAB, seed))[0])
+        return reference.log_softmax(hashed_logits(history, tables)[0])
 
     return model, log_probs
 

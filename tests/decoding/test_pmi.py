@@ -10,9 +10,7 @@ from faith_jax.decoding.pmi import pmi_decode, pmi_scores
 from faith_jax.decoding.search import decode
 from tests.decoding import reference
 from tests.decoding.test_beam import assert_same
-from tests.decoding.toy import hashed_logits, history_model
-
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+from tests.decoding.toy import hash_tables, hashed_logits, history_model
 
 VOCAB, LENGTH, EXAMPLES = 9, 6, 3
 SEARCHES = {
@@ -33,17 +31,26 @@ def keys():
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(0), jnp.arange(EXAMPLES))
 
 
-def model_of(first_tokens, seed, copies):
+def tables_of(seed):
+    return hash_tables(LENGTH + 1, VOCAB, seed)
+
+
+def model_of(tables, first_tokens, copies):
     first = jnp.repeat(jnp.asarray(first_tokens, jnp.int32), copies)
-    logits_of = functools.partial(hashed_logits, vocab=VOCAB, seed=seed)
-    model = history_model(logits_of, len(first), VOCAB, LENGTH + 1)
-    return model._replace(first_tokens=first)
+    return history_model(tables, len(first))._replace(first_tokens=first)
 
 
-def paired(config, seed, with_document=WITH, without_document=WITHOUT):
-    """The PMI-Decode model whose branches are told apart by their first tokens."""
-    both = np.concatenate([with_document, without_document])
-    return pmi_decode(model_of(both, seed, config.copies), config.pmi)
+@functools.partial(jax.jit, static_argnums=1)
+def decode_pairs(tables, config, with_document=WITH, without_document=WITHOUT):
+    """Decodes with the PMI-Decode model whose branches are told apart by their first tokens."""
+    both = jnp.concatenate([with_document, without_document])
+    model = pmi_decode(model_of(tables, both, config.copies), config.pmi)
+    return decode(model, keys(), config)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def decode_plainly(tables, config):
+    return decode(model_of(tables, WITH, config.copies), keys(), config)
 
 
 def reference_model(config, seed, example):
@@ -53,7 +60,7 @@ def reference_model(config, seed, example):
     def log_probs(first, tokens):
         history = np.full((1, LENGTH + 1), -1)
         history[0, : len(tokens) + 1] = (first, *tokens)
-        return reference.log_softmax(np.asarray(hashed_logits(history, VOCAB, seed))[0])
+        return reference.log_softmax(hashed_logits(history, tables_of(seed))[0])
 
     def model(tokens):
         with_document, without = (log_probs(int(f[example]), tokens) for f in (WITH, WITHOUT))
@@ -90,7 +97,7 @@ def test_a_token_that_only_the_document_allows_is_best_but_finite():
 @pytest.mark.parametrize("min_length", [0, 4])
 def test_greedy_search_equals_brute_force(seed, min_length):
     config = config_of(min_length=min_length)
-    result = decode(paired(config, seed), keys(), config)
+    result = decode_pairs(tables_of(seed), config)
     for example in range(EXAMPLES):
         expected = reference.greedy_search(reference_model(config, seed, example), config)
         assert_same(result, example, [expected], config)
@@ -102,7 +109,7 @@ def test_beam_search_equals_brute_force(seed, alpha, p):
     # The nucleus often holds fewer tokens than there are beams.
     for rule in (False, True, "never"):
         config = config_of(alpha, p, num_beams=4, num_return=4, early_stopping=rule)
-        result = decode(paired(config, seed), keys(), config)
+        result = decode_pairs(tables_of(seed), config)
         for example in range(EXAMPLES):
             expected = reference.beam_search(reference_model(config, seed, example), config)
             assert_same(result, example, expected, config)
@@ -111,7 +118,7 @@ def test_beam_search_equals_brute_force(seed, alpha, p):
 @pytest.mark.parametrize("seed", range(3))
 def test_samples_follow_the_scores_of_their_own_history(seed):
     config = config_of(temperature=1.0, num_return=8)
-    result = decode(paired(config, seed), keys(), config)
+    result = decode_pairs(tables_of(seed), config)
     for example in range(EXAMPLES):
         model = reference_model(config, seed, example)
         for copy in range(8):
@@ -127,7 +134,7 @@ def test_samples_follow_the_scores_of_their_own_history(seed):
 def test_first_samples_have_the_distribution_of_the_scores():
     count = 3000
     config = config_of(0.8, 0.9, temperature=0.7, num_return=count)
-    first = np.asarray(decode(paired(config, 1), keys(), config).tokens)[:, :, 0]
+    first = np.asarray(decode_pairs(tables_of(1), config).tokens)[:, :, 0]
     for example in range(EXAMPLES):
         scores, _ = reference_model(config, 1, example)(())
         expected = np.exp(reference.log_softmax(scores / 0.7))
@@ -141,8 +148,8 @@ def test_first_samples_have_the_distribution_of_the_scores():
 @pytest.mark.parametrize("seed", range(4))
 def test_with_alpha_0_and_p_1_it_is_the_plain_search(name, seed):
     config = config_of(alpha=0.0, p=1.0, **SEARCHES[name])
-    found = decode(paired(config, seed), keys(), config)
-    plain = decode(model_of(WITH, seed, config.copies), keys(), config)
+    found = decode_pairs(tables_of(seed), config)
+    plain = decode_plainly(tables_of(seed), config)
     for one, other in zip(found, plain, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -151,10 +158,10 @@ def test_the_document_changes_what_is_found():
     different = 0
     for seed in range(6):
         config = config_of(alpha=0.5, p=0.9)
-        found = decode(paired(config, seed), keys(), config)
-        plain = decode(model_of(WITH, seed, 1), keys(), config)
+        found = decode_pairs(tables_of(seed), config)
+        plain = decode_plainly(tables_of(seed), config)
         different += np.any(np.asarray(found.tokens) != np.asarray(plain.tokens))
         # Without a document there is nothing to prefer.
-        same = decode(paired(config_of(1.0, 1.0), seed, WITH, WITH), keys(), config_of(1.0, 1.0))
+        same = decode_pairs(tables_of(seed), config_of(1.0, 1.0), WITH, WITH)
         np.testing.assert_allclose(same.score, 0, atol=1e-5)
     assert different >= 4

@@ -1,5 +1,7 @@
 """Toy models for searches: their step functions are tables, so that brute force can enumerate."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,27 +46,40 @@ def table(logits, rows):
     return Prefilled(step, cache, jnp.full((rows,), START, jnp.int32), reorder)
 
 
-def history_model(logits_of, rows, vocab, length):
-    """A model whose logits depend on all tokens so far: logits_of(int32 [rows, length]).
+def history_model(tables, rows):
+    """A model whose logits depend on all tokens so far: `hashed_logits` of the tables.
 
     The cache holds the fed tokens (-1 = none yet), the start token first.
     """
 
+    tables = jax.tree.map(jnp.asarray, tables)
+
     def step(tokens, cache):
         history, position = cache
         history = history.at[jnp.arange(rows), position].set(tokens)
-        return model_scores(logits_of(history)), (history, position + 1)
+        return model_scores(hashed_logits(history, tables)), (history, position + 1)
 
     def reorder(cache, order):
         return jax.tree.map(lambda x: x[order], cache)
 
-    cache = (jnp.full((rows, length), -1, jnp.int32), jnp.zeros((rows,), jnp.int32))
+    cache = (jnp.full((rows, len(tables[0])), -1, jnp.int32), jnp.zeros((rows,), jnp.int32))
     return Prefilled(step, cache, jnp.full((rows,), START, jnp.int32), reorder)
 
 
-def hashed_logits(history, vocab, seed=0, spread=2.0):
-    """Logits [rows, vocab] that depend on every token of a history [rows, length] and its place."""
-    weights = np.random.default_rng(seed).normal(size=(history.shape[1], vocab + 1, 8))
+@functools.cache
+def hash_tables(length, vocab, seed=0):
+    """What `hashed_logits` looks up: float32 [length, vocab + 1, 8] and [8, vocab]."""
+    weights = np.random.default_rng(seed).normal(size=(length, vocab + 1, 8))
     out = np.random.default_rng(seed + 1).normal(size=(8, vocab))
-    states = jnp.asarray(weights, jnp.float32)[jnp.arange(history.shape[1]), history].sum(axis=1)
-    return spread * jnp.sin(3 * states) @ jnp.asarray(out, jnp.float32)
+    return weights.astype(np.float32), out.astype(np.float32)
+
+
+def hashed_logits(history, tables, spread=2.0):
+    """Logits [rows, vocab] that depend on every token of a history [rows, length] and its place.
+
+    Histories and tables are NumPy's, for a reference, or JAX's.
+    """
+    weights, out = tables
+    states = weights[np.arange(history.shape[1]), history].sum(axis=1)
+    sin = np.sin if isinstance(states, np.ndarray) else jnp.sin
+    return spread * sin(3 * states) @ out

@@ -12,13 +12,6 @@ PADDED = families.LLAMA.replace(num_decoder_layers=1, decoder_prompt_length=2)
 TOKENS = tiny.rows(13, 2, 7, seed=1)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation():
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 @pytest.fixture(scope="module")
 def model():
     return CausalModel(CONFIG, tiny.model_and_params(CONFIG)[1])

@@ -13,8 +13,6 @@ from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring import tiny_models
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 DOCUMENTS = ["Tea is made of leaves.", "The bridge was closed in May. A ferry ran for a year."]
 RESPONSES = ["Leaves make tea.", "The bridge is open."]
 PAIRS = list(zip(DOCUMENTS, RESPONSES, strict=True))

@@ -22,13 +22,6 @@ INPUTS = tiny.rows(24, 3, 17, 1, seed=1)
 TARGETS = tiny.rows(19, 5, 2, 24, seed=2)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation():
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 @pytest.fixture(scope="module")
 def model():
     return EncoderDecoderModel(CONFIG, tiny.model_and_params(CONFIG)[1])

@@ -37,7 +37,7 @@ def with_value(folder, target, tensor, value):
 @pytest.mark.parametrize(
     ("family", "name", "tensor", "parameter"),
     [
-        ("gpt2", "pmi_faith_mean", "h.1.attn.c_attn.weight", "decoder/layers_1/self_attention"),
+        ("gpt2", "pmi_faith_mean", "h.0.attn.c_attn.weight", "decoder/layers_0/self_attention"),
         ("nli", "nli_entailment", "classifier.bias", "classifier"),
         ("nli", "summac_zs", "LayerNorm.weight", "encoder"),
         ("nli", "bertscore", "word_embeddings.weight", "token_embedder/embedding"),

@@ -18,8 +18,6 @@ from faith_jax.scoring.registry import load_scorer
 from tests.paths import REAL, needs_shared
 from tests.scoring import tiny_models
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 LENGTH = 384
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 DOCUMENT = " ".join(

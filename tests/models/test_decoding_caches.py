@@ -10,8 +10,6 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.models.transformer import Transformer
 from tests.models.tiny import TINY, apply, logits, model_and_params, rows, shift_right, stack_layers
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 INPUTS = rows(6, 2, seed=1)
 TARGETS = rows(5, 5, seed=2)
 STEPS = TARGETS.shape[1]

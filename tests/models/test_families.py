@@ -14,11 +14,6 @@ PROMPT = np.array([11, 40, 23])
 LENGTHS = (7, 3, 5)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation(quick_compilation):
-    return
-
-
 @functools.partial(jax.jit, static_argnums=0)
 def computed(module, params, tokens, decoder_tokens):
     """Returns logits, or an encoder's hidden states; [batch, prompt + length, …] if of `tokens`."""

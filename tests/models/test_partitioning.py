@@ -26,7 +26,8 @@ def runs(tmp_path_factory):
     """What training, evaluation and decoding gave on each mesh of eight forced host devices."""
     folder = tmp_path_factory.mktemp("meshes")
     output = folder / "runs.npz"
-    environment = os.environ | {"XLA_FLAGS": mesh_driver.FLAGS, "JAX_PLATFORMS": "cpu"}
+    flags = f"{os.environ['XLA_FLAGS']} {mesh_driver.FLAGS}"
+    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.training.mesh_driver", str(output), str(folder)],
         cwd=REPOSITORY,
@@ -97,25 +98,25 @@ def test_no_step_compiles_twice(runs, case, mesh):
 
 @pytest.mark.devices
 @pytest.mark.parametrize(
-    ("mesh", "name", "shape"),
+    ("case", "mesh", "name", "shape"),
     [
         # 264 entries over 2 and 8; heads joined with their width: 24 over 2 and 8.
-        ("4x2", "token_embedder.embedding", (132, 24)),
-        ("1x8", "token_embedder.embedding", (33, 24)),
-        ("1x8", "decoder.logits_dense.kernel", (24, 33)),
-        ("1x8", "encoder.layers_0.attention.query.kernel", (24, 3)),
-        ("1x8", "encoder.layers_0.attention.out.kernel", (3, 24)),
+        ("adamw", "4x2", "token_embedder.embedding", (132, 24)),
+        ("adamw", "1x8", "token_embedder.embedding", (33, 24)),
+        ("adamw", "1x8", "decoder.logits_dense.kernel", (24, 33)),
+        ("adamw", "1x8", "encoder.layers_0.attention.query.kernel", (24, 3)),
+        ("adamw", "1x8", "encoder.layers_0.attention.out.kernel", (3, 24)),
         # 36 divides by 2 but not by 8: then it is whole everywhere. So are six heads.
-        ("4x2", "encoder.layers_0.mlp.wi_0.kernel", (24, 18)),
-        ("1x8", "encoder.layers_0.mlp.wi_0.kernel", (24, 36)),
-        ("4x2", "encoder.relpos_bias.rel_embedding", (3, 32)),
-        ("1x8", "encoder.relpos_bias.rel_embedding", (6, 32)),
+        ("adamw", "4x2", "encoder.layers_0.mlp.wi_0.kernel", (24, 18)),
+        ("adamw", "1x8", "encoder.layers_0.mlp.wi_0.kernel", (24, 36)),
+        ("adamw", "4x2", "encoder.relpos_bias.rel_embedding", (3, 32)),
+        ("adamw", "1x8", "encoder.relpos_bias.rel_embedding", (6, 32)),
         # Nothing is split over the data axis.
-        ("8x1", "token_embedder.embedding", (264, 24)),
+        ("infonce", "8x1", "token_embedder.embedding", (264, 24)),
     ],
 )
-def test_parameters_and_moments_lie_in_pieces(runs, mesh, name, shape):
-    shards = of(runs, "adamw", mesh, "shards/")
+def test_parameters_and_moments_lie_in_pieces(runs, case, mesh, name, shape):
+    shards = of(runs, case, mesh, "shards/")
     assert tuple(shards[f"params/{name}"]) == shape
     for moment in ("mu", "nu"):
         assert tuple(shards[f"opt_state/0.{moment}.{name}"]) == shape

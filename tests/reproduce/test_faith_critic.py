@@ -15,7 +15,7 @@ from faith_jax.training.checkpoints import newest_step
 from tests.reproduce.workflows import figures, rows_of, run_in_process, shown_commands
 from tests.scoring.tiny_models import write_model
 
-pytestmark = pytest.mark.usefixtures("offline_data_dir", "quick_compilation")
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
 CLASSES = {
     "DECODE": ("contradiction", "not_contradiction"),

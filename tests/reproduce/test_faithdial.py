@@ -304,7 +304,7 @@ RATE = 1e-3
 
 
 @pytest.fixture(scope="module")
-def chain(tmp_path_factory, offline_data_dir, quick_compilation):
+def chain(tmp_path_factory, offline_data_dir):
     """Parameters by training: T5 trained on WoW, then on FaithDial by two methods, a step each."""
     base = tiny_models.write_t5(tmp_path_factory.mktemp("base") / "t5")
     folder = tmp_path_factory.mktemp("systems")

@@ -25,11 +25,6 @@ SINGLE = ["t5_anli", "summac_zs", "base", "base_e_minus_c", "base_mc", "augmente
 OF_CORPORA = f"--corpora={','.join(CORPORA)}"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation(quick_compilation):
-    return
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")

@@ -14,7 +14,7 @@ from tests.reproduce.planted import INVENTED, KNOWLEDGE, SHUFFLED, plant_q2, wri
 from tests.reproduce.workflows import figures, run_in_process, shown_commands
 from tests.scoring.tiny_models import write_model
 
-pytestmark = pytest.mark.usefixtures("offline_data_dir", "quick_compilation")
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
 GROUNDED = ("Critic", "Q\u00b2 F1", "Q\u00b2 NLI", "BERTScore", "F1", "TRUE F1")
 OF_GOLD = ("BLEU", "ROUGE")

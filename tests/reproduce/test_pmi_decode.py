@@ -17,7 +17,7 @@ from tests.reproduce.planted import INVENTED, KNOWLEDGE, SHUFFLED, plant_q2, wri
 from tests.reproduce.workflows import figures, rows_of, run_in_process, shown_commands
 from tests.scoring.tiny_models import write_model
 
-pytestmark = pytest.mark.usefixtures("offline_data_dir", "quick_compilation")
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
 
 @pytest.fixture(scope="module")

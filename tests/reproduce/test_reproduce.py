@@ -124,7 +124,7 @@ def test_published_figures_stand_below_ours(capsys, tmp_path):
     assert figures["notes"][-1] == figures["published"]["note"]
 
 
-@pytest.mark.usefixtures("begin_is_the_sample", "quick_compilation")
+@pytest.mark.usefixtures("begin_is_the_sample")
 def test_scorers_with_models_have_their_figures_too(capsys, tmp_path):
     """PMI-Faith's and the critic's calls; of BERTScore only what is rescaled."""
     gpt2 = tiny_models.write_model(tmp_path / "gpt2", "gpt2", max_positions=320)
@@ -213,7 +213,8 @@ def test_mistakes(capsys, tmp_path):
 
 
 @needs_shared
-def test_corpora_that_are_not_at_hand_are_left_out(capsys, caplog, tmp_path):
+def test_corpora_that_are_not_at_hand_are_left_out(capsys, caplog, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "data"))
     for corpus, folder in (("qags_c", "qags"), ("q2", "q2")):
         assert main(["prepare", f"true_benchmark/{corpus}", f"--raw={REAL / folder}"]) == 0
     capsys.readouterr()

@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 
+import filelock
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
@@ -14,25 +15,19 @@ collect_ignore = ["bad_rows.py"]
 
 
 @pytest.fixture(scope="session")
-def environment(tmp_path_factory):
-    """The environment of commands: prepared data goes to a folder of this test run."""
-    folder = tmp_path_factory.getbasetemp() / "faith_jax_data"
-    return os.environ | {
-        "FAITH_JAX_DATA_DIR": str(folder),
+def start(data_folder):
+    """Starts `faith-jax` with arguments and returns the process."""
+    environment = os.environ | {
+        "FAITH_JAX_DATA_DIR": str(data_folder),
         "PYTHONPATH": str(REPOSITORY),
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
 
-
-@pytest.fixture(scope="session")
-def start(environment):
-    """Starts `faith-jax` with arguments and returns the process."""
-
-    def run(*arguments, cwd=None):
+    def run(*arguments):
         return subprocess.Popen(
             [sys.executable, "-m", "faith_jax", *map(str, arguments)],
             env=environment,
-            cwd=cwd or REPOSITORY,
+            cwd=REPOSITORY,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -41,36 +36,20 @@ def start(environment):
     return run
 
 
-@pytest.fixture
-def command(environment, monkeypatch, capfd):
-    """Runs `faith-jax` in this process; returns (status, stdout, stderr)."""
-    from faith_jax import cli
-
-    monkeypatch.setenv("FAITH_JAX_DATA_DIR", environment["FAITH_JAX_DATA_DIR"])
-
-    def run(*arguments):
-        capfd.readouterr()
-        status = cli.main([str(a) for a in arguments])
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return run
+TINY = ("train", "--gin_search_paths=tests/testdata/gin", "--gin_file=tiny.gin")
 
 
 @pytest.fixture(scope="session")
-def succeed(environment):
-    """Runs `faith-jax` in this process, for what several tests read."""
-    from faith_jax import cli
-
-    def run(*arguments):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("FAITH_JAX_DATA_DIR", environment["FAITH_JAX_DATA_DIR"])
-            assert cli.main([str(a) for a in arguments]) == 0
-
-    return run
-
-
-TINY = ("train", "--gin_search_paths=tests/testdata/gin", "--gin_file=tiny.gin")
+def tiny_run(succeed, data_folder):
+    """MODEL_DIR of two steps from random parameters, made once for all processes; to be read."""
+    folder = data_folder.with_name("tiny_run")
+    is_done = data_folder.with_name("tiny_run_is_done")
+    with filelock.FileLock(data_folder.with_name("tiny_run.lock")):
+        if not is_done.exists():
+            steps = ("--gin.TRAIN_STEPS=2", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=1")
+            succeed(*TINY, *steps, f"--gin.MODEL_DIR={folder}")
+            is_done.touch()
+    return folder
 
 
 def read_item(folder):
@@ -110,14 +89,3 @@ def seqio_task(name, dataset, keeps_order=False):
             shuffle_buffer_size=None if keeps_order else 1000,
         )
     return name
-
-
-@pytest.fixture(scope="module")
-def offline_data_dir(tmp_path_factory):
-    """A fresh folder for prepared data, on a machine that reaches no network."""
-    folder = tmp_path_factory.mktemp("data")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FAITH_JAX_DATA_DIR", str(folder))
-        for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
-            patch.setenv(name, "http://127.0.0.1:9")
-        yield folder

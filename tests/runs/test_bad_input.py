@@ -11,14 +11,6 @@ from tests.runs.conftest import TINY
 INFER = ("infer", "--gin_file=runs/infer_file.gin", "--gin.DECODE_LENGTH=4")
 
 
-@pytest.fixture(scope="module")
-def trained(succeed, tmp_path_factory):
-    """MODEL_DIR of a tiny model, one step old."""
-    folder = tmp_path_factory.mktemp("trained")
-    succeed(*TINY, f"--gin.MODEL_DIR={folder}", "--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0")
-    return folder
-
-
 def assert_mistake(result, *parts):
     status, _, err = result
     lines = [line for line in err.splitlines() if line.startswith("faith-jax: ")]
@@ -131,21 +123,21 @@ def test_a_broken_binding_is_one_line(command, tmp_path, binding, parts):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_checkpoint_of_other_dimensions_names_the_parameter(command, trained, tmp_path):
+def test_a_checkpoint_of_other_dimensions_names_the_parameter(command, tiny_run, tmp_path):
     result = command(
         *TINY,
         f"--gin.MODEL_DIR={tmp_path}",
-        f"--gin.INITIAL_CHECKPOINT_PATH={trained}",
+        f"--gin.INITIAL_CHECKPOINT_PATH={tiny_run}",
         "--gin.config.TransformerConfig.mlp_dim=32",
     )
     assert_mistake(result, "/mlp/", "(16, 32)", "(16, 16)")
 
 
-def test_a_split_that_is_not_there(command, trained, tmp_path):
+def test_a_split_that_is_not_there(command, tiny_run, tmp_path):
     result = command(
         "infer",
         "--gin_file=runs/infer.gin",
-        f"--gin.CHECKPOINT_PATH={trained}",
+        f"--gin.CHECKPOINT_PATH={tiny_run}",
         f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
         "--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample",
         "--gin.SPLIT=tset",
@@ -176,13 +168,13 @@ def test_a_split_that_is_not_there(command, trained, tmp_path):
         ('{"inputs": "x", "knowledge": ["a"]}', ["rows.jsonl:2", "'knowledge'"]),
     ],
 )
-def test_bad_rows_name_file_and_line(command, trained, tmp_path, line, parts):
+def test_bad_rows_name_file_and_line(command, tiny_run, tmp_path, line, parts):
     rows = tmp_path / "rows.jsonl"
     rows.write_text(f'{{"id": "1", "inputs": "fine"}}\n{line}\n')
     result = command(
         *INFER,
         f"--gin.INPUT_FILE={rows}",
-        f"--gin.CHECKPOINT_PATH={trained}",
+        f"--gin.CHECKPOINT_PATH={tiny_run}",
         f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
     )
     assert_mistake(result, *parts)
@@ -200,13 +192,13 @@ def test_bad_rows_name_file_and_line(command, trained, tmp_path, line, parts):
         ("--gin.KNOWLEDGE=procon_npv", ["procon_npv"]),
     ],
 )
-def test_wrong_settings_of_inference(command, trained, tmp_path, binding, parts):
+def test_wrong_settings_of_inference(command, tiny_run, tmp_path, binding, parts):
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"query": "Should wild animals be kept in zoos?"}\n')
     result = command(
         *INFER,
         f"--gin.INPUT_FILE={rows}",
-        f"--gin.CHECKPOINT_PATH={trained}",
+        f"--gin.CHECKPOINT_PATH={tiny_run}",
         f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
         binding,
     )
@@ -214,7 +206,7 @@ def test_wrong_settings_of_inference(command, trained, tmp_path, binding, parts)
     assert not (tmp_path / "out").exists()
 
 
-def test_rows_of_three_kinds_are_answered_and_cuts_are_counted(command, trained, tmp_path):
+def test_rows_of_three_kinds_are_answered_and_cuts_are_counted(command, tiny_run, tmp_path):
     rows = tmp_path / "rows.jsonl"
     long = "word " * 100
     rows.write_text(
@@ -227,7 +219,7 @@ def test_rows_of_three_kinds_are_answered_and_cuts_are_counted(command, trained,
     status, printed, err = command(
         *INFER,
         f"--gin.INPUT_FILE={rows}",
-        f"--gin.CHECKPOINT_PATH={trained}",
+        f"--gin.CHECKPOINT_PATH={tiny_run}",
         f"--gin.INFER_OUTPUT_DIR={out}",
         "--gin.MAX_INPUT_LENGTH=32",
         "--gin.CUT_POLICY=end",

@@ -23,11 +23,6 @@ SETTINGS = (
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation(quick_compilation):
-    return
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("classification")

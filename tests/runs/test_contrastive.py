@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from tests.scoring import tiny_models
+
 LENGTHS = {"inputs": 160, "targets": 64, "negatives": (4, 16)}
 SETTINGS = (
     "--gin_file=faithdial_generate_infonce.gin",
-    "--gin.INITIAL_CHECKPOINT_PATH=mini",
     "--gin.MIXTURE_OR_TASK_NAME=faithdial_generate_infonce_sample",
     f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}",
     "--gin.TRAIN_STEPS=4",
@@ -23,12 +24,15 @@ SETTINGS = (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("infonce") / "run"
+def start(tmp_path_factory):
+    """Sets the checkpoint that training begins with."""
+    model = tiny_models.write_t5(tmp_path_factory.mktemp("model") / "t5")
+    return f"--gin.INITIAL_CHECKPOINT_PATH={model}"
 
 
-def test_a_run(command, folder, caplog):
-    status, _, err = command("train", *SETTINGS, f"--gin.MODEL_DIR={folder}")
+def test_a_run(command, start, tmp_path, caplog):
+    folder = tmp_path / "run"
+    status, _, err = command("train", *SETTINGS, start, f"--gin.MODEL_DIR={folder}")
     assert status == 0, err
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     trained = [row for row in rows if row["part"] == "train"]
@@ -48,11 +52,12 @@ def test_a_run(command, folder, caplog):
     assert "infonce.InfoNCE.weight" in (folder / "config.gin").read_text()
 
 
-def test_the_checkpoint_is_kept_by_the_language_models_loss_alone(command, tmp_path):
+def test_the_checkpoint_is_kept_by_the_language_models_loss_alone(command, start, tmp_path):
     # So much InfoNCE, and so high a rate, that it falls while the language model gets worse.
     status, _, err = command(
         "train",
         *SETTINGS,
+        start,
         "--gin.DECODING=None",
         "--gin.INFONCE_WEIGHT=1000.0",
         "--gin.LEARNING_RATE=0.01",
@@ -85,9 +90,9 @@ def test_the_checkpoint_is_kept_by_the_language_models_loss_alone(command, tmp_p
         ("--gin.PACK=True", "examples with negatives cannot be packed"),
     ],
 )
-def test_wrong_settings_are_one_line(command, tmp_path, setting, message):
+def test_wrong_settings_are_one_line(command, start, tmp_path, setting, message):
     run = tmp_path / "run"
-    status, _, err = command("train", *SETTINGS, setting, f"--gin.MODEL_DIR={run}")
+    status, _, err = command("train", *SETTINGS, start, setting, f"--gin.MODEL_DIR={run}")
     assert status == 2
     assert message in err
     assert "Traceback" not in err

@@ -14,8 +14,6 @@ from faith_jax.input.task_batches import DatasetConfig, SplitRows
 from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
 from tests.scoring import tiny_models
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 LENGTHS = {"inputs": 160, "targets": 90}
 LIMITS = f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}"
 TASK = "faithdial_generate_sample"

@@ -13,25 +13,16 @@ from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.runs import evaluate_scores, infer
 from faith_jax.statistics.protocols import verification_table
 from faith_jax.tokenizers.vocabularies import load_vocabulary
-from tests.runs.conftest import TINY
 from tests.scoring import tiny_models
 
 TASK = "--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample"
 
 
-@pytest.fixture(scope="module")
-def trained(succeed, tmp_path_factory):
-    """MODEL_DIR of a tiny model, two steps old."""
-    folder = tmp_path_factory.mktemp("trained")
-    succeed(*TINY, f"--gin.MODEL_DIR={folder}", "--gin.TRAIN_STEPS=2", "--gin.WARMUP_STEPS=0")
-    return folder
-
-
-def arguments(trained, out, *more):
+def arguments(tiny_run, out, *more):
     return (
         "infer",
         "--gin_file=runs/infer.gin",
-        f"--gin.CHECKPOINT_PATH={trained}",
+        f"--gin.CHECKPOINT_PATH={tiny_run}",
         f"--gin.INFER_OUTPUT_DIR={out}",
         TASK,
         "--gin.SPLIT=validation",
@@ -43,11 +34,11 @@ def arguments(trained, out, *more):
     )
 
 
-@pytest.fixture
-def unbroken(command, trained, tmp_path):
-    status, _, err = command(*arguments(trained, tmp_path / "unbroken"))
-    assert status == 0, err
-    return (tmp_path / "unbroken" / "predictions.jsonl").read_bytes()
+@pytest.fixture(scope="module")
+def unbroken(succeed, tiny_run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unbroken") / "responses"
+    succeed(*arguments(tiny_run, folder))
+    return (folder / "predictions.jsonl").read_bytes()
 
 
 def rows_of(content):
@@ -62,10 +53,10 @@ def test_rows_are_the_splits(unbroken):
     assert all(argument in row["inputs"] for row in rows for argument in row["pro_arguments"])
 
 
-def test_log_probs_are_those_of_the_sampled_tokens(unbroken, trained):
+def test_log_probs_are_those_of_the_sampled_tokens(unbroken, tiny_run):
     """Rows are sampled again, with the keys of their places; their tokens are scored by softmax."""
     rows = rows_of(unbroken)[:4]
-    vocabulary, model = load_vocabulary(), faith_jax.load_model(str(trained))
+    vocabulary, model = load_vocabulary(), faith_jax.load_model(str(tiny_run))
     ids = [[*vocabulary.encode(row["inputs"]), 1] for row in rows]
     inputs = np.array([[*row, *[0] * (max(map(len, ids)) - len(row))] for row in ids])
     found = model.decode(inputs, max_length=6, temperature=1.0)
@@ -79,7 +70,7 @@ def test_log_probs_are_those_of_the_sampled_tokens(unbroken, trained):
         np.testing.assert_allclose(row["log_prob"], expected, rtol=1e-4)
 
 
-def test_a_killed_run_goes_on_where_it_was(command, trained, tmp_path, unbroken, monkeypatch):
+def test_a_killed_run_goes_on_where_it_was(command, tiny_run, tmp_path, unbroken, monkeypatch):
     out = tmp_path / "broken"
     calls = []
     append = infer.append_rows
@@ -94,13 +85,13 @@ def test_a_killed_run_goes_on_where_it_was(command, trained, tmp_path, unbroken,
         append(path, rows)
 
     monkeypatch.setattr(infer, "append_rows", fail_at_third_batch)
-    assert command(*arguments(trained, out))[0] == 130
+    assert command(*arguments(tiny_run, out))[0] == 130
     assert not out.exists()
     monkeypatch.setattr(
         infer, "append_rows", lambda path, rows: calls.append(1) or append(path, rows)
     )
     calls.clear()
-    status, _, err = command(*arguments(trained, out))
+    status, _, err = command(*arguments(tiny_run, out))
     assert status == 0, err
     # 18 rows in batches of 4 are five batches, of which two were done.
     assert len(calls) == 3
@@ -110,7 +101,7 @@ def test_a_killed_run_goes_on_where_it_was(command, trained, tmp_path, unbroken,
 
 @pytest.mark.parametrize(("lines", "redone"), [(11, 3), (16, 1), (18, 0)])
 def test_a_file_is_cut_back_to_whole_batches(
-    command, trained, tmp_path, unbroken, monkeypatch, lines, redone
+    command, tiny_run, tmp_path, unbroken, monkeypatch, lines, redone
 ):
     """A batch that a kill cut in two is made again; one that is whole and the last is not."""
 
@@ -120,7 +111,7 @@ def test_a_file_is_cut_back_to_whole_batches(
     out, partial = tmp_path / "broken", tmp_path / "broken.partial"
     append = infer.append_rows
     monkeypatch.setattr(infer, "_finish", interrupted)
-    assert command(*arguments(trained, out))[0] == 130
+    assert command(*arguments(tiny_run, out))[0] == 130
     written = (partial / "predictions.jsonl").read_bytes()
     assert written == unbroken
     (partial / "predictions.jsonl").write_bytes(b"".join(written.splitlines(True)[:lines]))
@@ -129,16 +120,16 @@ def test_a_file_is_cut_back_to_whole_batches(
     monkeypatch.setattr(
         infer, "append_rows", lambda path, rows: calls.append(1) or append(path, rows)
     )
-    status, _, err = command(*arguments(trained, out))
+    status, _, err = command(*arguments(tiny_run, out))
     assert status == 0, err
     assert len(calls) == redone
     assert (out / "predictions.jsonl").read_bytes() == unbroken
     assert sorted(path.name for path in out.iterdir()) == ["predictions.jsonl", "summary.json"]
 
 
-def test_samples_do_not_depend_on_the_batch_size(command, trained, tmp_path, unbroken):
+def test_samples_do_not_depend_on_the_batch_size(command, tiny_run, tmp_path, unbroken):
     out = tmp_path / "other"
-    status, _, err = command(*arguments(trained, out, "--gin.BATCH_SIZE=7"))
+    status, _, err = command(*arguments(tiny_run, out, "--gin.BATCH_SIZE=7"))
     assert status == 0, err
     found = rows_of((out / "predictions.jsonl").read_bytes())
     for row, expected in zip(found, rows_of(unbroken), strict=True):
@@ -146,22 +137,22 @@ def test_samples_do_not_depend_on_the_batch_size(command, trained, tmp_path, unb
         np.testing.assert_allclose(row["log_prob"], expected["log_prob"], rtol=1e-5)
 
 
-def test_an_output_that_is_there_is_not_touched(command, trained, tmp_path):
+def test_an_output_that_is_there_is_not_touched(command, tiny_run, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    status, _, err = command(*arguments(trained, tmp_path))
+    status, _, err = command(*arguments(tiny_run, tmp_path))
     assert status == 2
     assert "is not empty" in err
-    status, out, err = command(*arguments(trained, tmp_path, "--dry-run"))
+    status, out, err = command(*arguments(tiny_run, tmp_path, "--dry-run"))
     assert status == 0, err
     assert out.startswith("npov_generate_sample: ")
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_evaluation_is_the_mean_over_target_tokens(command, trained, tmp_path):
+def test_evaluation_is_the_mean_over_target_tokens(command, tiny_run, tmp_path):
     status, _, err = command(
         "eval",
         "--gin_file=runs/eval.gin",
-        f"--gin.CHECKPOINT_PATH={trained}",
+        f"--gin.CHECKPOINT_PATH={tiny_run}",
         f"--gin.EVAL_OUTPUT_DIR={tmp_path}",
         TASK,
         "--gin.DECODE_LENGTH=4",
@@ -179,9 +170,11 @@ def test_evaluation_is_the_mean_over_target_tokens(command, trained, tmp_path):
         .get_dataset(None, split="validation", shuffle=False)
         .as_numpy_iterator()
     )
-    model, total, count = faith_jax.load_model(str(trained)), 0.0, 0
+    model, total, count = faith_jax.load_model(str(tiny_run)), 0.0, 0
     for example in examples:
-        total -= model.target_log_probs(example["inputs"][None], example["targets"][None]).sum()
+        pair = [example[name] for name in ("inputs", "targets")]
+        padded = [np.pad(ids, (0, 224 - len(ids)))[None] for ids in pair]  # one shape to compile
+        total -= model.target_log_probs(*padded).sum()
         count += len(example["targets"])
     assert metrics["weight"] == count
     np.testing.assert_allclose(metrics["negative_log_likelihood"], total / count, rtol=1e-5)

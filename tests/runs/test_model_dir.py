@@ -20,8 +20,6 @@ from faith_jax.runs.model_dir import (
 from tests.runs.conftest import TINY, read_item
 from tests.runs.test_bad_input import assert_mistake
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 STEPS = ("--gin.TRAIN_STEPS=2", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=1")
 RUN = (*TINY, *STEPS)
 
@@ -33,12 +31,10 @@ def contents(folder):
     }
 
 
-@pytest.fixture(scope="module")
-def former(succeed, tmp_path_factory):
+@pytest.fixture
+def former(tiny_run):
     """MODEL_DIR of a run of two steps, from random parameters."""
-    folder = tmp_path_factory.mktemp("former")
-    succeed(*RUN, f"--gin.MODEL_DIR={folder}")
-    return folder
+    return tiny_run
 
 
 @pytest.mark.parametrize("steps", ["2", "4"])  # nothing to train, and something

@@ -30,18 +30,18 @@ PROMPT = (
 
 
 @pytest.fixture(scope="module")
-def runs(succeed, tmp_path_factory):
+def runs(succeed, tiny_run, tmp_path_factory):
     """A base model, and prompt-tuned runs of two seeds and another start."""
     folder = tmp_path_factory.mktemp("runs")
+    shutil.copytree(tiny_run, folder / "base")
     more = {
-        "base": (*TINY, "--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0"),
         "seed0": PROMPT,
         "seed1": (*PROMPT, "--gin.RANDOM_SEED=1"),
         "uniform": (*PROMPT, "--gin_file=prompts/uniform.gin"),
     }
     for name, arguments in more.items():
-        given = () if name == "base" else (f"--gin.INITIAL_CHECKPOINT_PATH={folder / 'base'}",)
-        succeed(*arguments, f"--gin.MODEL_DIR={folder / name}", *given)
+        start = f"--gin.INITIAL_CHECKPOINT_PATH={folder / 'base'}"
+        succeed(*arguments, start, f"--gin.MODEL_DIR={folder / name}")
     return folder
 
 

@@ -11,8 +11,6 @@ from faith_jax.checkpoints.checkpoint import flatten
 from faith_jax.runs.model_dir import read_prompt_starts, read_start_origin, write_prompt_starts
 from tests.runs.conftest import TINY, read_item
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 STEPS = ("--gin.TRAIN_STEPS=4", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=2")
 PROMPT = (
     *TINY,
@@ -24,10 +22,8 @@ PROMPT = (
 
 
 @pytest.fixture(scope="module")
-def base(succeed, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("base")
-    succeed(*TINY, f"--gin.MODEL_DIR={folder}", "--gin.TRAIN_STEPS=3")
-    return folder
+def base(tiny_run):
+    return tiny_run
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests.runs.conftest import read_item
+from tests.scoring import tiny_models
 
 SETTINGS = (
     "--gin_file=faithdial_generate_loss_truncation.gin",
-    "--gin.INITIAL_CHECKPOINT_PATH=mini",
     "--gin.MIXTURE_OR_TASK_NAME=faithdial_generate_wow_sample",
     "--gin.TASK_FEATURE_LENGTHS={'inputs': 96, 'targets': 48}",
     "--gin.WARMUP_STEPS=1",
@@ -26,11 +26,20 @@ SETTINGS = (
 )
 
 
-def train(command, folder, steps, *more):
-    status, _, err = command(
-        "train", *SETTINGS, *more, f"--gin.TRAIN_STEPS={steps}", f"--gin.MODEL_DIR={folder}"
-    )
-    return status, err
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return tiny_models.write_t5(tmp_path_factory.mktemp("model") / "t5")
+
+
+@pytest.fixture
+def train(command, model):
+    def run(folder, steps, *more):
+        start = f"--gin.INITIAL_CHECKPOINT_PATH={model}"
+        given = (*more, f"--gin.TRAIN_STEPS={steps}", f"--gin.MODEL_DIR={folder}")
+        status, _, err = command("train", *SETTINGS, start, *given)
+        return status, err
+
+    return run
 
 
 def rows_of(folder, part="train"):
@@ -49,10 +58,10 @@ def assert_drops_after_the_warm_up(rows):
             assert kept == pytest.approx(row["negative_log_likelihood"], rel=1e-5)
 
 
-def test_a_run_in_two_parts_drops_the_same(command, tmp_path):
+def test_a_run_in_two_parts_drops_the_same(train, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder, steps in ((whole, 6), (parts, 3), (parts, 6)):
-        status, err = train(command, folder, steps)
+        status, err = train(folder, steps)
         assert status == 0, err
     assert_drops_after_the_warm_up(rows_of(whole))
     assert rows_of(parts) == rows_of(whole)
@@ -67,7 +76,7 @@ def test_a_run_in_two_parts_drops_the_same(command, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, found, expected)
     assert found[1]["losses"].shape == (16,)
     assert np.all(np.asarray(found[1]["losses"]) > 0)
-    status, err = train(command, whole, 8, "--gin.OBJECTIVE=@objectives.CrossEntropy()")
+    status, err = train(whole, 8, "--gin.OBJECTIVE=@objectives.CrossEntropy()")
     assert status == 2
     assert "OBJECTIVE is @training.loss_truncation.LossTruncation there" in err
 
@@ -79,8 +88,8 @@ def test_a_run_in_two_parts_drops_the_same(command, tmp_path):
         ("--gin.PACK=True", "LossTruncation: packed examples have no losses of their own"),
     ],
 )
-def test_wrong_settings_are_one_line(command, tmp_path, setting, message):
-    status, err = train(command, tmp_path / "run", 2, setting)
+def test_wrong_settings_are_one_line(train, tmp_path, setting, message):
+    status, err = train(tmp_path / "run", 2, setting)
     assert status == 2
     assert message in err
     assert "Traceback" not in err

@@ -28,8 +28,13 @@ NLI_LABELS = ("CONTRADICTION", "neutral", "Entailment")
 def write_models(folder):
     """Writes the models; returns their folders: "nli", "critic" and "encoder"."""
     critic = ("Hallucination", "Entailment")
+    two, three = ({"num_encoder_layers": count} for count in (2, 3))
     return {
-        "nli": tiny_models.write_model(folder / "nli", "deberta_nli", label_names=NLI_LABELS),
-        "critic": tiny_models.write_model(folder / "critic", "roberta", 1, label_names=critic),
-        "encoder": tiny_models.write_model(folder / "encoder", "roberta", 2, num_encoder_layers=3),
+        "nli": tiny_models.write_model(
+            folder / "nli", "deberta_nli", label_names=NLI_LABELS, **two
+        ),
+        "critic": tiny_models.write_model(
+            folder / "critic", "roberta", 1, label_names=critic, **two
+        ),
+        "encoder": tiny_models.write_model(folder / "encoder", "roberta", 2, **three),
     }

@@ -17,8 +17,6 @@ from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.paths import REPOSITORY
 from tests.scoring import reference, tiny_models
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 FIXTURES = json.loads((REPOSITORY / "tests" / "testdata" / "scorers.json").read_text())
 DOCUMENTS, RESPONSES = list(reference.DOCUMENTS), list(reference.RESPONSES)
 

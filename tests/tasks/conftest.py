@@ -3,16 +3,11 @@ import pytest
 import tensorflow as tf
 
 
-@pytest.fixture(scope="session")
-def session_data_dir(tmp_path_factory):
-    return tmp_path_factory.mktemp("data")
-
-
 @pytest.fixture(autouse=True)
-def data_dir(session_data_dir, monkeypatch):
+def data_dir(data_folder, monkeypatch):
     """Prepares data in a folder of the tests' own."""
-    monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(session_data_dir))
-    return session_data_dir
+    monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(data_folder))
+    return data_folder
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,6 @@ def start(folder, name, commands):
     path.write_text(json.dumps(commands))
     environment = os.environ | {
         "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_backend_optimization_level=0",
         # The processes that go on need not compile again.
         "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.5",
@@ -41,7 +40,7 @@ def finish(folder, processes):
     """Waits for processes {name: …}; returns the exit status of each one's commands."""
     try:
         for process in processes.values():
-            process.wait(timeout=240)
+            process.wait(timeout=600)
     finally:
         for process in processes.values():
             process.kill()
@@ -51,7 +50,7 @@ def finish(folder, processes):
 def end(folder, processes, killed):
     """Waits until one process is killed, and kills the others; returns what `finish` returns."""
     try:
-        assert processes[killed].wait(timeout=240) == -signal.SIGKILL
+        assert processes[killed].wait(timeout=600) == -signal.SIGKILL
     finally:
         for process in processes.values():
             process.kill()

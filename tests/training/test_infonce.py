@@ -17,7 +17,7 @@ from faith_jax.training.trainer import Trainer
 
 CONFIG = TransformerConfig(
     vocab_size=24, emb_dim=8, num_heads=2, head_dim=4, mlp_dim=16, num_encoder_layers=1,
-    num_decoder_layers=2, mlp_activations=("gelu", "linear"), dropout_rate=0.0,
+    num_decoder_layers=1, mlp_activations=("gelu", "linear"), dropout_rate=0.0,
 )  # fmt: skip
 EOS = 1
 
@@ -57,7 +57,8 @@ def batch():
 def initialized(config):
     module = Transformer(config)
     tokens = jnp.ones((1, 4), jnp.int32)
-    variables = module.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
+    init = jax.jit(functools.partial(module.init, enable_dropout=False))
+    variables = init(jax.random.key(0), tokens, tokens, tokens)
     return module, variables["params"]
 
 
@@ -68,8 +69,12 @@ def model():
 
 def measured(objective, model, batch):
     """The objective's loss and metrics, in one compiled call."""
-    module, params = model
-    return jax.jit(lambda p, b: objective(module, p, b, None)[:2])(params, batch)
+    return compiled(objective, *model, batch)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def compiled(objective, module, params, batch):
+    return objective(module, params, batch, None)[:2]
 
 
 def text_state(model, inputs, text):

@@ -18,11 +18,6 @@ BART = [c for c in CASES if c.startswith("bart")]
 ENCODERS = [c for c in CASES if c not in (*CAUSAL, *BART)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation(quick_compilation):
-    return
-
-
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
     """Returns a function from a stored model's name to the model and what is expected of it."""

@@ -20,11 +20,6 @@ SEEDS = (0, 1, 2)
 TOLERANCE = 1e-4
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation(quick_compilation):
-    return
-
-
 def _heads(rng):
     heads, head_dim = int(rng.choice([1, 2, 3, 4])), 2 * int(rng.integers(1, 5))
     return heads, head_dim, heads * head_dim

@@ -63,7 +63,8 @@ def test_mistakes_are_one_line_and_status_2(capsys, arguments, message):
     assert message in line
 
 
-def test_prepare_from_files_of_ones_own(capsys, tmp_path):
+def test_prepare_from_files_of_ones_own(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "data"))
     dialogues = json.loads((sample_folder("faithdial") / "train.json").read_text(encoding="utf-8"))
     dialogues[0]["utterances"][0]["knowledge"] = ""
     (tmp_path / "train.json").write_text(json.dumps(dialogues), encoding="utf-8")
