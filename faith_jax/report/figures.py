@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import written_whole
+from faith_jax.core.files import writing, written_whole
 from faith_jax.report.panels import (
     CLASS_COLOURS,
     CLASSES,
@@ -237,9 +236,7 @@ def save_figure(figure: Any, path: pathlib.Path) -> None:
     """
     figure.tight_layout()
     try:
-        with written_whole(path) as beside:
+        with writing(path), written_whole(path) as beside:
             figure.savefig(beside, format="png", dpi=150)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None
     finally:
         _pyplot().close(figure)

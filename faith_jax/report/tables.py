@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import Any
 
 import tabulate
 
-from faith_jax.core.files import write_text
+from faith_jax.core.files import write_json, write_text
 from faith_jax.core.table import MARK, Table
 
 FORMATS = ("text", "markdown", "latex", "csv")
@@ -95,9 +94,9 @@ def write_tables(
         "md": f"# {told['title']}\n{listed}\n{markdown}",
         "tex": "\n".join(rendered(table, "latex") for table in captioned or tables),
         "csv": rendered(joined(tables), "csv"),
-        "json": json.dumps(told, indent=1, ensure_ascii=False) + "\n",
     }.items():
         write_text(f"{path}.{ending}", text)
+    write_json(f"{path}.json", told)
 
 
 def table_page(title: str, notes: Sequence[str], tables: Sequence[Table]) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError, ProcessError
-from faith_jax.core.files import write_json
+from faith_jax.core.files import write_json, writing
 from faith_jax.reproduce.options import Workflow
 
 logger = logging.getLogger("faith_jax")
@@ -221,16 +221,13 @@ def locked(folder: pathlib.Path) -> Iterator[int]:
       ConfigError: where another process holds it, or the folder cannot be written.
     """
     with contextlib.ExitStack() as opened:
-        try:
+        with writing(f"--output: {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             lock = opened.enter_context(open(folder / _LOCK, "w"))
+        try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError:
             raise ConfigError(f"--output: {folder}: another command is writing there.") from None
-        except OSError as error:
-            raise ConfigError(
-                f"--output: {folder}: cannot be written ({error.strerror})."
-            ) from None
         yield lock.fileno()
 
 
