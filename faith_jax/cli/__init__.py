@@ -17,10 +17,9 @@ from faith_jax.cli.checkpoint_commands import (
     ImportPrompt,
     PromptReport,
 )
-from faith_jax.cli.data_commands import ControlTokens, Describe, Negatives, Prepare, Tasks
-from faith_jax.cli.evaluate_commands import Evaluate, Explain, Report, add_annotate_commands
+from faith_jax.cli.data_commands import ControlTokens, Describe, Negatives, Npov, Prepare, Tasks
+from faith_jax.cli.evaluate_commands import Annotate, Evaluate, Explain, Report
 from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
-from faith_jax.cli.npov_commands import add_npov_command
 from faith_jax.cli.parser import CommandParser, add_commands
 from faith_jax.cli.reproduce_commands import add_reproduce_command
 from faith_jax.cli.score_commands import Score, Scorers
@@ -45,9 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = _commands(parser)
     add_commands(commands, (*_GIN_RUNS, *_COMMANDS))
     add_reproduce_command(commands)
-    add_commands(commands, [Explain])
-    add_annotate_commands(commands)
-    add_npov_command(commands)
+    add_commands(commands, (Explain, Annotate, Npov))
     return _dispatch(parser, arguments)
 
 

@@ -33,11 +33,11 @@ class ImportCheckpoint(_Conversion):
       %(prog)s checkpoints/hf_t5_v1_1_base checkpoints/t5_1_1_base
     """
 
-    def run(self) -> None:
+    def run(self) -> str:
         from faith_jax.runs import convert
 
         convert.import_checkpoint(self.source, self.target, self.overwrite)
-        print(self.target)
+        return self.target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class ExportCheckpoint(_Conversion):
     prompt: Literal["encoder", "decoder"] | None = None
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
 
-    def run(self) -> None:
+    def run(self) -> str:
         from faith_jax.runs import convert
 
         if self.target.endswith(".npy"):
@@ -75,7 +75,7 @@ class ExportCheckpoint(_Conversion):
             raise ConfigError("--prompt: expected a TARGET that ends in .npy.")
         else:
             convert.export_checkpoint(self.source, self.target, self.overwrite, self.dtype)
-        print(self.target)
+        return self.target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,11 +104,11 @@ class ExportPrompt(_Conversion):
     prompt: Literal["encoder", "decoder"] | None = None
     base: str = ""
 
-    def run(self) -> None:
+    def run(self) -> str:
         from faith_jax.runs.convert import export_prompt
 
         export_prompt(self.source, self.target, self.overwrite, self.prompt, self.base)
-        print(self.target)
+        return self.target
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -134,11 +134,11 @@ class ImportPrompt(_Conversion):
     prompt: Literal["encoder", "decoder"] | None = None
     base: str = ""
 
-    def run(self) -> None:
+    def run(self) -> str:
         from faith_jax.runs.convert import import_prompt
 
         import_prompt(self.source, self.target, self.base, self.overwrite, self.prompt)
-        print(self.target)
+        return self.target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +170,7 @@ class PromptReport:
     png: Png = ""
     json: str = ""
 
-    def run(self) -> None:
+    def run(self) -> str:
         from faith_jax.runs.prompt_report import prompt_report
 
-        print(prompt_report(self.runs, self.nearest, self.html, self.png, self.json))
+        return prompt_report(self.runs, self.nearest, self.html, self.png, self.json)

@@ -1,4 +1,4 @@
-"""The commands about data: tasks, prepare, describe, control-tokens and negatives."""
+"""The commands about data: tasks, prepare, describe, control-tokens, negatives and npov."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
-from faith_jax.runs.options import NegativesOptions
+from faith_jax.runs.options import NegativesOptions, NpovInputs, NpovSets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,16 +36,15 @@ class Tasks:
     inputs_length: int = 512
     targets_length: int = 128
 
-    def run(self) -> None:
+    def run(self) -> Iterable[str]:
         quiet_tensorflow()
         from faith_jax.runs.data import tasks
         from faith_jax.tasks import lookup
 
-        if self.task:
-            lengths = {"inputs": self.inputs_length, "targets": self.targets_length}
-            _print(tasks.task_rows(self.task, self.split, self.rows, lengths))
-        else:
-            _print(tasks.task_table(lookup.task_names()))
+        if not self.task:
+            return tasks.task_table(lookup.task_names())
+        lengths = {"inputs": self.inputs_length, "targets": self.targets_length}
+        return tasks.task_rows(self.task, self.split, self.rows, lengths)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,14 +84,14 @@ class Prepare(_DataSet):
     beam: str | bool = False
     beam_parts: int | None = None
 
-    def run(self) -> None:
+    def run(self) -> Iterable[str]:
         quiet_tensorflow()
         from faith_jax.datasets.builders.beam import BeamPipeline
         from faith_jax.runs.data.tasks import prepare
 
         options = "" if self.beam is True else self.beam
         beam = None if options is False else BeamPipeline(options, self.beam_parts or 0)
-        _print(prepare(self.dataset, self.data_dir, self.raw, self.skip_bad_rows, beam))
+        return prepare(self.dataset, self.data_dir, self.raw, self.skip_bad_rows, beam)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,11 +110,11 @@ class Describe(_DataSet):
 
     plot: str | None = None
 
-    def run(self) -> None:
+    def run(self) -> Iterable[str]:
         quiet_tensorflow()
         from faith_jax.runs.data.describe import describe
 
-        _print(describe(self.dataset, self.data_dir, self.raw, self.plot))
+        return describe(self.dataset, self.data_dir, self.raw, self.plot)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,21 +150,20 @@ class ControlTokens:
     labels: str | None = None
     max_length: int | None = None
 
-    def run(self) -> None:
+    def run(self) -> str | list[str]:
         if sum(map(bool, (self.model, self.nli, self.pairs))) != 1:
             raise ConfigError("Give one of --model, --nli and --pairs.")
         from faith_jax.runs.data import control_tokens
 
         if self.pairs:
-            print(control_tokens.write_pairs(self.folder, self.pairs))
-            return
+            return str(control_tokens.write_pairs(self.folder, self.pairs))
         if self.nli:
             labels = control_tokens.read_labels(self.nli)
         else:
             labels = control_tokens.classified(
                 self.folder, self.model, self.labels, max_length=self.max_length
             )
-        _print(control_tokens.add_control_tokens(self.folder, labels))
+        return control_tokens.add_control_tokens(self.folder, labels)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -190,13 +188,48 @@ class Negatives(NegativesOptions):
 
     output: str
 
-    def run(self) -> None:
+    def run(self) -> list[str]:
         quiet_tensorflow()
         from faith_jax.runs.data.negatives import negatives
 
-        _print(negatives(self, self.output))
+        return negatives(self, self.output)
 
 
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(line)
+class Inputs(NpovInputs):
+    """Writes what a generator responds to.
+
+    Combinations of each topic's arguments, in a file for each temperature.
+    """
+
+    def run(self) -> list[str]:
+        from faith_jax.runs.data.npov_sets import write_inputs
+
+        return write_inputs(self)
+
+
+class Sets(NpovSets):
+    """Writes training and test sets of responses with errors.
+
+    Finds the responses that are free of errors, and puts errors into them.
+    """
+
+    def run(self) -> str:
+        from faith_jax.runs.data.npov_sets import write_sets
+
+        return write_sets(self)
+
+
+class Npov:
+    r"""Makes inputs of NPOV responses, and sets of responses with errors.
+
+    The data of Chang 2024's study of error detection, which `faith-jax reproduce npov_detection`
+    runs as a whole (docs/detection.md).
+
+    Examples:
+      %(prog)s inputs --output=inputs
+      t5x infer --gin_file=runs/infer_file.gin --gin.CHECKPOINT_PATH=runs/npov \
+          --gin.INPUT_FILE=inputs/t0.0.jsonl --gin.INFER_OUTPUT_DIR=responses
+      %(prog)s sets --input=responses/predictions.jsonl --output=data
+    """
+
+    parts = (Inputs, Sets)

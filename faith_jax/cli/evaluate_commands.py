@@ -1,10 +1,8 @@
 """The commands that look at responses and their scores: evaluate, report, explain, annotate."""
 
-import argparse
 import os
 import sys
 
-from faith_jax.cli.parser import add_command, add_commands
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.runs.options import (
     AgreementOptions,
@@ -32,12 +30,12 @@ class Evaluate(EvaluateFiles):
       %(prog)s runs/verify/predictions.jsonl --protocol=dialfact --dataset=dialfact/official
     """
 
-    def run(self) -> None:
+    def run(self) -> str:
         if self.protocol == "dialfact" or any(map(os.path.isdir, [*self.files, self.development])):
             quiet_tensorflow()
         from faith_jax.runs.evaluate_scores import evaluate
 
-        print(evaluate(self), end="")
+        return evaluate(self)
 
 
 class Report(ReportOptions):
@@ -52,12 +50,12 @@ class Report(ReportOptions):
       %(prog)s npov.jsonl --salience-model=runs/npov --salience-rows=3 --output=report.html
     """
 
-    def run(self) -> None:
+    def run(self) -> str:
         if any(map(os.path.isdir, self.files)):
             quiet_tensorflow()
         from faith_jax.runs.report import report
 
-        print(report(self))
+        return str(report(self))
 
 
 class Explain(ExplainOptions):
@@ -79,7 +77,7 @@ class Explain(ExplainOptions):
       %(prog)s --model=runs/npov --input=responses.jsonl --id=voting-2 --html=voting.html
     """
 
-    def run(self) -> None:
+    def run(self) -> list[str]:
         from faith_jax.report.salience import salience_text
         from faith_jax.runs.explain import explain
 
@@ -87,30 +85,8 @@ class Explain(ExplainOptions):
         coloured = self.color == "always"
         if self.color == "auto":
             coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print("\n".join(salience_text(picture, coloured) for picture in pictures), end="")
-        for path in filter(None, (self.html, self.png, self.json)):
-            print(path)
-
-
-_ANNOTATE = """Makes and reads sheets on which people mark errors in responses.
-
-Errors in generated responses, marked by people (Chang 2024, section 4.1): writes a sheet to fill
-in, reads it back as labels, and measures how far annotators agree.
-
-Examples:
-  %(prog)s write --input=runs/responses/predictions.jsonl --output=sheet.csv
-  %(prog)s read sheet.csv --output=marks.jsonl
-  %(prog)s agreement sheet.csv
-
-docs/annotation.md says what may stand in a sheet, and has instructions for annotators.
-"""
-
-
-def add_annotate_commands(commands: argparse._SubParsersAction) -> None:
-    """Adds `annotate` with its three parts."""
-    command = add_command(commands, "annotate", _ANNOTATE)
-    parts = command.add_subparsers(dest="part", metavar="write|read|agreement", required=True)
-    add_commands(parts, (Write, Read, Agreement))
+        text = "\n".join(salience_text(picture, coloured) for picture in pictures)
+        return [text, *filter(None, (self.html, self.png, self.json))]
 
 
 class Write(WriteSheets):
@@ -124,10 +100,10 @@ class Write(WriteSheets):
           --sample=100 --seed=1
     """
 
-    def run(self) -> None:
+    def run(self) -> list[str]:
         from faith_jax.runs.data.annotate import write_sheets
 
-        print("\n".join(write_sheets(self)))
+        return write_sheets(self)
 
 
 class Read(ReadSheets):
@@ -146,10 +122,10 @@ class Read(ReadSheets):
       faith-jax evaluate scores.jsonl --protocol=npov
     """
 
-    def run(self) -> None:
+    def run(self) -> list[str]:
         from faith_jax.runs.data.annotate import read_sheets
 
-        print("\n".join(read_sheets(self)))
+        return read_sheets(self)
 
 
 class Agreement(AgreementOptions):
@@ -163,7 +139,23 @@ class Agreement(AgreementOptions):
       %(prog)s sheets.jsonl --json=agreement.json --resamples=10000
     """
 
-    def run(self) -> None:
+    def run(self) -> str:
         from faith_jax.runs.data.annotate import agreement
 
-        print(agreement(self), end="")
+        return agreement(self)
+
+
+class Annotate:
+    """Makes and reads sheets on which people mark errors in responses.
+
+    Errors in generated responses, marked by people (Chang 2024, section 4.1): writes a sheet to
+    fill in, reads it back as labels, and measures how far annotators agree. docs/annotation.md says
+    what may stand in a sheet, and has instructions for annotators.
+
+    Examples:
+      %(prog)s write --input=runs/responses/predictions.jsonl --output=sheet.csv
+      %(prog)s read sheet.csv --output=marks.jsonl
+      %(prog)s agreement sheet.csv
+    """
+
+    parts = (Write, Read, Agreement)

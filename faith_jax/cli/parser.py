@@ -15,8 +15,7 @@ has `underscores`), type and default are those of the option, which is required 
 
 Fields that are not `KW_ONLY` are arguments without a name. What stands for a value in the help is
 in parentheses: "output (FOLDER): all that is made", or an option's own name, such as
-"(--gin.NAME=VALUE)". Options that a class inherits from one with a
-`group` stand under this title.
+"(--gin.NAME=VALUE)". Options that a class inherits from one with a `group` stand under this title.
 """
 
 import argparse
@@ -35,10 +34,18 @@ _ATTRIBUTE = re.compile(r"(\w+)(?: \((.*?)\))?: (.*)", re.DOTALL)
 
 
 def add_commands(commands: argparse._SubParsersAction, classes: Iterable[type]) -> None:
-    """Adds the commands of classes, whose method `run` returns the exit status, or None for 0."""
+    """Adds the commands of classes.
+
+    A class that has `parts` is a command of several; others have a method `run`, which returns the
+    exit status, or what is printed: a text, or lines.
+    """
     for cls in classes:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower()
         parser = add_command(commands, getattr(cls, "name", name), cls.__doc__ or "")
+        if parts := getattr(cls, "parts", ()):
+            listed = "|".join(part.__name__.lower() for part in parts)
+            add_commands(parser.add_subparsers(dest="part", metavar=listed, required=True), parts)
+            continue
         parser.set_defaults(run=functools.partial(_run, cls))
         fields = {field.name: field for field in dataclasses.fields(cls)}
         declared = {base: vars(base).get("__annotations__", ()) for base in reversed(cls.__mro__)}
@@ -81,7 +88,7 @@ def _add_option(group: Any, field: dataclasses.Field, value: str, told: str, bet
       group: of the parser, or the parser itself.
       field: gives the name, type and default.
       value: stands for the value in the help.
-      told: the help; a default that is neither empty nor False is added.
+      told: the help; a default that says something is added.
       between: the words of the name; the other spelling is understood too.
     """
     kinds, origin = typing.get_args(field.type), typing.get_origin(field.type)
@@ -143,7 +150,12 @@ def _run(cls: type[Any], options: argparse.Namespace) -> int:
                 raise ConfigError(f"--{field.name}: {twice[0]!r} is given twice.")
             value = dict(value)
         given[field.name] = tuple(value) if isinstance(value, list) else value
-    return cls(**given).run() or 0
+    made = cls(**given).run()
+    if isinstance(made, int):
+        return made
+    for text in [made] if isinstance(made, str) else made or ():
+        print(text.removesuffix("\n"))
+    return 0
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -93,9 +93,9 @@ class Score(ScoreInput):
         )
         rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
         print(f"{summary.output}: {rows}, {scorers}")
-        for name, count in summary.undefined.items():
+        for name, count in (+summary.undefined).items():
             print(f"{name} is undefined in {count:,} of {rows}")
-        for name, count in summary.cut.items():
+        for name, count in (+summary.cut).items():
             parts = "; ".join(
                 f"{counted(cut.tokens, 'token')} of {part} in {counted(cut.rows, 'row')}"
                 for part, cut in summary.cut_parts.get(name, {}).items()
@@ -119,7 +119,7 @@ def _print_skipped(bad_rows: "BadRows") -> None:
 class Scorers:
     """Lists the scorers with what they measure, their range and their source."""
 
-    def run(self) -> None:
+    def run(self) -> str:
         import tabulate
 
         from faith_jax.scoring import registry
@@ -133,4 +133,4 @@ class Scorers:
             rows.append((name, range_, card.description, card.source, needs, given))
         columns = ("scorer", "range", "what it measures", "source", "needs", "options")
         widths = [None, None, 46, 20, None, 30]
-        print(tabulate.tabulate(rows, columns, maxcolwidths=widths))
+        return tabulate.tabulate(rows, columns, maxcolwidths=widths)

@@ -129,14 +129,14 @@ def write_jsonl(path: str | pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> 
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def made_folder(output: str | pathlib.Path) -> pathlib.Path:
-    """Returns the output folder, and makes it if it is not there.
+def made_folder(output: str | pathlib.Path, option: str = "--output") -> pathlib.Path:
+    """Returns the folder of an option, which is made where it is not there.
 
     Raises:
       ConfigError: it cannot be made.
     """
     folder = pathlib.Path(output)
-    with writing(f"--output: {folder}"):
+    with writing(f"{option}: {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import ml_dtypes
@@ -30,17 +30,11 @@ from faith_jax.models.soft_prompt import read_npy
 from faith_jax.runs import setup
 from faith_jax.tokenizers.vocabularies import tokenizer_folder
 
-DTYPES = ("float32", "bfloat16", "float16")
-
 
 def import_checkpoint(source: str, target: str, overwrite: bool = False) -> None:
-    """Converts any checkpoint that `open_checkpoint` reads to our own form, with its tokenizer.
+    """Converts any checkpoint that can be read to our own form, with its tokenizer.
 
     The target appears whole or not at all; `overwrite` replaces a checkpoint or an empty folder.
-
-    Raises:
-      CheckpointError: the source cannot be read.
-      ConfigError: the target exists or cannot be written.
     """
     _convert(source, target, overwrite, write_native)
 
@@ -48,33 +42,22 @@ def import_checkpoint(source: str, target: str, overwrite: bool = False) -> None
 def export_checkpoint(
     source: str, target: str, overwrite: bool = False, dtype: str | None = None
 ) -> None:
-    """Writes any checkpoint that can be read as a Hugging Face folder.
+    """Writes any checkpoint that can be read as a Hugging Face folder; see `import_checkpoint`.
 
     generation_config.json says the model's special tokens, unless the checkpoint was read from such
-    a folder, whose own is copied.
-
-    Parameters are rounded to `dtype`, one of DTYPES; None = as they are. See `import_checkpoint`.
-
-    Raises:
-      CheckpointError: the source cannot be read, or has a soft prompt, which has no such form.
-      ConfigError: the target exists or cannot be written, or the dtype is another.
+    a folder, whose own is copied. Parameters are rounded to `dtype`; None = as they are.
     """
-    if dtype is not None and dtype not in DTYPES:
-        raise ConfigError(f"--dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}.")
 
     def write(checkpoint: Checkpoint, folder: pathlib.Path) -> None:
         if dtype is not None:
-            params = jax.tree.map(lambda x: np.asarray(x).astype(_numpy(dtype)), checkpoint.params)
+            numpy = np.dtype(getattr(ml_dtypes, dtype, None) or dtype)
+            params = jax.tree.map(lambda x: np.asarray(x).astype(numpy), checkpoint.params)
             checkpoint = dataclasses.replace(checkpoint, params=params)
         hugging_face.write_huggingface(checkpoint, folder)
         if "huggingface" not in checkpoint.metadata and not checkpoint.config.is_encoder_only:
             _write_generation_config(folder)
 
     _convert(source, target, overwrite, write)
-
-
-def _numpy(dtype: str) -> np.dtype:
-    return np.dtype(getattr(ml_dtypes, dtype, None) or dtype)
 
 
 def _write_generation_config(folder: pathlib.Path) -> None:
@@ -112,13 +95,11 @@ class Prompts(NamedTuple):
 def read_prompts(source: str) -> Prompts:
     """Reads the soft prompts of a checkpoint, without its base model where they stand alone.
 
-    Args:
-      source: a prompt-tuned MODEL_DIR (its newest step) or one of its steps, or any other
-        checkpoint with a soft prompt.
+    The source is a prompt-tuned MODEL_DIR (its newest step), one of its steps, or any other
+    checkpoint with a soft prompt.
 
     Raises:
-      CheckpointError: on a source that cannot be read, that has no prompt, or whose prompt is not
-        what its config says or not finite.
+      CheckpointError: for a source without a prompt, or with one that is broken.
     """
     path = pathlib.Path(source).expanduser()
     checkpoint = read_native(path) if is_native(path) else None
@@ -155,22 +136,17 @@ def export_prompt(
     which: str | None = None,
     base_name: str = "",
 ) -> None:
-    """Writes the soft prompt of a checkpoint as a .npy file, or as a folder that PEFT reads.
+    """Writes a soft prompt as a .npy file, float32 [length, embed], or as a folder of PEFT's.
 
-    The base model need not be there. `prompts/from_npy.gin` starts another run from the file.
+    The base model need not be there. The target appears whole or not at all.
 
     Args:
       source: as for `read_prompts`.
-      target: a file that ends in .npy, of float32 [length, embed], or PEFT's folder; it appears
-        whole or not at all.
+      target: a file that ends in .npy, or a folder.
       overwrite: replace it.
       which: "encoder" or "decoder", needed where the checkpoint has both.
-      base_name: what PEFT's folder calls the base model; "" = the path of the checkpoint's, where
-        that is a Hugging Face folder.
-
-    Raises:
-      CheckpointError: on a source that cannot be read, or whose prompt has no such form.
-      ConfigError: on a target that exists or cannot be written.
+      base_name: what PEFT's folder calls the base model; "" = its path, where that is a Hugging
+        Face folder.
     """
     place = pathlib.Path(target).expanduser().absolute()
     _check_place(place, overwrite, source)
@@ -179,7 +155,15 @@ def export_prompt(
     if _is_file(target):
         _write_npy(place, target, prompts.vectors[name])
         return
-    _check_peft_form(prompts.config, name, source)
+    if prompts.config.is_encoder_only or prompts.config.knowledge_attention:
+        raise CheckpointError(
+            f"{source}: PEFT knows no prompts of such a model; write a .npy file."
+        )
+    if name == "decoder_prompt" and not prompts.config.is_decoder_only:
+        raise CheckpointError(
+            f"{source}: PEFT knows no prompts in front of a decoder's input beside an encoder; "
+            "write a .npy file."
+        )
     vectors = prompts.vectors[name] * np.float32(embedding_scale(prompts.config))
     path = str((prompts.base or {}).get("path") or "")
     where = base_name or (path if path and hugging_face.is_huggingface(path) else "")
@@ -201,15 +185,10 @@ def import_prompt(
       source: a folder that PEFT wrote, or a .npy file of floats [length, embed].
       target: the folder to write, which has the prompt and names its base model; or, for PEFT's, a
         file that ends in .npy. It appears whole or not at all.
-      base: the checkpoint of the base model; "" = what PEFT's folder names, if that is a path.
+      base: the checkpoint of the base model; "" = what PEFT's folder names.
       overwrite: replace the target.
       which: "encoder" or "decoder": where the prompt of a .npy file stands; None = in front of the
         input.
-
-    Raises:
-      InputError: on a .npy file that cannot be read.
-      CheckpointError: on a folder that cannot be read, and a prompt that is not the base model's.
-      ConfigError: on a target that exists or cannot be written.
     """
     place = pathlib.Path(target).expanduser().absolute()
     _check_place(place, overwrite, source, base)
@@ -235,33 +214,19 @@ def import_prompt(
     if _is_file(target):
         _write_npy(place, target, vectors)
         return
-    metadata = {"source": str(source), "format": "npy" if _is_file(source) else "peft"}
-    with folder_written_whole(place) as beside:
-        _write_checkpoint(beside, checkpoint, where, name, vectors, metadata)
-
-
-def _write_checkpoint(
-    folder: pathlib.Path,
-    base: Checkpoint,
-    where: str,
-    name: str,
-    vectors: np.ndarray,
-    metadata: Mapping[str, Any],
-) -> None:
-    """Writes a prompt of ours, and the tokenizer of its base model, which is at `where`."""
     lengths = {f"{prompt}_length": len(vectors) if prompt == name else 0 for prompt in PROMPTS}
-    described = setup.base_model(where, base)
-    checkpoint = Checkpoint(
-        base.config.replace(**lengths),
+    made = Checkpoint(
+        checkpoint.config.replace(**lengths),
         {name: {"embedding": vectors}},
-        metadata,
-        base.family,
-        {"path": described.path, "content_hash": described.content_hash},
+        {"source": str(source), "format": "npy" if _is_file(source) else "peft"},
+        checkpoint.family,
+        setup.base_model(where, checkpoint).described(),
     )
-    write_native(checkpoint, folder)
-    tokenizer = tokenizer_folder(base.metadata["source"])
-    if tokenizer is not None:
-        hugging_face.copy_companions(tokenizer, folder)
+    tokenizer = tokenizer_folder(checkpoint.metadata["source"])
+    with folder_written_whole(place) as beside:
+        write_native(made, beside)
+        if tokenizer is not None:
+            hugging_face.copy_companions(tokenizer, beside)
 
 
 def _open_base(where: str, source: str, given: bool) -> Checkpoint:
@@ -299,7 +264,7 @@ def _is_file(path: str) -> bool:
 
 
 def _check_place(place: pathlib.Path, overwrite: bool, *sources: str) -> None:
-    """Refuses a target that must not be replaced, before any work."""
+    """Checks that a target may be written, before any work."""
     if not _is_file(str(place)):
         for source in sources:
             check_target(source, place, overwrite)
@@ -317,19 +282,6 @@ def _chosen(prompts: Prompts, which: str | None, source: str) -> str:
             f"--prompt={which}: {source} has none of this name; it has: {', '.join(names)}."
         )
     return f"{which or names[0]}_prompt"
-
-
-def _check_peft_form(config: TransformerConfig, name: str, source: str) -> None:
-    """Refuses prompts that PEFT has no place for."""
-    if config.is_encoder_only or config.knowledge_attention:
-        raise CheckpointError(
-            f"{source}: PEFT knows no prompts of such a model; write a .npy file."
-        )
-    if name == "decoder_prompt" and not config.is_decoder_only:
-        raise CheckpointError(
-            f"{source}: PEFT knows no prompts in front of a decoder's input beside an encoder; "
-            "write a .npy file."
-        )
 
 
 def _write_npy(place: pathlib.Path, target: str, vectors: np.ndarray) -> None:
@@ -360,11 +312,7 @@ def check_target(source: str, place: pathlib.Path, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def folder_written_whole(place: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields the path of a folder to make, as `written_whole` does.
-
-    Raises:
-      ConfigError: it cannot be written.
-    """
+    """Yields the path of a folder to make, as `written_whole` does; OSErrors are ConfigErrors."""
     try:
         with written_whole(place) as beside:
             yield beside

@@ -1,9 +1,9 @@
 """The run `eval`: loss and decoded metrics of a checkpoint on a split."""
 
-import json
+import functools
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 import optax
 
 from faith_jax.core.errors import ConfigError, counted
-from faith_jax.core.files import write_text
+from faith_jax.core.files import write_json
 from faith_jax.core.progress import Progress
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
@@ -46,16 +46,15 @@ def evaluate(
     """Measures a checkpoint on a split.
 
     Args:
-      checkpoint_path: any known form; a prompt-tuned MODEL_DIR brings its base with it.
+      checkpoint_path: a checkpoint of any form.
       eval_dataset: what to measure on.
       output_dir: where evaluation.json is written; None = nowhere.
-      model: if given, the checkpoint must have its dimensions.
+      model: a module in place of the checkpoint's, with the same dimensions.
       decoding: how responses are decoded for the task's metrics; None = loss only, as for
         encoders with a classification head.
       objective: default: cross-entropy, of targets or of classes.
       partitioner_for: makes the mesh for the model's config.
-      vocabulary: of our tasks; None = what the checkpoint carries, or else "english_4096". Given,
-        it must be what the checkpoint carries, if it carries one.
+      vocabulary: of our tasks; default: what the checkpoint carries, or else "english_4096".
 
     Returns:
       What `dataset_loss` returns and, where decoded, the task's metrics.
@@ -85,7 +84,7 @@ def evaluate(
             "split": eval_dataset.split,
             "metrics": metrics,
         }
-        write_text(folder / "evaluation.json", json.dumps(described, indent=1) + "\n")
+        write_json(folder / "evaluation.json", described)
     return metrics
 
 
@@ -94,10 +93,9 @@ def dataset_loss(
 ) -> dict[str, float]:
     """Returns metrics of a whole split, means over its target tokens.
 
-    `loss`, by which checkpoints are kept, is the model's negative log-likelihood alone, in nats a
-    token, whatever it is trained by; `objective` is what training minimises: with its z-loss,
-    InfoNCE or smoothing, which stand beside it. `weight` is the number of target tokens. They do
-    not depend on the batch size or the mesh.
+    `loss`, by which checkpoints are kept, is the model's negative log-likelihood in nats a token,
+    `objective` what training minimises, and `weight` the number of target tokens. The batch size
+    and the mesh make no difference.
     """
     totals: dict[str, float] = {}
     partitioner, size = trainer.partitioner, rows.config.batch_size
@@ -113,12 +111,7 @@ def dataset_loss(
 
 
 class DecodedEvaluation:
-    """A task's metric functions on decoded responses, through SeqIO's Evaluator.
-
-    Raises:
-      ConfigError: on a decoding of several responses, or of more tokens than the model has
-        positions.
-    """
+    """A task's metric functions on decoded responses, through SeqIO's Evaluator."""
 
     def __init__(
         self,
@@ -160,10 +153,7 @@ class DecodedEvaluation:
         """Returns the metrics; for a mixture each name starts with its task's."""
         found: dict[str, Any] = {}
         for member, evaluator in zip(self._members, self._evaluators, strict=True):
-
-            def predict(dataset: Any, member: RowCache = member) -> list[tuple[int, list[int]]]:
-                return self._predict(params, member, [int(i) for i, _ in _numpy(dataset)])
-
+            predict = functools.partial(self._predict, params, member)
             metrics, _ = evaluator.evaluate(
                 compute_metrics=True, step=None, predict_fn=predict, score_fn=None
             )
@@ -176,8 +166,11 @@ class DecodedEvaluation:
         }
 
     def _predict(
-        self, params: PyTree, member: RowCache, numbers: Sequence[int]
+        self, params: PyTree, member: RowCache, dataset: Iterable
     ) -> list[tuple[int, list[int]]]:
+        """Returns the predicted ids of SeqIO's numbered rows, padded to one length for its sake."""
+        listed = numpy_examples(dataset) if hasattr(dataset, "as_numpy_iterator") else dataset
+        numbers = [int(number) for number, _ in listed]
         logger.info("Decoding %s, for the task's metrics", counted(len(numbers), "response"))
         progress = Progress("decoding", len(numbers))
         decoded: list[DecodedRow] = []
@@ -187,16 +180,11 @@ class DecodedEvaluation:
             found = self._decoder(params, [row["inputs"] for row in rows], start, second)
             decoded.extend(best for best, *_ in found)
             progress.update(len(decoded))
-        # SeqIO makes one array of all predictions, so they are padded to one length.
         longest = max(len(row.tokens) for row in decoded)
         return [
             (number, np.pad(row.tokens, (0, longest - len(row.tokens))).tolist())
             for number, row in zip(numbers, decoded, strict=True)
         ]
-
-
-def _numpy(dataset: Iterable) -> Iterator:
-    return numpy_examples(dataset) if hasattr(dataset, "as_numpy_iterator") else iter(dataset)
 
 
 def _inputs_and_targets() -> Any:

@@ -2,23 +2,22 @@
 
 import dataclasses
 import functools
-import json
 import math
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
-from faith_jax.core.files import check_outputs, write_text
+from faith_jax.core.files import check_outputs, write_json, write_text
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, converted
 from faith_jax.core.table import Table
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
 from faith_jax.report.tables import rendered
-from faith_jax.runs.options import EvaluateFiles, EvaluateOptions, listed_names
+from faith_jax.runs.options import GOES_WITH, EvaluateFiles, EvaluateOptions, listed_names
 from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics import protocols
 from faith_jax.statistics.auc_table import auc_figures, auc_rows, auc_table, npov_figures, npov_rows
@@ -36,23 +35,16 @@ from faith_jax.statistics.scored_corpora import (
 )
 from faith_jax.statistics.systems import Column, Layout, systems_table
 
-_Layout = TypeVar("_Layout")
-# Protocols with intervals, which depend on the seed.
-_RESAMPLED = ("accuracy", "auc", "npov", "npov_words", "systems")
+Made = tuple[Table, dict[str, Any]]  # a table, and its figures as JSON has them
+_Schema = TypeVar("_Schema")
 
 
 def evaluate(options: EvaluateFiles) -> str:
-    """Evaluates scored files, writes what is asked for, and returns the table as text.
-
-    Raises:
-      FaithJaxError: for a bad or missing file, files that do not match, and wrong options.
-    """
-    pictures = {"--histograms": options.histograms, "--roc-curves": options.roc_curves}
+    """Evaluates scored files, writes what is asked for, and returns the table as text."""
     tables = {form: getattr(options, form) for form in ("markdown", "latex", "csv")}
+    pictures = {"--histograms": options.histograms, "--roc-curves": options.roc_curves}
     outputs = {f"--{form}": path for form, path in tables.items()} | pictures
     check_outputs([*options.files, options.development], {"--json": options.json, **outputs})
-    if options.protocol == "dialfact" and any(pictures.values()):
-        raise ConfigError("--protocol=dialfact has labels, and no scores to draw.")
     found = evaluation(options.files, options)
     write_evaluation(found, options.json, {form: path for form, path in tables.items() if path})
     # What is drawn is of the rows that the table is of.
@@ -66,70 +58,46 @@ def evaluate(options: EvaluateFiles) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation found.
-
-    Attributes:
-      table: for people.
-      figures: for machines, as JSON has them.
-      corpora: the scored rows, of the scorers that were chosen.
-    """
+    """What an evaluation found."""
 
     table: Table
-    figures: Mapping[str, Any]
-    corpora: Mapping[str, Corpus]
+    figures: Mapping[str, Any]  # as JSON has them
+    corpora: Mapping[str, Corpus]  # the scored rows, of the scorers that were chosen
 
 
 def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
-    """Evaluates scored files.
-
-    Args:
-      files: from `faith-jax score`.
-      options: see there.
+    """Evaluates files that `faith-jax score` wrote.
 
     Raises:
       FaithJaxError: for a bad or missing file, files that do not match, and wrong options.
     """
-    by_file = ("accuracy", "dialfact", "systems")
-    corpora = {} if options.protocol in by_file else _corpora(files, options)
+    make = _BY_FILE.get(options.protocol)
+    corpora = {} if make else _corpora(files, options)
     try:
-        table, found = _table(corpora, options, files)
+        table, found = (
+            make(files, options) if make else _BY_CORPUS[options.protocol](corpora, options)
+        )
     except FaithJaxError:
         raise
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    if options.protocol not in (
-        "accuracy",
-        "auc",
-        "systems",
-    ):  # which tell of usable rows themselves
+    if options.protocol not in ("accuracy", "auc", "systems"):  # these tell of usable rows
         sizes = {name: len(corpus.ids) for name, corpus in corpora.items()}
         table = table._replace(notes=table.notes + few_rows(sizes))
     if options.ensemble:
         note = _ensemble_note(_ensembles(options.ensemble))
         table = table._replace(notes=(*table.notes, note))
-    drawn = ("resamples", "confidence", "seed") if options.protocol in _RESAMPLED else ()
-    settings = {name: getattr(options, name) for name in ("protocol", *drawn)}
-    return Evaluation(table, {**settings, **found}, corpora)
+    is_drawn = options.protocol in GOES_WITH["resamples"]
+    names = ("protocol", *(("resamples", "confidence", "seed") if is_drawn else ()))
+    return Evaluation(table, {name: getattr(options, name) for name in names} | found, corpora)
 
 
-def write_evaluation(
-    found: Evaluation, json_path: str = "", tables: Mapping[str, str] | None = None
-) -> None:
-    """Writes the figures and tables.
-
-    Args:
-      found: the evaluation.
-      json_path: a file for all figures; "" = none.
-      tables: files for the table by format: "markdown", "latex", "csv".
-
-    Raises:
-      ConfigError: for a file that cannot be written.
-    """
+def write_evaluation(found: Evaluation, json_path: str, tables: Mapping[str, str]) -> None:
+    """Writes the figures ("" = nowhere), and the table by format: "markdown", "latex", "csv"."""
     if json_path:
         told = {"title": found.table.title, "notes": list(found.table.notes)}
-        text = json.dumps(told | dict(found.figures), indent=1, ensure_ascii=False)
-        write_text(json_path, text + "\n")
-    for form, path in (tables or {}).items():
+        write_json(json_path, told | dict(found.figures))
+    for form, path in tables.items():
         write_text(path, rendered(found.table, form))
 
 
@@ -143,11 +111,7 @@ def _corpora(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus
 
 
 def _pairs(texts: Iterable[str]) -> dict[str, str]:
-    """Returns by system the one that it is compared with.
-
-    Raises:
-      ConfigError: for another form.
-    """
+    """Returns by system the one that it is compared with."""
     found = {}
     for text in texts:
         system, colon, baseline = text.rpartition(":")
@@ -158,11 +122,7 @@ def _pairs(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _ensembles(texts: Iterable[str]) -> dict[str, Any]:
-    """Returns by name each ensemble's scorers with their ranges, None = not given.
-
-    Raises:
-      ConfigError: for another form.
-    """
+    """Returns by name each ensemble's scorers with their ranges, None = not given."""
     found: dict[str, dict[str, Range | None]] = {}
     for text in texts:
         name, equals, listed = text.partition("=")
@@ -184,11 +144,7 @@ def _ensembles(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def _range(given: Mapping[str, Range | None], scorer: str) -> Range:
-    """Returns the range that is given, or the one that the scorer's card declares.
-
-    Raises:
-      ConfigError: for a scorer of one's own, and one without finite ends.
-    """
+    """Returns the range that is given, or the one that the scorer's card declares."""
     if (found := given[scorer]) is not None:
         return found
     say = f"say it: {scorer}:LOW:HIGH, such as {scorer}:0:1."
@@ -211,31 +167,7 @@ def _ensemble_note(ensembles: Mapping[str, Mapping[str, Range | None]]) -> str:
     return f"Ensembles: the mean of scores mapped from their range to 0 to 1: {'; '.join(told)}."
 
 
-def _table(
-    corpora: Mapping[str, Corpus], options: EvaluateOptions, files: Sequence[str]
-) -> tuple[Table, dict[str, Any]]:
-    if options.protocol == "dialfact":
-        table = protocols.verification_table(_claims(options), _predictions(files))
-        return table, {"rows": table.records()}
-    if options.protocol == "systems":
-        return _systems(files, options)
-    if options.protocol == "accuracy":
-        return _accuracy(files, options)
-    if options.protocol in ("npov", "npov_words"):
-        return _npov(corpora, options)
-    if options.protocol == "begin":
-        if not options.development:
-            raise ConfigError("--protocol=begin needs --development, the scored development part.")
-        scored = _corpora([options.development], options)
-        table = protocols.threshold_table(
-            _only(scored, options.development),
-            _only(corpora, "the test files"),
-            options.group_field,
-        )
-        return table, {"rows": table.records()}
-    if options.protocol == "pronouns":
-        table = protocols.pronoun_table(corpora)
-        return table, {"rows": table.records()}
+def _auc(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> Made:
     check_usable(corpora)
     found = auc_table(
         corpora,
@@ -255,7 +187,24 @@ def _table(
     return table._replace(notes=table.notes + row_notes(corpora)), told
 
 
-def _npov(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> tuple[Table, dict[str, Any]]:
+def _begin(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> Made:
+    if not options.development:
+        raise ConfigError("--protocol=begin needs --development, the scored development part.")
+    parts = {options.development: _corpora([options.development], options)}
+    for what, found in (parts | {"the test files": corpora}).items():
+        if len(found) > 1:
+            raise InputError(f"{what}: expected one corpus, got {', '.join(found)}.")
+    (development,), (tested,) = parts[options.development].values(), corpora.values()
+    table = protocols.threshold_table(development, tested, options.group_field)
+    return table, {"rows": table.records()}
+
+
+def _pronouns(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> Made:
+    table = protocols.pronoun_table(corpora)
+    return table, {"rows": table.records()}
+
+
+def _npov(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> Made:
     words = options.protocol == "npov_words"
     drawn = options.resamples, options.confidence, options.seed
     cells = npov_cells(corpora, options.slice_field, *drawn, words=words)
@@ -267,7 +216,7 @@ def _npov(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> tuple[Tabl
     return table._replace(notes=table.notes + notes), npov_figures(cells)
 
 
-def _systems(files: Sequence[str], options: EvaluateOptions) -> tuple[Table, dict[str, Any]]:
+def _systems(files: Sequence[str], options: EvaluateOptions) -> Made:
     """Returns the table of systems; a file without a field `system` is one, named as its corpus."""
     places: dict[str, tuple[str, str]] = {}
 
@@ -289,14 +238,22 @@ def _systems(files: Sequence[str], options: EvaluateOptions) -> tuple[Table, dic
     if options.baseline:
         systems = dict.fromkeys(system for _, system in grouped)
         baselines = {name: options.baseline for name in systems if name != options.baseline}
-    layout = read_layout(options.table) if options.table else Layout()
+    layout = Layout()
+    if options.table:
+        told = _read_table(options.table, _SystemsTable)
+        published = {
+            (corpus, system): figures
+            for corpus, by_system in told.published.items()
+            for system, figures in by_system.items()
+        }
+        layout = Layout(told.title, told.columns, published, told.notes)
     table = systems_table(
         grouped, layout, baselines, options.resamples, options.confidence, options.seed
     )
     return table, {"rows": (table.tidy or table).records()}
 
 
-def _accuracy(files: Sequence[str], options: EvaluateOptions) -> tuple[Table, dict[str, Any]]:
+def _accuracy(files: Sequence[str], options: EvaluateOptions) -> Made:
     """Returns the table of accuracies; rows without a system are of their scorer."""
     places: dict[str, tuple[str, str]] = {}
     cut: dict[tuple[str, str], int] = {}
@@ -319,7 +276,7 @@ def _accuracy(files: Sequence[str], options: EvaluateOptions) -> tuple[Table, di
     for name, corpus in read_corpora({path: rows(path) for path in files}).items():
         system, of = places[name]
         systems.setdefault(system, {})[of] = corpus
-    layout = _read_table(options.table, _accuracy_layout) if options.table else AccuracyLayout()
+    layout = _read_table(options.table, AccuracyLayout) if options.table else AccuracyLayout()
     drawn = options.resamples, options.confidence, options.seed
     table = protocols.accuracy_table(systems, layout, *drawn)
     told = [
@@ -331,48 +288,30 @@ def _accuracy(files: Sequence[str], options: EvaluateOptions) -> tuple[Table, di
     return table._replace(notes=table.notes + notes), {"rows": (table.tidy or table).records()}
 
 
-def _accuracy_layout(told: Mapping[str, Any]) -> AccuracyLayout:
-    lists = {name: tuple(told[name]) for name in ("headings", "notes") if name in told}
-    return AccuracyLayout(**{**told, **lists})
+class _SystemsTable(msgspec.Struct):
+    """A table of systems in JSON: its columns, and the paper's figures by corpus and system."""
+
+    title: str
+    columns: dict[str, Column]
+    published: dict[str, dict[str, dict[str, float]]] = {}
+    notes: tuple[str, ...] = ()
 
 
-def read_layout(path: str) -> Layout:
-    """Reads the columns and the published figures of a table of systems.
-
-    The JSON file has `title`, `columns` (by name the attributes of
-    `faith_jax.statistics.systems.Column`), and optionally `published`: {corpus: {system: {column:
-    figure}}} and `notes` on these.
-
-    Raises:
-      ConfigError: for a file that cannot be read, or that has another form.
-    """
-    return _read_table(path, _systems_layout)
-
-
-def _systems_layout(told: Mapping[str, Any]) -> Layout:
-    columns = {name: Column(**given) for name, given in told["columns"].items()}
-    published = {
-        (corpus, system): figures
-        for corpus, systems in told.get("published", {}).items()
-        for system, figures in systems.items()
-    }
-    return Layout(told["title"], columns, published, tuple(told.get("notes", ())))
-
-
-def _read_table(path: str, make: Callable[[Mapping[str, Any]], _Layout]) -> _Layout:
-    """Returns what a file says of a table."""
+def _read_table(path: str, schema: type[_Schema]) -> _Schema:
     try:
-        return make(json.loads(pathlib.Path(path).read_text(encoding="utf-8")))
+        return msgspec.json.decode(pathlib.Path(path).read_bytes(), type=schema)
     except OSError as error:
         raise ConfigError(f"--table: {path}: cannot be read ({error.strerror}).") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"--table: {path}: is not the description of a table: {error}") from None
 
 
-def _claims(options: EvaluateOptions) -> list[dict[str, Any]]:
+def _dialfact(files: Sequence[str], options: EvaluateOptions) -> Made:
     from faith_jax.input.score_input import dataset_rows
 
-    return [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
+    claims = [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
+    table = protocols.verification_table(claims, _predictions(files))
+    return table, {"rows": table.records()}
 
 
 class _Prediction(msgspec.Struct):
@@ -389,7 +328,12 @@ def _predictions(files: Sequence[str]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _only(corpora: Mapping[str, Corpus], what: str) -> Corpus:
-    if len(corpora) > 1:
-        raise InputError(f"{what}: expected one corpus, got {', '.join(corpora)}.")
-    return next(iter(corpora.values()))
+# The protocols that read whole files, and those of their corpora.
+_BY_FILE = {"accuracy": _accuracy, "dialfact": _dialfact, "systems": _systems}
+_BY_CORPUS = {
+    "auc": _auc,
+    "begin": _begin,
+    "npov": _npov,
+    "npov_words": _npov,
+    "pronouns": _pronouns,
+}

@@ -1,42 +1,36 @@
 """The run `explain`: where the words of a response come from, as text, heat map or page."""
 
 import dataclasses
-import json
 import logging
 import math
 import pathlib
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
-from faith_jax.core.files import check_outputs, write_text
+from faith_jax.core.files import check_outputs, write_jsonl, write_text
 from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.datasets import npov, samples
+from faith_jax.datasets import npov
 from faith_jax.datasets.grounded_rows import Columns, file_examples
 from faith_jax.report.salience import (
     SaliencePicture,
     salience_page,
     salience_picture,
 )
+from faith_jax.runs.data.npov_sets import topics_folder
 from faith_jax.runs.options import ExplainOptions, SalienceMap
 from faith_jax.scoring.salience.inputs import generated_response
 from faith_jax.scoring.salience.scorers import Salience, SalienceOptions, open_salience
 
 logger = logging.getLogger("faith_jax")
 
-SAMPLE = "sample"
 MOST_EXAMPLES = 20
 _MAX_RESPONSE = 256  # tokens of a response that the model writes
 
 
 def explain(given: ExplainOptions) -> list[SaliencePicture]:
-    """Computes the maps, writes what was asked for, and returns the pictures in order.
-
-    Raises:
-      FaithJaxError: on wrong settings or input, on a response without content words; nothing is
-        written then.
-    """
+    """Computes the maps, writes what was asked for, and returns the pictures in order."""
     inputs = [given.input] if given.input else []
     check_outputs(inputs, {"--html": given.html, "--png": given.png, "--json": given.json})
     examples = _examples(given)
@@ -47,18 +41,15 @@ def explain(given: ExplainOptions) -> list[SaliencePicture]:
     maps = salience(examples)
     pictures = []
     for example, found in zip(examples, maps, strict=True):
-        for name, words in (
-            ("response", found.response_words if found else ()),
-            ("grounding", found.argument_words if found else ()),
-        ):
-            if not words:
-                shown = (
-                    example.response if name == "response" else " ".join(example.grounding.texts)
-                )
-                raise InputError(
-                    f"{example.id}: the {name} has no content words to explain: {shown!r}."
-                )
-        assert found is not None  # a response with content words is not empty
+        texts = {"response": example.response, "grounding": " ".join(example.grounding.texts)}
+        without = "response"
+        if found and found.response_words:
+            without = "" if found.argument_words else "grounding"
+        if found is None or without:
+            shown = texts[without]
+            raise InputError(
+                f"{example.id}: the {without} has no content words to explain: {shown!r}."
+            )
         pictures.append(salience_picture(example, found, given.threshold))
     _write(pictures, given.html, given.png, given.json)
     return pictures
@@ -88,10 +79,10 @@ def _write(pictures: Sequence[SaliencePicture], html: str, png: str, json_file: 
                 path = path.with_name(f"{path.stem}-{number}{path.suffix}")
             save_heat_map(picture, path)
     if json_file:
-        write_text(json_file, "".join(_json_line(picture) for picture in pictures))
+        write_jsonl(json_file, map(_json_row, pictures))
 
 
-def _json_line(picture: SaliencePicture) -> str:
+def _json_row(picture: SaliencePicture) -> dict[str, Any]:
     salience = picture.salience
 
     def word(found, value):
@@ -108,7 +99,7 @@ def _json_line(picture: SaliencePicture) -> str:
         "hallucination": picture.hallucination_score,
         "coverage": picture.coverage_error_score,
     }
-    row = {
+    return {
         "id": picture.title,
         "error_scores": {n: None if math.isnan(v) else round(v, 6) for n, v in scores.items()},
         "response": "".join(piece.text for piece in picture.response.pieces),
@@ -122,7 +113,6 @@ def _json_line(picture: SaliencePicture) -> str:
         "cut_tokens": salience.cut_tokens,
         "cut": dict(salience.cut),
     }
-    return json.dumps(row, ensure_ascii=False) + "\n"
 
 
 def _history(given: ExplainOptions) -> tuple[str, ...]:
@@ -130,12 +120,6 @@ def _history(given: ExplainOptions) -> tuple[str, ...]:
 
 
 def _examples(given: ExplainOptions) -> list[GroundedExample]:
-    """Returns the examples.
-
-    Raises:
-      FaithJaxError: on texts that do not go together, a topic that is not in the knowledge, and
-        a file that is bad or lacks an id.
-    """
     texts = bool(given.pro or given.con or given.grounding)
     if texts + bool(given.knowledge) + bool(given.input) != 1:
         raise ConfigError(
@@ -164,22 +148,20 @@ def _of_texts(given: ExplainOptions) -> Grounding:
             raise InputError("An argument is empty; leave it out or give its text.")
     if given.grounding:
         return Grounding(given.grounding)
-    sides = ("pro",) * len(given.pro) + ("con",) * len(given.con)
-    return Grounding((*given.pro, *given.con), sides)
+    return _two_sided(given.pro, given.con)
+
+
+def _two_sided(pro: Sequence[str], con: Sequence[str]) -> Grounding:
+    return Grounding((*pro, *con), ("pro",) * len(pro) + ("con",) * len(con))
 
 
 def _of_topic(given: ExplainOptions) -> Grounding:
     if not _history(given):
         raise ConfigError("--knowledge: ask one of its questions by --query.")
-    folder = (
-        samples.sample_folder("procon_npov")
-        if given.knowledge == SAMPLE
-        else pathlib.Path(given.knowledge)
-    )
-    topic = npov.retrieve(npov.load_topics(folder), _history(given)[-1])
+    topics = npov.load_topics(topics_folder(given.knowledge))
+    topic = npov.retrieve(topics, _history(given)[-1])
     pro, con = npov.choose_arguments(topic, given.arguments, given.seed)
-    sides = ("pro",) * len(pro) + ("con",) * len(con)
-    return Grounding(tuple(argument.text for argument in (*pro, *con)), sides)
+    return _two_sided([argument.text for argument in pro], [argument.text for argument in con])
 
 
 def _of_file(given: ExplainOptions) -> list[GroundedExample]:

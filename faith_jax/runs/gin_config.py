@@ -1,8 +1,8 @@
 """Gin in T5X's dialect: files, search paths, macros as `--gin.NAME=value`, and clear errors.
 
-And what a config says of a run `train`: configs are compared by what they give each argument,
-followed through macros and references, so that another name for the same value is no difference,
-nor is a value that nothing uses. Nothing that a config names is run for that.
+Configs of a run `train` are compared by what they give each argument, followed through macros and
+references: another name for the same value is no difference, nor is a value that nothing uses.
+Nothing that a config names is run for that.
 """
 
 import ast
@@ -46,6 +46,9 @@ RENAMED_CONFIGURABLES = {
     "prompts.uniform": "soft_prompt.uniform",
     "truncation.LossTruncation": "loss_truncation.LossTruncation",
 }
+_GIN_ERRORS = (
+    ValueError, SyntaxError, OSError, ImportError, LookupError, NameError, TypeError,
+)  # fmt: skip
 _FROM = re.compile(r"^from (\S+) import (\w+)(?: as (\w+))?[ \t]*$", re.MULTILINE)
 _NAME = re.compile(r"\b(?<![\w.])(\w+\.\w+)\b")
 
@@ -60,17 +63,13 @@ def config_folder() -> pathlib.Path:
 def parse(
     gin_files: Sequence[str], bindings: Sequence[str], search_paths: Sequence[str] = ()
 ) -> None:
-    """Parses gin files and bindings, as T5X's launcher does.
+    """Parses gin files and bindings, as T5X's launcher does; mistakes are ConfigErrors.
 
     Args:
       gin_files: paths, absolute, relative to the working folder, to a search path or to the
         library's own gin_configs folder; later ones override earlier ones.
       bindings: "NAME=value" or "module.function.argument=value", which override the files.
       search_paths: folders to look in before the library's own.
-
-    Raises:
-      ConfigError: on a missing file, a syntax error, an unknown macro or a required one that
-        has no value.
     """
     gin.clear_config()
     gin.config._LOCATION_PREFIXES[:] = [""]  # gin keeps search paths for the process's lifetime
@@ -94,15 +93,7 @@ def parse(
             gin.parse_config(with_present_names(quoted(binding)))
     except ConfigError:
         raise
-    except (
-        ValueError,
-        SyntaxError,
-        OSError,
-        ImportError,
-        LookupError,
-        NameError,
-        TypeError,
-    ) as error:
+    except _GIN_ERRORS as error:
         raise ConfigError(where + _gin_message(error, paths)) from None
     finally:
         logging.getLogger().removeFilter(_is_not_a_missed_search_path)
@@ -148,11 +139,7 @@ def _is_not_a_missed_search_path(record: logging.LogRecord) -> bool:
 
 
 def run(function: Callable[..., Any], **more: Any) -> Any:
-    """Calls a run with the arguments that gin binds to it, and more.
-
-    Raises:
-      ConfigError: where the gin files bind nothing to it.
-    """
+    """Calls a run with the arguments that gin binds to it, and more."""
     try:
         return gin.get_configurable(function)(**more)
     except ValueError as error:
@@ -205,11 +192,7 @@ def _used_macros() -> set[str]:
 
 def _check_bindings(bindings: Sequence[str]) -> None:
     known = set(_macros()) | _used_macros()
-    for binding in bindings:
-        name, separator, _ = binding.partition("=")
-        name = name.strip()
-        if not separator:
-            raise ConfigError(f"--gin.{binding}: expected --gin.NAME=value.")
+    for name in (binding.partition("=")[0].strip() for binding in bindings):
         if _MACRO.match(name) and name not in known:
             raise ConfigError(
                 f"--gin.{name}: no gin file knows this macro.{did_you_mean(name, known)}"
@@ -242,7 +225,7 @@ def _check_types() -> None:
             if macro is not None:
                 name, value = macro.group(1), macros.get(macro.group(1))
             wanted = _plain_types(hints.get(argument))
-            if wanted and not _is_reference(value) and not _fits(value, wanted):
+            if wanted and not _fits(value, wanted):
                 kinds = " or ".join(_KINDS[kind] for kind in wanted)
                 raise ConfigError(f"{name}: expected {kinds}, got {value!r}.")
 
@@ -272,13 +255,12 @@ def _plain_types(hint: Any) -> tuple[type, ...]:
 
 
 def _fits(value: Any, wanted: tuple[type, ...]) -> bool:
+    """Whether a value has one of the types, or is a reference, whose value is not known."""
+    if repr(value)[:1] in "@%" or isinstance(value, gin.config.ConfigurableReference):
+        return True
     if isinstance(value, bool):
         return bool in wanted
     return isinstance(value, wanted) or (isinstance(value, int) and float in wanted)
-
-
-def _is_reference(value: Any) -> bool:
-    return repr(value)[:1] in "@%" or isinstance(value, gin.config.ConfigurableReference)
 
 
 def _gin_message(error: BaseException, paths: Sequence[str]) -> str:
@@ -330,11 +312,6 @@ class Difference(NamedTuple):
     now: str
 
 
-def settings_in_force() -> dict[str, Setting] | None:
-    """Returns `settings_of` gin's present config."""
-    return settings_of(gin.config_str())
-
-
 def read_settings(folder: pathlib.Path) -> dict[str, Setting] | None:
     """Returns `settings_of` the config in MODEL_DIR; None where there is none to read."""
     try:
@@ -346,8 +323,8 @@ def read_settings(folder: pathlib.Path) -> dict[str, Setting] | None:
 def settings_of(text: str) -> dict[str, Setting] | None:
     """Returns a run's arguments by their path, arguments of what they refer to included.
 
-    Arguments that the config does not bind have their defaults, where these can be known. None
-    where the text is no readable config of a run `train`.
+    Arguments that the config does not bind have their defaults, where these are known. None where
+    the text is no readable config of a run `train`.
     """
     try:
         statements = list(config_parser.ConfigParser(with_present_names(text), _GinValues()))
@@ -359,10 +336,7 @@ def settings_of(text: str) -> dict[str, Setting] | None:
 
 
 def differences(before: Mapping[str, Setting], now: Mapping[str, Setting]) -> list[Difference]:
-    """Returns where two runs' settings differ, in the order of the present ones.
-
-    Arguments of a reference that is itself another are not listed.
-    """
+    """Returns where two runs' settings differ; of another reference, its arguments do not count."""
     found: list[Difference] = []
     for path in {**now, **before}:
         was, given = before.get(path), now.get(path)

@@ -1,13 +1,11 @@
 """The run `infer`: generates a response for every row of a task or a JSONL file.
 
-The output folder appears whole or not at all: rows gather in `<output>.partial`, from which a run
-that was killed resumes, and the folder is renamed when the last row is written. Of several
-processes, process 0 alone reads and writes these files, and tells the others where to resume.
-
-Several checkpoints respond to the same rows in one run; each has a folder of its own, and the rows
-of all of them are joined in one file.
+The output folder appears whole or not at all: rows gather in `<output>.partial`, from which a
+killed run resumes. Of several processes, process 0 alone reads and writes these files. Several
+checkpoints may respond to the same rows, each in a folder of its own; one file joins all rows.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -26,7 +24,7 @@ from jax.experimental import multihost_utils
 from faith_jax.checkpoints import embedded
 from faith_jax.core.cutting import Kind, by_name, check_policy
 from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.files import checkpoint_state, written_whole
+from faith_jax.core.files import checkpoint_state, count_whole_rows, written_whole
 from faith_jax.core.progress import Progress
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.decoding.config import DecodingConfig
@@ -74,75 +72,62 @@ def infer(
 ) -> pathlib.Path:
     """Generates responses and writes them.
 
-    Each output row has `id`, `inputs` (as the model saw them before cutting), `prediction` (what
-    the task's postprocessor makes of the decoded text, see `task_rows`; of a file's rows see
-    `read_input_file`), `log_prob` (natural, sum over the prediction's tokens, the end token
-    included, under the model at temperature 1), `num_tokens` (of the prediction),
-    `inputs_cut_tokens` (how many tokens of the input did not fit), `inputs_cut_knowledge`,
-    `inputs_cut_history` and `inputs_cut_response` (the same by part) and `target` (the gold
-    response, or ""); before these, the other texts that all rows of the data have, such as the
-    arguments. With `decoding.num_return` above 1, `prediction`, `log_prob` and `num_tokens` are
-    those of the best beam or the first sample, and `predictions` is the list of all responses,
-    each with these three and its `score`: what a search ranks by, such as a beam's log-probability
-    by its length.
+    Each output row has `id`; the other texts that all rows of the data have, such as the arguments;
+    `inputs`, as the model saw them before cutting; `prediction` (see `task_rows` and
+    `read_input_file`); `log_prob`, natural, the sum over the prediction's tokens, the end token
+    included, at temperature 1; `num_tokens` of the prediction; `inputs_cut_tokens`, and of these
+    `inputs_cut_knowledge`, `inputs_cut_history` and `inputs_cut_response`; and `target`, the gold
+    response or "". With `decoding.num_return` above 1 these are of the best response, and
+    `predictions` lists all of them, each with its `score`, by which a search ranks them.
 
     Args:
-      checkpoint_path: any known form; a prompt-tuned MODEL_DIR brings its base with it. Or several
-        checkpoints by the names of their systems, or a list of seeds' trainings by such a name.
-        Rows then have the field `system`, and of a list also `replicate`, its number. A system that
-        has responded already is kept.
-      output_dir: must not exist, or be empty. Of several checkpoints it has `predictions.jsonl`
-        of all and the folder SYSTEM, or SYSTEM/REPLICATE, of each.
-      dataset: the task and split to respond to, or None.
-      input_file: or a JSONL file of rows, see `read_input_file`.
-      knowledge: where a row has a query without arguments: a folder of the raw NPOV format, or
-        the name of an embedded sample.
-      arguments_per_side: how many arguments are retrieved for such a row.
-      max_input_length: tokens of an input, the end token included.
+      checkpoint_path: a checkpoint of any form; or several by the names of their systems, or lists
+        of them, such as trainings with other seeds. Rows then have the field `system`, and of lists
+        also `replicate`, the number.
+      output_dir: a new or empty folder, or one with the responses of the same run, which is kept.
+        Of several checkpoints it has `predictions.jsonl` of all and the folder SYSTEM, or
+        SYSTEM/REPLICATE, of each.
+      dataset: the task and split to respond to.
+      input_file: or a JSONL file, see `read_input_file`.
+      knowledge: where a row has a query without arguments: a folder of the raw NPOV format, or the
+        name of an embedded sample.
+      arguments_per_side: how many arguments are drawn for such a row.
+      max_input_length: tokens of an input of a file, the end token included.
       batch_size: rows decoded at once.
       decoding: default: greedy, 64 tokens.
-      model: if given, the checkpoint must have its dimensions.
-      seed: of the sampling, to which a replicate adds its number, and of the choice of arguments.
+      model: a module in place of the checkpoint's, with the same dimensions.
+      seed: of sampling, to which a replicate adds its number, and of the choice of arguments.
       formats: "jsonl", "tfds" or both.
       partitioner_for: makes the mesh for the model's config.
-      vocabulary: of JSONL rows and our tasks; None = what the checkpoint carries, or else
-        "english_4096". Given, it must be what the checkpoint carries, if it carries one.
-      cut_policy: what of a longer input is cut, see `faith_jax.core.cutting`.
-      system: of a single checkpoint, the rows' field `system`; "" = rows have none.
+      vocabulary: default: what the checkpoint carries, or else "english_4096".
+      cut_policy: what is cut of a longer input, see `faith_jax.core.cutting`.
+      system: of a single checkpoint, the rows' field `system`; "" = none.
       limit: only the first rows; 0 = all.
-      control_tokens: in front of all inputs, one of each kind (`datasets.control_tokens`),
-        as the vocabulary has them; empty = the inputs as they are.
-      dry_run: only report how many rows there are, what of them is cut, and what the first ones
-        look like, also to `output_dir`.preflight.json.
+      control_tokens: in front of all inputs, one of each kind (`datasets.control_tokens`).
+      dry_run: only report what the model would read, also to `output_dir`.preflight.json.
 
     Returns:
       The output folder.
-
-    Raises:
-      FaithJaxError: on wrong settings, input or checkpoint; nothing is left half-written.
     """
-    unknown = set(formats) - {"jsonl", "tfds"}
-    if unknown or not formats:
+    if not formats or set(formats) - {"jsonl", "tfds"}:
         raise ConfigError(f"FORMATS: expected 'jsonl', 'tfds' or both, got {list(formats)!r}.")
     if batch_size < 1:
         raise ConfigError(f"BATCH_SIZE: expected a positive number, got {batch_size}.")
-    if (dataset is None) == (input_file is None):
-        raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
     check_policy(cut_policy)
+    if dataset is not None and input_file is None:
+        source = _task_source(dataset)
+    elif input_file is not None and dataset is None:
+        drawn = knowledge, arguments_per_side, seed
+        source = _file_source(input_file, max_input_length, cut_policy, drawn)
+    else:
+        raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
     decoding = decoding or DecodingConfig()
     output, several = pathlib.Path(output_dir).expanduser(), not isinstance(checkpoint_path, str)
-    if dataset is not None:
-        source = _task_source(dataset)
-    else:
-        file, drawn = str(input_file), (knowledge, arguments_per_side, seed)
-        source = _file_source(file, max_input_length, cut_policy, drawn)
     rows: list[InputRow] = []
     finished = []
     for one in _systems(checkpoint_path, output, system):
         # Its rows, and whether they have responses already.
         chosen = RunVocabulary.choose(vocabulary, one.checkpoint)
-        if not several and not dry_run:
-            _check_is_fresh(one.output)
         make_folder(str(output.parent if dry_run else one.output.parent))
         tokenizer = source.tokenizer(chosen)
         rows = rows or source.read()
@@ -161,7 +146,7 @@ def infer(
             batch_size,
             model and model.config,
         )
-        if several and not dry_run and _is_finished(one.output, fingerprint):
+        if not dry_run and _is_finished(one.output, fingerprint):
             logger.info("%s is kept", one.output)
             finished.append(one.output)
             continue
@@ -184,34 +169,43 @@ def infer(
 
         # Its responses, row by row, and the output of them.
         partial = _partial_folder(one.output, fingerprint)
-        _generate(partial, own, decoder, params, read, batch_size, decoding.num_return)
+        done = _rows_done(partial / PREDICTIONS, len(own), batch_size)
+        if done:
+            logger.info("Resuming from row %d of %s", done, partial)
+        progress = Progress("row", len(own), done)
+        for start in range(done, len(own), batch_size):
+            batch = own[start : start + batch_size]
+            inputs = [read(row) for row in batch]
+            second = [found.second for found in inputs]
+            decoded = decoder(params, [found.ids for found in inputs], start, second)
+            if jax.process_index() == 0:
+                written = [
+                    _output_row(row, given.cut, found, tokenizer, decoding.num_return)
+                    for row, given, found in zip(batch, inputs, decoded, strict=True)
+                ]
+                append_rows(partial / PREDICTIONS, written)
+            progress.update(start + len(batch), force=start + len(batch) == len(own))
         logger.info("%s compiled", counted(decoder.num_compilations, "shape"))
         if jax.process_index() == 0:
             kept = ("jsonl", *formats) if several else formats
             _finish(partial, one.output, kept, source, fingerprint)
         finished.append(one.output)
     if several and jax.process_index() == 0:
-        _join(finished, output / PREDICTIONS)
+        with written_whole(output / PREDICTIONS) as beside, open(beside, "wb") as joined:
+            for folder in finished:
+                joined.write((folder / PREDICTIONS).read_bytes())
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices("infer: output is written")
     return output
 
 
 class _Source(NamedTuple):
-    """What is responded to: a task's split or a file.
-
-    Attributes:
-      name: of the task or file.
-      split: of the task; "rows" of a file.
-      setting: the macro that says `max_length`, the tokens of an input, the end token included.
-      read: reads the rows.
-      tokenizer: returns that of a run's vocabulary.
-    """
+    """What is responded to: a task's split or a file."""
 
     name: str
-    split: str
-    setting: str
-    max_length: int
+    split: str  # of the task; "rows" of a file
+    setting: str  # the macro of `max_length`
+    max_length: int  # tokens of an input, the end token included
     cut_policy: str
     read: Callable[[], list[InputRow]]
     tokenizer: Callable[[RunVocabulary], Any]
@@ -230,9 +224,8 @@ class _Source(NamedTuple):
 
 
 def _task_source(dataset: DatasetConfig) -> _Source:
-    name = dataset.mixture_or_task_name
     return _Source(
-        name,
+        dataset.mixture_or_task_name,
         dataset.split,
         "TASK_FEATURE_LENGTHS['inputs']",
         dataset.task_feature_lengths["inputs"],
@@ -245,8 +238,7 @@ def _task_source(dataset: DatasetConfig) -> _Source:
 def _file_source(
     path: str, max_length: int, cut_policy: str, drawn: tuple[str, int, int]
 ) -> _Source:
-    """Returns a JSONL file; of a query without arguments they are `drawn`, see there."""
-    name = pathlib.Path(path).name
+    """Returns a JSONL file; `drawn` says which arguments a query without any gets."""
 
     def tokenizer(vocabulary: RunVocabulary) -> Any:
         if "faith_jax.tasks.faithdial" in sys.modules:  # gin may steer its tasks alone
@@ -255,10 +247,15 @@ def _file_source(
             lookup.check_steered(None)
         return vocabulary.tokenizer
 
-    def read() -> list[InputRow]:
-        return read_input_file(path, *drawn)
-
-    return _Source(name, "rows", "MAX_INPUT_LENGTH", max_length, cut_policy, read, tokenizer)
+    return _Source(
+        pathlib.Path(path).name,
+        "rows",
+        "MAX_INPUT_LENGTH",
+        max_length,
+        cut_policy,
+        lambda: read_input_file(path, *drawn),
+        tokenizer,
+    )
 
 
 def _control_prefix(control_tokens: Sequence[str], vocabulary: Any) -> str:
@@ -304,37 +301,17 @@ def _systems(
 
 
 def _is_finished(output: pathlib.Path, fingerprint: str) -> bool:
-    """Whether a system has responded to the same rows with the same settings.
-
-    Raises:
-      ConfigError: where the folder holds anything else.
-    """
-    if not output.exists():
+    """Whether a folder has responses to these rows; anything else in it is an error."""
+    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return False
-    try:
+    with contextlib.suppress(OSError, ValueError, KeyError):
         summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
         if summary["fingerprint"] == fingerprint:
             return True
-    except (OSError, ValueError, KeyError):
-        pass
     raise ConfigError(
-        f"{output}: holds responses to other rows, or with other settings; remove it, or choose "
-        "another INFER_OUTPUT_DIR."
+        f"{output} is not empty: it holds responses to other rows, or with other settings; remove "
+        "it, or choose another INFER_OUTPUT_DIR."
     )
-
-
-def _join(folders: Sequence[pathlib.Path], path: pathlib.Path) -> None:
-    """Joins the rows of all systems in one file."""
-    with written_whole(path) as beside, open(beside, "wb") as joined:
-        for folder in folders:
-            joined.write((folder / PREDICTIONS).read_bytes())
-
-
-def _check_is_fresh(output: pathlib.Path) -> None:
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ConfigError(
-            f"INFER_OUTPUT_DIR = {str(output)!r} is not empty; choose a new folder or remove it."
-        )
 
 
 def _fingerprint(rows: Sequence[InputRow], *settings: Any) -> str:
@@ -356,46 +333,11 @@ def _partial_folder(output: pathlib.Path, fingerprint: str) -> pathlib.Path:
     return partial
 
 
-def _generate(
-    partial: pathlib.Path,
-    rows: Sequence[InputRow],
-    decoder: BatchDecoder,
-    params: Any,
-    read: RowTokens,
-    batch_size: int,
-    num_return: int,
-) -> None:
-    """Appends the rows that have no responses yet, batch by batch."""
-    path = partial / PREDICTIONS
-    done = _rows_done(path, len(rows), batch_size)
-    if done:
-        logger.info("Resuming from row %d of %s", done, partial)
-    progress = Progress("row", len(rows), done)
-    for start in range(done, len(rows), batch_size):
-        piece = rows[start : start + batch_size]
-        inputs = [read(row) for row in piece]
-        second = [found.second for found in inputs]
-        decoded = decoder(params, [found.ids for found in inputs], start, second)
-        if jax.process_index() == 0:
-            append_rows(
-                path,
-                [
-                    _output_row(row, given.cut, found, read.tokenizer, num_return)
-                    for row, given, found in zip(piece, inputs, decoded, strict=True)
-                ],
-            )
-        progress.update(start + len(piece), force=start + len(piece) == len(rows))
-
-
 def _rows_done(path: pathlib.Path, total: int, batch_size: int) -> int:
-    """Returns how many rows a run that was stopped has written, the same on every process.
-
-    The file keeps whole batches only, so that each batch holds the rows it would in an unbroken
-    run.
-    """
+    """Returns how many rows a stopped run has written, in whole batches; the same everywhere."""
     done = 0
     if jax.process_index() == 0:
-        done = len(complete_rows(path))
+        done = count_whole_rows(path)
         if done < total:
             done = keep_rows(path, done - done % batch_size)
     if jax.process_count() > 1:
@@ -430,19 +372,6 @@ def _output_row(
     return written
 
 
-def _cut_parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yields what was cut of each part, and of what stands outside of all."""
-    parts = [f"inputs_cut_{name}" for name in _PARTS]
-    for name, field in zip((*_PARTS, "other text"), (*parts, ""), strict=True):
-        lost = [
-            row[field] if field else row["inputs_cut_tokens"] - sum(row[part] for part in parts)
-            for row in rows
-        ]
-        if total := sum(lost):
-            inputs = counted(sum(tokens > 0 for tokens in lost), "input")
-            yield f"{counted(total, 'token')} of {name} in {inputs}"
-
-
 def _finish(
     partial: pathlib.Path,
     output: pathlib.Path,
@@ -453,14 +382,6 @@ def _finish(
     """Turns the rows into the output, which appears whole."""
     path = partial / PREDICTIONS
     rows = complete_rows(path)
-    inputs_cut = sum(row["inputs_cut_tokens"] > 0 for row in rows)
-    if inputs_cut:
-        logger.warning(
-            "%s of %s cut: %s",
-            f"{inputs_cut:,}",
-            "1 input was" if len(rows) == 1 else f"{len(rows):,} inputs were",
-            "; ".join(_cut_parts(rows)),
-        )
     if "tfds" in formats:
         from faith_jax.export.tfds import write_tfds
 
@@ -476,7 +397,7 @@ def _finish(
         "source": source.name,
         "split": source.split,
         "rows": len(rows),
-        "inputs_cut": inputs_cut,
+        "inputs_cut": sum(row["inputs_cut_tokens"] > 0 for row in rows),
         "fingerprint": fingerprint,
     }
     (partial / "summary.json").write_text(json.dumps(summary) + "\n", encoding="utf-8")

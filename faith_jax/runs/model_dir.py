@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import gin
 import jax
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from faith_jax.runs.gin_config import (
     Difference,
     differences,
     read_settings,
-    settings_in_force,
+    settings_of,
 )
 from faith_jax.runs.setup import BaseModel
 from faith_jax.statistics.prompt_health import Curve
@@ -77,11 +78,7 @@ def new_folder(path: str) -> Iterator[pathlib.Path]:
 
 
 def make_folder(path: str) -> pathlib.Path:
-    """Makes MODEL_DIR and checks that it can be written to.
-
-    Raises:
-      ConfigError: where it cannot.
-    """
+    """Makes MODEL_DIR and checks that it can be written to."""
     folder = pathlib.Path(path).expanduser()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -103,22 +100,18 @@ def check_former_run(
     frozen: bool,
     vocabulary: Tokenizer | None = None,
 ) -> None:
-    """Checks that MODEL_DIR holds no other run than the one that begins or is resumed.
+    """Checks that MODEL_DIR holds no other run than the one that begins or resumes.
 
     Other data, another objective, optimizer, model, seed, vocabulary or initial checkpoint is an
-    error. A change of TRAIN_STEPS is warned of, and other changes are logged. A run without a
-    checkpoint begins anew, with any settings.
+    error; a change of TRAIN_STEPS is a warning; other changes are logged. A run without a
+    checkpoint begins anew, with any settings. The folder need not exist and is not modified.
 
     Args:
-      folder: MODEL_DIR, which need not exist; nothing in it is touched.
+      folder: MODEL_DIR.
       config: of the model.
       initial: the model that training starts from; None = random parameters.
       frozen: whether `initial` stays, in part, as it is.
       vocabulary: of the run; None = not compared.
-
-    Raises:
-      ConfigError: another run, naming the settings that differ, or what is no run.
-      CheckpointError: another initial checkpoint, or a model.json that cannot be read.
     """
     if not (folder / MODEL_JSON).exists():
         return
@@ -132,8 +125,10 @@ def check_former_run(
         _check_initial(described, initial, frozen, str(folder))
         changed = _changed_settings(folder)
         free = [d for d in changed if _is_free(d, changed)]
-        decisive = [d for d in changed if d not in free and not _is_within(d, _PLACES)]
-        decisive = [*_model_differences(described.config, config), *decisive]
+        decisive = [
+            *_model_differences(described.config, config),
+            *(d for d in changed if d not in free and not _is_within(d, _PLACES)),
+        ]
         if decisive:
             told = dict.fromkeys(f"{d.name} is {d.before} there, {d.now} here" for d in decisive)
             raise ConfigError(
@@ -154,8 +149,6 @@ def describe_run(
     vocabulary: Tokenizer,
 ) -> None:
     """Writes model.json, the vocabulary and the config in force; arguments as above."""
-    import gin
-
     keep_vocabulary(vocabulary, folder)
     base = initial.described() if initial and frozen else None
     metadata = {_INITIAL: initial.described() if initial else None}
@@ -197,7 +190,7 @@ def _model_differences(before: TransformerConfig, now: TransformerConfig) -> lis
 
 
 def _changed_settings(folder: pathlib.Path) -> list[Difference]:
-    now = settings_in_force()
+    now = settings_of(gin.config_str())
     if now is None:
         return []  # `train` was called without gin
     before = read_settings(folder)
@@ -245,19 +238,14 @@ def _log_changes(folder: pathlib.Path, changed: list[Difference]) -> None:
 def prompt_starts(
     folder: pathlib.Path, trained: Starts, origin: Mapping[str, str], resumed: bool
 ) -> Starts:
-    """Returns the starts of a run's prompts, and keeps those of a new one.
+    """Returns the starts of a run's prompts, float32 [length, embed] by name.
 
-    Where the run is resumed, what is `trained` may differ from its start, a function of config,
-    seed, base and libraries, which may all change; so the kept start is read.
-
-    Returns:
-      Float32 [length, embed] by name; empty where they are not known.
-
-    Raises:
-      CheckpointError: on a broken file.
+    Those of a new run are what is `trained`, and are kept in MODEL_DIR with their origin. A resumed
+    run reads them from there, as config, seed, base and libraries may all have changed; where they
+    were not kept, nothing is returned.
     """
     if resumed:
-        kept = read_prompt_starts(folder) if trained else None
+        kept = read_prompt_starts(folder)[0] if trained else None
         if trained and kept is None:
             logger.warning(
                 "%s does not say where its prompt started: how far it moved is not logged", folder
@@ -272,48 +260,37 @@ def prompt_starts(
 
 
 def write_prompt_starts(
-    folder: pathlib.Path,
-    starts: Mapping[str, NDArray[np.float32]],
-    origin: Mapping[str, str] | None = None,
+    folder: pathlib.Path, starts: Mapping[str, NDArray[np.floating]], origin: Mapping[str, str]
 ) -> None:
-    """Writes the starts, float32 [length, embed] by name, and their origin into MODEL_DIR."""
+    """Writes the starts, [length, embed] by name, and their origin into MODEL_DIR."""
     given = {name: np.asarray(v, np.float32) for name, v in starts.items()}
     with written_whole(folder / PROMPT_START) as beside:
-        tensors.write_tensor_file(beside, given, origin or {})
+        tensors.write_tensor_file(beside, given, origin)
 
 
-def read_prompt_starts(folder: pathlib.Path) -> Starts | None:
-    """Reads what `write_prompt_starts` wrote, None where nothing was.
-
-    Raises:
-      CheckpointError: on a file that is broken.
-    """
+def read_prompt_starts(folder: pathlib.Path) -> tuple[Starts | None, dict[str, str]]:
+    """Returns the starts of a run's prompts, None where they were not kept, and their origin."""
     path = folder / PROMPT_START
     if not path.exists():
-        return None
-    stored, _ = tensors.read_header(path)
+        return None, {}
+    stored, origin = tensors.read_header(path)
     if not stored or not set(stored) <= set(PROMPTS):
         raise CheckpointError(f"{path}: expected the tensors of {' or '.join(PROMPTS)}.")
-    return {name: tensor.read() for name, tensor in stored.items()}
-
-
-def read_start_origin(folder: pathlib.Path) -> dict[str, str]:
-    """Returns what made a run's starts, as far as it was kept; errors as above."""
-    path = folder / PROMPT_START
-    return tensors.read_header(path)[1] if path.exists() else {}
+    return {name: tensor.read() for name, tensor in stored.items()}, origin
 
 
 class RunLog:
-    """The metrics of a run, by step.
-
-    Args:
-      folder: MODEL_DIR.
-      last_step: later lines are not looked at; None = all are.
-    """
+    """The metrics of a run in MODEL_DIR, by step, up to `last_step`."""
 
     def __init__(self, folder: pathlib.Path, last_step: int | None = None):
-        rows = (row for row in _rows(folder / METRICS) if isinstance(row.get("step"), int))
-        self._rows = [row for row in rows if last_step is None or row["step"] <= last_step]
+        path, self._rows = folder / METRICS, list[dict[str, Any]]()
+        lines = path.read_text("utf-8", errors="replace").splitlines() if path.exists() else []
+        for line in lines:
+            with contextlib.suppress(json.JSONDecodeError):  # a line that a kill cut
+                row = json.loads(line)
+                step = row.get("step")
+                if isinstance(step, int) and (last_step is None or step <= last_step):
+                    self._rows.append(row)
 
     def training(self, name: str) -> Curve:
         """Returns a number that is logged of training batches."""
@@ -332,11 +309,3 @@ class RunLog:
         found = {row["step"]: row[name] for row in self._rows if chosen(row) and name in row}
         values = np.array(list(found.values()), np.float64)
         return Curve(np.array(list(found), np.int64), values)
-
-
-def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
-    if not path.exists():
-        return
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        with contextlib.suppress(json.JSONDecodeError):  # a line that a kill cut
-            yield json.loads(line)

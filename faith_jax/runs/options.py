@@ -349,7 +349,7 @@ class Comparison:
 
 
 # The protocols of `evaluate` to which an option says something; with others it is an error.
-_GOES_WITH = {
+GOES_WITH = {
     "slice_field": ("npov", "npov_words"),
     "dataset": ("dialfact",),
     "split": ("dialfact",),
@@ -365,6 +365,8 @@ _GOES_WITH = {
     "seed": ("accuracy", "auc", "npov", "npov_words", "systems"),
     "scorers": ("accuracy", "auc", "begin", "npov", "npov_words", "pronouns", "systems"),
     "ensemble": ("auc", "begin", "pronouns"),
+    "histograms": ("auc", "begin", "npov", "npov_words", "pronouns"),
+    "roc_curves": ("auc", "begin", "npov", "npov_words", "pronouns"),
 }
 
 
@@ -400,12 +402,12 @@ class EvaluateOptions(Comparison):
     ensemble: tuple[str, ...] = ()
 
     def __post_init__(self):
-        for name, protocols in _GOES_WITH.items():
-            is_given = getattr(self, name) != getattr(EvaluateOptions, name)
-            if is_given and self.protocol not in protocols:
+        for field in dataclasses.fields(self):
+            protocols = GOES_WITH.get(field.name, (self.protocol,))
+            if self.protocol not in protocols and getattr(self, field.name) != field.default:
                 raise ConfigError(
-                    f"--{name.replace('_', '-')}: goes with --protocol={' or '.join(protocols)},"
-                    f" not with {self.protocol}."
+                    f"--{field.name.replace('_', '-')}: goes with --protocol="
+                    f"{' or '.join(protocols)}, not with {self.protocol}."
                 )
         super().__post_init__()
 

@@ -2,8 +2,8 @@
 
 The report of a training says how often each member of a mixture and each kind of row is read, how
 much of each part is cut, whether validation shares its groundings with training, what a step costs,
-and shows the first examples as the model reads them; those of `infer` and `score` say what is cut
-and show the first inputs. All warn of what nobody wants.
+and shows the first examples. Those of `infer` and `score` say what is cut and show the first
+inputs.
 """
 
 import collections
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from faith_jax.core.cutting import CutTokens, Kind
-from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.files import write_text
+from faith_jax.core.errors import InputError, counted
+from faith_jax.core.files import made_folder, write_json
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.scoring.base import BaseScorer
 
@@ -44,11 +44,9 @@ def training_report(
 ) -> Report:
     """Returns what a training of so many steps will read.
 
-    Returns:
-      `members`: of each, its rows, how many are read, the epochs that this means, and how many rows
-      are never read; `kinds`: by field and value, rows and readings and their share of all; `cut`
-      by part, see `cut_report`; `examples`: the first ones; `validation`: its rows and cuts, and
-      how many of its rows share a grounding with training rows; `warnings`: sentences.
+    `members` has their rows, readings and epochs; `kinds` rows, readings and their share by field
+    and value; `cut` is by part, see `cut_report`; `validation` has its rows and cuts, and how many
+    of its rows share a grounding with training rows; `warnings` are sentences.
     """
     readings = _readings(rows, steps)
     report: Report = {
@@ -72,7 +70,9 @@ def training_report(
         ],
         "kinds": _kinds(rows.members, readings),
         "cut": cut_report(_cuts(rows.members)),
-        "negatives_cut": int(sum(_filled(m.column("negatives_cut")).sum() for m in rows.members)),
+        "negatives_cut": int(
+            sum(np.asarray(m.column("negatives_cut").fill_null(0)).sum() for m in rows.members)
+        ),
         "lengths": {
             name: percentiles(np.concatenate([m.lengths(name) for m in rows.members]))
             for name in ("inputs", "targets")
@@ -80,8 +80,7 @@ def training_report(
         "examples": list(_examples(rows, tokenizer)),
     }
     if validation is not None:
-        trained = np.unique(np.concatenate([_groundings(m) for m in rows.members]))
-        judged = np.concatenate([_groundings(m) for m in validation.members])
+        trained, judged = np.unique(_groundings(rows)), _groundings(validation)
         report["validation"] = {
             "split": validation.config.split,
             "rows": len(judged),
@@ -93,11 +92,7 @@ def training_report(
 
 
 def inference_report(source: str, rows: "Sequence[InputRow]", read: "RowTokens") -> Report:
-    """Returns what `infer` will read: its rows, what is cut of them by part, the first ones.
-
-    Raises:
-      InputError: see `RowTokens`.
-    """
+    """Returns what `infer` will read: its rows, what is cut of them by part, the first ones."""
     tokens = [read(row) for row in rows]
     report: Report = {
         "source": source,
@@ -120,12 +115,9 @@ def scoring_report(
     """Returns what each scorer's model will read of all rows.
 
     Returns:
-      A report, which has for each scorer whose model reads tokens its `inputs`, how many are cut
-      (`inputs_cut`), how much by part (`cut`), and the first `examples`; and the columns whose
-      values JSON cannot hold, with their types.
-
-    Raises:
-      InputError: without rows, for a bad row, and for one that is too long and cannot be cut.
+      For each scorer whose model reads tokens its `inputs`, how many are cut (`inputs_cut`), how
+      much by part (`cut`), and the first `examples`; and the columns whose values JSON cannot
+      hold, with their types.
     """
     count, left_out = 0, dict[str, str]()
     seen: dict[str, list[CutTokens]] = {scorer: [] for scorer in scorers}
@@ -168,11 +160,7 @@ def beside(output: pathlib.Path) -> pathlib.Path:
 
 
 def tell(report: Report, path: pathlib.Path | None, dry_run: bool = False) -> None:
-    """Logs a report, its warnings as warnings, and writes it as JSON; a dry run prints it.
-
-    Raises:
-      ConfigError: the file cannot be written.
-    """
+    """Logs a report, its warnings as warnings, and writes it as JSON; a dry run prints it."""
     if dry_run:
         print("\n".join([*_lines(report), *(f"warning: {w}" for w in report["warnings"])]))
     else:
@@ -181,19 +169,16 @@ def tell(report: Report, path: pathlib.Path | None, dry_run: bool = False) -> No
         for warning in report["warnings"]:
             logger.warning("%s", warning)
     if path is not None:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None
-        write_text(path, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+        made_folder(path.parent, str(path))
+        write_json(path, report)
         logger.info("Written: %s", path)
 
 
 def cut_of_inputs(cuts: Sequence[CutTokens]) -> Report:
     """Returns `cut_report` of inputs.
 
-    Of knowledge it also has `mostly`, the share of inputs that lose more than half of theirs, and
-    of the history `last_turns`, how many inputs lose tokens of their last turn.
+    `mostly` is the share of inputs that lose more than half of their knowledge, `last_turns` how
+    many lose tokens of their last turn.
     """
     counts = {part: np.array([tokens.get(part, 0) for tokens in cuts]) for part in PARTS}
     found = cut_report({part.name.lower(): count for part, count in counts.items()})
@@ -206,10 +191,10 @@ def cut_of_inputs(cuts: Sequence[CutTokens]) -> Report:
 
 
 def cut_report(counts: Mapping[str, np.ndarray]) -> Report:
-    """Returns how much is cut of each part, of which each row loses so many tokens: int [rows].
+    """Returns how much is cut of each part; `counts` are the tokens that each row loses.
 
-    That is: `rows` that lose some, their `share`, and the tokens that these rows lose: `p50`,
-    `p90`, `p99`, `max`. Parts of which nothing is cut are not there.
+    That is: `rows` that lose some, their `share`, and percentiles of the tokens that these rows
+    lose. Parts of which nothing is cut are left out.
     """
     return {
         part: {"rows": int((cut > 0).sum()), "share": float((cut > 0).mean())}
@@ -231,10 +216,9 @@ def percentiles(values: np.ndarray) -> dict[str, int]:
 def cut_warnings(cut: Report, training: bool = False) -> Iterator[str]:
     """Yields a sentence for each part that too many rows lose tokens of.
 
-    Cutting the end of long knowledge is the default and harmless where a response needs its
-    beginning only; a loss of more than half is warned of. The targets of training were written with
-    all the knowledge, and what is cut of it teaches the model to say what it was not given: any
-    loss counts there.
+    The end of long knowledge may be missed without harm, so only a loss of more than half counts.
+    In training any loss counts: targets were written with all the knowledge, and what is cut of it
+    teaches the model to say what it was not given.
     """
     for part, found in cut.items():
         share, name = found["share"], "text outside of known parts" if part == "other" else part
@@ -281,8 +265,7 @@ def _readings(rows: "SplitRows", steps: int) -> list[np.ndarray]:
 def _kinds(members: "Sequence[RowCache]", readings: Sequence[np.ndarray]) -> Report:
     """Returns rows and readings by field and value, of the fields that tell kinds of rows apart.
 
-    These have few different values, none of them a number, and one in each row of the members that
-    have them at all.
+    These have few values, no number among them, and one in each row of the members that have them.
     """
     rows, reads = collections.Counter[tuple[str, str]](), collections.Counter[tuple[str, str]]()
     expected, values = collections.Counter[str](), collections.defaultdict[str, set](set)
@@ -311,18 +294,14 @@ def _kinds(members: "Sequence[RowCache]", readings: Sequence[np.ndarray]) -> Rep
     }
 
 
-def _filled(column: Any) -> np.ndarray:
-    return np.asarray(column.fill_null(0))
-
-
 def _cuts(members: "Sequence[RowCache]") -> dict[str, np.ndarray]:
     flat = [np.asarray(member.column("cut").combine_chunks().flatten()) for member in members]
     cuts = np.concatenate(flat).reshape(-1, len(Kind))
     return {part.name.lower(): cuts[:, part] for part in PARTS}
 
 
-def _groundings(member: "RowCache") -> np.ndarray:
-    return np.asarray(member.column("grounding"))
+def _groundings(rows: "SplitRows") -> np.ndarray:
+    return np.concatenate([np.asarray(member.column("grounding")) for member in rows.members])
 
 
 def _examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
@@ -331,8 +310,11 @@ def _examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
     for member, number in zip(members.tolist(), numbers.tolist(), strict=True):
         cache = rows.members[member]
         row = cache[number]
-        shown = {"member": cache.name, "id": cache.column("id")[number].as_py()}
-        shown |= {"inputs": decoded(tokenizer, row["inputs"])}
+        shown = {
+            "member": cache.name,
+            "id": cache.column("id")[number].as_py(),
+            "inputs": decoded(tokenizer, row["inputs"]),
+        }
         if len(row["targets"]):
             shown["targets"] = decoded(tokenizer, row["targets"])
         if row["label"] is not None:

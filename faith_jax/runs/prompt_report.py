@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,7 +12,7 @@ from faith_jax.checkpoints.checkpoint import content_hash
 from faith_jax.checkpoints.native import is_native, params_folder, read_native, run_folder
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError, FaithJaxError
-from faith_jax.core.files import check_outputs, write_text
+from faith_jax.core.files import check_outputs, write_json, write_text
 from faith_jax.report.figures import save_curves
 from faith_jax.report.prompts import (
     PromptReport,
@@ -26,7 +25,7 @@ from faith_jax.report.prompts import (
 from faith_jax.report.tables import rendered
 from faith_jax.runs.convert import Prompts, read_prompts
 from faith_jax.runs.gin_config import Reference, Setting, read_settings
-from faith_jax.runs.model_dir import RunLog, read_prompt_starts, read_start_origin
+from faith_jax.runs.model_dir import RunLog, read_prompt_starts
 from faith_jax.statistics import prompt_health
 from faith_jax.statistics.prompt_health import Piece, PromptHealth, RunHealth
 from faith_jax.tokenizers.carried import carried_vocabulary
@@ -53,19 +52,10 @@ def prompt_report(
     png: str = "",
     json_path: str = "",
 ) -> str:
-    """Returns the report as text, and writes it in other forms.
+    """Returns the report of prompt-tuned runs as text, and writes it in other forms.
 
-    Args:
-      sources: prompt-tuned runs: a MODEL_DIR (its newest step), one of its steps, or another
-        checkpoint with a soft prompt.
-      nearest: how many vocabulary pieces are named beside each vector.
-      html: a page to write; "" = none.
-      png: a picture of the curves to write; "" = none.
-      json_path: a file of all figures to write; "" = none.
-
-    Raises:
-      CheckpointError: on a run that cannot be read, or has no prompt.
-      ConfigError: on wrong options, and outputs that cannot be written.
+    `sources` are MODEL_DIRs, steps of theirs, or other checkpoints with a soft prompt; `nearest` is
+    how many vocabulary pieces are named beside each vector.
     """
     doubles = {source for source in sources if list(sources).count(source) > 1}
     if doubles:
@@ -81,15 +71,14 @@ def prompt_report(
     if png:
         save_curves(panels, pathlib.Path(png))
     if json_path:
-        text = json.dumps(report_figures(report), indent=1, ensure_ascii=False, allow_nan=False)
-        write_text(json_path, text + "\n")
+        write_json(json_path, report_figures(report))
     parts = [rendered(table) for table in all_tables(report)]
     warnings = "".join(f"! {line}\n" for line in report.all_warnings())
     return "\n".join([*parts, f"Warnings\n{warnings or 'None.'}\n"]).rstrip("\n")
 
 
 def make_report(sources: Sequence[str], nearest: int = 3) -> PromptReport:
-    """Reads runs and reports on them; arguments are those of `prompt_report`."""
+    """Reads runs and reports on them; see `prompt_report`."""
     open_base = functools.cache(_open_base)  # several runs have the same
     return report_of([read_run(source, nearest, open_base) for source in sources])
 
@@ -120,8 +109,7 @@ def read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") 
     base = _base_of(prompts, source, open_base)
     notes = [f"its base model is not compared with: {base.problem}"] if base.problem else []
     vocabulary = _vocabulary(base, source, notes)
-    settings, origin = read_settings(folder) or {}, read_start_origin(folder)
-    starts = read_prompt_starts(folder)
+    settings, (starts, origin) = read_settings(folder) or {}, read_prompt_starts(folder)
     if starts is None:
         notes.append("its start is unknown: it was not kept with the prompt.")
     log = RunLog(folder, step)
@@ -170,15 +158,13 @@ def _open_base(path: str, expected: str) -> _Base:
 def _vocabulary(base: _Base, source: str, notes: list[str]) -> Vocabulary | None:
     if base.embedding is None:
         return None
+    problem = "no tokenizer is kept with it."
     try:
         vocabulary = carried_vocabulary(source)
     except FaithJaxError as error:
-        vocabulary = None
-        notes.append(f"pieces are shown by their ids: {error}")
-    else:
-        if vocabulary is None:
-            notes.append("pieces are shown by their ids: no tokenizer is kept with it.")
+        vocabulary, problem = None, str(error)
     if vocabulary is None:
+        notes.append(f"pieces are shown by their ids: {problem}")
         return Vocabulary(base.embedding, lambda token: f"#{token}")
     # Embeddings behind the last piece, which round the table up, were never trained.
     rows = min(len(base.embedding), vocabulary.vocab_size)
@@ -216,19 +202,17 @@ def _nearest(
 ) -> tuple[list[list[Piece]], list[list[Piece]]]:
     if vocabulary is None:
         return [[] for _ in vectors], [[] for _ in vectors]
-    both = []
-    for search in (prompt_health.nearest_by_cosine, prompt_health.nearest_by_distance):
-        ids, values = search(vectors, vocabulary.embedding, count)
-        both.append(
-            [
-                [
-                    Piece(int(i), vocabulary.text(int(i)), float(v))
-                    for i, v in zip(*row, strict=True)
-                ]
-                for row in zip(ids, values, strict=True)
-            ]
-        )
-    return both[0], both[1]
+    text = vocabulary.text
+
+    def pieces(ids: NDArray[np.integer], values: NDArray[np.floating]) -> list[list[Piece]]:
+        return [
+            [Piece(i, text(i), v) for i, v in zip(*row, strict=True)]
+            for row in zip(ids.tolist(), values.tolist(), strict=True)
+        ]
+
+    cosine = prompt_health.nearest_by_cosine(vectors, vocabulary.embedding, count)
+    distance = prompt_health.nearest_by_distance(vectors, vocabulary.embedding, count)
+    return pieces(*cosine), pieces(*distance)
 
 
 def _start_pieces(

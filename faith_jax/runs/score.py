@@ -1,14 +1,13 @@
 """The run `score`: scores of every row by any number of scorers, in one pass.
 
 Before anything is scored it says what the scorers will see (`faith_jax.runs.preflight`).
-Rows gather in `<output>.partial`, from which a run that was stopped goes on; the output appears
-whole when the last row is scored.
+Rows gather in `<output>.partial`, from which a stopped run resumes; the output appears whole when
+the last row is scored.
 """
 
 import collections
 import dataclasses
 import itertools
-import json
 import logging
 import os
 import pathlib
@@ -23,8 +22,9 @@ from faith_jax.core.files import (
     check_outputs,
     count_whole_rows,
     partial_output,
-    write_text,
+    write_json,
 )
+from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.grounded_rows import ExampleRow
@@ -38,7 +38,6 @@ from faith_jax.scoring.registry import load_scorer
 logger = logging.getLogger("faith_jax")
 
 OUTPUT_FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
-_REPORT_SECONDS = 10.0
 _TIMED_ROWS = 64  # of `costs`
 # The options of scorers that name a model.
 _MODELS = ("model", "answer_model", "nli_model")
@@ -46,23 +45,43 @@ _MODELS = ("model", "answer_model", "nli_model")
 _OTHER = GroundedExample("other", Grounding(("Nothing is said.",)), (), "It is not said.")
 
 
-class PartCut(NamedTuple):
-    """Of how many rows tokens of a part were cut, and how many tokens."""
+class Cut(NamedTuple):
+    """Of how many rows tokens were cut, and how many tokens."""
 
-    rows: int
-    tokens: int
+    rows: int = 0
+    tokens: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class ScoreSummary:
-    """What a run of `score` made."""
+    """What a run of `score` made.
 
-    output: pathlib.Path  # the file or folder
-    rows: int  # how many it has
-    undefined: Mapping[str, int]  # for each scorer that left rows without a score, how many
-    cut: Mapping[str, int]  # for each scorer that cut inputs that were too long, how many
-    cut_parts: Mapping[str, Mapping[str, PartCut]]  # what was cut of each part
-    left_out: Mapping[str, str]  # the columns whose values JSON cannot hold, with their types
+    Attributes:
+      output: the file or folder.
+      rows: how many it has.
+      left_out: the columns whose values JSON cannot hold, with their types.
+      undefined: for each scorer, how many rows it left without a score.
+      cut: for each scorer, how many inputs it cut because they were too long.
+      cut_parts: for each scorer what was cut of each part.
+    """
+
+    output: pathlib.Path
+    rows: int
+    left_out: Mapping[str, str]
+    undefined: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    cut: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    cut_parts: dict[str, dict[str, Cut]] = dataclasses.field(default_factory=dict)
+
+    def add(self, rows: Iterable[ScoredRow]) -> None:
+        """Counts what rows lack, and what was cut of them."""
+        for row in rows:
+            self.undefined.update(name for name, score in row["scores"].items() if score is None)
+            self.cut.update(name for name, tokens in row["cut_tokens"].items() if tokens)
+            for name, cut in row.get("cut", {}).items():
+                parts = self.cut_parts.setdefault(name, {})
+                for part, tokens in cut.items():
+                    before = parts.get(part, Cut())
+                    parts[part] = Cut(before.rows + 1, before.tokens + tokens)
 
 
 def score(
@@ -88,10 +107,6 @@ def score(
       restart: discard the rows of a run that was stopped.
       costs: a file for what each scorer costs; "" = none.
       load: returns the scorer of a name with its options.
-
-    Raises:
-      FaithJaxError: on wrong settings and input; nothing is left but what a further run goes on
-        from.
     """
     target = pathlib.Path(output)
     form = _output_format(target, output_format)
@@ -105,8 +120,10 @@ def score(
         preflights.tell(report, preflights.beside(target) if report["scorers"] else None)
         count = report["rows"]
         lines = folder / ROWS
-        tally = _Tally()
-        _score_rows(given.rows(bad_rows), loaded, lines, batch_size, count, tally)
+        summary = ScoreSummary(target, count, left_out)
+        for counter in (summary.undefined, summary.cut):
+            counter.update(dict.fromkeys(loaded, 0))  # in their order
+        _score_rows(given.rows(bad_rows), loaded, lines, batch_size, summary)
         if (written := count_whole_rows(lines)) != count:
             raise InputError(
                 f"{lines} has {counted(written, 'row')}, the input {count:,}: it changed while it "
@@ -115,17 +132,13 @@ def score(
         if costs:
             _write_costs(costs, loaded, scorers, given)
         _finish(lines, target, form, list(loaded), given.split or "rows")
-    for name, cut in tally.parts.items():
+    for name, cut in summary.cut_parts.items():
         # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
         if not any(warning.startswith(f"{name}: ") for warning in report["warnings"]):
             shares = {part: {"share": found.rows / count} for part, found in cut.items()}
             for sentence in preflights.cut_warnings(shares):
                 logger.warning("%s: %s", name, sentence)
-    undefined, cut_rows = (
-        {name: counts[name] for name in loaded if counts[name]}
-        for counts in (tally.undefined, tally.cut)
-    )
-    return ScoreSummary(target, count, undefined, cut_rows, tally.parts, left_out)
+    return summary
 
 
 def preflight(
@@ -136,10 +149,7 @@ def preflight(
     bad_rows: BadRows | None = None,
     load: Callable[..., BaseScorer] = load_scorer,
 ) -> None:
-    """Prints what `score` would see, and writes it to OUTPUT.preflight.json; nothing is scored.
-
-    Arguments and errors are those of `score`.
-    """
+    """Prints what `score` would see, and writes it to OUTPUT.preflight.json; nothing is scored."""
     target = pathlib.Path(output)
     _output_format(target, output_format)
     loaded = _loaded(scorers, target, load)
@@ -164,24 +174,6 @@ def _loaded(
     return loaded
 
 
-class _Tally:
-    """Counts rows without a score and rows that were cut, by scorer."""
-
-    def __init__(self) -> None:
-        self.undefined, self.cut = collections.Counter[str](), collections.Counter[str]()
-        self.parts: dict[str, dict[str, PartCut]] = {}
-
-    def add(self, rows: Iterable[ScoredRow]) -> None:
-        for row in rows:
-            self.undefined.update(name for name, score in row["scores"].items() if score is None)
-            self.cut.update(name for name, tokens in row["cut_tokens"].items() if tokens)
-            for name, cut in row.get("cut", {}).items():
-                parts = self.parts.setdefault(name, {})
-                for part, tokens in cut.items():
-                    before = parts.get(part, PartCut(0, 0))
-                    parts[part] = PartCut(before.rows + 1, before.tokens + tokens)
-
-
 def _output_format(target: pathlib.Path, form: str) -> str:
     said = OUTPUT_FORMATS.get(target.suffix, "" if target.suffix else "tfds")
     if form and target.suffix in OUTPUT_FORMATS and form != said:
@@ -201,17 +193,15 @@ def _score_rows(
     scorers: Mapping[str, BaseScorer],
     lines: pathlib.Path,
     batch_size: int,
-    total: int,
-    tally: _Tally,
+    summary: ScoreSummary,
 ) -> None:
     """Appends the rows that are not scored yet."""
     done = count_whole_rows(lines)
     if done:
-        logger.info("%d of %d rows are scored already", done, total)
-        tally.add(lines_of(lines))
-    for _ in itertools.islice(rows, done):
-        pass
-    count, reported = done, time.monotonic()
+        logger.info("%d of %d rows are scored already", done, summary.rows)
+        summary.add(lines_of(lines))
+    rows = itertools.islice(rows, done, None)
+    progress = Progress("row", summary.rows, done)
     while batch := list(itertools.islice(rows, batch_size)):
         examples = [row.example for row in batch]
         columns = {name: scorer.score(examples) for name, scorer in scorers.items()}
@@ -220,11 +210,8 @@ def _score_rows(
             for place, row in enumerate(batch)
         ]
         append_rows(lines, scored)
-        tally.add(scored)
-        count += len(batch)
-        if time.monotonic() - reported > _REPORT_SECONDS:
-            reported = time.monotonic()
-            logger.info("%d of %d rows scored", count, total)
+        summary.add(scored)
+        progress.add(len(batch))
 
 
 def _finish(
@@ -252,18 +239,16 @@ def _write_costs(
     options: Mapping[str, Mapping[str, Any]],
     given: ScoreInput,
 ) -> None:
-    """Writes by scorer what it costs, measured on the first rows of the first corpus.
+    """Writes as JSON what each scorer costs, measured on the first rows of the first corpus.
 
     `millions` are the parameters of each of its models, `examples_per_second` of a second pass over
-    as many `rows` of the `corpus` on a `device`, after everything is compiled.
-
-    Args:
-      path: of the JSON file.
-      scorers: by name.
-      options: of each, in the same order.
-      given: the rows.
+    as many `rows` of the `corpus` on a `device`, after everything is compiled. `options` are in the
+    order of `scorers`.
     """
     import jax
+
+    from faith_jax.inference.opening import open_model
+    from faith_jax.runs.setup import count_params
 
     rows = list(itertools.islice(given.rows(BadRows(skip=True)), _TIMED_ROWS))
     examples = [row.example for row in rows if row.corpus == rows[0].corpus]
@@ -276,17 +261,10 @@ def _write_costs(
         seconds = time.perf_counter() - start
         folders = dict.fromkeys(told[it] for it in _MODELS if told.get(it))
         found[name] = {
-            "millions": [_millions(folder) for folder in folders],
+            "millions": [count_params(open_model(folder).params) / 1e6 for folder in folders],
             "examples_per_second": len(examples) / seconds,
             "rows": len(examples),
             "corpus": rows[0].corpus,
             "device": jax.devices()[0].device_kind,
         }
-    write_text(path, json.dumps(found, indent=1) + "\n")
-
-
-def _millions(model: str) -> float:
-    from faith_jax.inference.opening import open_model
-    from faith_jax.runs.setup import count_params
-
-    return count_params(open_model(model).params) / 1e6
+    write_json(path, found)

@@ -26,6 +26,7 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
 from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
+from faith_jax.tokenizers.vocabularies import default_vocabulary
 from faith_jax.training.classification import LabelCrossEntropy
 from faith_jax.training.objectives import CrossEntropy, Objective
 
@@ -33,16 +34,10 @@ logger = logging.getLogger("faith_jax")
 
 
 def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
-    """Returns a model with the dimensions of a checkpoint, and some settings of one's own.
+    """Returns a model with the dimensions of a checkpoint, which `faith_jax.load_model` opens.
 
-    Args:
-      path: any checkpoint that `faith_jax.load_model` opens.
-      **changes: fields of `TransformerConfig` that differ, such as `encoder_prompt_length`; a
-        `dropout_rate` or `label_names` of None is the checkpoint's.
-
-    Raises:
-      CheckpointError: where it cannot be read, and with `knowledge_attention` for a model that
-        becomes no DoHA.
+    `changes` are other values for fields of `TransformerConfig`, such as `encoder_prompt_length`; a
+    `dropout_rate` or `label_names` of None is the checkpoint's.
     """
     config = open_checkpoint(path).config
     if changes.get("knowledge_attention"):
@@ -95,19 +90,14 @@ def initial_params(
     """Returns the parameters a run starts from, float32 on the mesh, and their base.
 
     They are random without a checkpoint; the initializer makes prompts that it does not have.
-
-    Raises:
-      CheckpointError: on a checkpoint of other dimensions, naming the parameter.
-      ConfigError: for a soft prompt without a checkpoint.
     """
     config = module.config
     if checkpoint_path is None:
-        params = random_params(module, partitioner, seed)
         if config.encoder_prompt_length or config.decoder_prompt_length:
             raise ConfigError(
                 "A soft prompt needs a base model: set INITIAL_CHECKPOINT_PATH to a checkpoint."
             )
-        return params, None
+        return random_params(module, partitioner, seed), None
     checkpoint = open_checkpoint(checkpoint_path)
     base = base_model(checkpoint_path, checkpoint)
     if config.knowledge_attention and not checkpoint.config.knowledge_attention:
@@ -163,10 +153,7 @@ def load_for_inference(
     partitioner_for: Callable[..., Partitioner],
     model: Transformer | None = None,
 ) -> tuple[Transformer, PyTree, Partitioner]:
-    """Opens a checkpoint on the mesh, for evaluation or inference.
-
-    A model, if given, replaces the checkpoint's own description, whose dimensions it must have.
-    """
+    """Opens a checkpoint on the mesh; a model, if given, must have its dimensions."""
     checkpoint = open_checkpoint(path)
     module = model or Transformer(checkpoint.config)
     partitioner = partitioner_for(module.config)
@@ -195,11 +182,7 @@ def check_language_model(option: str, path: str) -> None:
 
 
 def objective_of(config: TransformerConfig, objective: Objective | None) -> Objective:
-    """Returns what a model is trained for: by default what its head is for.
-
-    Raises:
-      ConfigError: for an objective of another kind of model.
-    """
+    """Returns what a model is trained for, by default cross-entropy; checks that it is its kind."""
     if objective is None:
         return LabelCrossEntropy() if config.is_encoder_only else CrossEntropy()
     if config.is_encoder_only != isinstance(objective, LabelCrossEntropy):
@@ -213,8 +196,6 @@ def objective_of(config: TransformerConfig, objective: Objective | None) -> Obje
 
 def encode_default(text: str) -> list[int]:
     """Returns the token ids of a text in the run's vocabulary, without an end token."""
-    from faith_jax.tokenizers.vocabularies import default_vocabulary
-
     return default_vocabulary().encode(text)
 
 

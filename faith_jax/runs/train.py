@@ -5,6 +5,7 @@ platform: batches, dropout and prompts are functions of the config, its seed and
 """
 
 import contextlib
+import dataclasses
 import logging
 import pathlib
 import shutil
@@ -37,7 +38,6 @@ from faith_jax.training.trainer import (
     Periods,
     Stopped,
     Trainer,
-    TrainState,
     fit,
     merge_params,
     split_params,
@@ -77,12 +77,12 @@ def train(
 ) -> dict[str, float]:
     """Trains a model, or only its soft prompt.
 
-    What the run will read is counted and reported before its first step
-    (`faith_jax.runs.preflight`), and written to `model_dir`/preflight.json.
+    What the run will read is reported before its first step (`faith_jax.runs.preflight`), and
+    written to `model_dir`/preflight.json.
 
     Args:
       model: the module, soft prompts included.
-      model_dir: where everything of this run is written; a run found there is resumed.
+      model_dir: where everything is written; a run found there resumes.
       train_dataset: what is trained on.
       optimizer: an Optax transformation.
       total_steps: steps at which training ends.
@@ -102,9 +102,8 @@ def train(
       checkpoint_period: steps between checkpoints.
       keep_last: newest checkpoints to keep.
       keep_best: checkpoints with the lowest validation loss to keep besides.
-      vocabulary: of our tasks: "english_4096", or a published tokenizer's folder or file; None =
-        what `initial_checkpoint_path` carries, or else "english_4096". Its files are written into
-        `model_dir`.
+      vocabulary: of our tasks: "english_4096", or a tokenizer's folder or file; default: what
+        `initial_checkpoint_path` carries, or else "english_4096".
       dry_run: only report what the run would read, to `model_dir`.preflight.json.
 
     Returns:
@@ -112,7 +111,6 @@ def train(
 
     Raises:
       Stopped: after a SIGTERM, when the state is saved.
-      FaithJaxError: on a wrong setting, input or checkpoint.
     """
     chosen = RunVocabulary.choose(vocabulary, initial_checkpoint_path, "INITIAL_CHECKPOINT_PATH")
     folder = pathlib.Path(model_dir).expanduser()
@@ -151,17 +149,17 @@ def train(
     # The data, and what the run will see of it.
     with contextlib.nullcontext() if dry_run else folders.new_folder(model_dir):
         kept = None if dry_run else folder / ROWS
-        rows, evaluation = SplitRows(train_dataset, model.config, kept), None
+        rows = SplitRows(train_dataset, model.config, kept)
+        evaluated = decoded = None
         if eval_dataset is not None:
             evaluated = SplitRows(eval_dataset, model.config, kept)
-            evaluation = _Evaluation(
-                trainer, frozen, evaluated, decoding, eval_period, decoded_eval_period
-            )
+            if decoding is not None:
+                decoded = DecodedEvaluation(model, partitioner, evaluated, decoding)
         state = trainer.init_state(trained)
-        report = preflight.training_report(
-            rows, total_steps, evaluation.rows if evaluation else None, tokenizer
-        )
-        report["model"] = _cost(trainer, state, frozen, next(_batches(rows, partitioner, 0)))
+        report = preflight.training_report(rows, total_steps, evaluated, tokenizer)
+        batch = next(_batches(rows, partitioner, 0))
+        sizes = {"trained": setup.count_params(trained), "frozen": setup.count_params(frozen)}
+        report["model"] = sizes | trainer.step_cost(state, frozen, batch)
         if jax.process_index() == 0:
             path = preflight.beside(folder) if dry_run else folder / "preflight.json"
             preflight.tell(report, path, dry_run)
@@ -188,7 +186,10 @@ def train(
     start = int(state.step)
     writer = MetricsWriter(folder if jax.process_index() == 0 else None, start)
     progress = Progress("step", total_steps, start)
-    watcher = _Watcher(writer, progress, train_dataset.split, starts, evaluation)
+    watcher = _Watcher(
+        writer, progress, train_dataset.split, starts, trainer, frozen, evaluated, decoded,
+        (eval_period, decoded_eval_period),
+    )  # fmt: skip
     periods = Periods(total_steps, log_period, checkpoint_period)
     try:
         batches = _batches(rows, partitioner, start)
@@ -229,95 +230,60 @@ def _check_datasets(
 
 
 def _batches(rows: SplitRows, partitioner: Partitioner, start: int) -> Iterator[Batch]:
-    """Yields global batches on the mesh, from the one that step `start` takes."""
+    """Yields global batches on the mesh, from that of step `start` on."""
     size = rows.config.batch_size
     for batch in rows.training_batches(start, partitioner.local_rows(size)):
         yield partitioner.put_batch(batch, size)
 
 
-def _cost(trainer: Trainer, state: TrainState, frozen: PyTree, batch: Batch) -> dict[str, Any]:
-    """Compiles the step; returns what it costs, and how many parameters it trains."""
-    counts = {"trained": setup.count_params(state.params), "frozen": setup.count_params(frozen)}
-    return {**counts, **trainer.step_cost(state, frozen, batch)}
-
-
-class _Evaluation:
-    """Loss and decoded metrics of the model during training, at their periods."""
-
-    def __init__(
-        self,
-        trainer: Trainer,
-        frozen: PyTree,
-        rows: SplitRows,
-        decoding: DecodingConfig | None,
-        period: int,
-        decoded_period: int | None,
-    ):
-        self._trainer, self._frozen, self.rows = trainer, frozen, rows
-        self._period, self._decoded_period = period, decoded_period
-        self._decoded: DecodedEvaluation | None = None
-        if decoding is not None:
-            self._decoded = DecodedEvaluation(trainer.module, trainer.partitioner, rows, decoding)
-
-    def measure(self, step: int, final: bool, params: PyTree) -> dict[str, dict[str, float]]:
-        """Returns what is due at a step: {"validation": …, "validation_decoded": …}.
-
-        The first are means over target tokens in nats, the second the task's own metrics.
-        """
-        measured = {}
-        split = self.rows.config.split
-        if final or step % self._period == 0:
-            measured[split] = dataset_loss(self._trainer, params, self._frozen, self.rows)
-            logger.info("step %d  %s loss %.4f", step, split, measured[split]["loss"])
-        due = self._decoded_period and step % self._decoded_period == 0
-        if self._decoded is not None and (final or due):
-            whole = merge_params(params, self._frozen)
-            measured[f"{split}_decoded"] = self._decoded.evaluate(whole)
-        return measured
-
-
+@dataclasses.dataclass
 class _Watcher:
-    """Writes the metrics of a run."""
+    """Writes the metrics of a run, and measures loss and decoded metrics at their periods."""
 
-    def __init__(
-        self,
-        writer: MetricsWriter,
-        progress: Progress,
-        split: str,
-        starts: folders.Starts,
-        evaluation: _Evaluation | None,
-    ):
-        self._writer, self._progress, self._split = writer, progress, split
-        self._starts, self._evaluation = starts, evaluation
-        self.last: dict[str, float] = {}
+    writer: MetricsWriter
+    progress: Progress
+    split: str
+    starts: folders.Starts
+    trainer: Trainer
+    frozen: PyTree
+    evaluated: SplitRows | None
+    decoded: DecodedEvaluation | None
+    periods: tuple[int, int | None]  # of losses, and of decoded metrics: None = at the end only
+    last: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def log(self, step: int, metrics: Metrics, params: PyTree, final: bool) -> None:
-        """See `Watcher`.
-
-        Raises:
-          FloatingPointError: for a loss that is not finite.
-        """
+        """Writes the metrics of a training step; a loss that is not finite raises."""
         logged: dict[str, Any] = {name: np.asarray(v).tolist() for name, v in metrics.items()}
-        logged |= prompt_movement(params, self._starts)
-        for name in self._starts:
+        logged |= prompt_movement(params, self.starts)
+        for name in self.starts:
             if logged[name + MOVED] == 0.0:
                 logger.warning(
                     "step %d: %s has not moved from its start: is the learning rate 0?", step, name
                 )
-        self._writer.write(step, self._split, logged)
+        self.writer.write(step, self.split, logged)
         loss = logged["loss"]
-        self._progress.update(step, f"loss {loss:.4f}", force=final)
+        self.progress.update(step, f"loss {loss:.4f}", force=final)
         if not np.isfinite(loss):
             raise FloatingPointError(
                 f"The loss is {loss} at step {step}; lower LEARNING_RATE or clip the gradient."
             )
 
     def evaluate(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
-        """See `Watcher`."""
-        if self._evaluation is None:
+        """Returns the losses, where they are due, and writes them and the task's metrics.
+
+        The first are means over target tokens, in nats.
+        """
+        if self.evaluated is None:
             return None
-        measured = self._evaluation.measure(step, final, params)
+        loss_period, decoded_period = self.periods
+        split, measured = self.evaluated.config.split, dict[str, dict[str, float]]()
+        if final or step % loss_period == 0:
+            measured[split] = dataset_loss(self.trainer, params, self.frozen, self.evaluated)
+            logger.info("step %d  %s loss %.4f", step, split, measured[split]["loss"])
+        if self.decoded and (final or (decoded_period and step % decoded_period == 0)):
+            whole = merge_params(params, self.frozen)
+            measured[f"{split}_decoded"] = self.decoded.evaluate(whole)
         for part, values in measured.items():
-            self._writer.write(step, part, values)
+            self.writer.write(step, part, values)
             self.last |= values
-        return measured.get(self._evaluation.rows.config.split)
+        return measured.get(split)

@@ -282,19 +282,6 @@ def test_dialfact_s_table_reads_labels_as_they_were_decoded(tmp_path):
     assert table.rows[0][:4] == (str(path), "all", 4, 50.0)
 
 
-def test_what_was_cut_is_said_by_part():
-    rows = [
-        dict(zip(("knowledge", "history", "response", "tokens"), cut, strict=True))
-        for cut in ((3, 1, 0, 5), (20, 0, 0, 20), (0, 0, 0, 0))
-    ]
-    rows = [{f"inputs_cut_{part}": cut for part, cut in row.items()} for row in rows]
-    assert list(infer._cut_parts(rows)) == [
-        "23 tokens of knowledge in 2 inputs",
-        "1 token of history in 1 input",
-        "1 token of other text in 1 input",
-    ]
-
-
 def test_a_file_is_responded_to_without_tensorflow(tmp_path):
     """It takes seconds to import; only TFDS output needs it, at the end."""
     (tmp_path / "rows.jsonl").write_text('{"id": "a", "inputs": "What is it?"}\n')

@@ -14,7 +14,6 @@ from faith_jax.runs.model_dir import (
     RunLog,
     prompt_starts,
     read_prompt_starts,
-    read_start_origin,
     write_prompt_starts,
 )
 from tests.runs.conftest import TINY, read_item
@@ -180,22 +179,23 @@ def same(found, expected):
 
 
 def test_a_new_run_keeps_its_start(tmp_path):
-    assert read_prompt_starts(tmp_path) is None
+    assert read_prompt_starts(tmp_path) == (None, {})
     same(prompt_starts(tmp_path, OTHER, ORIGIN, resumed=False), OTHER)
     same(
         prompt_starts(tmp_path, STARTS, ORIGIN, resumed=False), STARTS
     )  # nothing was trained before
-    same(read_prompt_starts(tmp_path), STARTS)
-    assert read_start_origin(tmp_path) == ORIGIN
+    kept, origin = read_prompt_starts(tmp_path)
+    same(kept, STARTS)
+    assert origin == ORIGIN
     assert [path.name for path in tmp_path.iterdir()] == [PROMPT_START]
 
 
 def test_a_run_that_goes_on_has_the_start_that_it_kept(tmp_path):
-    assert read_start_origin(tmp_path) == {}
-    write_prompt_starts(tmp_path, STARTS)
-    assert read_start_origin(tmp_path) == {}
+    write_prompt_starts(tmp_path, STARTS, {})
     same(prompt_starts(tmp_path, OTHER, ORIGIN, resumed=True), STARTS)
-    same(read_prompt_starts(tmp_path), STARTS)
+    kept, origin = read_prompt_starts(tmp_path)
+    same(kept, STARTS)
+    assert origin == {}
 
 
 def test_a_start_that_was_not_kept_is_not_made_up(tmp_path, caplog):
@@ -206,7 +206,7 @@ def test_a_start_that_was_not_kept_is_not_made_up(tmp_path, caplog):
 
 
 def test_a_run_without_prompts_keeps_none(tmp_path):
-    write_prompt_starts(tmp_path, STARTS)
+    write_prompt_starts(tmp_path, STARTS, {})
     assert prompt_starts(tmp_path, {}, ORIGIN, resumed=False) == {}
     assert not list(tmp_path.iterdir())
     assert prompt_starts(tmp_path, {}, ORIGIN, resumed=True) == {}

@@ -135,7 +135,7 @@ def test_what_is_not_there_is_said(command, runs, tmp_path):
 def test_prompts_without_a_tokenizer_or_a_run(command, tmp_path):
     write_native(Checkpoint(TINY_CONFIG, tiny_params(TINY_CONFIG)), tmp_path / "base")
     run = prompt_run(tmp_path / "run", tmp_path / "base", tiny_params(TINY_CONFIG))
-    write_prompt_starts(run, {"encoder_prompt": np.ones((4, 8), np.float32)})
+    write_prompt_starts(run, {"encoder_prompt": np.ones((4, 8), np.float32)}, {})
     status, out, err = command("prompt-report", run, "--nearest=60")
     assert status == 0, err
     assert "#49 " in out
@@ -150,7 +150,7 @@ def test_mistakes_are_one_line(command, runs, tmp_path):
     step = runs / "seed0" / "checkpoints" / "3"
     assert_mistake(command(report, step), "no checkpoint of this step; there are 2, 4")
     assert_mistake(command(report, runs / "seed0", runs / "seed0"), "given twice")
-    assert_mistake(command(report, runs / "seed0", "--nearest=0"), "--nearest")
+    assert "--nearest: expected at least 1" in command(report, runs / "seed0", "--nearest=0")[2]
     html = tmp_path / "out.html"
     before = (f"--html={html}", f"--png={tmp_path / 'nowhere' / 'a.png'}")
     assert_mistake(command(report, runs / "seed0", *before), "--png", "no such folder")

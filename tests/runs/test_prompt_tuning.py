@@ -8,7 +8,7 @@ import pytest
 
 import faith_jax
 from faith_jax.checkpoints.checkpoint import flatten
-from faith_jax.runs.model_dir import read_prompt_starts, read_start_origin, write_prompt_starts
+from faith_jax.runs.model_dir import read_prompt_starts, write_prompt_starts
 from tests.runs.conftest import TINY, read_item
 
 STEPS = ("--gin.TRAIN_STEPS=4", "--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=2")
@@ -58,7 +58,7 @@ def test_the_log_says_how_far_the_prompt_moved(tuned):
 
 
 def test_the_start_is_kept_and_each_vector_is_watched(base, tuned):
-    start = read_prompt_starts(tuned)["encoder_prompt"]
+    start = read_prompt_starts(tuned)[0]["encoder_prompt"]
     table = np.asarray(faith_jax.load_model(str(base)).params["token_embedder"]["embedding"])
     # The recipe starts from rows of the vocabulary's embeddings.
     assert all((vector == table).all(axis=1).any() for vector in start)
@@ -79,13 +79,15 @@ def test_a_run_that_goes_on_knows_its_first_start(command, base, tmp_path):
     assert command(*run, "--gin.TRAIN_STEPS=2")[0] == 0
     # The start that is kept counts, though other libraries would make another one by now.
     origin = {"initializer": "sampled_vocabulary", "seed": "0"}
-    assert read_start_origin(tmp_path) == origin
-    start = read_prompt_starts(tmp_path)["encoder_prompt"] + np.float32(1)
+    starts, found = read_prompt_starts(tmp_path)
+    assert found == origin
+    start = starts["encoder_prompt"] + np.float32(1)
     write_prompt_starts(tmp_path, {"encoder_prompt": start}, origin)
     status, _, err = command(*run, "--gin.TRAIN_STEPS=3")
     assert status == 0, err
-    assert read_start_origin(tmp_path) == origin
-    np.testing.assert_array_equal(read_prompt_starts(tmp_path)["encoder_prompt"], start)
+    starts, found = read_prompt_starts(tmp_path)
+    assert found == origin
+    np.testing.assert_array_equal(starts["encoder_prompt"], start)
     found = read_item(tmp_path / "checkpoints" / "3" / "params")["encoder_prompt"]["embedding"]
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     (last,) = [row for row in rows if row["part"] == "train" and row["step"] == 3]

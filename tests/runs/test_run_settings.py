@@ -9,7 +9,6 @@ from faith_jax.runs.gin_config import (
     Reference,
     differences,
     read_settings,
-    settings_in_force,
     settings_of,
 )
 
@@ -23,7 +22,7 @@ REQUIRED = (
 
 def parsed(*bindings, files=()):
     gin_config.parse(["models/t5_1_1_mini.gin", "runs/train.gin", *files], [*REQUIRED, *bindings])
-    return settings_in_force()
+    return settings_of(gin.config_str())
 
 
 def changed(*bindings, files=()):

@@ -1,9 +1,8 @@
 """The runs `annotate write`, `read` and `agreement`: errors in responses, marked by people."""
 
 import collections
-import json
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.annotation.agreement import agreement_table
@@ -12,7 +11,7 @@ from faith_jax.annotation.marks import Annotations, marks_row, read_annotations
 from faith_jax.annotation.responses import AnnotationResponse, read_responses
 from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, sheet_format, sheet_text
 from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.files import check_outputs, write_text
+from faith_jax.core.files import check_outputs, made_folder, write_json, write_jsonl, write_text
 from faith_jax.datasets.augmentation.draws import draw
 from faith_jax.report.tables import rendered
 from faith_jax.runs.options import AgreementOptions, ReadSheets, Sheets, WriteSheets
@@ -22,11 +21,7 @@ _ORGANIC = {Slice.FULL_ORGANIC: "full", Slice.AMBIGUOUS_ORGANIC: "ambiguous"}
 
 
 def write_sheets(options: WriteSheets) -> list[str]:
-    """Writes a sheet to fill in, or one for each annotator, and returns what was done, as lines.
-
-    Raises:
-      FaithJaxError: for bad input and wrong options; nothing is written then.
-    """
+    """Writes a sheet to fill in, or one for each annotator, and returns what was done, as lines."""
     output = options.output
     form = sheet_format(pathlib.Path(output))
     files = _sheet_files(output, options.annotators)
@@ -86,11 +81,7 @@ def _sampled(
 
 
 def _read(sheets: Sheets) -> tuple[Annotations, dict[str, Mapping[str, Any]]]:
-    """Returns what sheets say, and by id the other fields of the input's rows.
-
-    Raises:
-      FaithJaxError: for bad sheets, and where none of their rows is filled in.
-    """
+    """Returns what sheets say, and by id the other fields of the input's rows."""
     paths, originals, others = [pathlib.Path(path) for path in sheets.sheets], None, {}
     if sheets.input:
         responses = read_responses(pathlib.Path(sheets.input), sheets.knowledge)
@@ -106,11 +97,7 @@ def _read(sheets: Sheets) -> tuple[Annotations, dict[str, Mapping[str, Any]]]:
 
 
 def read_sheets(options: ReadSheets) -> list[str]:
-    """Reads filled sheets, writes what they say, and returns it in short, as lines.
-
-    Raises:
-      FaithJaxError: for bad sheets and wrong options; nothing is written then.
-    """
+    """Reads filled sheets, writes what they say, and returns it in short, as lines."""
     output, slices, ties = options.output, options.slices, Ties(options.ties)
     target = pathlib.Path(output)
     labels = options.labels or str(target.with_name(f"{target.stem}_labels.jsonl"))
@@ -124,35 +111,26 @@ def read_sheets(options: ReadSheets) -> list[str]:
     by_id = found.by_id()
     given = [combined(found.examples[name], marks, ties) for name, marks in by_id.items()]
     kept = [label for label in given if label is not None]
-    texts = {
-        output: _json_lines(marks_row(marks) for marks in found.marks),
-        labels: _json_lines(label_row(label, others.get(label.example.id)) for label in kept),
-    }
-    for part, path in parts.items():
-        texts[path] = _json_lines(slice_rows(kept, part, others))
+    rows = {
+        output: [marks_row(marks) for marks in found.marks],
+        labels: [label_row(label, others.get(label.example.id)) for label in kept],
+    } | {path: list(slice_rows(kept, part, others)) for part, path in parts.items()}
     if slices:
-        try:
-            pathlib.Path(slices).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"--slices: {slices}: cannot be made ({error.strerror}).") from None
+        made_folder(slices, "--slices")
         check_outputs(inputs, {f"--slices ({path})": path for path in parts.values()})
-    for path, text in texts.items():
-        write_text(path, text)
+    for path, written in rows.items():
+        write_jsonl(path, written)
     waiting = f"; {counted(len(found.empty), 'row')} not annotated yet" if found.empty else ""
-    rows = counted(len(found.marks), "row")
+    marked = counted(len(found.marks), "row")
     people = counted(len(found.annotators()), "annotator")
     counts = collections.Counter(label.slice for label in kept)
     free = f"{counts[Slice.ERROR_FREE]:,} error-free"
     return [
-        f"{output}: {rows} of {people}{waiting}",
+        f"{output}: {marked} of {people}{waiting}",
         _labels_line(labels, kept),
         *_tie_lines(kept, len(given) - len(kept), ties),
         *(f"{p}: {free} against {counts[part]:,} {_ORGANIC[part]}" for part, p in parts.items()),
     ]
-
-
-def _json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def _labels_line(path: str, labels: Sequence[Label]) -> str:
@@ -176,14 +154,10 @@ def _tie_lines(labels: Sequence[Label], dropped: int, ties: Ties) -> list[str]:
 
 
 def agreement(options: AgreementOptions) -> str:
-    """Returns the table of agreement between annotators, and writes its figures if asked to.
-
-    Raises:
-      FaithJaxError: for bad sheets and wrong options.
-    """
+    """Returns the table of agreement between annotators, and writes its figures if asked to."""
     check_outputs([*options.sheets, options.input], {"--json": options.json})
     found, _ = _read(options)
     table, figures = agreement_table(found, options.resamples, options.confidence, options.seed)
     if options.json:
-        write_text(options.json, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
+        write_json(options.json, figures)
     return rendered(table)

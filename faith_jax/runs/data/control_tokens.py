@@ -6,7 +6,6 @@ knowledge.
 """
 
 import collections
-import json
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Unpack
@@ -14,14 +13,13 @@ from typing import Any, NamedTuple, Unpack
 import msgspec
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.files import write_text
+from faith_jax.core.files import write_json, write_jsonl
 from faith_jax.core.json_items import read_array
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import Text, converted
 from faith_jax.datasets.control_tokens import (
-    Terciles,
     control_tokens,
     lexical_precision,
     name_with_tokens,
@@ -59,11 +57,7 @@ class Turn(NamedTuple):
 
 
 def dialogues_of(folder: pathlib.Path) -> Dialogues:
-    """Returns whose files a folder has: those of validation tell.
-
-    Raises:
-      InputError: for a folder with both data sets' files.
-    """
+    """Returns whose files a folder has, which those of validation tell."""
     found = [
         data
         for data in (FAITHDIAL, WIZARD_OF_WIKIPEDIA)
@@ -81,18 +75,14 @@ def write_pairs(folder: str, target: str) -> pathlib.Path:
     """Writes all turns as pairs to classify elsewhere, and returns the path.
 
     They are JSON lines of `id`, `premise` (the knowledge) and `hypothesis` (the response).
-
-    Raises:
-      InputError: for a missing or bad file.
     """
     rows = [
         {"id": turn.id, "premise": turn.knowledge, "hypothesis": turn.response}
         for turns in _turns_of(pathlib.Path(folder)).values()
         for turn in turns
     ]
-    path = pathlib.Path(target)
-    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    return path
+    write_jsonl(target, rows)
+    return pathlib.Path(target)
 
 
 class LabelRow(msgspec.Struct):
@@ -103,11 +93,7 @@ class LabelRow(msgspec.Struct):
 
 
 def read_labels(path: str) -> dict[str, str]:
-    """Returns the labels of JSON lines of `id` and `label`, by id.
-
-    Raises:
-      InputError: for a missing or bad file.
-    """
+    """Returns the labels of JSON lines of `id` and `label`, by id."""
     rows = (converted(fields, place, LabelRow) for place, fields in read_jsonl(pathlib.Path(path)))
     return {row.id: row.label.value for row in rows}
 
@@ -120,12 +106,7 @@ def classified(
 ) -> dict[str, str]:
     """Returns a model's label of each turn, the most probable of the three, by id.
 
-    `labels` is the order of the classes of the classifier in the folder `model`, see
-    `nli_label_numbers`.
-
-    Raises:
-      InputError: for a missing or bad file.
-      ConfigError: for a model that is none of three classes, and for a wrong option.
+    `labels` is the order of the model's classes, see `nli_label_numbers`.
     """
     turns = [turn for part in _turns_of(pathlib.Path(folder)).values() for turn in part]
     classify = pair_classifier(model, **options)
@@ -152,22 +133,33 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
       Lines that say what was written, and how often each token stands in it.
 
     Raises:
-      InputError: for a missing or bad file, a turn without a label, and fewer than three turns in
-        train.json. Then nothing is written.
+      InputError: for a bad file, a turn without a label, and fewer than three turns in train.json.
+        Then nothing is written.
     """
     turns = _turns_of(pathlib.Path(folder))
     data = dialogues_of(pathlib.Path(folder))
-    bounds = _bounds(*next(iter(turns.items())))
+    path, first = next(iter(turns.items()))
+    if len(first) < 3:
+        raise InputError(
+            f"{path}: has {len(first)} turns; expected 3 or more, whose lexical precision falls "
+            "into low, medium and high."
+        )
+    bounds = terciles([lexical_precision(t.response, t.knowledge) for t in first])
     contents, lines = {}, []
     for source, found in turns.items():
-        tokens = {turn.id: _tokens(source, turn, bounds, labels) for turn in found}
+        tokens = {}
+        for turn in found:
+            if turn.id not in labels:
+                raise InputError(f"{source}: there is no label of turn {turn.id}; label all pairs.")
+            told = control_tokens(turn.response, turn.knowledge, bounds, labels[turn.id])
+            tokens[turn.id] = [token.value for token in told]
         path = source.with_name(name_with_tokens(source.name))
         contents[path] = _marked(source, data.utterances, tokens)
         counts = collections.Counter(token for turn in tokens.values() for token in turn)
         shares = ", ".join(f"{t} {n / len(tokens):.1%}" for t, n in sorted(counts.items()))
         lines.append(f"{path}: {len(tokens)} turns: {shares}")
-    for path, text in contents.items():
-        write_text(path, text)
+    for path, dialogues in contents.items():
+        write_json(path, dialogues)
     return lines
 
 
@@ -184,26 +176,8 @@ def _turns_of(folder: pathlib.Path) -> dict[pathlib.Path, list[Turn]]:
     }
 
 
-def _bounds(path: pathlib.Path, turns: list[Turn]) -> Terciles:
-    if len(turns) < 3:
-        raise InputError(
-            f"{path}: has {len(turns)} turns; expected 3 or more, whose lexical precision falls "
-            "into low, medium and high."
-        )
-    return terciles([lexical_precision(t.response, t.knowledge) for t in turns])
-
-
-def _tokens(
-    path: pathlib.Path, turn: Turn, bounds: Terciles, labels: Mapping[str, str]
-) -> list[str]:
-    if turn.id not in labels:
-        raise InputError(f"{path}: there is no label of turn {turn.id}; label all pairs.")
-    tokens = control_tokens(turn.response, turn.knowledge, bounds, labels[turn.id])
-    return [token.value for token in tokens]
-
-
-def _marked(path: pathlib.Path, utterances: str, tokens: Mapping[str, list[str]]) -> str:
-    """Returns a file's text with the tokens of its turns."""
+def _marked(path: pathlib.Path, utterances: str, tokens: Mapping[str, list[str]]) -> list[Any]:
+    """Returns a file's dialogues with the tokens of their turns."""
     dialogues = []
     for position, row in enumerate(read_array(path)):
         # The ids of both data sets: a dialogue's own number, or else its place in the file.
@@ -214,4 +188,4 @@ def _marked(path: pathlib.Path, utterances: str, tokens: Mapping[str, list[str]]
             own = tokens.get(f"{start}-{turn}")
             marked.append(utterance | {"control_tokens": own} if own else utterance)
         dialogues.append({**row.fields, utterances: marked})
-    return json.dumps(dialogues, indent=1, ensure_ascii=False) + "\n"
+    return dialogues

@@ -6,14 +6,15 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.files import check_outputs
 from faith_jax.core.table import Table
 from faith_jax.datasets.builders.base import prepared
-from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.input.numpy_examples import plain
 from faith_jax.report.figures import save_figure
 from faith_jax.report.tables import rendered
+from faith_jax.runs.data.tasks import builder_of
 from faith_jax.statistics import dataset_statistics as tables
 from faith_jax.statistics.dataset_statistics import Splits
 from faith_jax.tasks import sources
@@ -42,42 +43,27 @@ _COUNTED = {
 
 
 def describe(
-    name: str,
-    data_dir: str | None = None,
-    raw_folder: str | None = None,
-    plot: str | None = None,
+    name: str, data_dir: str | None = None, raw_folder: str | None = None, plot: str | None = None
 ) -> Iterator[str]:
     """Yields the lines of a data set's tables; `name`, `data_dir` and `raw_folder` as `prepare`.
 
     `true_benchmark` alone describes every corpus that is at hand. `plot` is a PNG file to write
     with density over coverage of every response.
-
-    Raises:
-      ConfigError: for an unknown data set, and a plot of one without knowledge.
-      InputError: for missing or bad raw files.
     """
-    wanted, _, config = name.partition("/")
-    known = BUILDERS
-    if wanted not in known:
-        raise ConfigError(
-            f"There is no data set {wanted!r}.{did_you_mean(wanted, known)} There are: "
-            f"{', '.join(sorted(known))}."
-        )
-    if plot and not pathlib.Path(plot).absolute().parent.is_dir():
-        raise ConfigError(f"--plot: {plot}: cannot be written (no such folder).")
-    builder, data_dir = known[wanted], data_dir or sources.data_dir()
-    if wanted == "true_benchmark" and config in ("", "sample"):
-        corpora = _true_corpora(builder, config, data_dir, raw_folder)
+    check_outputs([], {"--plot": plot or ""})
+    builder, config = builder_of(name)
+    data_dir = data_dir or sources.data_dir()
+    if name in ("true_benchmark", "true_benchmark/sample"):
+        corpora = _true_corpora(builder, name.partition("/")[2], data_dir, raw_folder)
         yield rendered(tables.true_table(corpora)).rstrip("\n")
         return
-    config = config or next(iter(builder.builder_configs))
     made = prepared(builder, config, data_dir, raw_folder)
     splits = {split: _examples(made, split) for split in made.info.splits}
-    for table in _tables(wanted, splits):
+    for table in _tables(builder.name, splits):
         yield rendered(table).rstrip("\n")
         yield ""
     if plot:
-        yield _plot(wanted, splits, pathlib.Path(plot))
+        yield _plot(builder.name, splits, pathlib.Path(plot))
 
 
 def _true_corpora(

@@ -6,9 +6,6 @@ trained on Wizard of Wikipedia responds to it, and what it says goes into the tu
 negatives.
 """
 
-import dataclasses
-import hashlib
-import json
 import logging
 import pathlib
 import shutil
@@ -16,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.files import check_settings, checkpoint_state, write_json, write_text
+from faith_jax.core.files import write_json, write_jsonl
 from faith_jax.core.json_items import read_array
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
@@ -35,88 +32,61 @@ logger = logging.getLogger("faith_jax")
 
 SAMPLE = "sample"
 FILES = ("train.json", "valid.json")
-_ALL_FILES = (*FILES, "test.json")
 _TAGGED = 1000  # texts between two lines of progress
 _MARK = "#"  # between a turn's id and its perturbation's
-
-
-def _source(options: NegativesOptions) -> pathlib.Path:
-    """Returns where the files are."""
-    if options.folder == SAMPLE:
-        return sample_folder("faithdial")
-    return pathlib.Path(options.folder).expanduser()
-
-
-def _decoding(options: NegativesOptions) -> DecodingConfig:
-    """Returns how the model responds."""
-    return DecodingConfig(options.max_length, temperature=1.0, top_p=options.top_p)
+_CHANGES = {
+    "entity": (perturbation.collect_entities, perturbation.substitute_entities),
+    "verb": (perturbation.collect_verbs, perturbation.substitute_verbs),
+}
 
 
 def negatives(options: NegativesOptions, output: str) -> list[str]:
-    """Makes the negatives of all turns; what was generated before a stop is kept.
+    """Makes the negatives of all turns, and returns lines about them; a stopped run resumes.
 
-    Args:
-      options: what decides them.
-      output: a new folder. It will have the three files, with `negative_samples` in each turn of
-        train.json and valid.json, and the TFDS data set in `tfds`.
-
-    Returns:
-      Lines that say what was made.
+    The new folder `output` has FaithDial's three files, with `negative_samples` in each turn of
+    train.json and valid.json, and the TFDS data set in `tfds`.
 
     Raises:
       InputError: for missing or bad files.
       ConfigError: for wrong options, an output that exists, and a stopped run of other options.
     """
     target = pathlib.Path(output).expanduser()
-    if (target / "tfds").is_dir():
-        raise ConfigError(f"--output: {target} holds negatives already, all of them; name another.")
     if target.exists():
         raise ConfigError(f"--output: {target} exists already; remove it or name another.")
-    _decoding(options)  # checks its numbers
-    if not _source(options).is_dir():
-        raise InputError(
-            f"{options.folder}: no such folder; give that of FaithDial's files, or {SAMPLE!r}."
-        )
+    decoding = DecodingConfig(options.max_length, temperature=1.0, top_p=options.top_p)
+    is_sample = options.folder == SAMPLE
+    source = sample_folder("faithdial") if is_sample else pathlib.Path(options.folder).expanduser()
     check_language_model("--model", options.model)
-    turns = {name: list(read_turns(_source(options) / name, BadRows())) for name in _ALL_FILES}
+    turns = {name: list(read_turns(source / name, BadRows())) for name in (*FILES, "test.json")}
     rows = list(_perturbed([turn for name in FILES for turn in turns[name]], options))
     if not rows:
         raise InputError(
-            f"{_source(options)}: {options.tagger} finds no entity or verb in any knowledge that "
-            "could be another; choose another --tagger."
+            f"{source}: {options.tagger} finds no entity or verb in any knowledge that could be "
+            "another; choose another --tagger."
         )
     partial = target.with_name(target.name + ".partial")
-    _check_settings(partial, options)
-    texts = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    write_text(partial / "perturbed.jsonl", texts)
-    responses = partial / "responses"
-    if not responses.exists():
-        _respond(options, partial / "perturbed.jsonl", responses)
-    found = _by_turn(responses / "predictions.jsonl")
-    lines = [_write(_source(options), partial, name, turns[name], found) for name in FILES]
-    shutil.copy(_source(options) / "test.json", partial / "test.json")
+    partial.mkdir(parents=True, exist_ok=True)
+    write_jsonl(partial / "perturbed.jsonl", rows)
+    responses = infer(
+        options.model,
+        str(partial / "responses"),
+        input_file=str(partial / "perturbed.jsonl"),
+        max_input_length=options.max_input_length,
+        batch_size=options.batch_size,
+        decoding=decoding,
+        seed=options.seed,
+        formats=("jsonl",),
+        vocabulary=options.vocabulary,
+    )
+    generated: dict[str, list[str]] = {}
+    for _, row in read_jsonl(responses / "predictions.jsonl"):
+        generated.setdefault(row["id"].rpartition(_MARK)[0], []).append(row["prediction"])
+    lines = [_write(source / name, partial, turns[name], generated) for name in FILES]
+    shutil.copy(source / "test.json", partial / "test.json")
     for line in prepare("faithdial", str(partial / "tfds"), str(partial)):
         logger.info("%s", line.replace(str(partial), str(target)))  # where it will be
     partial.rename(target)
     return [*lines, f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}"]
-
-
-def _check_settings(partial: pathlib.Path, options: NegativesOptions) -> None:
-    """Refuses the folder of a stopped run with other settings."""
-    names = [field.name for field in dataclasses.fields(NegativesOptions)]
-    settings: dict[str, Any] = {name: getattr(options, name) for name in names} | {
-        "state of the model's files": checkpoint_state(options.model),
-        "state of the data": [
-            hashlib.sha256((_source(options) / name).read_bytes()).hexdigest()[:16]
-            for name in _ALL_FILES
-        ],
-    }
-    kept = partial / "settings.json"
-    if kept.exists():
-        check_settings(kept, settings, "a stopped run")
-        return
-    partial.mkdir(parents=True, exist_ok=True)
-    write_json(kept, settings)
 
 
 def _perturbed(turns: list[dict[str, Any]], options: NegativesOptions) -> Iterator[dict[str, str]]:
@@ -128,10 +98,7 @@ def _perturbed(turns: list[dict[str, Any]], options: NegativesOptions) -> Iterat
         found += tagger.tag(texts[start : start + _TAGGED])
         progress.update(len(found), force=len(found) == len(texts))
     tagged = dict(zip(texts, found, strict=True))
-    substitutes = {
-        "entity": perturbation.collect_entities(tagged.values()),
-        "verb": perturbation.collect_verbs(tagged.values()),
-    }
+    substitutes = {kind: collect(tagged.values()) for kind, (collect, _) in _CHANGES.items()}
     for turn in turns:
         variants = _variants(tagged[turn["knowledge"]], substitutes, turn["id"], options)
         for name, text in variants.items():
@@ -146,15 +113,12 @@ def _variants(
     options: NegativesOptions,
 ) -> dict[str, str]:
     """Returns texts that differ, by "entity-0", "verb-0" …; fewer where draws repeat."""
-    change = {
-        "entity": perturbation.substitute_entities,
-        "verb": perturbation.substitute_verbs,
-    }
     found: dict[str, str] = {}
     # A draw may repeat another, or find nothing: as many again are tried.
     for attempt in range(2 * options.perturbations):
         kind, number = ("entity", "verb")[attempt % 2], attempt // 2
-        made = change[kind](knowledge, substitutes[kind], identifier, options.seed, number)
+        change = _CHANGES[kind][1]
+        made = change(knowledge, substitutes[kind], identifier, options.seed, number)
         if made is not None and made.text not in {knowledge.text, *found.values()}:
             found[f"{kind}-{number}"] = made.text
         if len(found) == options.perturbations:
@@ -162,32 +126,9 @@ def _variants(
     return found
 
 
-def _respond(options: NegativesOptions, rows: pathlib.Path, output: pathlib.Path) -> None:
-    infer(
-        options.model,
-        str(output),
-        input_file=str(rows),
-        max_input_length=options.max_input_length,
-        batch_size=options.batch_size,
-        decoding=_decoding(options),
-        seed=options.seed,
-        formats=("jsonl",),
-        vocabulary=options.vocabulary,
-    )
-
-
-def _by_turn(path: pathlib.Path) -> dict[str, list[str]]:
-    """Returns what was generated for each turn."""
-    found: dict[str, list[str]] = {}
-    for _, row in read_jsonl(path):
-        found.setdefault(row["id"].rpartition(_MARK)[0], []).append(row["prediction"])
-    return found
-
-
 def _write(
     source: pathlib.Path,
     target: pathlib.Path,
-    name: str,
     turns: list[dict[str, Any]],
     generated: Mapping[str, list[str]],
 ) -> str:
@@ -204,8 +145,10 @@ def _write(
 
     dialogues = [
         {**row.fields, "utterances": [with_samples(u) for u in row.fields["utterances"]]}
-        for row in read_array(source / name)
+        for row in read_array(source)
     ]
-    write_text(target / name, json.dumps(dialogues, indent=1, ensure_ascii=False) + "\n")
+    write_json(target / source.name, dialogues)
     without = counts.count(0)
-    return f"{name}: {sum(counts)} negatives of {len(counts)} turns; {without} turns have none"
+    return (
+        f"{source.name}: {sum(counts)} negatives of {len(counts)} turns; {without} turns have none"
+    )

@@ -17,7 +17,7 @@ from faith_jax.annotation.labels import Label, Slice, combined, slice_rows
 from faith_jax.annotation.marks import read_marks
 from faith_jax.annotation.word_rule import REASONS, ErrorFreeRule, retold_spans
 from faith_jax.core.errors import InputError, counted
-from faith_jax.core.files import made_folder, write_text
+from faith_jax.core.files import made_folder, write_json, write_jsonl
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, Texts, converted
 from faith_jax.core.table import Table
@@ -56,11 +56,7 @@ def topics_folder(knowledge: str) -> pathlib.Path:
 
 
 def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npov.Topic]:
-    """Returns the topics of some splits.
-
-    Raises:
-      InputError: for a split without topics, and what `npov.load_topics` raises.
-    """
+    """Returns the topics of some splits; a split without any is an InputError."""
     folder = topics_folder(knowledge)
     topics = npov.load_topics(folder)
     there = dict.fromkeys(topic.split for topic in topics)
@@ -74,11 +70,7 @@ def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npo
 
 
 def write_inputs(options: NpovInputs) -> list[str]:
-    """Writes what a generator responds to, rows that `infer` reads; returns what was done.
-
-    Raises:
-      FaithJaxError: for a bad topic, or a folder that cannot be made.
-    """
+    """Writes what a generator responds to, rows that `infer` reads; returns what was done."""
     rows = [
         row
         for topic in read_topics(options.knowledge, options.splits)
@@ -88,7 +80,7 @@ def write_inputs(options: NpovInputs) -> list[str]:
     for temperature in TEMPERATURES:
         part = [row for row in rows if row["temperature"] == temperature]
         path = folder / f"t{temperature:.1f}.jsonl"
-        _write_rows(path, part)
+        write_jsonl(path, part)
         lines.append(f"{path}: {counted(len(part), 'row')} for temperature {temperature:.1f}")
     return lines
 
@@ -96,11 +88,11 @@ def write_inputs(options: NpovInputs) -> list[str]:
 def check_errors_per_response(
     topics: Sequence[npov.Topic], combinations: int, errors: float, seed: int
 ) -> None:
-    """Finds a share of errors that topics cannot give, before anything is generated.
+    """Checks that topics can give a share of errors, before anything is generated.
 
     Raises:
-      InputError: too few rows with an error could be made even if all responses were error-free;
-        names all such sets.
+      InputError: naming all sets for which too few rows with an error could be made, even if all
+        responses were error-free.
     """
     written, found = paraphrases(topics), collections.Counter[tuple[str, str, bool]]()
     for topic in topics:
@@ -125,14 +117,12 @@ def check_errors_per_response(
 def write_sets(options: NpovSets) -> str:
     """Writes training, validation and test sets, and returns what they have, as text.
 
-    Raises:
-      FaithJaxError: for bad responses or marks, where no response to a test topic is error-free,
-        and where too few rows with an error can be made; nothing is written then.
+    On an error, such as too few rows with an error, nothing is written.
     """
     topics = {topic.id: topic for topic in npov.load_topics(topics_folder(options.knowledge))}
     rows = _responses(pathlib.Path(options.input), topics)
     labels = _labels(rows, options.marks) if options.marks else None
-    verdicts = dict(_verdicts(rows, topics, labels, _rule(options)))
+    verdicts = dict(_verdicts(rows, topics, labels, options))
     free = [row for row in rows if verdicts.get(row["id"]) == _ERROR_FREE]
     if not any(row["split"] == "test" for row in free):
         tested = sum(row["split"] == "test" for row in rows)
@@ -151,29 +141,23 @@ def write_sets(options: NpovSets) -> str:
     }
     sets |= {f"test_{name.replace(' ', '_')}": members for name, members in tests.items()}
     tables = [_verdict_table(rows, verdicts, labels is not None), _sets_table(sets)]
-    notes = list(
-        _notes(f"{len(free):,} of {counted(len(rows), 'response')}", labels, lost, options)
-    )
+    shares = f"{len(free):,} of {counted(len(rows), 'response')}"
+    notes = list(_notes(shares, labels, lost, options))
     folder = made_folder(options.output)
     for name, members in sets.items():
         path = folder / f"{name}.jsonl"
         if members is None:
             path.unlink(missing_ok=True)
         else:
-            _write_rows(path, members)
-    _write_rows(
+            write_jsonl(path, members)
+    write_jsonl(
         folder / TEST,
         ({"corpus": name, **row} for name, members in tests.items() for row in members or ()),
     )
     told = {"notes": notes, "tables": [table._asdict() for table in tables]}
-    write_text(folder / SUMMARY, json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    write_json(folder / SUMMARY, told)
     shown = "\n".join(rendered(table) for table in tables)
     return "".join(f"{note}\n" for note in notes) + f"\n{shown}"
-
-
-def _rule(options: NpovSets) -> ErrorFreeRule:
-    """Returns what stands in for marks."""
-    return ErrorFreeRule(options.least_recall, options.least_precision)
 
 
 def read_summary(folder: pathlib.Path) -> tuple[list[str], list[Table]]:
@@ -181,10 +165,6 @@ def read_summary(folder: pathlib.Path) -> tuple[list[str], list[Table]]:
     told = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     tables = [Table(**table) for table in told["tables"]]
     return told["notes"], [table._replace(rows=tuple(map(tuple, table.rows))) for table in tables]
-
-
-def _write_rows(path: pathlib.Path, rows: Iterable[Row]) -> None:
-    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 class Response(msgspec.Struct):
@@ -231,9 +211,10 @@ def _verdicts(
     rows: Iterable[Row],
     topics: Mapping[str, npov.Topic],
     labels: Iterable[Label] | None,
-    rule: ErrorFreeRule,
+    options: NpovSets,
 ) -> Iterator[tuple[str, str]]:
     """Yields the ids of responses that were judged, with "error-free" or what is wrong."""
+    rule = ErrorFreeRule(options.least_recall, options.least_precision)
     for label in labels or ():
         told = str(label.slice).replace("_", " ")
         yield label.example.id, _ERROR_FREE if label.slice is Slice.ERROR_FREE else told
@@ -364,12 +345,12 @@ def _notes(
         seen = counted(len(labels), "response")
         yield f"Error-free by people's marks ({options.marks}): {free}; {seen} are annotated."
     else:
-        rule = _rule(options)
         yield (
             f"STAND-IN for the paper's annotation: {free} count as error-free by a rule of words: "
-            f"at least {rule.recall:g} of the stems of each given argument are in the response, at "
-            f"least {rule.precision:g} of the response's stems in the query or a given argument, "
-            f"and less than {rule.unused:g} of an unused argument's own. Such a choice favours "
+            f"at least {options.least_recall:g} of the stems of each given argument are in the "
+            f"response, at least {options.least_precision:g} of the response's stems in the query "
+            "or a given argument, and less than "
+            f"{ErrorFreeRule.unused:g} of an unused argument's own. Such a choice favours "
             "ROUGE, which sees the same words."
         )
         yield "Organic errors are not annotated: give --marks (faith-jax annotate)."

@@ -7,7 +7,7 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, counted, did_you_mean
 from faith_jax.core.rows import BadRows
-from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.base import RawBuilder, prepared
 from faith_jax.datasets.builders.beam import BeamPipeline
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.input.numpy_examples import numpy_examples
@@ -26,31 +26,28 @@ def task_table(names: Iterable[str]) -> Iterator[str]:
         if unprepared := _unprepared(task):
             yield f"{name}  (not prepared: {unprepared})"
             continue
-        sizes = [_size(task, split) for split in _splits(task)]
+        counts = {split: task.num_input_examples(split) for split in task.splits}
+        sizes = [split if n is None else f"{split} {n:,}" for split, n in counts.items()]
         yield f"{name}  ({', '.join(sizes)})"
         if hasattr(task, "tasks"):
             yield f"    a mixture of {', '.join(sorted(part.name for part in task.tasks))}"
             continue
-        row = next(_rows(task, _splits(task)[-1]))
+        row = next(_rows(task, list(task.splits)[-1]))
         for feature in ("inputs", "targets"):
             text = textwrap.shorten(_text(row[f"{feature}_pretokenized"]), _WIDTH - 14)
             yield f"    {feature:8} {text}"
 
 
 def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int]) -> Iterator[str]:
-    """Yields lines that show the first rows of a task as a model sees them.
+    """Yields lines that show the first rows of a task's split, by default its last one.
 
-    The split is by default its last one; `lengths` are the tokens that fit each feature: longer
-    inputs are cut, longer targets an error.
-
-    Raises:
-      ConfigError: for an unknown task or split, and for a mixture.
+    `lengths` are the tokens that fit each feature.
     """
     task = lookup.get_task(name)
     if hasattr(task, "tasks"):
         parts = ", ".join(sorted(part.name for part in task.tasks))
         raise ConfigError(f"{name} is a mixture; look at one of its tasks: {parts}.")
-    split = split or _splits(task)[-1]
+    split = split or list(task.splits)[-1]
     lookup.check_split(task, split)
     for number, row in enumerate(_rows(task, split)):
         if number == count:
@@ -73,6 +70,16 @@ def _shown(name: str, tokens: Any, text: bytes, length: int) -> Iterator[str]:
     yield textwrap.fill(_text(text), _WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
+def builder_of(name: str) -> tuple[type[RawBuilder], str]:
+    """Returns the builder of "<builder>/<config>", and the config; by default its first one."""
+    wanted, _, config = name.partition("/")
+    if wanted not in BUILDERS:
+        hint = did_you_mean(wanted, BUILDERS) or f" There are: {', '.join(sorted(BUILDERS))}."
+        raise ConfigError(f"There is no data set {wanted!r}.{hint}")
+    builder = BUILDERS[wanted]
+    return builder, config or next(iter(builder.builder_configs))
+
+
 def prepare(
     name: str,
     data_dir: str | None = None,
@@ -88,17 +95,8 @@ def prepare(
       raw_folder: where the raw files are; None = TFDS's manual folder, then their source.
       skip_bad_rows: pass over rows that cannot be read, and list them.
       beam: prepares in parallel; None = in this process.
-
-    Raises:
-      ConfigError: for an unknown data set, and for `beam` where it cannot run.
-      InputError: for missing or bad raw files.
     """
-    wanted, _, config = name.partition("/")
-    if wanted not in BUILDERS:
-        hint = did_you_mean(wanted, BUILDERS) or f" There are: {', '.join(sorted(BUILDERS))}."
-        raise ConfigError(f"There is no data set {wanted!r}.{hint}")
-    builder = BUILDERS[wanted]
-    config = config or next(iter(builder.builder_configs))
+    builder, config = builder_of(name)
     if raw_folder is not None and not pathlib.Path(raw_folder).is_dir():
         raise ConfigError(f"--raw: {raw_folder}: no such folder.")
     bad_rows = BadRows(skip=skip_bad_rows)
@@ -110,16 +108,6 @@ def prepare(
         yield f"{counted(bad_rows.count, 'bad row')} skipped:"
         yield from (f"  {message}" for message in bad_rows.messages)
     yield str(made.data_dir)
-
-
-def _size(task: Any, split: str) -> str:
-    """Returns a split with its number of examples, where its source knows it."""
-    count = task.num_input_examples(split)
-    return split if count is None else f"{split} {count:,}"
-
-
-def _splits(task: Any) -> list[str]:
-    return list(task.splits)
 
 
 def _rows(task: Any, split: str) -> Iterator[dict[str, Any]]:

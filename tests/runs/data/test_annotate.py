@@ -306,7 +306,7 @@ def test_a_filled_sheet_is_not_lost(annotate, responses, tmp_path):
         ),
         (
             ("read", "{t}/filled.csv", "--output={t}/m.jsonl", "--slices={r}"),
-            "--slices: {r}: cannot be made (File exists)",
+            "--slices: {r}: cannot be written (File exists)",
         ),
         (("agreement", "{t}/no.csv"), "no.csv: no such file"),
         (("agreement", "{t}/empty.csv", "--confidence=95"), "--confidence: expected a number betw"),

@@ -6,6 +6,7 @@ import pytest
 
 from faith_jax.core.templates import one_space
 from faith_jax.datasets.samples import sample_folder
+from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.runs.data import negatives
 
 SETTINGS = (
@@ -32,7 +33,7 @@ def stopped(command, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(negatives, "_by_turn", stop)
+        patched.setattr(negatives, "_write", stop)
         assert command(*SETTINGS, f"--output={tmp_path / 'made'}")[0] != 0
     assert not (tmp_path / "made").exists()
     return tmp_path / "made"
@@ -42,9 +43,9 @@ def test_a_stopped_run_goes_on_to_a_data_set(command, stopped, monkeypatch, capl
     caplog.set_level("INFO", logger="faith_jax")
     status, _, err = command(*SETTINGS, "--seed=1", f"--output={stopped}")
     assert status == 2
-    assert "keeps a stopped run with another value of seed (0, not 1)" in err
+    assert "holds responses to other rows, or with other settings" in err
     with monkeypatch.context() as patched:  # nothing is generated again
-        patched.setattr(negatives, "_respond", None)
+        patched.setattr(BatchDecoder, "__call__", None)
         status, out, err = command(*SETTINGS, f"--output={stopped}")
     assert status == 0, err
     # What is told of the data set is where it is in the end.
@@ -53,7 +54,7 @@ def test_a_stopped_run_goes_on_to_a_data_set(command, stopped, monkeypatch, capl
     assert_negatives(stopped, out)
     assert_read_by_the_task(command, stopped, monkeypatch)
     status, _, err = command(*SETTINGS, f"--output={stopped}")
-    assert (status, "holds negatives already, all of them" in err) == (2, True)
+    assert (status, "exists already" in err) == (2, True)
 
 
 def assert_negatives(folder, out):
