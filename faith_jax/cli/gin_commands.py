@@ -3,12 +3,12 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Sequence
 from typing import ClassVar
 
 from faith_jax.cli.shared import first_line
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.runs.options import Names
 
 # `--gin.NAME=VALUE` is read as this option with the value NAME=VALUE.
 BINDING = "--gin.NAME=VALUE"
@@ -33,8 +33,8 @@ class _GinRun:
 
     underscores: ClassVar = True
     gin_file: tuple[str, ...] = ()
-    gin_search_paths: tuple[str, ...] = ()
-    seqio_additional_cache_dirs: tuple[str, ...] = ()
+    gin_search_paths: Names = ()
+    seqio_additional_cache_dirs: Names = ()
     bindings: tuple[str, ...] = ()
     coordinator_address: str | None = None
     process_count: int | None = None
@@ -49,7 +49,13 @@ class _GinRun:
             quiet_tensorflow()
         from faith_jax.runs import gin_config
 
-        _add_cache_folders(_folders(self.seqio_additional_cache_dirs))
+        for folder in self.seqio_additional_cache_dirs:
+            if "://" not in folder and not os.path.isdir(folder):
+                raise ConfigError(f"--seqio_additional_cache_dirs: {folder}: no such folder.")
+        if self.seqio_additional_cache_dirs:  # SeqIO takes seconds to import
+            import seqio
+
+            seqio.add_global_cache_dirs(self.seqio_additional_cache_dirs)
         processes = (self.coordinator_address, self.process_count, self.process_index)
         if any(given is not None for given in processes):
             if None in processes:
@@ -59,7 +65,7 @@ class _GinRun:
             import jax
 
             jax.distributed.initialize(*processes)
-        gin_config.parse(self.gin_file, self.bindings, _folders(self.gin_search_paths))
+        gin_config.parse(self.gin_file, self.bindings, self.gin_search_paths)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -136,17 +142,3 @@ class Infer(_WithDryRun):
         output = gin_config.run(infer.infer, dry_run=self.dry_run)
         if not self.dry_run:
             print(output)
-
-
-def _folders(given: Sequence[str]) -> list[str]:
-    return [folder for folders in given for folder in folders.split(",") if folder]
-
-
-def _add_cache_folders(folders: Sequence[str]) -> None:
-    for folder in folders:
-        if "://" not in folder and not os.path.isdir(folder):
-            raise ConfigError(f"--seqio_additional_cache_dirs: {folder}: no such folder.")
-    if folders:  # SeqIO takes seconds to import
-        import seqio
-
-        seqio.add_global_cache_dirs(folders)

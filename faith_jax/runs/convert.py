@@ -74,10 +74,9 @@ def _convert(
     overwrite: bool,
     write: Callable[[Checkpoint, pathlib.Path], None],
 ) -> None:
-    place = pathlib.Path(target).expanduser().absolute()
-    check_target(source, place, overwrite)
+    place = _free_place(target, overwrite, source)
     checkpoint = open_checkpoint(source)
-    with folder_written_whole(place) as beside:
+    with _written_whole(place) as beside:
         write(checkpoint, beside)
         for folder in (tokenizer_folder(source), checkpoint.metadata["source"]):
             if folder is not None:
@@ -106,26 +105,17 @@ def read_prompts(source: str) -> Prompts:
     if checkpoint is None or not any(name in checkpoint.params for name in PROMPTS):
         checkpoint = open_checkpoint(source)
     params, config = checkpoint.params, checkpoint.config
-    flat = {name: params[name] for name in PROMPTS if name in params}
-    if any(set(part) != {"embedding"} for part in flat.values()):
-        raise CheckpointError(f"{source}: a prompt is not the one array 'embedding'.")
-    found = {name: np.asarray(part["embedding"], np.float32) for name, part in flat.items()}
-    if not found:
-        raise CheckpointError(
-            f"{source}: has no soft prompt; give a prompt-tuned MODEL_DIR or one of its steps."
-        )
+    found = {n: np.asarray(params[n]["embedding"], np.float32) for n in PROMPTS if n in params}
+    problem = "" if found else "no soft prompt; give a prompt-tuned MODEL_DIR or one of its steps"
     for name, vectors in found.items():
         expected = (getattr(config, f"{name}_length"), config.emb_dim)
         if vectors.shape != expected:
-            raise CheckpointError(
-                f"{source}: {name} has the shape {vectors.shape}, but model.json says {expected}."
-            )
-        if not np.isfinite(vectors).all():
-            row = int(np.argwhere(~np.isfinite(vectors))[0][0])
-            raise CheckpointError(
-                f"{source}: {name}: expected finite numbers, but vector {row} has others; take an "
-                "earlier step."
-            )
+            problem = f"{name} of the shape {vectors.shape}, but model.json says {expected}"
+        elif not np.isfinite(vectors).all():
+            row = np.argwhere(~np.isfinite(vectors))[0][0]
+            problem = f"no finite numbers in {name}, vector {row}; take an earlier step"
+    if problem:
+        raise CheckpointError(f"{source}: has {problem}.")
     return Prompts(found, config, checkpoint.base)
 
 
@@ -148,28 +138,27 @@ def export_prompt(
       base_name: what PEFT's folder calls the base model; "" = its path, where that is a Hugging
         Face folder.
     """
-    place = pathlib.Path(target).expanduser().absolute()
-    _check_place(place, overwrite, source)
+    place = _free_place(target, overwrite, source)
     prompts = read_prompts(source)
-    name = _chosen(prompts, which, source)
+    config, names = prompts.config, sorted(n.removesuffix("_prompt") for n in prompts.vectors)
+    if (which is None and len(names) > 1) or (which and which not in names):
+        raise ConfigError(f"{source}: give --prompt={'|'.join(names)}, of which it has prompts.")
+    name = f"{which or names[0]}_prompt"
+    vectors = prompts.vectors[name]
     if _is_file(target):
-        _write_npy(place, target, prompts.vectors[name])
+        _write_npy(place, vectors)
         return
-    if prompts.config.is_encoder_only or prompts.config.knowledge_attention:
+    is_before_decoder = name == "decoder_prompt" and not config.is_decoder_only
+    if is_before_decoder or config.is_encoder_only or config.knowledge_attention:
         raise CheckpointError(
-            f"{source}: PEFT knows no prompts of such a model; write a .npy file."
+            f"{source}: PEFT knows no prompts of encoders and DoHAs, and none in front of a "
+            "decoder's input beside an encoder; write a .npy file."
         )
-    if name == "decoder_prompt" and not prompts.config.is_decoder_only:
-        raise CheckpointError(
-            f"{source}: PEFT knows no prompts in front of a decoder's input beside an encoder; "
-            "write a .npy file."
-        )
-    vectors = prompts.vectors[name] * np.float32(embedding_scale(prompts.config))
     path = str((prompts.base or {}).get("path") or "")
     where = base_name or (path if path and hugging_face.is_huggingface(path) else "")
-    with folder_written_whole(place) as beside:
+    with _written_whole(place) as beside:
         beside.mkdir(parents=True)
-        write_peft_prompt(beside, vectors, prompts.config, where)
+        write_peft_prompt(beside, vectors * np.float32(embedding_scale(config)), config, where)
 
 
 def import_prompt(
@@ -190,129 +179,98 @@ def import_prompt(
       which: "encoder" or "decoder": where the prompt of a .npy file stands; None = in front of the
         input.
     """
-    place = pathlib.Path(target).expanduser().absolute()
-    _check_place(place, overwrite, source, base)
-    if _is_file(source):
-        if _is_file(target):
-            raise ConfigError(f"{target}: SOURCE is a .npy file already; name a folder.")
-        found = PeftPrompt(read_npy(source), "", "")
-    else:
-        found = read_peft_prompt(source)
+    place = _free_place(target, overwrite, source, base)
+    is_npy = _is_file(source)
+    if is_npy and _is_file(target):
+        raise ConfigError(f"{target}: SOURCE is a .npy file already; name a folder.")
+    found = PeftPrompt(read_npy(source), "", "") if is_npy else read_peft_prompt(source)
     where = base or found.base
     if not where:
         raise ConfigError(f"{source}: names no base model; say where it is with --base.")
-    checkpoint = _open_base(where, source, given=bool(base))
-    name = _place_of(checkpoint.config, which, found.task_type, source, where)
+    try:
+        checkpoint = open_checkpoint(where)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{source}: its base model cannot be opened ({error}) Say where it is with --base."
+        ) from None
+    setup.check_generates(checkpoint.config)
+    name = _prompt_name(checkpoint.config, which, found.task_type, where)
     vectors = found.vectors
     if vectors.shape[1] != checkpoint.config.emb_dim:
         raise CheckpointError(
             f"{source}: its vectors are {vectors.shape[1]} wide, but the model {where} expects "
             f"{checkpoint.config.emb_dim}; give the base model that the prompt was made for."
         )
-    if not _is_file(source):
+    if not is_npy:
         vectors = vectors / np.float32(embedding_scale(checkpoint.config))
     if _is_file(target):
-        _write_npy(place, target, vectors)
+        _write_npy(place, vectors)
         return
     lengths = {f"{prompt}_length": len(vectors) if prompt == name else 0 for prompt in PROMPTS}
     made = Checkpoint(
         checkpoint.config.replace(**lengths),
         {name: {"embedding": vectors}},
-        {"source": str(source), "format": "npy" if _is_file(source) else "peft"},
+        {"source": str(source), "format": "npy" if is_npy else "peft"},
         checkpoint.family,
         setup.base_model(where, checkpoint).described(),
     )
     tokenizer = tokenizer_folder(checkpoint.metadata["source"])
-    with folder_written_whole(place) as beside:
+    with _written_whole(place) as beside:
         write_native(made, beside)
         if tokenizer is not None:
             hugging_face.copy_companions(tokenizer, beside)
 
 
-def _open_base(where: str, source: str, given: bool) -> Checkpoint:
-    try:
-        checkpoint = open_checkpoint(where)
-    except CheckpointError as error:
-        if given:
-            raise
-        raise CheckpointError(
-            f"{source}: its base model cannot be opened ({error}) Say where it is with --base."
-        ) from None
-    setup.check_generates(checkpoint.config)
-    return checkpoint
-
-
-def _place_of(
-    config: TransformerConfig, which: str | None, task_type: str, source: str, where: str
-) -> str:
+def _prompt_name(config: TransformerConfig, which: str | None, task_type: str, where: str) -> str:
     """Returns the name among `PROMPTS` of a prompt in front of the input, or as it is asked for."""
-    kind = DECODER_ONLY if config.is_decoder_only else ENCODER_DECODER
-    if task_type and task_type != kind:
-        raise CheckpointError(
-            f"{source}: made for a model of the kind {task_type}, but {where} is {kind}."
-        )
-    in_front = "decoder" if config.is_decoder_only else "encoder"
-    if which == "encoder" and config.is_decoder_only:
-        raise ConfigError(f"--prompt=encoder: {where} has no encoder.")
-    if which == "decoder" and task_type == ENCODER_DECODER:
-        raise ConfigError("--prompt=decoder: PEFT's prompts stand in front of the encoder's input.")
+    in_front, kind = "encoder", ENCODER_DECODER
+    if config.is_decoder_only:
+        in_front, kind = "decoder", DECODER_ONLY
+    problem = ""
+    if task_type not in ("", kind):
+        problem = f"the prompt is of a model of the kind {task_type}, but {where} is {kind}"
+    elif which == "encoder" and config.is_decoder_only:
+        problem = f"--prompt=encoder: {where} has no encoder"
+    elif which == "decoder" and task_type == ENCODER_DECODER:
+        problem = "--prompt=decoder: PEFT's prompts stand in front of the encoder's input"
+    if problem:
+        raise ConfigError(f"{problem}.")
     return f"{which or in_front}_prompt"
 
 
-def _is_file(path: str) -> bool:
+def _is_file(path: str | pathlib.Path) -> bool:
     return str(path).endswith(".npy")
 
 
-def _check_place(place: pathlib.Path, overwrite: bool, *sources: str) -> None:
-    """Checks that a target may be written, before any work."""
-    if not _is_file(str(place)):
-        for source in sources:
-            check_target(source, place, overwrite)
-    elif place.is_dir() or (place.exists() and not overwrite):
-        raise ConfigError(f"{place}: exists already; give another TARGET, or --overwrite.")
+def _free_place(target: str, overwrite: bool, *sources: str) -> pathlib.Path:
+    """Returns where a target goes; one that must not be replaced is an error before any work."""
+    place = pathlib.Path(target).expanduser().absolute()
+    read = [pathlib.Path(source).expanduser().resolve() for source in sources if source]
+    problem = ""
+    if place.exists() and (not overwrite or (_is_file(place) and place.is_dir())):
+        problem = "exists already; give another TARGET, or --overwrite"
+    elif place.exists() and not _is_file(place):
+        if any(path.exists() and path.is_relative_to(place.resolve()) for path in read):
+            problem = "holds SOURCE, which would be lost; give another TARGET"
+        elif not place.is_dir():
+            problem = "is a file, which --overwrite does not replace"
+        elif not is_checkpoint(place) and any(place.iterdir()):
+            problem = "is no checkpoint but has files in it, which --overwrite does not replace"
+    if problem:
+        raise ConfigError(f"{place}: {problem}.")
+    return place
 
 
-def _chosen(prompts: Prompts, which: str | None, source: str) -> str:
-    """Returns the name among `PROMPTS` that is asked for."""
-    names = sorted(name.removesuffix("_prompt") for name in prompts.vectors)
-    if which is None and len(names) > 1:
-        raise ConfigError(f"{source}: has several soft prompts: give --prompt={'|'.join(names)}.")
-    if which is not None and which not in names:
-        raise ConfigError(
-            f"--prompt={which}: {source} has none of this name; it has: {', '.join(names)}."
-        )
-    return f"{which or names[0]}_prompt"
-
-
-def _write_npy(place: pathlib.Path, target: str, vectors: np.ndarray) -> None:
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with written_whole(place) as beside, beside.open("wb") as file:
+def _write_npy(place: pathlib.Path, vectors: np.ndarray) -> None:
+    with _written_whole(place) as beside:
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("wb") as file:
             np.save(file, np.asarray(vectors, np.float32), allow_pickle=False)
-    except OSError as error:
-        raise ConfigError(f"{target}: cannot be written ({error.strerror or error}).") from None
-
-
-def check_target(source: str, place: pathlib.Path, overwrite: bool) -> None:
-    """Raises ConfigError for a target that `folder_written_whole` must not replace."""
-    if not place.exists():
-        return
-    if not overwrite:
-        raise ConfigError(f"{place}: exists already; give another TARGET, or --overwrite.")
-    found = pathlib.Path(source).expanduser().resolve()
-    if found.exists() and found.is_relative_to(place.resolve()):
-        raise ConfigError(f"{place}: holds SOURCE, which would be lost; give another TARGET.")
-    if not place.is_dir():
-        raise ConfigError(f"{place}: is a file, which --overwrite does not replace.")
-    if not is_checkpoint(place) and any(place.iterdir()):
-        raise ConfigError(
-            f"{place}: is no checkpoint but has files in it, which --overwrite does not replace."
-        )
 
 
 @contextlib.contextmanager
-def folder_written_whole(place: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields the path of a folder to make, as `written_whole` does; OSErrors are ConfigErrors."""
+def _written_whole(place: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields a path to write, as `written_whole` does; its OSErrors are ConfigErrors."""
     try:
         with written_whole(place) as beside:
             yield beside

@@ -121,25 +121,22 @@ def _pairs(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _ensembles(texts: Iterable[str]) -> dict[str, Any]:
+def _ensembles(texts: Iterable[str]) -> dict[str, dict[str, Range | None]]:
     """Returns by name each ensemble's scorers with their ranges, None = not given."""
     found: dict[str, dict[str, Range | None]] = {}
     for text in texts:
-        name, equals, listed = text.partition("=")
-        members: dict[str, Range | None] = {}
-        for member in listed_names(listed):
-            scorer, *ends = member.split(":")
-            try:
-                members[scorer] = Range(*map(float, ends)) if ends else None
-            except (ValueError, TypeError):
-                raise ConfigError(
-                    f"--ensemble: expected SCORER or SCORER:LOW:HIGH, got {member!r}."
-                ) from None
-        if not (equals and name and len(members) > 1):
-            raise ConfigError(f"--ensemble: expected NAME=SCORER,SCORER, got {text!r}.")
-        if name in found:
-            raise ConfigError(f"--ensemble: {name!r} is given twice.")
-        found[name] = members
+        name, _, listed = text.partition("=")
+        members = [member.split(":") for member in listed_names(listed)]
+        try:
+            ranges = {s: Range(*map(float, ends)) if ends else None for s, *ends in members}
+        except (ValueError, TypeError):
+            ranges = {}
+        if not name or len(ranges) < 2 or name in found:
+            raise ConfigError(
+                "--ensemble: expected NAME=SCORER,SCORER, each name once and each scorer as SCORER "
+                f"or SCORER:LOW:HIGH, got {text!r}."
+            )
+        found[name] = ranges
     return found
 
 
@@ -147,14 +144,15 @@ def _range(given: Mapping[str, Range | None], scorer: str) -> Range:
     """Returns the range that is given, or the one that the scorer's card declares."""
     if (found := given[scorer]) is not None:
         return found
-    say = f"say it: {scorer}:LOW:HIGH, such as {scorer}:0:1."
-    if scorer not in scorer_names():
-        raise ConfigError(f"--ensemble: the range of {scorer!r} is not known; {say}")
-    card = scorer_card(scorer)
-    if not math.isfinite(card.high - card.low):
-        ends = f"{card.low:g} to {card.high:g}"
-        raise ConfigError(f"--ensemble: {scorer} has no finite range ({ends}); {say}")
-    return Range(card.low, card.high)
+    low = high = math.nan
+    if scorer in scorer_names():
+        low, high = scorer_card(scorer).low, scorer_card(scorer).high
+    if not math.isfinite(high - low):
+        raise ConfigError(
+            f"--ensemble: {scorer} has no known finite range; say it: {scorer}:LOW:HIGH, such as "
+            f"{scorer}:0:1."
+        )
+    return Range(low, high)
 
 
 def _ensemble_note(ensembles: Mapping[str, Mapping[str, Range | None]]) -> str:

@@ -115,53 +115,46 @@ def _json_row(picture: SaliencePicture) -> dict[str, Any]:
     }
 
 
-def _history(given: ExplainOptions) -> tuple[str, ...]:
-    return (*given.history, given.query) if given.query else given.history
-
-
 def _examples(given: ExplainOptions) -> list[GroundedExample]:
-    texts = bool(given.pro or given.con or given.grounding)
-    if texts + bool(given.knowledge) + bool(given.input) != 1:
-        raise ConfigError(
+    sided, history = given.pro or given.con, given.history
+    if given.query:
+        history = (*history, given.query)
+    problem = ""
+    if bool(sided or given.grounding) + bool(given.knowledge) + bool(given.input) != 1:
+        problem = (
             "Give what the response was written from, by one of: --pro and --con, --grounding, "
             "--knowledge, --input."
         )
-    if given.input:
-        if given.response is not None:
-            raise ConfigError("--response: the rows of --input have theirs; leave one out.")
-        return _of_file(given)
-    grounding = _of_topic(given) if given.knowledge else _of_texts(given)
-    return [GroundedExample("response", grounding, _history(given), given.response or "")]
-
-
-def _of_texts(given: ExplainOptions) -> Grounding:
-    if given.grounding and (given.pro or given.con):
-        raise ConfigError("--grounding: is for texts without sides; leave --pro and --con out.")
-    if not given.grounding and not (given.pro and given.con):
+    elif given.input and given.response is not None:
+        problem = "--response: the rows of --input have theirs; leave one out."
+    elif given.grounding and sided:
+        problem = "--grounding: is for texts without sides; leave --pro and --con out."
+    elif sided and not (given.pro and given.con):
         there, missing = ("--pro", "--con") if given.pro else ("--con", "--pro")
-        raise InputError(
+        problem = (
             f"The arguments are on one side only: {there} without {missing}. Give {missing} "
             "too, or texts without sides by --grounding."
         )
-    for text in (*given.grounding, *given.pro, *given.con):
-        if not text.strip():
-            raise InputError("An argument is empty; leave it out or give its text.")
-    if given.grounding:
-        return Grounding(given.grounding)
-    return _two_sided(given.pro, given.con)
+    elif not all(text.strip() for text in (*given.grounding, *given.pro, *given.con)):
+        problem = "An argument is empty; leave it out or give its text."
+    elif given.knowledge and not history:
+        problem = "--knowledge: ask one of its questions by --query."
+    if problem:
+        raise ConfigError(problem)
+    if given.input:
+        return _of_file(given)
+    if given.knowledge:
+        topics = npov.load_topics(topics_folder(given.knowledge))
+        topic = npov.retrieve(topics, history[-1])
+        pro, con = npov.choose_arguments(topic, given.arguments, given.seed)
+        grounding = _two_sided([one.text for one in pro], [one.text for one in con])
+    else:
+        grounding = _two_sided(given.pro, given.con) if sided else Grounding(given.grounding)
+    return [GroundedExample("response", grounding, history, given.response or "")]
 
 
 def _two_sided(pro: Sequence[str], con: Sequence[str]) -> Grounding:
     return Grounding((*pro, *con), ("pro",) * len(pro) + ("con",) * len(con))
-
-
-def _of_topic(given: ExplainOptions) -> Grounding:
-    if not _history(given):
-        raise ConfigError("--knowledge: ask one of its questions by --query.")
-    topics = npov.load_topics(topics_folder(given.knowledge))
-    topic = npov.retrieve(topics, _history(given)[-1])
-    pro, con = npov.choose_arguments(topic, given.arguments, given.seed)
-    return _two_sided([argument.text for argument in pro], [argument.text for argument in con])
 
 
 def _of_file(given: ExplainOptions) -> list[GroundedExample]:

@@ -175,9 +175,7 @@ def _check_initial(
 
 
 def _named(told: Mapping[str, str] | None) -> str:
-    if told is None:
-        return "random parameters"
-    return f"{told['content_hash'][:12]}… ({told.get('path')})"
+    return f"{told['content_hash'][:12]}… ({told.get('path')})" if told else "random parameters"
 
 
 def _model_differences(before: TransformerConfig, now: TransformerConfig) -> list[Difference]:
@@ -220,12 +218,10 @@ def _log_changes(folder: pathlib.Path, changed: list[Difference]) -> None:
     steps = next((d for d in changed if d.path == TRAIN_STEPS), None)
     if steps and any(d.path.endswith(f".{TRAIN_STEPS}") for d in changed):
         logger.warning(
-            "%s was %s and is %s now: the steps from here on have the learning rates of a schedule "
-            "of %s steps, so that this is not the run that takes %s from its start",
+            "%s was %s and is %s now: the learning rates from here on follow the new schedule, so "
+            "the result differs from that of a run that has it from the start",
             steps.name,
             steps.before,
-            steps.now,
-            steps.now,
             steps.now,
         )
         changed = [d for d in changed if d.name != steps.name]

@@ -105,7 +105,11 @@ def read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") 
     prompts = read_prompts(source)
     path = pathlib.Path(source).expanduser()
     folder = run_folder(path) if is_native(path) else path
-    step = _step_of(path)
+    step = None
+    if is_native(path):
+        saved = params_folder(path).parent
+        is_step = saved.name.isdigit() and saved.parent.name == "checkpoints"
+        step = int(saved.name) if is_step else None
     base = _base_of(prompts, source, open_base)
     notes = [f"its base model is not compared with: {base.problem}"] if base.problem else []
     vocabulary = _vocabulary(base, source, notes)
@@ -120,11 +124,13 @@ def read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") 
             notes.append(f"{name}: its start is unknown: the one that was kept is {start.shape}.")
             start = None
         found[name] = _health(name, vectors, start, vocabulary, log, count)
+    given = {name: settings[path].value for name, path in _SETTINGS.items() if path in settings}
+    shown = {n: str(it) for n, it in given.items() if not isinstance(it, Reference | None)}
     return RunHealth(
         name=source,
         step=step,
         initializer=_initializer(origin, settings, base, list(found)),
-        settings=_shown(settings) | {k: origin[k] for k in ("seed",) if k in origin},
+        settings=shown | {k: origin[k] for k in ("seed",) if k in origin},
         base=str((prompts.base or {}).get("content_hash") or ""),
         prompts=found,
         training_loss=log.training("loss"),
@@ -179,17 +185,24 @@ def _health(
     log: RunLog,
     count: int,
 ) -> PromptHealth:
-    length = len(vectors)
-    cosine, distance = _nearest(vectors, vocabulary, count)
-    wide = vectors.astype(np.float64)
+    length, wide = len(vectors), vectors.astype(np.float64)
+    norms, start_pieces = None, [""] * length
+    cosine: list[list[Piece]] = [[] for _ in vectors]
+    distance = cosine
+    if vocabulary is not None:
+        embedding, text = vocabulary.embedding, vocabulary.text
+        norms = prompt_health.vocabulary_norms(wide, embedding)
+        cosine = _pieces(*prompt_health.nearest_by_cosine(vectors, embedding, count), text)
+        distance = _pieces(*prompt_health.nearest_by_distance(vectors, embedding, count), text)
+        if start is not None:
+            rows = prompt_health.rows_that_are(start, embedding)
+            start_pieces = ["" if row is None else text(row) for row in rows]
     return PromptHealth(
         name=name,
         vectors=wide,
         start=None if start is None else start.astype(np.float64),
-        vocabulary=None
-        if vocabulary is None
-        else prompt_health.vocabulary_norms(wide, vocabulary.embedding),
-        start_pieces=_start_pieces(start, length, vocabulary),
+        vocabulary=norms,
+        start_pieces=start_pieces,
         by_cosine=cosine,
         by_distance=distance,
         gradient_norms=log.vectors(name + GRADIENT_NORMS, length),
@@ -197,38 +210,13 @@ def _health(
     )
 
 
-def _nearest(
-    vectors: NDArray[np.float32], vocabulary: Vocabulary | None, count: int
-) -> tuple[list[list[Piece]], list[list[Piece]]]:
-    if vocabulary is None:
-        return [[] for _ in vectors], [[] for _ in vectors]
-    text = vocabulary.text
-
-    def pieces(ids: NDArray[np.integer], values: NDArray[np.floating]) -> list[list[Piece]]:
-        return [
-            [Piece(i, text(i), v) for i, v in zip(*row, strict=True)]
-            for row in zip(ids.tolist(), values.tolist(), strict=True)
-        ]
-
-    cosine = prompt_health.nearest_by_cosine(vectors, vocabulary.embedding, count)
-    distance = prompt_health.nearest_by_distance(vectors, vocabulary.embedding, count)
-    return pieces(*cosine), pieces(*distance)
-
-
-def _start_pieces(
-    start: NDArray[np.float32] | None, length: int, vocabulary: Vocabulary | None
-) -> list[str]:
-    if start is None or vocabulary is None:
-        return [""] * length
-    rows = prompt_health.rows_that_are(start, vocabulary.embedding)
-    return ["" if row is None else vocabulary.text(row) for row in rows]
-
-
-def _step_of(path: pathlib.Path) -> int | None:
-    if not is_native(path):
-        return None
-    step = params_folder(path).parent
-    return int(step.name) if step.name.isdigit() and step.parent.name == "checkpoints" else None
+def _pieces(
+    ids: NDArray[np.integer], values: NDArray[np.floating], text: Callable[[int], str]
+) -> list[list[Piece]]:
+    return [
+        [Piece(i, text(i), v) for i, v in zip(*row, strict=True)]
+        for row in zip(ids.tolist(), values.tolist(), strict=True)
+    ]
 
 
 def _initializer(
@@ -248,11 +236,3 @@ def _initializer(
     if isinstance(found, Reference):
         return found.name.rsplit("/", 1)[-1].rsplit(".", 1)[-1]
     return _DEFAULT_START if found is None else UNKNOWN
-
-
-def _shown(settings: Mapping[str, Setting]) -> dict[str, str]:
-    return {
-        name: str(settings[path].value)
-        for name, path in _SETTINGS.items()
-        if path in settings and not isinstance(settings[path].value, Reference | None)
-    }

@@ -25,12 +25,7 @@ _TEXTS = ("generated_text", "grounding", "perspectives", "history")
 
 
 def report(options: ReportOptions) -> pathlib.Path:
-    """Writes the page and returns its path.
-
-    Raises:
-      FaithJaxError: for bad or missing files, files that do not match, a model that cannot be read,
-        and wrong options.
-    """
+    """Writes the page and returns its path."""
     target = pathlib.Path(options.output)
     check_outputs(options.files, {"--output": options.output})
     rows = {path: list(read_scored_rows(pathlib.Path(path))) for path in options.files}

@@ -122,9 +122,7 @@ def test_prompts_that_cannot_be_exported_are_one_line(command, prompted, tmp_pat
     assert_mistake(command(export, tmp_path / "plain", file), "plain: has no soft prompt")
     assert_mistake(command(export, tmp_path / "nothing", file), "no such checkpoint")
     assert_mistake(command(export, tmp_path / "both", file), "--prompt=decoder|encoder")
-    assert_mistake(
-        command(export, prompted, file, "--prompt=decoder"), "--prompt=decoder", "has: encoder"
-    )
+    assert_mistake(command(export, prompted, file, "--prompt=decoder"), "give --prompt=encoder, of")
     assert_mistake(command(export, prompted, tmp_path / "folder", "--prompt=encoder"), ".npy")
     (tmp_path / "file").write_text("")
     assert_mistake(command(export, prompted, tmp_path / "file" / "p.npy"), "cannot be written")
