@@ -166,16 +166,12 @@ class ControlTokens:
         return control_tokens.add_control_tokens(self.folder, labels)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Negatives(NegativesOptions):
     r"""Makes unfaithful responses for FaithDial's turns, for InfoNCE.
 
     Perturb and generate (Dziri 2022): gives each turn's knowledge other entities or other verbs,
     lets a model that was trained on Wizard of Wikipedia respond to it, and adds the response to the
     turn as an unfaithful one. A run that was stopped resumes.
-
-    Attributes:
-      output (FOLDER): a new folder, of the files and the data set
 
     Examples:
       %(prog)s sample --model=mini --tagger=rules --output=runs/negatives
@@ -186,13 +182,11 @@ class Negatives(NegativesOptions):
           --gin_file=faithdial_generate_infonce.gin …
     """
 
-    output: str
-
     def run(self) -> list[str]:
         quiet_tensorflow()
         from faith_jax.runs.data.negatives import negatives
 
-        return negatives(self, self.output)
+        return negatives(self)
 
 
 class Inputs(NpovInputs):

@@ -168,8 +168,8 @@ def infer(
             return output
 
         # Its responses, row by row, and the output of them.
-        partial = _partial_folder(one.output, fingerprint)
-        done = _rows_done(partial / PREDICTIONS, len(own), batch_size)
+        partial = one.output.with_name(one.output.name + ".partial")
+        done = _resumed(partial, fingerprint, len(own), batch_size)
         if done:
             logger.info("Resuming from row %d of %s", done, partial)
         progress = Progress("row", len(own), done)
@@ -322,21 +322,14 @@ def _fingerprint(rows: Sequence[InputRow], *settings: Any) -> str:
     return digest.hexdigest()
 
 
-def _partial_folder(output: pathlib.Path, fingerprint: str) -> pathlib.Path:
-    partial = output.with_name(output.name + ".partial")
-    note = partial / "fingerprint"
+def _resumed(partial: pathlib.Path, fingerprint: str, total: int, batch_size: int) -> int:
+    """Makes a run's folder ready; returns how many rows are done, in whole batches."""
+    done, path, note = 0, partial / PREDICTIONS, partial / "fingerprint"
     if jax.process_index() == 0:
         if partial.exists() and not (note.exists() and note.read_text() == fingerprint):
             shutil.rmtree(partial)
         partial.mkdir(exist_ok=True)
         note.write_text(fingerprint)
-    return partial
-
-
-def _rows_done(path: pathlib.Path, total: int, batch_size: int) -> int:
-    """Returns how many rows a stopped run has written, in whole batches; the same everywhere."""
-    done = 0
-    if jax.process_index() == 0:
         done = count_whole_rows(path)
         if done < total:
             done = keep_rows(path, done - done % batch_size)

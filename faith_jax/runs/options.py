@@ -109,6 +109,7 @@ class NegativesOptions:
 
     Attributes:
       folder (FOLDER): of FaithDial's train.json, valid.json and test.json; or sample
+      output (FOLDER): a new folder, of the files and the data set
       model (FOLDER): the generator, trained on Wizard of Wikipedia's responses
       vocabulary (FILE): the model's, where it carries none
       tagger: finds entities and verbs: spacy:PIPELINE, or rules, which needs no model and misses
@@ -124,6 +125,7 @@ class NegativesOptions:
 
     folder: str
     _: dataclasses.KW_ONLY
+    output: str
     model: str
     vocabulary: str | None = None
     tagger: str = "spacy:en_core_web_sm"

@@ -40,17 +40,17 @@ _CHANGES = {
 }
 
 
-def negatives(options: NegativesOptions, output: str) -> list[str]:
+def negatives(options: NegativesOptions) -> list[str]:
     """Makes the negatives of all turns, and returns lines about them; a stopped run resumes.
 
-    The new folder `output` has FaithDial's three files, with `negative_samples` in each turn of
+    The new folder has FaithDial's three files, with `negative_samples` in each turn of
     train.json and valid.json, and the TFDS data set in `tfds`.
 
     Raises:
       InputError: for missing or bad files.
       ConfigError: for wrong options, an output that exists, and a stopped run of other options.
     """
-    target = pathlib.Path(output).expanduser()
+    target = pathlib.Path(options.output).expanduser()
     if target.exists():
         raise ConfigError(f"--output: {target} exists already; remove it or name another.")
     decoding = DecodingConfig(options.max_length, temperature=1.0, top_p=options.top_p)
