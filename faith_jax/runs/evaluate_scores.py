@@ -35,7 +35,8 @@ from faith_jax.statistics.scored_corpora import (
 )
 from faith_jax.statistics.systems import Column, Layout, systems_table
 
-Made = tuple[Table, dict[str, Any]]  # a table, and its figures as JSON has them
+# A table, its figures as JSON has them, and the rows, where the protocol is of their scores.
+Made = tuple[Table, dict[str, Any], Mapping[str, Corpus]]
 _Schema = TypeVar("_Schema")
 
 
@@ -71,17 +72,13 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     Raises:
       FaithJaxError: for a bad or missing file, files that do not match, and wrong options.
     """
-    make = _BY_FILE.get(options.protocol)
-    corpora = {} if make else _corpora(files, options)
     try:
-        table, found = (
-            make(files, options) if make else _BY_CORPUS[options.protocol](corpora, options)
-        )
+        table, found, corpora = _PROTOCOLS[options.protocol](files, options)
     except FaithJaxError:
         raise
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    if options.protocol not in ("accuracy", "auc", "systems"):  # these tell of usable rows
+    if options.protocol != "auc":  # which tells of usable rows itself
         sizes = {name: len(corpus.ids) for name, corpus in corpora.items()}
         table = table._replace(notes=table.notes + few_rows(sizes))
     if options.ensemble:
@@ -165,7 +162,8 @@ def _ensemble_note(ensembles: Mapping[str, Mapping[str, Range | None]]) -> str:
     return f"Ensembles: the mean of scores mapped from their range to 0 to 1: {'; '.join(told)}."
 
 
-def _auc(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> Made:
+def _auc(files: Sequence[str], options: EvaluateOptions) -> Made:
+    corpora = _corpora(files, options)
     check_usable(corpora)
     found = auc_table(
         corpora,
@@ -182,27 +180,30 @@ def _auc(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> Made:
         for name, corpus in corpora.items()
     }
     told = auc_figures(found) | {"left_out_ids": ids}
-    return table._replace(notes=table.notes + row_notes(corpora)), told
+    return table._replace(notes=table.notes + row_notes(corpora)), told, corpora
 
 
-def _begin(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> Made:
+def _begin(files: Sequence[str], options: EvaluateOptions) -> Made:
     if not options.development:
         raise ConfigError("--protocol=begin needs --development, the scored development part.")
-    parts = {options.development: _corpora([options.development], options)}
-    for what, found in (parts | {"the test files": corpora}).items():
-        if len(found) > 1:
-            raise InputError(f"{what}: expected one corpus, got {', '.join(found)}.")
-    (development,), (tested,) = parts[options.development].values(), corpora.values()
+    parts = {options.development: [options.development], "the test files": files}
+    found = {what: _corpora(paths, options) for what, paths in parts.items()}
+    for what, corpora in found.items():
+        if len(corpora) > 1:
+            raise InputError(f"{what}: expected one corpus, got {', '.join(corpora)}.")
+    (development,), (tested,) = (corpora.values() for corpora in found.values())
     table = protocols.threshold_table(development, tested, options.group_field)
-    return table, {"rows": table.records()}
+    return table, {"rows": table.records()}, found["the test files"]
 
 
-def _pronouns(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> Made:
+def _pronouns(files: Sequence[str], options: EvaluateOptions) -> Made:
+    corpora = _corpora(files, options)
     table = protocols.pronoun_table(corpora)
-    return table, {"rows": table.records()}
+    return table, {"rows": table.records()}, corpora
 
 
-def _npov(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> Made:
+def _npov(files: Sequence[str], options: EvaluateOptions) -> Made:
+    corpora = _corpora(files, options)
     words = options.protocol == "npov_words"
     drawn = options.resamples, options.confidence, options.seed
     cells = npov_cells(corpora, options.slice_field, *drawn, words=words)
@@ -211,7 +212,7 @@ def _npov(corpora: Mapping[str, Corpus], options: EvaluateOptions) -> Made:
         problem = notes[0] if notes else "None of the scorers has scores of words; see the scorers."
         raise InputError(problem)
     table = npov_rows(cells, options.confidence, words)
-    return table._replace(notes=table.notes + notes), npov_figures(cells)
+    return table._replace(notes=table.notes + notes), npov_figures(cells), corpora
 
 
 def _systems(files: Sequence[str], options: EvaluateOptions) -> Made:
@@ -248,7 +249,7 @@ def _systems(files: Sequence[str], options: EvaluateOptions) -> Made:
     table = systems_table(
         grouped, layout, baselines, options.resamples, options.confidence, options.seed
     )
-    return table, {"rows": (table.tidy or table).records()}
+    return table, {"rows": (table.tidy or table).records()}, {}
 
 
 def _accuracy(files: Sequence[str], options: EvaluateOptions) -> Made:
@@ -283,7 +284,8 @@ def _accuracy(files: Sequence[str], options: EvaluateOptions) -> Made:
         if count
     ]
     notes = (f"Inputs that were cut: {'; '.join(told)}.",) if told else ()
-    return table._replace(notes=table.notes + notes), {"rows": (table.tidy or table).records()}
+    table = table._replace(notes=table.notes + notes)
+    return table, {"rows": (table.tidy or table).records()}, {}
 
 
 class _SystemsTable(msgspec.Struct):
@@ -309,7 +311,7 @@ def _dialfact(files: Sequence[str], options: EvaluateOptions) -> Made:
 
     claims = [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
     table = protocols.verification_table(claims, _predictions(files))
-    return table, {"rows": table.records()}
+    return table, {"rows": table.records()}, {}
 
 
 class _Prediction(msgspec.Struct):
@@ -326,12 +328,13 @@ def _predictions(files: Sequence[str]) -> dict[str, dict[str, str]]:
     return found
 
 
-# The protocols that read whole files, and those of their corpora.
-_BY_FILE = {"accuracy": _accuracy, "dialfact": _dialfact, "systems": _systems}
-_BY_CORPUS = {
+_PROTOCOLS = {
+    "accuracy": _accuracy,
     "auc": _auc,
     "begin": _begin,
+    "dialfact": _dialfact,
     "npov": _npov,
     "npov_words": _npov,
     "pronouns": _pronouns,
+    "systems": _systems,
 }

@@ -18,7 +18,7 @@ from faith_jax.report.salience import (
     salience_page,
     salience_picture,
 )
-from faith_jax.runs.data.npov_sets import topics_folder
+from faith_jax.runs.data.npov_sets import topics_folder, two_sided
 from faith_jax.runs.options import ExplainOptions, SalienceMap
 from faith_jax.scoring.salience.inputs import generated_response
 from faith_jax.scoring.salience.scorers import Salience, SalienceOptions, open_salience
@@ -147,14 +147,10 @@ def _examples(given: ExplainOptions) -> list[GroundedExample]:
         topics = npov.load_topics(topics_folder(given.knowledge))
         topic = npov.retrieve(topics, history[-1])
         pro, con = npov.choose_arguments(topic, given.arguments, given.seed)
-        grounding = _two_sided([one.text for one in pro], [one.text for one in con])
+        grounding = two_sided([one.text for one in pro], [one.text for one in con])
     else:
-        grounding = _two_sided(given.pro, given.con) if sided else Grounding(given.grounding)
+        grounding = two_sided(given.pro, given.con) if sided else Grounding(given.grounding)
     return [GroundedExample("response", grounding, history, given.response or "")]
-
-
-def _two_sided(pro: Sequence[str], con: Sequence[str]) -> Grounding:
-    return Grounding((*pro, *con), ("pro",) * len(pro) + ("con",) * len(con))
 
 
 def _of_file(given: ExplainOptions) -> list[GroundedExample]:

@@ -148,7 +148,7 @@ def describe_run(
     frozen: bool,
     vocabulary: Tokenizer,
 ) -> None:
-    """Writes model.json, the vocabulary and the config in force; arguments as above."""
+    """Writes model.json, the vocabulary and the config in force; see `check_former_run`."""
     keep_vocabulary(vocabulary, folder)
     base = initial.described() if initial and frozen else None
     metadata = {_INITIAL: initial.described() if initial else None}

@@ -162,7 +162,7 @@ class WriteSheets(_Knowledge):
         their names)
       sample (N): draw N of the responses (default: all)
       seed: of the sample; whether a response is drawn does not depend on the others
-      overwrite: replace a sheet that is there, filled in or not
+      overwrite: replace an existing sheet, filled in or not
     """
 
     input: str
@@ -213,20 +213,29 @@ class ReadSheets(Sheets):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AgreementOptions(Sheets):
+class _Draws:
+    """How intervals are drawn.
+
+    Attributes:
+      resamples (N): of the bootstrap, and rounds of a test
+      confidence: of the intervals
+      seed: of both
+    """
+
+    resamples: Resamples = 1000
+    confidence: Confidence = 0.95
+    seed: Natural = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AgreementOptions(_Draws, Sheets):
     """How the agreement of annotators is measured.
 
     Attributes:
       json (PATH): write all figures
-      resamples (N): of the bootstrap over responses
-      confidence: of the intervals
-      seed: of the bootstrap
     """
 
     json: str = ""
-    resamples: Resamples = 1000
-    confidence: Confidence = 0.95
-    seed: Natural = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -245,7 +254,7 @@ class _ExplainSource:
       seed: of which arguments
       input (FILE): or rows, as score reads them
       id: of a row (repeatable; default: the first 20 rows)
-      grounding_column (NAME): as of score; likewise the next
+      grounding_column (NAME): as of score, like the next two
       response_column (NAME): of the response
       history_column (NAME): of earlier utterances
     """
@@ -318,7 +327,7 @@ class ExplainOptions(SalienceMap, _ExplainOutput, _ExplainSource):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(_Draws):
     """Which scorers are compared, and how.
 
     Attributes:
@@ -327,9 +336,6 @@ class Comparison:
       test: of significance, with a baseline
       cluster_field (NAME): rows with the same value of this field, such as a document's id, are not
         independent
-      resamples (N): of the bootstrap, and rounds of the test
-      confidence: of the intervals
-      seed: of both
     """
 
     scorers: Names = ()
@@ -338,9 +344,6 @@ class Comparison:
         "approximate_randomization"
     )
     cluster_field: str = ""
-    resamples: Resamples = 1000
-    confidence: Confidence = 0.95
-    seed: Natural = 0
 
     def __post_init__(self):
         if self.test != Comparison.test and not self.baseline:

@@ -13,7 +13,7 @@ import os
 import pathlib
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError, counted
@@ -93,7 +93,6 @@ def score(
     bad_rows: BadRows | None = None,
     restart: bool = False,
     costs: str = "",
-    load: Callable[..., BaseScorer] = load_scorer,
 ) -> ScoreSummary:
     """Scores all rows and writes them; see `faith_jax.export.scored_rows` for their form.
 
@@ -106,11 +105,10 @@ def score(
       bad_rows: what to do with bad rows; by default scoring stops.
       restart: discard the rows of a run that was stopped.
       costs: a file for what each scorer costs; "" = none.
-      load: returns the scorer of a name with its options.
     """
     target = pathlib.Path(output)
     form = _output_format(target, output_format)
-    loaded = _loaded(scorers, target, load)
+    loaded = _loaded(scorers, target)
     check_outputs([output], {"--costs": costs})
     bad_rows = bad_rows or BadRows()
     run = {"scorers": scorers, "input": given.fingerprint()}
@@ -147,28 +145,27 @@ def preflight(
     output: str,
     output_format: str = "",
     bad_rows: BadRows | None = None,
-    load: Callable[..., BaseScorer] = load_scorer,
 ) -> None:
     """Prints what `score` would see, and writes it to OUTPUT.preflight.json; nothing is scored."""
     target = pathlib.Path(output)
     _output_format(target, output_format)
-    loaded = _loaded(scorers, target, load)
+    loaded = _loaded(scorers, target)
     rows = given.rows(bad_rows or BadRows())
     report, _ = preflights.scoring_report(given.source, rows, loaded)
     preflights.tell(report, preflights.beside(target), dry_run=True)
 
 
 def _loaded(
-    scorers: Mapping[str, Mapping[str, Any]], target: pathlib.Path, load: Callable[..., BaseScorer]
+    scorers: Mapping[str, Mapping[str, Any]], target: pathlib.Path
 ) -> dict[str, BaseScorer]:
     if not scorers:
         raise ConfigError("--scorers: name at least one scorer.")
-    loaded = {}
+    loaded: dict[str, BaseScorer] = {}
     for told, options in scorers.items():
         name, _, scorer = told.partition("=")
         if name in loaded:
-            raise ConfigError(f"--scorers: {name!r} is there twice; name one otherwise.")
-        loaded[name] = load(scorer or name, **options)
+            raise ConfigError(f"--scorers: {name!r} is given twice; rename one as NAME=SCORER.")
+        loaded[name] = load_scorer(scorer or name, **options)
     if target.exists():
         raise ConfigError(f"{target} exists already; remove it or name another output.")
     return loaded
@@ -176,16 +173,16 @@ def _loaded(
 
 def _output_format(target: pathlib.Path, form: str) -> str:
     said = OUTPUT_FORMATS.get(target.suffix, "" if target.suffix else "tfds")
+    problem = ""
     if form and target.suffix in OUTPUT_FORMATS and form != said:
-        raise ConfigError(
-            f"--output: {target}: the ending says {said}, --format says {form}; let them agree."
-        )
-    form = form or said
-    if form not in ("jsonl", "parquet", "tfds"):
-        raise ConfigError(f"--output: {target}: name a .jsonl or .parquet file, or a folder.")
-    if not target.parent.is_dir():
-        raise ConfigError(f"--output: {target.parent}: no such folder.")
-    return form
+        problem = f"the ending says {said}, --format says {form}; let them agree"
+    elif not (form or said):
+        problem = "name a .jsonl or .parquet file, or a folder"
+    elif not target.parent.is_dir():
+        problem = "no such folder"
+    if problem:
+        raise ConfigError(f"--output: {target}: {problem}.")
+    return form or said
 
 
 def _score_rows(

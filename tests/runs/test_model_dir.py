@@ -104,7 +104,7 @@ def test_what_decides_nothing_may_change(command, tmp_path, caplog):
         status, _, err = command(*given, "--gin.TRAIN_STEPS=3", *(f"--gin.{b}" for b in free))
     assert status == 0, err
     assert "EVAL_PERIOD = 2, which was 6" in caplog.text
-    assert "TRAIN_STEPS was 2 and is 3 now: the steps from here on" in caplog.text
+    assert "TRAIN_STEPS was 2 and is 3 now: the learning rates from" in caplog.text
     assert "TRAIN_STEPS = 3" in (tmp_path / "config.gin").read_text()
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows if row["part"] == "train"] == [1, 2, 3]

@@ -79,7 +79,7 @@ def test_a_scorer_under_names_of_its_own(capsys, tmp_path, rows_file):
         expected = load_scorer("token_f1", normalization=form).score(*texts)
         assert [scores[form] for scores in found] == [value.value for value in expected]
     status, _, error = score(capsys, "--scorers=a=bleu,a=token_f1", *given)
-    assert (status, "--scorers: 'a' is there twice" in error) == (2, True)
+    assert (status, "--scorers: 'a' is given twice" in error) == (2, True)
 
 
 def test_a_dry_run_of_scorers_that_cut_nothing(capsys, tmp_path, rows_file):

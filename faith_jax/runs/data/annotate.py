@@ -54,7 +54,7 @@ def write_sheets(options: WriteSheets) -> list[str]:
 def _sheet_files(output: str, annotators: Sequence[str]) -> dict[str, Sequence[str]]:
     """Returns whose rows are in each file."""
     if len({name.casefold() for name in annotators}) < len(annotators):
-        raise ConfigError(f"--annotators: a name is there twice: {', '.join(annotators)}.")
+        raise ConfigError(f"--annotators: a name is given twice: {', '.join(annotators)}.")
     if ANNOTATOR not in output:
         return {output: annotators}
     if not annotators:

@@ -55,6 +55,11 @@ def topics_folder(knowledge: str) -> pathlib.Path:
     return sample_folder("procon_npov") if knowledge == SAMPLE else pathlib.Path(knowledge)
 
 
+def two_sided(pro: Sequence[str], con: Sequence[str]) -> Grounding:
+    """Returns a grounding in arguments for and against."""
+    return Grounding((*pro, *con), ("pro",) * len(pro) + ("con",) * len(con))
+
+
 def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npov.Topic]:
     """Returns the topics of some splits; a split without any is an InputError."""
     folder = topics_folder(knowledge)
@@ -197,10 +202,9 @@ def _responses(path: pathlib.Path, topics: Mapping[str, npov.Topic]) -> list[dic
 def _labels(rows: Iterable[Row], marks: str) -> list[Label]:
     examples = {}
     for row in rows:
-        texts = (*row["pro_arguments"], *row["con_arguments"])
-        sides = ("pro",) * len(row["pro_arguments"]) + ("con",) * len(row["con_arguments"])
+        grounding = two_sided(row["pro_arguments"], row["con_arguments"])
         examples[row["id"]] = GroundedExample(
-            row["id"], Grounding(texts, sides), (row["query"],), row["response"]
+            row["id"], grounding, (row["query"],), row["response"]
         )
     by_id = read_marks(pathlib.Path(marks), examples).by_id()
     found = (combined(examples[name], group) for name, group in by_id.items())
@@ -302,14 +306,14 @@ def _named_sets(
 
 
 def _sets_table(sets: Mapping[str, Sequence[Row] | None]) -> Table:
+    flags = ("has_hallucination", "has_coverage_error", "paraphrased")
     rows: list[tuple[Any, ...]] = []
     for name, members in sets.items():
-        if members is None:
-            rows.append((name, *(None,) * 5))
-            continue
-        flags = ("has_hallucination", "has_coverage_error", "paraphrased")
-        free = sum(row["error"] == "none" for row in members)
-        rows.append((name, len(members), free, *(sum(r[f] for r in members) for f in flags)))
+        counts: Sequence[int | None] = (None,) * 5
+        if members is not None:
+            free = sum(row["error"] == "none" for row in members)
+            counts = (len(members), free, *(sum(row[f] for row in members) for f in flags))
+        rows.append((name, *counts))
     columns = ("set", "rows", "error-free", "hallucination", "coverage error", "paraphrased")
     return Table("Data sets", columns, tuple(rows), ("A dash: needs marks, or another split.",))
 

@@ -281,7 +281,7 @@ def test_a_filled_sheet_is_not_lost(annotate, responses, tmp_path):
         ),
         (
             ("write", "--input={r}", "--output={t}/a.csv", "--annotators=Ada,ada"),
-            "--annotators: a name is there twice: Ada, ada",
+            "--annotators: a name is given twice: Ada, ada",
         ),
         (
             ("write", "--input={r}", "--output={t}/{{annotator}}.csv"),
