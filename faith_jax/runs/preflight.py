@@ -267,30 +267,27 @@ def _kinds(members: "Sequence[RowCache]", readings: Sequence[np.ndarray]) -> Rep
 
     These have few values, no number among them, and one in each row of the members that have them.
     """
-    rows, reads = collections.Counter[tuple[str, str]](), collections.Counter[tuple[str, str]]()
-    expected, values = collections.Counter[str](), collections.defaultdict[str, set](set)
+    kinds, expected = collections.defaultdict[str, Report](dict), collections.Counter[str]()
     for member, read in zip(members, readings, strict=True):
         fields = set()
         texts, places = np.unique(member.column("kinds").to_numpy(), return_inverse=True)
         counts = np.bincount(places), np.bincount(places, weights=read)
-        for text, count, readings_of in zip(texts, *counts, strict=True):
+        for text, rows, reads in zip(texts, *counts, strict=True):
             for field, value in json.loads(text).items():
                 if type(value) is not int:
                     fields.add(field)
-                    values[field].add(str(value))
-                    rows[field, str(value)] += int(count)
-                    reads[field, str(value)] += int(readings_of)
+                    told = kinds[field].setdefault(str(value), {"rows": 0, "read": 0})
+                    told["rows"] += int(rows)
+                    told["read"] += int(reads)
         expected.update(dict.fromkeys(fields, len(member)))
     total = max(1, sum(int(read.sum()) for read in readings))
-
-    def told(kind: tuple[str, str]) -> Report:
-        return {"rows": rows[kind], "read": reads[kind], "share": reads[kind] / total}
-
     return {
-        field: {value: told((field, value)) for value in sorted(found)}
-        for field, found in sorted(values.items())
-        if 1 < len(found) <= _MOST_VALUES
-        and sum(rows[field, value] for value in found) == expected[field]
+        field: {
+            value: told | {"share": told["read"] / total} for value, told in sorted(values.items())
+        }
+        for field, values in sorted(kinds.items())
+        if 1 < len(values) <= _MOST_VALUES
+        and sum(told["rows"] for told in values.values()) == expected[field]
     }
 
 
