@@ -21,7 +21,8 @@ import tensorstore
 from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash, new_folder, unflatten
 from faith_jax.checkpoints.hugging_face.families import family_name
 from faith_jax.core.errors import CheckpointError, ConfigError
-from faith_jax.core.files import read_json, written_whole
+from faith_jax.core.files import written_whole
+from faith_jax.core.rows import read_json
 from faith_jax.core.schema import read_json_as
 from faith_jax.models.config import TransformerConfig
 

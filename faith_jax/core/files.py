@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from faith_jax.core.errors import ConfigError, FaithJaxError, counted, shown
+from faith_jax.core.errors import ConfigError, counted, shown
 
 ROWS = "rows.jsonl"
 _NOTE = "run.json"
@@ -150,23 +150,6 @@ def checkpoint_state(model: str) -> str:
             status = path.stat()
             digest.update(repr((path.name, status.st_size, status.st_mtime_ns)).encode())
     return digest.hexdigest()[:16]
-
-
-def read_json(path: pathlib.Path, error: type[FaithJaxError] = ConfigError) -> dict[str, Any]:
-    """Returns the object in a JSON file; raises `error` if there is none."""
-    problem = ""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(found, dict):
-            return found
-        problem = f"expected a JSON object, got {type(found).__name__}."
-    except OSError as caught:
-        problem = f"{caught.strerror}."
-    except json.JSONDecodeError as caught:
-        problem = f"line {caught.lineno}: not JSON ({caught.msg}). Copy the file again."
-    except (RecursionError, UnicodeDecodeError):
-        problem = "not JSON. Copy the file again."
-    raise error(f"{path}: {problem}")
 
 
 def check_settings(path: pathlib.Path, settings: Mapping[str, Any], kept: str) -> None:

@@ -5,7 +5,6 @@ a single line.
 """
 
 import decimal
-import json
 import pathlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
@@ -13,7 +12,7 @@ from typing import IO, Any
 import ijson
 
 from faith_jax.core.errors import InputError, shown
-from faith_jax.core.rows import BadRows, Row, decoded, opened, read_lines
+from faith_jax.core.rows import BadRows, Row, opened
 
 _KINDS = {"start_array": "an array", "start_map": "an object", "string": "a text"}
 
@@ -134,19 +133,6 @@ def _problem(error: Exception) -> str:
     text = error.args[0] if error.args else ""
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     return " ".join(text.partition("(right here)")[0].split())
-
-
-def read_value(path: str | pathlib.Path) -> Any:
-    """Returns the value of a small JSON file.
-
-    Raises:
-      InputError: the file is missing, cannot be read, or is not JSON in UTF-8.
-    """
-    text = decoded(b"".join(read_lines(path)), str(path))
-    try:
-        return json.loads(text)
-    except (RecursionError, ValueError) as error:
-        raise InputError(f"{path}: not valid JSON: {error}; get the file again.") from None
 
 
 def item_number(place: str) -> int:

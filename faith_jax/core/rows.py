@@ -1,4 +1,4 @@
-"""Rows of raw files, what is done with a bad row, and JSON lines.
+"""Rows of raw files, what is done with a bad row, JSON lines and small JSON files.
 
 >>> bad_rows = BadRows(skip=True)
 >>> rows = [Row("a.tsv:2", {"n": "1"}), Row("a.tsv:3", {"n": "one"})]
@@ -19,7 +19,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
 
-from faith_jax.core.errors import InputError, shown
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, shown
 
 Parsed = TypeVar("Parsed")
 
@@ -167,3 +167,27 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
             return row
         problem = f"expected a JSON object, got {shown(row)}"
     raise InputError(f"{place}: {problem}.")
+
+
+def read_value(path: str | pathlib.Path) -> Any:
+    """Returns the value of a small JSON file.
+
+    Raises:
+      InputError: the file is missing, cannot be read, or is not JSON in UTF-8.
+    """
+    text = decoded(b"".join(read_lines(path)), str(path))
+    try:
+        return json.loads(text)
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"{path}: not valid JSON: {error}; get the file again.") from None
+
+
+def read_json(path: str | pathlib.Path, error: type[FaithJaxError] = ConfigError) -> dict[str, Any]:
+    """Returns the object in a small JSON file, or raises `error`."""
+    try:
+        found = read_value(path)
+    except InputError as caught:
+        raise error(str(caught)) from None
+    if not isinstance(found, dict):
+        raise error(f"{path}: expected a JSON object, got {shown(found)}.")
+    return found

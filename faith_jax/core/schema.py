@@ -34,8 +34,7 @@ from faith_jax.core.errors import (
     field_error,
     shown,
 )
-from faith_jax.core.files import read_json
-from faith_jax.core.rows import BadRows, Row, parsed
+from faith_jax.core.rows import BadRows, Row, parsed, read_json
 
 Text = Annotated[str, msgspec.Meta(pattern=r"\S")]  # not empty, nor blank
 Texts = Annotated[list[Text], msgspec.Meta(min_length=1)]

@@ -15,7 +15,7 @@ from typing import Any, Required, TypedDict, TypeVar
 import msgspec
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import read_json
+from faith_jax.core.rows import read_json
 from faith_jax.tokenizers.base import NAMES
 
 GPT2, ROBERTA, BERT = "GPT2Tokenizer", "RobertaTokenizer", "BertTokenizer"

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from faith_jax.cli import main
-from faith_jax.core.errors import CheckpointError, ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import (
     ROWS,
     check_settings,
@@ -19,7 +19,6 @@ from faith_jax.core.files import (
     made_folder,
     partial_folder,
     partial_output,
-    read_json,
     write_json,
     write_text,
     written_whole,
@@ -212,26 +211,6 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
     with pytest.raises(ConfigError, match=r"a\.txt/b: cannot be written \(Not a directory\)"):
         write_text(path / "b", "")
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (None, "No such file or directory"),
-        (b'{"a":', r"line 1: not JSON \(Expecting value\)\. Copy the file again"),
-        (b'{"a": "\xff"}', "not JSON"),
-        (b"[1]", "expected a JSON object, got list"),
-    ],
-)
-def test_what_is_no_json_object(tmp_path, content, problem):
-    path = tmp_path / "a.json"
-    if content is not None:
-        path.write_bytes(content)
-    for error in (ConfigError, CheckpointError):
-        with pytest.raises(error, match=rf"a\.json: {problem}"):
-            read_json(path, error)
-    path.write_text('{"a": null}')
-    assert read_json(path) == {"a": None}
 
 
 def test_a_folder_replaces_another(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.json_items import read_array, read_arrays, read_object, read_value
+from faith_jax.core.json_items import read_array, read_arrays, read_object
 from faith_jax.core.rows import BadRows
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -193,13 +193,3 @@ def test_arrays_of_an_object(tmp_path):
 def test_an_object_without_arrays(tmp_path, content, message):
     with pytest.raises(InputError, match=rf"items\.json: {message}"):
         list(read_arrays(write(tmp_path, content), "data"))
-
-
-def test_a_small_file_is_read_whole(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_bytes(b'\xef\xbb\xbf{"a": [1, "\xc3\xa9"]}')
-    assert read_value(path) == {"a": [1, "\u00e9"]}
-    for content, message in ((b"[", "not valid JSON: Expecting"), (b'"\xff"', "got byte 0xff")):
-        path.write_bytes(content)
-        with pytest.raises(InputError, match=f"a.json: .*{message}"):
-            read_value(path)

@@ -4,8 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.core.errors import InputError
-from faith_jax.core.rows import BadRows, Row, decoded, parsed, read_jsonl, read_lines
+from faith_jax.core.errors import CheckpointError, ConfigError, InputError
+from faith_jax.core.rows import (
+    BadRows,
+    Row,
+    decoded,
+    parsed,
+    read_json,
+    read_jsonl,
+    read_lines,
+    read_value,
+)
 
 
 def parse(fields, place):
@@ -141,3 +150,33 @@ def test_an_error_at_the_end_of_a_line_is_told_of_its_column(tmp_path):
     path = write(tmp_path, b'{"a": 1, "b": 2\n')
     with pytest.raises(InputError, match=r"rows\.jsonl:1: .* at column 16"):
         list(read_jsonl(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "no such file"),
+        (b'{"a":', "not valid JSON: Expecting value: line 1 column 6"),
+        (b'{"a": "\xff"}', "expected UTF-8, got byte 0xff"),
+        (b"[1]", "expected a JSON object, got \\[1\\]"),
+    ],
+)
+def test_what_is_no_json_object(tmp_path, content, problem):
+    path = tmp_path / "a.json"
+    if content is not None:
+        path.write_bytes(content)
+    for error in (ConfigError, CheckpointError):
+        with pytest.raises(error, match=rf"a\.json: {problem}"):
+            read_json(path, error)
+    path.write_text('{"a": null}')
+    assert read_json(path) == {"a": None}
+
+
+def test_a_small_file_is_read_whole(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(b'\xef\xbb\xbf{"a": [1, "\xc3\xa9"]}')
+    assert read_value(path) == {"a": [1, "\u00e9"]}
+    for content, message in ((b"[", "not valid JSON: Expecting"), (b'"\xff"', "got byte 0xff")):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=f"a.json: .*{message}"):
+            read_value(path)

@@ -223,7 +223,7 @@ def test_folders_without_tokenizer_or_config(command, models, rows, tmp_path):
 
     for missing, message in (
         ("tokenizer.json", "Vocabulary"),
-        ("config.json", "config.json: No such file"),
+        ("config.json", "config.json: no such file"),
     ):
         folder = tmp_path / missing.partition(".")[0]
         shutil.copytree(models["pmi_faith_mean"], folder)

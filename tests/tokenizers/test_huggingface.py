@@ -386,7 +386,7 @@ def written(name, content):
         ("gpt2", written("tokenizer.json", b"[" * 10**6), "the library refuses it"),
         ("gpt2", edited_json(lambda c: c["model"].update(type="Charformer")), "refuses it"),
         ("gpt2", edited_json(lambda c: c["model"].update(merges=["zzz yyy"])), "refuses it"),
-        ("gpt2", written("config.json", b"{,"), "config.json: line 1: not JSON"),
+        ("gpt2", written("config.json", b"{,"), "config.json: not valid JSON: Expecting"),
         (
             "gpt2",
             written("tokenizer_config.json", b'{"eos_token": 7}'),

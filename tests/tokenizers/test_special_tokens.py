@@ -80,9 +80,9 @@ def test_model_ids_take_the_first_of_several_ends(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "not JSON .* Copy the file again"),
-        (b'{"a": \xff}', "not JSON"),
-        (b"3", "expected a JSON object, got int"),
+        (b"", "not valid JSON: .* get the file again"),
+        (b'{"a": \xff}', "expected UTF-8"),
+        (b"3", "expected a JSON object, got 3"),
     ],
 )
 def test_broken_json_is_one_clear_line(content, message, tmp_path):

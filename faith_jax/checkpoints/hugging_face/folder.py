@@ -26,7 +26,7 @@ from faith_jax.checkpoints.checkpoint import (
 from faith_jax.checkpoints.hugging_face.families import FAMILIES, LOGITS_BIAS, family_of_config
 from faith_jax.checkpoints.hugging_face.family import HEAD, ConfigFields, Family, TensorMap
 from faith_jax.core.errors import CheckpointError
-from faith_jax.core.files import read_json
+from faith_jax.core.rows import read_json
 from faith_jax.models.config import TransformerConfig
 
 CONFIG = "config.json"

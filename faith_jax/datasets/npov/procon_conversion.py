@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.files import write_jsonl, written_whole
-from faith_jax.core.json_items import read_value
+from faith_jax.core.rows import read_value
 from faith_jax.core.schema import Text, converted
 from faith_jax.datasets.npov import procon_topics
 from faith_jax.datasets.npov.procon_pages import Page, read_page

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from faith_jax.core.errors import InputError, shown
-from faith_jax.core.json_items import read_value
+from faith_jax.core.rows import read_value
 from faith_jax.core.schema import converted
 from faith_jax.datasets.npov import procon_text
 from faith_jax.datasets.npov.procon_text import flat_texts

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from faith_jax.core.errors import InputError, field_error
-from faith_jax.core.json_items import read_object, read_value
-from faith_jax.core.rows import BadRows, Row, read_jsonl
+from faith_jax.core.json_items import read_object
+from faith_jax.core.rows import BadRows, Row, read_jsonl, read_value
 from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.datasets.raw_dataset import described
 

@@ -47,7 +47,7 @@ def test_a_model_type_that_is_no_name(tmp_path, value):
 def test_a_folder_without_a_config(tmp_path):
     folder = changed(tmp_path, "gpt2_inner_relu")
     (folder / "config.json").unlink()
-    assert "config.json: No such file" in refused(folder)
+    assert "config.json: no such file" in refused(folder)
 
 
 def test_a_folder_without_weights(tmp_path):

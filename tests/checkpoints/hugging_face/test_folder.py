@@ -380,7 +380,7 @@ def test_broken_config(folder, text):
 def test_config_without_weights_and_weights_without_config(folder):
     (folder / "config.json").unlink()
     assert is_huggingface(folder)
-    assert "config.json: No such file" in error_of(folder)
+    assert "config.json: no such file" in error_of(folder)
     with_config(folder)
     (folder / "model.safetensors").unlink()
     assert "no weights here" in error_of(folder)
