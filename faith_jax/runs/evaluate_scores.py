@@ -33,7 +33,7 @@ from faith_jax.statistics.scored_corpora import (
     row_notes,
     with_ensembles,
 )
-from faith_jax.statistics.systems import Column, Layout, systems_table
+from faith_jax.statistics.systems import Layout, systems_table
 
 # A table, its figures as JSON has them, and the rows, where the protocol is of their scores.
 Made = tuple[Table, dict[str, Any], Mapping[str, Corpus]]
@@ -237,15 +237,7 @@ def _systems(files: Sequence[str], options: EvaluateOptions) -> Made:
     if options.baseline:
         systems = dict.fromkeys(system for _, system in grouped)
         baselines = {name: options.baseline for name in systems if name != options.baseline}
-    layout = Layout()
-    if options.table:
-        told = _read_table(options.table, _SystemsTable)
-        published = {
-            (corpus, system): figures
-            for corpus, by_system in told.published.items()
-            for system, figures in by_system.items()
-        }
-        layout = Layout(told.title, told.columns, published, told.notes)
+    layout = _read_table(options.table, Layout) if options.table else Layout()
     table = systems_table(
         grouped, layout, baselines, options.resamples, options.confidence, options.seed
     )
@@ -288,21 +280,12 @@ def _accuracy(files: Sequence[str], options: EvaluateOptions) -> Made:
     return table, {"rows": (table.tidy or table).records()}, {}
 
 
-class _SystemsTable(msgspec.Struct):
-    """A table of systems in JSON: its columns, and the paper's figures by corpus and system."""
-
-    title: str
-    columns: dict[str, Column]
-    published: dict[str, dict[str, dict[str, float]]] = {}
-    notes: tuple[str, ...] = ()
-
-
 def _read_table(path: str, schema: type[_Schema]) -> _Schema:
     try:
         return msgspec.json.decode(pathlib.Path(path).read_bytes(), type=schema)
     except OSError as error:
         raise ConfigError(f"--table: {path}: cannot be read ({error.strerror}).") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConfigError(f"--table: {path}: is not the description of a table: {error}") from None
 
 

@@ -27,6 +27,7 @@ from faith_jax.statistics.significance import (
     holm_by_baseline,
 )
 
+AVERAGE = "average"
 TESTS = ("approximate_randomization", "delong", "hanley_mcneil")
 
 
@@ -118,6 +119,16 @@ class AucTable:
         """The first baseline; "" = none."""
         return next(iter(self.tested), "")
 
+    @property
+    def columns(self) -> list[str]:
+        """The corpora, and the average where there is one."""
+        return [*self.rows, *([AVERAGE] if self.average else [])]
+
+    def row(self, scorer: str) -> dict[str, AucCell]:
+        """Returns a scorer's cells by column."""
+        average = {AVERAGE: self.average[scorer]} if self.average else {}
+        return {**self.cells[scorer], **average}
+
 
 def auc_table(
     corpora: Mapping[str, Corpus],
@@ -162,9 +173,8 @@ def auc_table(
         for name, column in columns.items()
         if (averaged is None or name in averaged) and not np.isnan(column.areas).any()
     ]
-    average: dict[str, AucCell] = {}
-    if len(both) > 1:
-        average = _cells(scorers, _mean([columns[name] for name in both]), confidence)
+    mean = _mean([columns[name] for name in both]) if len(both) > 1 else None
+    average = {} if mean is None else _cells(scorers, mean, confidence)
     by_corpus = {name: _cells(scorers, column, confidence) for name, column in columns.items()}
     return AucTable(
         rows={name: len(part.ids) for name, part in parts.items()},
@@ -210,14 +220,7 @@ def _tested(
 
 
 class _Column(NamedTuple):
-    """What is known of a corpus, or of the average.
-
-    Attributes:
-      areas: [scorers].
-      drawn: resampled areas, [scorers, resamples].
-      tests: by (scorer, baseline).
-      exchanged: by (scorer, baseline); empty for the average.
-    """
+    """A corpus, or the average: areas [scorers], and resampled [scorers, resamples], and tests."""
 
     areas: np.ndarray
     drawn: np.ndarray
@@ -286,21 +289,20 @@ def _cells(scorers: Sequence[str], column: _Column, confidence: float) -> dict[s
 
 def auc_rows(table: AucTable) -> Table:
     """Returns AUCs in per cent, a row for each scorer; one baseline at most."""
-    corpora, baseline = list(table.rows), table.baseline
     rows: list[tuple[Any, ...]] = []
-    for scorer, found in table.cells.items():
-        cells = [found[c].text(baseline) if table.rows[c] else "no labels" for c in corpora]
-        cells += [table.average[scorer].text(baseline)] if table.average else []
-        rows.append((scorer, *cells))
+    for scorer in table.cells:
+        cells = table.row(scorer).items()
+        texts = (
+            cell.text(table.baseline) if table.rows.get(c, 1) else "no labels" for c, cell in cells
+        )
+        rows.append((scorer, *texts))
     counts = {"rows": table.rows}
     if any(table.left_out.values()):
         counts["rows left out"] = table.left_out
-    last = ("average",) if table.average else ()
     for name, sizes in counts.items():
-        rows.append((name, *(f"{sizes[corpus]:,}" for corpus in corpora), *("" for _ in last)))
+        rows.append((name, *(f"{sizes[c]:,}" if c in sizes else "" for c in table.columns)))
     title = f"ROC AUC in per cent, with {100 * table.confidence:g}% bootstrap intervals"
-    columns = ("scorer", *corpora, *last)
-    return Table(title, columns, tuple(rows), _notes(table), _tidy(table))
+    return Table(title, ("scorer", *table.columns), tuple(rows), _notes(table), _tidy(table))
 
 
 def _notes(table: AucTable) -> tuple[str, ...]:
@@ -335,12 +337,10 @@ _CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")
 
 
 def _tidy(table: AucTable) -> Table:
-    """Returns a row for each scorer and corpus; the average's corpus is "average"."""
+    """Returns a row for each scorer and corpus."""
     rows: list[tuple[Any, ...]] = []
-    for scorer, cells in table.cells.items():
-        if table.average:
-            cells = {**cells, "average": table.average[scorer]}
-        for corpus, cell in cells.items():
+    for scorer in table.cells:
+        for corpus, cell in table.row(scorer).items():
             sizes = table.rows.get(corpus), table.left_out.get(corpus)
             *figures, better = cell.figures(table.baseline).values()
             compared = None if figures[-1] is None else int(better)

@@ -2,7 +2,7 @@
 
 Rows are drawn with replacement, as many as there are; with `clusters`, which name for each row what
 it is drawn together with (such as its source document), whole clusters are. All scorers see the
-same draws, so that their figures can be compared draw by draw. The same seed gives the same draws.
+same draws. The same seed gives the same draws.
 
 >>> areas = bootstrap_auc([[0.9, 0.2, 0.6, 0.1]], [1, 0, 1, 0], resamples=200, seed=1)
 >>> percentile_interval(areas[0])
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from faith_jax.core.errors import counted
 from faith_jax.statistics.roc import checked, weighted_roc_auc
 
 RESAMPLES = 1000
@@ -52,10 +53,7 @@ def resampled_counts(
 
 
 def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> NDArray[np.intp]:
-    """Returns for each row the number of its cluster, from 0 in order of appearance: [rows].
-
-    Without clusters, each row is one of its own.
-    """
+    """Returns for each row the number of its cluster, from 0 in order of appearance: [rows]."""
     if clusters is None:
         return np.arange(size)
     numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
@@ -72,9 +70,6 @@ def bootstrap_auc(
     """Returns the ROC AUC of each scorer in each resample, NaN where a class is missing.
 
     Scores are [scorers, rows], labels [rows], the areas [scorers, resamples].
-
-    Raises:
-      ValueError: see `faith_jax.statistics.roc.checked`.
     """
     values, positive = checked(scores, labels)
     weights = resampled_counts(positive.size, resamples, seed, clusters)
@@ -82,11 +77,17 @@ def bootstrap_auc(
     return np.stack(areas) if areas else np.zeros((0, resamples))
 
 
+def interval_note(confidence: float, resamples: int) -> str:
+    """Returns the sentence on intervals that stands below a table."""
+    drawn = counted(resamples, "resample")
+    return f"Intervals: {confidence:.0%} percentile bootstrap over rows, {drawn}."
+
+
 def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     """Returns the interval that holds the share `confidence` of a statistic's resampled values.
 
-    NaN (resamples in which the statistic is undefined) are left out; where all values are NaN, so
-    are the ends.
+    NaN (resamples in which the statistic is undefined) are left out; the ends are NaN where all
+    are.
 
     Raises:
       ValueError: for a confidence outside of (0, 1).

@@ -24,11 +24,16 @@ def faithdial_table(splits: Splits) -> Table:
     Turns are the utterances that a dialogue's last example knows of, its response included;
     speakers alternate back from the Wizard's response.
     """
-    names = tuple(splits)
-    columns = {name: _dialogue_statistics(examples) for name, examples in splits.items()}
-    labels = next(iter(columns.values()), {})
-    rows = tuple((label, *(columns[name][label] for name in names)) for label in labels)
-    return Table("FaithDial (Dziri 2022, table 2)", ("", *names), rows)
+    return _by_split("FaithDial (Dziri 2022, table 2)", splits, _dialogue_statistics)
+
+
+def _by_split(
+    title: str, splits: Splits, figures: Callable[[Sequence[Example]], dict[str, float]]
+) -> Table:
+    columns = [figures(examples) for examples in splits.values()]
+    labels = columns[0] if columns else ()
+    rows = tuple((label, *(column[label] for column in columns)) for label in labels)
+    return Table(title, ("", *splits), rows)
 
 
 def _dialogue_statistics(examples: Sequence[Example]) -> dict[str, float]:
@@ -57,9 +62,7 @@ def dialogue_table(title: str, splits: Splits) -> Table:
 
     Examples have `dialogue`, `history`, `knowledge` and `response`.
     """
-    columns = [_turn_statistics(examples) for examples in splits.values()]
-    rows = tuple((label, *(column[label] for column in columns)) for label in columns[0])
-    return Table(title, ("", *splits), rows)
+    return _by_split(title, splits, _turn_statistics)
 
 
 def _turn_statistics(examples: Sequence[Example]) -> dict[str, float]:
@@ -138,21 +141,17 @@ def bias_table(examples: Iterable[Example], text: str, label: str, count: int = 
 
     `text` and `label` are the fields of a claim and its label.
     """
-    texts, labels = [], []
-    for example in examples:
-        texts.append(example[text])
-        labels.append(example[label])
-    rows: list[tuple[Any, ...]] = []
-    ranked = lexical_bias(texts, labels)
-    for name in sorted(set(labels)):
-        best = [bias for bias in ranked if bias.label == name][:count]
+    pairs = [(example[text], example[label]) for example in examples]
+    labels = [name for _, name in pairs]
+    ranked = lexical_bias([one for one, _ in pairs], labels)
+    rows = tuple(
         # In units of 10^-6, as the paper has it.
-        rows += [
-            (name, b.ngram, 1e6 * b.local_mutual_information, b.probability, b.occurrences)
-            for b in best
-        ]
+        (name, b.ngram, 1e6 * b.local_mutual_information, b.probability, b.occurrences)
+        for name in sorted(set(labels))
+        for b in [bias for bias in ranked if bias.label == name][:count]
+    )
     columns = (label, "bigram", "LMI (1e-6)", "p(label | bigram)", "count")
-    return Table("Local mutual information (Gupta 2022, table 2)", columns, tuple(rows))
+    return Table("Local mutual information (Gupta 2022, table 2)", columns, rows)
 
 
 class Bias(NamedTuple):

@@ -48,26 +48,16 @@ def npov_cells(
     """Returns the AUC of each scorer by (error, scorer), then slice; NaN for one class.
 
     A scorer detects the error that its name holds ("npov_rouge1_coverage"), or both where it names
-    none. See `judged` for the fields that rows need.
-
-    Args:
-      corpora: the scored rows.
-      slice_field: the field that names an example's slice; "" = each corpus is one.
-      resamples: of the bootstrap over examples.
-      confidence: of the intervals.
-      seed: of the resamples.
-      words: detect words; scorers without words have no cells.
-
-    Raises:
-      InputError: where a row lacks one of the fields, or has another value there.
+    none. `slice_field` names an example's slice; "" = each corpus is one. Other arguments are those
+    of `detections`.
     """
+    parts = _slices(corpora, slice_field)
+    scorers = dict.fromkeys(scorer for part in parts.values() for scorer in part.scores)
+    methods = {scorer: dict.fromkeys(ERRORS, scorer) for scorer in scorers}
     found: dict[tuple[str, str], dict[str, AucCell]] = {}
-    for number, (name, part) in enumerate(_slices(corpora, slice_field).items()):
-        for error in ERRORS:
-            for scorer in detectors(part, error, words):
-                rows = judged(part, scorer, error, words)
-                cell = _cell(rows, part.ids, resamples, (seed, number), confidence)
-                found.setdefault((error, scorer), {})[name] = cell
+    settings = words, resamples, seed, "", confidence
+    for key, detection in detections(parts, methods, *settings).items():
+        found.setdefault((key.error, key.method), {})[key.slice] = detection.cell
     return found
 
 
@@ -100,21 +90,13 @@ def _has_spans(part: Corpus) -> bool:
 
 
 def judged(part: Corpus, scorer: str, error: str, words: bool = False) -> dict[Hashable, Judged]:
-    """Returns the examples that are error-free or have the error, or the words that may be wrong.
+    """Returns by row the examples that are error-free or have the error, but undefined scores.
 
-    Examples say which errors they have in the fields `has_hallucination` and `has_coverage_error`
-    ("0" or "1"). Uncovered are the words of the argument that the field `added_argument` names, or
-    of those that it lists in JSON. Hallucinated are the words of the response that meet one of the
-    spans of the field `hallucinated_spans`, a JSON list of [start, end].
-
-    Args:
-      part: the scored rows.
-      scorer: of `detectors`.
-      error: of `ERRORS`.
-      words: see `npov_cells`.
-
-    Returns:
-      By row, or by row, text, start and end of a word; without undefined scores.
+    With `words`, it returns the words that may be wrong, by row, text, start and end. Examples say
+    which errors they have in the fields `has_hallucination` and `has_coverage_error` ("0" or "1").
+    Uncovered are the words of the argument that the field `added_argument` names, or of those that
+    it lists in JSON. Hallucinated are the words of the response that meet one of the spans of the
+    field `hallucinated_spans`, a JSON list of [start, end].
 
     Raises:
       InputError: where a row lacks one of the fields, or has another value there.
@@ -187,7 +169,7 @@ def _cell(
     groups: Sequence[str],
     resamples: int,
     seed: tuple[int, int],
-    confidence: float = 0.95,
+    confidence: float,
 ) -> AucCell:
     """Returns the area; examples of one group are drawn together, with all their words."""
     rows = judgements.values()
@@ -240,6 +222,7 @@ def detections(
     resamples: int = 1000,
     seed: int = 0,
     cluster_field: str = "",
+    confidence: float = 0.95,
 ) -> dict[Key, Detection]:
     """Returns the cells of a table, each method compared with the best of its test set and error.
 
@@ -247,15 +230,16 @@ def detections(
     correction over all comparisons of the table.
 
     Args:
-      corpora: the scored test sets.
+      corpora: the scored test sets, with the fields that `judged` describes.
       methods: for each method the scorer of each error; those without scores have no cells.
       words: of words, not of examples.
-      resamples: of the bootstrap.
+      resamples: of the bootstrap over examples.
       seed: of the resamples.
       cluster_field: rows with the same value are drawn together; "" = each on its own.
+      confidence: of the intervals.
 
     Raises:
-      InputError: for rows that lack their fields.
+      InputError: where a row lacks one of the fields, or has another value there.
     """
     found: dict[Key, Detection] = {}
     for number, (name, corpus) in enumerate(corpora.items()):
@@ -267,7 +251,8 @@ def detections(
                 for method, scorers in methods.items()
                 if scorers.get(error) in known
             }
-            cells = {m: _cell(own, groups, resamples, (seed, number)) for m, own in rows.items()}
+            drawn = groups, resamples, (seed, number), confidence
+            cells = {method: _cell(own, *drawn) for method, own in rows.items()}
             for method, detection in _compared(cells, rows).items():
                 found[Key(name, error, method)] = detection
     corrected = bonferroni([detection.p_value for detection in found.values()]).tolist()

@@ -40,12 +40,12 @@ APART, TOGETHER = 0.5, 0.99
 
 
 class Movement(NamedTuple):
-    """How far the vectors of a prompt are from their start.
+    """How far the vectors of a prompt are from their start, each figure [length].
 
     Attributes:
-      distance: L2, [length].
-      relative: the same over the start's norm, NaN for a start of zeros: [length].
-      cosine: to the start, NaN where one of the two is zero: [length].
+      distance: L2.
+      relative: the same over the start's norm, NaN for a start of zeros.
+      cosine: to the start, NaN where one of the two is zero.
     """
 
     distance: Floats
@@ -56,8 +56,7 @@ class Movement(NamedTuple):
 class VocabularyNorms(NamedTuple):
     """L2 norms of a vocabulary's embeddings at `QUANTILES`, and a prompt's vectors among them.
 
-    Attributes:
-      ranks: for each vector the share of embeddings that are no longer than it: [length].
+    `ranks` has for each vector the share of embeddings that are no longer than it: [length].
     """
 
     quantiles: dict[float, float]
@@ -198,10 +197,8 @@ def nearest_by_cosine(
 ) -> tuple[NDArray[np.int64], Floats]:
     """Finds the rows of an embedding [vocab, embed] that point the way of vectors [length, embed].
 
-    Rows of zeros point no way and come last.
-
-    Returns:
-      Ids and cosines [length, count], best first; equal ones by id.
+    It returns ids and cosines [length, count], best first; equal ones by id. Rows of zeros point no
+    way and come last.
     """
     found = np.concatenate([cosines(vectors, rows) for rows in _parts(embedding)], axis=1)
     order = np.argsort(-np.nan_to_num(found, nan=-2.0), axis=1, kind="stable")[:, :count]
@@ -213,8 +210,7 @@ def nearest_by_distance(
 ) -> tuple[NDArray[np.int64], Floats]:
     """Finds the rows of an embedding [vocab, embed] that are closest to vectors [length, embed].
 
-    Returns:
-      Ids and L2 distances [length, count], closest first; equal ones by id.
+    It returns ids and L2 distances [length, count], closest first; equal ones by id.
     """
     from scipy.spatial.distance import cdist  # takes half a second to import, as below
 
@@ -236,11 +232,7 @@ def _parts(embedding: Rows) -> Iterator[Floats]:
 
 
 class Spread(NamedTuple):
-    """The final validation losses of runs, where they have one; NaN for none.
-
-    Attributes:
-      deviation: the sample's standard deviation, NaN for fewer than two.
-    """
+    """The final validation losses of runs, where they have one; NaN for none."""
 
     runs: int
     mean: float
@@ -278,12 +270,11 @@ def spread(values: Sequence[float]) -> Spread:
     >>> spread([1.0, 3.0])
     Spread(runs=2, mean=2.0, low=1.0, high=3.0, deviation=1.4142135623730951)
     """
-    found = np.array([value for value in values if not np.isnan(value)], np.float64)
-    if not found.size:
+    found = [value for value in values if not np.isnan(value)]
+    if not found:
         return Spread(0, np.nan, np.nan, np.nan, np.nan)
-    deviation = found.std(ddof=1) if found.size > 1 else np.nan
-    figures = found.mean(), found.min(), found.max(), deviation
-    return Spread(found.size, *map(float, figures))
+    deviation = float(np.std(found, ddof=1)) if len(found) > 1 else np.nan
+    return Spread(len(found), float(np.mean(found)), min(found), max(found), deviation)
 
 
 def by_initializer(runs: Sequence[RunHealth]) -> dict[str, Spread]:
@@ -295,8 +286,7 @@ def by_initializer(runs: Sequence[RunHealth]) -> dict[str, Spread]:
 def matching(first: Floats, second: Floats) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Matches the vectors of two prompts [n, embed] and [m, embed] one to one.
 
-    Returns:
-      For each vector of the shorter prompt the other's index, and their cosine.
+    Returns for each vector of the shorter prompt the other's index, and their cosine.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -312,17 +302,13 @@ def pairs(runs: Sequence[RunHealth]) -> list[Pair]:
     found = []
     for first, second in itertools.combinations(runs, 2):
         if first.base == second.base and first.base:
-            both = [name for name in first.prompts if name in second.prompts]
-            found += [_pair(first, second, name) for name in both]
+            for name in [name for name in first.prompts if name in second.prompts]:
+                one, other, start = first.prompts[name], second.prompts[name], np.nan
+                if one.start is not None and other.start is not None:
+                    start = float(np.mean(matching(one.start, other.start)[1]))
+                matched = matching(one.vectors, other.vectors)
+                found.append(Pair(first.name, second.name, name, *matched, start))
     return found
-
-
-def _pair(first: RunHealth, second: RunHealth, name: str) -> Pair:
-    one, other = first.prompts[name], second.prompts[name]
-    start = np.nan
-    if one.start is not None and other.start is not None:
-        start = float(np.mean(matching(one.start, other.start)[1]))
-    return Pair(first.name, second.name, name, *matching(one.vectors, other.vectors), start)
 
 
 def run_warnings(run: RunHealth) -> list[str]:

@@ -1,20 +1,21 @@
 """The protocols by which papers compare scorers and verifiers, beside plain ROC AUC."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from faith_jax.core.errors import InputError, counted
+from faith_jax.core.errors import InputError
 from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
 from faith_jax.core.table import Table, figure_text
 from faith_jax.core.words import STEEN_PRONOUNS, first_person_count
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
+    interval_note,
     percentile_interval,
     resampled_counts,
 )
@@ -133,11 +134,7 @@ def verification_table(
     With three labels (claims that cannot be verified count as NOT ENOUGH INFO), with two (SUPPORTS
     or not), and with three on factual claims alone; over all claims, and over those that people
     wrote and that models generated. A prediction that is no label is wrong, and its class is left
-    out of macro F1.
-
-    Args:
-      claims: of DialFact, with `id`, `response_label`, `type_label` and `data_type`.
-      predictions: by system the predicted label of each claim by its id, of three or of two.
+    out of macro F1. Predictions are by system and claim id, of three labels or of two.
 
     Raises:
       InputError: for a claim without a prediction, and where there are no claims.
@@ -197,21 +194,14 @@ def _prediction(text: str, ways: int) -> str:
 
 
 class Accuracy(NamedTuple):
-    """How often calls are right.
-
-    Attributes:
-      value: share of right calls, in [0, 1]; higher = better.
-      interval: its percentile bootstrap over rows.
-      rows: how many have a label and a call.
-    """
+    """The share of right calls, its bootstrap interval over rows, and how many rows count."""
 
     value: float
     interval: Interval
     rows: int
 
 
-@dataclasses.dataclass(frozen=True)
-class AccuracyLayout:
+class AccuracyLayout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a table of accuracies looks, and what a paper prints for it.
 
     Attributes:
@@ -225,9 +215,9 @@ class AccuracyLayout:
 
     title: str = "Accuracy with bootstrap intervals"
     headings: tuple[str, str] = ("system", "corpus")
-    corpora: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    marks: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
-    published: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    corpora: Mapping[str, str] = {}
+    marks: Mapping[str, Mapping[str, str]] = {}
+    published: Mapping[str, Mapping[str, int | float]] = {}
     notes: tuple[str, ...] = ()
 
 
@@ -240,12 +230,7 @@ def accuracy(
 ) -> Accuracy:
     """Returns how often scores call rows as the labels do (Dziri 2022, table 4).
 
-    Args:
-      scores: [rows]; at least 0.5 = 1; NaN = no call.
-      labels: [rows] of 0 and 1; NaN = unknown.
-      resamples: of the bootstrap.
-      confidence: of the interval.
-      seed: of the bootstrap.
+    Scores are [rows], at least 0.5 = 1, NaN = no call; labels [rows], NaN = unknown.
     """
     given, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     known = ~np.isnan(given + truth)
@@ -266,12 +251,7 @@ def accuracy_table(
 ) -> Table:
     """Returns the share of right calls of each system on each corpus, in per cent.
 
-    Args:
-      systems: by system and corpus the rows, each with one scorer.
-      layout: of the table.
-      resamples: of the bootstrap.
-      confidence: of the intervals.
-      seed: of the bootstrap.
+    `systems` has by system and corpus the rows, each with one scorer.
     """
     here = dict.fromkeys(corpus for found in systems.values() for corpus in found)
     corpora = {name: layout.corpora.get(name, name) for name in [*layout.corpora, *here]}
@@ -295,15 +275,11 @@ def accuracy_table(
             share = round(theirs[column] / 100, 6) if column in theirs else None
             tidy.append((system, column, count, value, *interval, share))
     names = (*layout.headings, "rows", "accuracy", "low", "high", "published")
-    note = (
-        f"Intervals: {confidence:.0%} percentile bootstrap over rows, "
-        f"{counted(resamples, 'resample')}."
-    )
     return Table(
         layout.title,
         (layout.headings[0], *columns),
         tuple(rows),
-        (*layout.notes, note),
+        (*layout.notes, interval_note(confidence, resamples)),
         Table("", names, tuple(tidy)),
     )
 

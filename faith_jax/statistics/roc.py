@@ -37,10 +37,8 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
     """Returns the area under the ROC curve, in [0, 1]; NaN where one of the classes is missing.
 
     It is the probability that a faithful response has a higher score than another one, ties
-    counting half; 0.5 = chance. Scores and labels are [rows].
-
-    Raises:
-      ValueError: see `checked`.
+    counting
+    half; 0.5 = chance. Scores and labels are [rows], as `checked` wants them.
     """
     values, positive = checked(scores, labels)
     weights = np.ones((positive.size, 1), np.uint16)
@@ -52,12 +50,8 @@ def weighted_roc_auc(
 ) -> NDArray[np.float64]:
     """Returns one AUC for each column of weights, exactly; NaN where a class has no weight.
 
-    The rows are sorted once for all columns; then each column takes one pass.
-
-    Args:
-      scores: finite, [rows].
-      positive: [rows].
-      weights: whole numbers of at least 0, how often each row counts: [rows, columns].
+    The rows are sorted once for all columns. Scores and `positive` are [rows]; weights are whole
+    numbers [rows, columns], how often each row counts.
     """
     places = np.flatnonzero(~positive)
     places = places[np.argsort(scores[places], kind="stable")]
@@ -68,11 +62,10 @@ def weighted_roc_auc(
     not_above = np.searchsorted(ordered, own, side="right")
     tied = bool((below != not_above).any())
     positives = weights[positive]
-    columns = weights.shape[1]
     step = max(1, _CELLS // max(1, len(scores)))
     found = [
         _areas(positives[:, i : i + step], negatives[:, i : i + step], below, not_above, tied)
-        for i in range(0, columns, step)
+        for i in range(0, weights.shape[1], step)
     ]
     return np.concatenate(found) if found else np.zeros(0)
 

@@ -23,12 +23,9 @@ Floats = NDArray[np.float64]
 
 
 class PlacedWord(NamedTuple):
-    """A content word of an example and where it stands.
+    """A content word of an example and the offsets of its characters.
 
     Attributes:
-      text: the word.
-      start: offset of its first character in its text.
-      end: offset behind its last character.
       number: of the grounding's text that it stands in; None = in the response.
       perspective: of that text; "" = none.
     """
@@ -72,14 +69,14 @@ class WordSalience:
     def attribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
         """Returns the mean attribution; 1 less it is the hallucination score.
 
-        NaN where response or grounding has no content words.
+        NaN where response or grounding has no content words, as below.
         """
         return average(self.attributions(aggregation), mean) if self.values.size else math.nan
 
     def contribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
         """Returns the mean contribution of the perspective with the smallest.
 
-        1 less it is the coverage error score. NaN where response or grounding has no content words.
+        1 less it is the coverage error score.
         """
         if not self.values.size:
             return math.nan
@@ -103,23 +100,15 @@ def word_map(
     row_words: Sequence[Sequence[int]],
     column_words: Sequence[Sequence[int]],
 ) -> Floats:
-    """Returns the largest entry over the pairs of tokens of each pair of words.
+    """Returns the largest entry over the pairs of tokens of each pair of words, in [0, 1].
 
-    Args:
-      token_map: [rows, columns], normalised.
-      row_words: for each word of the inputs its rows, one or more.
-      column_words: for each word of the response its columns, one or more.
-
-    Returns:
-      [row words, column words] in [0, 1].
+    `token_map` is [rows, columns], normalised. The words are lists of their rows or columns, one or
+    more; the map has a row and a column for each.
     """
-    found = np.zeros((len(row_words), len(column_words)))
-    if not found.size:
-        return found
+    if not (row_words and column_words):
+        return np.zeros((len(row_words), len(column_words)))
     rows = np.stack([token_map[list(tokens)].max(axis=0) for tokens in row_words])
-    for number, tokens in enumerate(column_words):
-        found[:, number] = rows[:, list(tokens)].max(axis=1)
-    return found
+    return np.stack([rows[:, list(tokens)].max(axis=1) for tokens in column_words], axis=1)
 
 
 def aggregated(words: NDArray[np.floating], aggregation: str = "max") -> Floats:
@@ -127,10 +116,10 @@ def aggregated(words: NDArray[np.floating], aggregation: str = "max") -> Floats:
 
     Args:
       words: [rows, columns], from `word_map`.
-      aggregation: one of AGGREGATIONS. "max": the largest entry of the row, in [0, 1]. "sum": the
-        row's sum, 0 or more. "negative_entropy": of the row as a distribution, as its exponential,
-        which ranks alike and has a geometric mean: from 1 / words (evenly spread) to 1 (one word);
-        0 for a row of zeros.
+      aggregation: "max": the largest entry of the row, in [0, 1]. "sum": the row's sum, 0 or more.
+        "negative_entropy": of the row as a distribution, as its exponential, which ranks alike and
+          has
+        a geometric mean: from 1 / words (evenly spread) to 1 (one word); 0 for a row of zeros.
     """
     words = np.asarray(words, np.float64)
     if not words.shape[1]:

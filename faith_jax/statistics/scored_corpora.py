@@ -76,6 +76,11 @@ class Corpus:
             words={name: tuple(rows[i] for i in kept) for name, rows in self.words.items()},
         )
 
+    def ordered(self, ids: Sequence[str]) -> "Corpus":
+        """Returns the corpus with its rows in the order of these ids."""
+        places = {identifier: place for place, identifier in enumerate(self.ids)}
+        return self.part(np.array([places[identifier] for identifier in ids], int))
+
     def field(self, name: str) -> list[str]:
         """Returns a field of all rows; one that lacks it is an InputError."""
         for identifier, fields in zip(self.ids, self.fields, strict=True):
@@ -93,9 +98,7 @@ def read_corpora(files: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, 
     Files are the rows, in the form of `faith_jax.export.scored_rows`, by path.
 
     Raises:
-      InputError: for an id that a corpus has twice in a file, for files of the same corpus whose
-        rows, texts or labels differ, for a scorer that two files have on the same corpus, for rows
-        with other scorers than the rest of their file, and where there are no rows.
+      InputError: for rows or files that do not fit together, and where there are no rows.
     """
     found: dict[str, Corpus] = {}
     origin: dict[str, str] = {}
@@ -156,8 +159,7 @@ def _joined(first: Corpus, second: Corpus, origin: str, path: str) -> Corpus:
         )
     if both := sorted(set(first.scores) & set(second.scores)):
         raise InputError(f"{origin} and {path} both have scores of {both[0]} on {first.name!r}.")
-    places = {identifier: place for place, identifier in enumerate(second.ids)}
-    second = second.part(np.array([places[identifier] for identifier in first.ids]))
+    second = second.ordered(first.ids)
     _check_same_texts(first, second, origin, path)
     differing = ~((first.labels == second.labels) | np.isnan(first.labels + second.labels))
     if differing.any():
@@ -189,11 +191,7 @@ def _check_same_texts(first: Corpus, second: Corpus, origin: str, path: str) -> 
 
 
 def chosen_scorers(corpora: Mapping[str, Corpus], scorers: Sequence[str]) -> dict[str, Corpus]:
-    """Returns the corpora with some of their scorers only, in the order given; empty = all.
-
-    Raises:
-      InputError: for a scorer that a corpus has no scores of.
-    """
+    """Returns the corpora with these scorers only, in their order; none = all."""
     for name, corpus in corpora.items():
         for scorer in scorers:
             if scorer not in corpus.scores:
@@ -206,12 +204,9 @@ def chosen_scorers(corpora: Mapping[str, Corpus], scorers: Sequence[str]) -> dic
 
 
 def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:
-    """Checks that each corpus has a row with a label and a defined score of every scorer.
+    """Raises an InputError where a corpus has no row with a label and scores of every scorer.
 
     With `labels` False, a corpus without any labels passes.
-
-    Raises:
-      InputError: naming the scorers that stand in the way, and what to do.
     """
     for name, corpus in corpora.items():
         if corpus.usable().any():

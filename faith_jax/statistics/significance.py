@@ -3,10 +3,8 @@
 All tests are paired and two-sided. `approximate_randomization` assumes least; `delong_test` has a
 closed form; `hanley_mcneil_test` is the older form that needs AUCs and counts only. The first two
 know clusters: rows that are not independent of each other, such as responses to one document.
-Several tests at once are corrected by `bonferroni` or `holm`.
 
-Scores of two scorers, a and b, and labels are [rows]; all tests raise the ValueErrors of
-`faith_jax.statistics.roc.checked`.
+Scores of two scorers, a and b, and labels are [rows], as `roc.checked` wants them.
 """
 
 import math
@@ -47,8 +45,7 @@ def exchanges(
     """Exchanges two scorers' scores row by row at random, for `approximate_randomization`.
 
     Scorers have different scales, so each one's scores are replaced by their ranks first, which
-    changes no AUC. With clusters, scores of a cluster are exchanged together. The p-value is at
-    least 1 / (rounds + 1).
+    changes no AUC. With clusters, scores of a cluster are exchanged together.
     """
     from scipy import stats  # takes a second to import, as below
 
@@ -81,7 +78,9 @@ def _twice_won(places: NDArray[np.intp], positive: NDArray[np.bool_], known: int
 def approximate_randomization(parts: Sequence[Exchanges]) -> Comparison:
     """Tests the difference of two scorers' AUCs, or of their means over several corpora.
 
-    The parts are the exchanges of each corpus, of as many rounds, with other seeds.
+    The parts are the exchanges of each corpus, of as many rounds, with other seeds. The p-value is
+    at
+    least 1 / (rounds + 1).
     """
     difference = float(np.mean([part.difference for part in parts]))
     exchanged = np.mean([part.exchanged for part in parts], axis=0)
@@ -91,9 +90,7 @@ def approximate_randomization(parts: Sequence[Exchanges]) -> Comparison:
 def randomization_p_value(difference: float, exchanged: NDArray[np.float64]) -> float:
     """Returns how likely so large a difference is by chance, two-sided; NaN where it is undefined.
 
-    `exchanged` has the difference after each round of random exchanges: [rounds].
-
-    Reference: Noreen 1989.
+    `exchanged` has the difference after each round of random exchanges (Noreen 1989).
     """
     if math.isnan(difference):
         return math.nan
@@ -120,9 +117,8 @@ def delong_covariance(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns the scorers' AUCs [scorers] and their covariance [scorers, scorers].
 
-    Rows of a cluster are not independent of each other; without clusters, all rows are. The
-    covariance is NaN with fewer than two clusters that hold a class; with fewer than some twenty it
-    is too small.
+    Rows of a cluster are not independent of each other. The covariance is NaN with fewer than two
+    clusters that hold a class; with fewer than some twenty it is too small.
 
     Reference: Obuchowski 1997, Nonparametric analysis of clustered ROC curve data, section 2.
     """
@@ -189,7 +185,7 @@ def _normal_test(difference: float, variance: float) -> Comparison:
 
 
 def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Returns p-values times their number, at most 1; those that are NaN stay and do not count.
+    """Returns p-values times their number, at most 1; NaN stay and do not count.
 
     >>> bonferroni([0.01, 0.4]).tolist()
     [0.02, 0.8]
@@ -199,7 +195,7 @@ def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
 
 
 def holm_by_baseline(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
-    """Returns p-values, by what is compared and its baseline, after `holm` for each baseline."""
+    """Returns p-values, by (what is compared, baseline), after `holm` for each baseline."""
     corrected: dict[tuple[str, str], float] = {}
     for baseline in dict.fromkeys(baseline for _, baseline in p_values):
         pairs = [pair for pair in p_values if pair[1] == baseline]
@@ -209,7 +205,7 @@ def holm_by_baseline(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[st
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Returns p-values after Holm's step-down correction; those that are NaN stay and do not count.
+    """Returns p-values after Holm's step-down correction; NaN stay and do not count.
 
     >>> holm([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.06, 0.06]

@@ -9,12 +9,12 @@ each row's summands, so that the figure of any resample is one matrix product aw
 ('0.20', '0.80')
 """
 
-import dataclasses
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -23,6 +23,7 @@ from faith_jax.core.table import MARK, Table, figure_text
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
+    interval_note,
     percentile_interval,
     resampled_counts,
 )
@@ -80,8 +81,7 @@ class Cell(NamedTuple):
         return figure_text(self.value, self.interval, digits, mark, self.spread)
 
 
-@dataclasses.dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a column of the table shows: a mean of scores, mapped so that `low` is 0, `high` is 1.
 
     Attributes:
@@ -113,29 +113,23 @@ class Column:
         return mean_measure(values, self.low, self.high)
 
 
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """The columns of a table and the figures that a paper prints for it.
+class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The columns of a table, by name, and the figures that a paper prints for it.
 
-    Attributes:
-      title: of the table.
-      columns: by name; those whose scorer the rows lack are left out.
-      published: figures by (corpus, system), by column.
-      notes: on the figures.
+    Columns whose scorer the rows lack are left out. Published figures are by corpus, system and
+    column; the notes are on these.
     """
 
     title: str = "Systems"
-    columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
-    published: Mapping[tuple[str, str], Mapping[str, float]] = dataclasses.field(
-        default_factory=dict
-    )
+    columns: Mapping[str, Column] = {}
+    published: Mapping[str, Mapping[str, Mapping[str, int | float]]] = {}
     notes: tuple[str, ...] = ()
 
 
 def mean_measure(values: ArrayLike, low: float = 0.0, high: float = 1.0) -> Measure:
-    """Returns the mean of the values [rows] that are not NaN, mapped linearly.
+    """Returns the mean of the values [rows] that are not NaN; `low` becomes 0 and `high` 1.
 
-    `low` becomes 0 and `high` 1; nothing is clipped.
+    Nothing is clipped.
     """
     given = np.asarray(values, np.float64)
     defined = ~np.isnan(given)
@@ -245,7 +239,7 @@ def systems_table(
 
     Args:
       rows: by corpus and system its replicates, such as trainings of several seeds.
-      layout: columns and published figures; without columns, the means of all scorers.
+      layout: without columns, the means of all scorers are shown.
       baselines: by system the one that it is tested against; what a corpus lacks is left out.
       resamples: of the bootstrap, and rounds of the test.
       confidence: of the intervals.
@@ -275,7 +269,7 @@ def systems_table(
         sizes = {name: sum(len(one.ids) for one in it) for name, it in given.items()}
         notes += _row_notes(corpus, cells, sizes)
         for system, found in cells.items():
-            theirs = layout.published.get((corpus, system), {})
+            theirs = layout.published.get(corpus, {}).get(system, {})
             texts = [found[c].text(columns[c].digits) if c in found else "" for c in columns]
             shown.append((corpus, system, *texts))
             if theirs:
@@ -326,8 +320,7 @@ def _in_order(corpus: str, system: str, given: Corpus, ids: Sequence[str]) -> Co
             f"{corpus}: {system} has other rows than the first system: {differing[0]!r} is one of "
             f"{counted(len(differing), 'row')} that only one of them has."
         )
-    places = {identifier: place for place, identifier in enumerate(given.ids)}
-    return given.part(np.array([places[identifier] for identifier in ids]))
+    return given.ordered(ids)
 
 
 def _notes(
@@ -337,10 +330,7 @@ def _notes(
     resamples: int,
     confidence: float,
 ) -> Iterator[str]:
-    yield (
-        f"Intervals: {confidence:.0%} percentile bootstrap over rows, "
-        f"{counted(resamples, 'resample')}."
-    )
+    yield interval_note(confidence, resamples)
     if baselines:
         against = ", ".join(dict.fromkeys(baselines.values()))
         yield (

@@ -21,6 +21,7 @@ import functools
 import importlib.util
 import itertools
 import math
+import operator
 import re
 import string
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -73,15 +74,6 @@ class Overlap(NamedTuple):
     f1: float
 
 
-def overlap_of_counts(matches: int, response_size: int, reference_size: int) -> Overlap:
-    """Returns precision, recall and F1 of `matches` units among those of the two texts."""
-    return Overlap(
-        precision=_share(matches, response_size),
-        recall=_share(matches, reference_size),
-        f1=_share(2 * matches, response_size + reference_size),
-    )
-
-
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else math.nan
 
@@ -111,13 +103,14 @@ def f1_words(text: str, normalization: str = "true") -> list[str]:
 
 
 def token_overlap(response: str, reference: str, normalization: str = "true") -> Overlap:
-    """Returns token precision, recall and F1 of a response with its grounding, or a gold response.
-
-    `normalization` is that of `f1_words`.
-    """
-    words, reference_words = (f1_words(text, normalization) for text in (response, reference))
-    matches = sum(match_words(words, reference_words))
-    return overlap_of_counts(matches, len(words), len(reference_words))
+    """Returns token precision, recall and F1 of a response with its reference; see `f1_words`."""
+    words, others = (f1_words(text, normalization) for text in (response, reference))
+    matches = sum(match_words(words, others))
+    return Overlap(
+        precision=_share(matches, len(words)),
+        recall=_share(matches, len(others)),
+        f1=_share(2 * matches, len(words) + len(others)),
+    )
 
 
 def token_f1(response: str, reference: str) -> float:
@@ -131,12 +124,11 @@ def rouge(
     use_stemmer: bool = False,
     kinds: tuple[str, ...] = ROUGE_TYPES,
 ) -> dict[str, Overlap]:
-    """Returns ROUGE-1, ROUGE-2 and ROUGE-L of the rouge-score package, on request of Porter stems.
+    """Returns ROUGE of the rouge-score package (Lin 2004), on request of Porter stems.
 
     Its words are runs of a-z and 0-9 after lower-casing. Texts too short for a bigram have no
-    ROUGE-2 (NaN). Of the `kinds`, ROUGE-L takes by far the longest on long texts.
-
-    Reference: Lin 2004.
+    ROUGE-2
+    (NaN). Of the `kinds`, ROUGE-L takes by far the longest on long texts.
     """
     scorer, tokenize = _rouge_scorer(use_stemmer, kinds)
     scores = scorer.score(target=reference, prediction=response)
@@ -226,10 +218,7 @@ class ArgumentOverlap:
 
     @property
     def recall(self) -> float:
-        """The smallest recall of a perspective; low → coverage error.
-
-        NaN where any perspective's is, or where there is none.
-        """
+        """The smallest recall of a perspective, low → coverage error; NaN where any is, or none."""
         shares = list(self.recall_by_perspective.values())
         return math.nan if not shares or any(map(math.isnan, shares)) else min(shares)
 
@@ -263,16 +252,13 @@ def lexical_overlap(claim: str, sentences: Sequence[str]) -> float:
 
     Reference: Gupta 2022, section 5.1 (with spaCy's stop words).
     """
-    words = _plain_words(claim)
+    words, *others = (
+        [w for w in map(str.lower, _WORD.findall(text)) if w not in ENGLISH_STOP_WORDS]
+        for text in (claim, *sentences)
+    )
     if not words:
         return math.nan
-    known = [frozenset(_plain_words(sentence)) for sentence in sentences]
-    return max((sum(word in k for word in words) / len(words) for k in known), default=0.0)
-
-
-def _plain_words(text: str) -> list[str]:
-    words = [found.lower() for found in _WORD.findall(text)]
-    return [word for word in words if word not in ENGLISH_STOP_WORDS]
+    return max((sum(word in other for word in words) / len(words) for other in others), default=0.0)
 
 
 def sentence_bleu(response: str, reference: str) -> float:
@@ -328,9 +314,10 @@ def extractive_fragments(
 ) -> list[tuple[int, int]]:
     """Returns the copied spans of a response's words as (start, length), from left to right.
 
-    Greedy: at each word the longest match in the knowledge is taken, and the search resumes behind
-    it. As in the authors' procedure, a match in the knowledge is not searched again from its
-    inside, so of overlapping repetitions the first counts.
+    At each word the longest match in the knowledge is taken, and the search resumes behind it. As
+    in
+    the authors' procedure, a match in the knowledge is not searched again from its inside, so of
+    overlapping repetitions the first counts.
     """
     places: dict[Hashable, list[int]] = {}
     for place, word in enumerate(knowledge):
@@ -352,16 +339,10 @@ def _longest_match(
 ) -> int:
     longest, free = 0, 0
     for place in places:
-        if place < free:
-            continue
-        end = place
-        while (
-            end < len(knowledge)
-            and start + end - place < len(response)
-            and response[start + end - place] == knowledge[end]
-        ):
-            end += 1
-        longest, free = max(longest, end - place), end
+        if place >= free:
+            same = map(operator.eq, response[start:], knowledge[place:])
+            length = sum(itertools.takewhile(bool, same))
+            longest, free = max(longest, length), place + length
     return longest
 
 
@@ -397,8 +378,7 @@ def english_tokenizer() -> Any:
 def content_tokens(text: str) -> list[str]:
     """Returns spaCy's tokens without stop words and punctuation, in lower case.
 
-    A run of white space beyond a single space is a token too, as in the authors' code. Raises as
-    `english_tokenizer` does.
+    A run of white space beyond a single space is a token too, as in the authors' code.
 
     >>> content_tokens("In the Andes, it doesn't rain much.")
     ['andes', 'rain']
@@ -413,8 +393,12 @@ def q2_baseline_token_f1(response: str, knowledge: str) -> float:
     >>> q2_baseline_token_f1("The Andes are high.", "Llamas live in the high Andes.")
     0.6666666666666666
     """
-    first = collections.Counter(content_tokens(response))
-    second = collections.Counter(content_tokens(knowledge.lower()))
+    return bag_f1(content_tokens(response), content_tokens(knowledge.lower()))
+
+
+def bag_f1(words: Sequence[str], others: Sequence[str]) -> float:
+    """Returns the F1 of two multisets of words; 0 where they have none in common."""
+    first, second = collections.Counter(words), collections.Counter(others)
     same = (first & second).total()
     return 2 * same / (first.total() + second.total()) if same else 0.0
 

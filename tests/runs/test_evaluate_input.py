@@ -158,6 +158,29 @@ def test_options_that_say_nothing_are_refused(capsys, tmp_path, arguments, messa
     assert message in error
 
 
+@pytest.mark.parametrize(
+    ("protocol", "told", "message"),
+    [
+        ("systems", {"columns": {"A": {"scorer": "s", "digit": 1}}}, "unknown field `digit`"),
+        ("systems", {"columns": {"A": {"digits": "1"}}}, "Expected `int`, got `str`"),
+        ("accuracy", {"headings": ["a"]}, "Expected `array` of length 2 - at `$.headings`"),
+    ],
+)
+def test_a_table_that_is_described_wrongly(capsys, tmp_path, protocol, told, message):
+    good = write(tmp_path / "good.jsonl", SCORES, LABELS)
+    (tmp_path / "t.json").write_text(json.dumps(told))
+    table = f"--table={tmp_path / 't.json'}"
+    status, lines, error = evaluate(capsys, good, f"--protocol={protocol}", table)
+    assert (status, lines) == (2, [])
+    assert "t.json: is not the description of a table" in error
+    assert message in error
+    told = {"title": "T", "columns": {"A": {"scorer": "s", "low": 0, "high": 0.01, "digits": 1}}}
+    (tmp_path / "t.json").write_text(json.dumps(told | {"published": {"rows": {"c": {"A": 9}}}}))
+    status, lines, _ = evaluate(capsys, good, "--protocol=systems", table)
+    assert (status, lines[0]) == (0, "T")
+    assert lines[4].split() == ["rows", "c", "(published)", "9"]
+
+
 def test_a_folder_that_holds_no_scores(capsys, tmp_path):
     (tmp_path / "empty").mkdir()
     status, _, error = evaluate(capsys, tmp_path / "empty")

@@ -146,7 +146,7 @@ def test_bleu_and_published_figures():
     layout = Layout(
         "T",
         {"BLEU": Column(reference="target", digits=1), "F1": Column("f1", only=("d",))},
-        {("c", "a"): {"BLEU": 12.5}},
+        {"c": {"a": {"BLEU": 12.5}}},
         ("As the paper has it.",),
     )
     ids = ("0", "1")
