@@ -141,10 +141,7 @@ def _figures(sums: NDArray[np.float64], same_raters: bool) -> dict[str, NDArray[
 def agreement_table(
     found: Annotations, resamples: int = 1000, confidence: float = 0.95, seed: int = 0
 ) -> tuple[Table, dict[str, Any]]:
-    """Returns how far the annotators of sheets agree, as a table and as JSON has it.
-
-    Arguments are those of `binary_agreement`.
-    """
+    """Returns how far the annotators of sheets agree, as a table and as JSON has it."""
     settings = (resamples, confidence, seed)
     marks = {name: binary_agreement(units, *settings) for name, units in _answers(found).items()}
     named = {name: binary_agreement(units, *settings) for name, units in _named(found).items()}

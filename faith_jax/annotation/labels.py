@@ -124,18 +124,24 @@ def label_row(
     are of the errors of the slice `part`. In the ambiguous slice a partial error counts as its own
     kind, and repetition and confusion of perspectives, which the paper gives to neither, as both.
     """
-    example, answers = label.example, label.answers
+    example, answers, grounding = label.example, label.answers, label.example.grounding
     (hallucination, coverage), either = FULL_ERRORS, False
     if part is Slice.AMBIGUOUS_ORGANIC:
         hallucination, coverage, *others_of_both = AMBIGUOUS_ERRORS
         either = any(answers[error] for error in others_of_both)
-    arguments = arguments_by_label(example.grounding)
+    arguments = arguments_by_label(grounding)
     missing = [arguments[name] for name in label.named[coverage]]
+    if set(grounding.perspectives) == {"pro", "con"}:
+        texts = {f"{side}_arguments": list(grounding.of(side)) for side in ("pro", "con")}
+    else:
+        texts = {"grounding": list(grounding.texts)}
+        if grounding.perspectives:
+            texts["perspectives"] = list(grounding.perspectives)
     return {
         "id": example.id,
         **(others or {}),
         "query": query_of(example),
-        **_argument_fields(example),
+        **texts,
         "response": example.response,
         "label": {Slice.ERROR_FREE: 1, part: 0}.get(label.slice),
         "slice": str(label.slice),
@@ -150,15 +156,6 @@ def label_row(
         # By this field `--protocol=npov_words` knows uncovered arguments.
         "added_argument": missing if len(missing) > 1 else "".join(missing),
     }
-
-
-def _argument_fields(example: GroundedExample) -> dict[str, Any]:
-    grounding = example.grounding
-    if set(grounding.perspectives) == {"pro", "con"}:
-        return {f"{side}_arguments": list(grounding.of(side)) for side in ("pro", "con")}
-    texts = {"grounding": list(grounding.texts)}
-    sides = {"perspectives": list(grounding.perspectives)} if grounding.perspectives else {}
-    return texts | sides
 
 
 def slice_rows(

@@ -13,7 +13,7 @@ import dataclasses
 import operator
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -70,12 +70,9 @@ class Marks:
 
 @dataclasses.dataclass(frozen=True)
 class Annotations:
-    """What is in some sheets.
+    """What is in some sheets: the responses by their ids, and the marks of rows that are filled in.
 
-    Attributes:
-      examples: the responses by their ids, in order of appearance.
-      marks: of each row that is filled in, in order of appearance.
-      empty: places of rows that nobody has annotated yet.
+    `empty` has the places of rows that nobody has annotated yet.
     """
 
     examples: Mapping[str, GroundedExample]
@@ -123,8 +120,9 @@ def read_annotations(
       complete: a row that is not annotated is an error.
 
     Raises:
-      FaithJaxError: for a sheet that cannot be read; for texts that were changed, missing and
-        contradictory marks, and rows of the same response and annotator; naming the row.
+      FaithJaxError: for a sheet that cannot be read, changed texts, missing and contradictory
+        marks,
+        and rows of the same response and annotator.
     """
     known: dict[str, tuple[GroundedExample, str]] = {}
     marks: list[Marks] = []
@@ -183,8 +181,7 @@ def read_marks(path: pathlib.Path, examples: Mapping[str, GroundedExample]) -> A
     """Reads marks of these responses as `faith-jax annotate read --output` writes them.
 
     Raises:
-      InputError: for a file without rows, a row of another response, and marks that are missing or
-        of something that the response does not have.
+      InputError: for a file without rows, a row of another response, and bad marks.
     """
     marks = tuple(_marks_of_rows(path, examples))
     if not marks:
@@ -231,30 +228,13 @@ def _parsed_marks(
     place: str,
     blank_is_no: bool = False,
 ) -> Marks:
-    """Returns the marks of a row, checked.
-
-    Its fields are the cells of a sheet, or those of `marks_row`, which has partial spans and partly
-    missing arguments in fields of their own.
-    """
+    """Returns the marks of a row of a sheet, or of one that `marks_row` made, checked."""
     if not annotator:
         remedy = "write a name into each row"
         raise field_error(place, "annotator", "who marked the row", annotator, remedy)
     answers = {name: _answer(fields.get(name), name, place, blank_is_no) for name in ERRORS}
-    response, labels = example.response, example.grounding.labels()
-
-    def spans(cell: Any) -> list[str]:
-        # The response may hold what separates spans.
-        return [cell] if cell in response else re.split(r"[\n|]", cell)
-
-    def span(piece: Any, field: str) -> Span:
-        return _span(piece, response, place, field)
-
-    def argument(piece: Any, field: str) -> int:
-        return _argument(piece, labels, place, field)
-
-    named = _named(SPANS, spans, span, fields, answers, place)
-    numbers = _named(ARGUMENTS, re.compile(r"[\n|,]").split, argument, fields, answers, place)
-    named |= {error: tuple(labels[i] for i in found) for error, found in numbers.items()}
+    named = _named(SPANS, fields, answers, example, place)
+    named |= _named(ARGUMENTS, fields, answers, example, place)
     note = converted({"note": fields.get("note")}, place, _Note).note
     return Marks(example.id, annotator, place, answers, named, note)
 
@@ -279,10 +259,9 @@ def _answer(cell: Any, name: str, place: str, blank_is_no: bool) -> bool:
 
 def _named(
     errors: Mapping[str, str],
-    split: Callable[[str], list[str]],
-    locate: Callable[[Any, str], Any],
     fields: Mapping[str, Any],
     answers: Mapping[str, bool],
+    example: GroundedExample,
     place: str,
 ) -> dict[str, tuple[Any, ...]]:
     """Returns what a row names of a full error and of its partial one, where this fits its answers.
@@ -292,21 +271,17 @@ def _named(
     """
     (error, field), (partial_error, partial_field) = errors.items()
     usual = partial_error if answers[partial_error] and not answers[error] else error
+    locate = _span if errors is SPANS else _argument
     found: dict[str, set[Any]] = {error: set(), partial_error: set()}
     for name in (field, partial_field):
-        cell = fields.get(name)
-        if isinstance(cell, str):
-            cell = split(one_line_end(cell).strip())
-        if not isinstance(cell, list | None):
-            raise field_error(place, name, "a text or a list", cell)
-        for piece in cell or ():
+        for piece in _pieces(fields.get(name), errors, example.response, place, name):
             kind = usual if name == field else partial_error
             if isinstance(piece, str):
                 piece = one_line_end(piece).strip()
                 if prefix := _PARTIAL.match(piece):
                     kind, piece = partial_error, piece[prefix.end() :]
             if not _is_empty(piece):
-                found[kind].add(locate(piece, name))
+                found[kind].add(locate(piece, example, place, name))
     for name, things in found.items():
         if things and not answers[name]:
             expected = f"nothing that is of a {name.replace('_', ' ')}, since {name} = no"
@@ -316,11 +291,28 @@ def _named(
         expected = f"what the error is about, since {error} = yes"
         remedy = f"name it, or write {error} = no"
         raise field_error(place, field, expected, fields.get(field), remedy)
-    return {name: tuple(sorted(things)) for name, things in found.items()}
+    order = None if errors is SPANS else example.grounding.labels().index
+    return {name: tuple(sorted(things, key=order)) for name, things in found.items()}
 
 
-def _span(piece: Any, response: str, place: str, field: str) -> Span:
+def _pieces(
+    cell: Any, errors: Mapping[str, str], response: str, place: str, field: str
+) -> list[Any]:
+    """Returns what a cell names, piece by piece."""
+    if not isinstance(cell, str | list | None):
+        raise field_error(place, field, "a text or a list", cell)
+    if not isinstance(cell, str):
+        return cell or []
+    text = one_line_end(cell).strip()
+    if errors is ARGUMENTS:
+        return re.split(r"[\n|,]", text)
+    # The response may hold what separates spans.
+    return [text] if text in response else re.split(r"[\n|]", text)
+
+
+def _span(piece: Any, example: GroundedExample, place: str, field: str) -> Span:
     """Returns where a span is that was copied from the response, or named by its offsets."""
+    response = example.response
     if isinstance(piece, str) and (offsets := _OFFSETS.fullmatch(piece)):
         piece = [int(offsets[1]), int(offsets[2])]
     if isinstance(piece, str):
@@ -338,11 +330,11 @@ def _span(piece: Any, response: str, place: str, field: str) -> Span:
     return piece[0], piece[1]
 
 
-def _argument(piece: Any, labels: Sequence[str], place: str, field: str) -> int:
-    """Returns the number of an argument that is named by its label, from 0."""
-    known = [label.casefold() for label in labels]
-    if str(piece).casefold() not in known:
-        expected = f"arguments of this row ({', '.join(labels)})"
+def _argument(piece: Any, example: GroundedExample, place: str, field: str) -> str:
+    """Returns the label of an argument, which may be written in any case."""
+    labels = {label.casefold(): label for label in example.grounding.labels()}
+    if str(piece).casefold() not in labels:
+        expected = f"arguments of this row ({', '.join(labels.values())})"
         remedy = "name them by side and number, separated by commas"
         raise field_error(place, field, expected, piece, remedy)
-    return known.index(str(piece).casefold())
+    return labels[str(piece).casefold()]

@@ -39,12 +39,9 @@ Topics = Callable[[], Sequence[npov.Topic]]
 
 
 class AnnotationResponse(NamedTuple):
-    """A response to judge.
+    """A response to judge, as annotators see it, and the other fields of its row.
 
-    Attributes:
-      example: what annotators see; with line feeds for all line ends.
-      fields: the other fields of its row, such as its topic.
-      by_sentence: its arguments could not be told apart, so that each sentence counts as one.
+    With `by_sentence`, its arguments could not be told apart, so that each sentence counts as one.
     """
 
     example: GroundedExample
@@ -59,8 +56,7 @@ def read_responses(path: pathlib.Path, knowledge: str = "procon_npov") -> list[A
     the name of an embedded sample.
 
     Raises:
-      InputError: for a bad file or row, arguments on one side only, an id that occurs twice, and
-        a file without rows.
+      InputError: for a bad file or row, an id that occurs twice, and a file without rows.
     """
 
     @functools.cache

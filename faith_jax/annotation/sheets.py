@@ -56,11 +56,11 @@ class _Told(msgspec.Struct):
 
 
 class SheetRow(NamedTuple):
-    """One row of a sheet.
+    """One row of a sheet, whose texts have line feeds for all line ends.
 
     Attributes:
       place: as `path:line`, for errors.
-      example: what is judged; with line feeds for all line ends.
+      example: what is judged.
       annotator: who judges it; "" = not said.
       marks: the cells of `MARKS`: texts, and in JSON lines also null, numbers, truth values, lists.
     """
@@ -107,10 +107,7 @@ def arguments_cell(arguments: Mapping[str, str]) -> str:
 
 
 def parsed_arguments(cell: Any, place: str) -> Grounding:
-    """Returns the arguments of a cell that `arguments_cell` made, or of an object by their labels.
-
-    Another form is an InputError.
-    """
+    """Returns the arguments of a cell of `arguments_cell`, or of an object by their labels."""
     if isinstance(cell, str):
         lines = re.split(rf"\n(?!{_INDENT})", one_line_end(cell))
         pairs = [line.partition(": ")[::2] for line in lines]
@@ -150,11 +147,8 @@ def sheet_text(
     """
     rows = [_cells(example, name) for name in annotators or ("",) for example in examples]
     if form == "jsonl":
-        blank = dict.fromkeys(ERRORS) | {
-            "unsupported_spans": [],
-            "missing_arguments": [],
-            "note": "",
-        }
+        blank: dict[str, Any] = dict.fromkeys(ERRORS)
+        blank |= {"unsupported_spans": [], "missing_arguments": [], "note": ""}
         return "".join(json.dumps(row | blank, ensure_ascii=False) + "\n" for row in rows)
     buffer = io.StringIO(newline="")
     buffer.write("\ufeff")
@@ -183,8 +177,7 @@ def read_sheet(path: pathlib.Path) -> Iterator[SheetRow]:
 
     Raises:
       ConfigError: for another ending than .csv and .jsonl.
-      InputError: for a file that cannot be read, is not UTF-8 or no CSV, for missing and unknown
-        columns, for arguments that are not those of a sheet, and for a sheet without rows.
+      InputError: for a file that is no sheet, and for a sheet without rows.
     """
     rows = read_jsonl(path) if sheet_format(path) == "jsonl" else _csv_rows(path)
     empty = True
