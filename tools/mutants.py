@@ -459,8 +459,8 @@ SCORERS = _of(
     (
         "nli-pair-swapped",
         "scoring/nli.py",
-        "(joined(e.grounding), e.response)",
-        "(e.response, joined(e.grounding))",
+        "encode(joined(example.grounding), example.response, name)",
+        "encode(example.response, joined(example.grounding), name)",
         f"{_NLI}::test_nli_scores_are_transformers_probabilities",
     ),
     (
@@ -480,8 +480,8 @@ SCORERS = _of(
     (
         "summac-axes",
         "scoring/summac.py",
-        "part.reshape(len(hypotheses), len(premises), -1)",
-        "part.reshape(len(premises), len(hypotheses), -1).swapaxes(0, 1)",
+        "part.reshape(len(row.hypotheses), -1, part.shape[1])",
+        "part.reshape(-1, len(row.hypotheses), part.shape[1]).swapaxes(0, 1)",
         "tests/scoring/test_summac.py::test_the_largest_entailment_of_each_sentence",
     ),
     (
@@ -508,8 +508,8 @@ SCORERS = _of(
     (
         "npov-label",
         "scoring/npov_labels.py",
-        "zip(probabilities[:, 0],",
-        "zip(probabilities[:, 1],",
+        "for value in probabilities[:, 0]]",
+        "for value in probabilities[:, 1]]",
         "tests/scoring/test_npov_labels.py::test_the_softmax_of_two_labels",
     ),
     (
@@ -565,8 +565,8 @@ SCORERS = _of(
     (
         "lexical-pair-swapped",
         "scoring/lexical.py",
-        "Score(self._compare(e.response, joined(e.grounding)))",
-        "Score(self._compare(joined(e.grounding), e.response))",
+        "Score(compare(e.response, joined(e.grounding)))",
+        "Score(compare(joined(e.grounding), e.response))",
         "tests/scoring/test_lexical.py::test_tokens_by_hand",
     ),
 )

@@ -1,14 +1,17 @@
-"""What all scorers share: the forms in which examples may be given, and options by name."""
+"""What all scorers share: the forms in which examples may be given, and how a model's rows come."""
 
 import abc
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from faith_jax.core.cutting import CutTokens
-from faith_jax.core.types import GroundedExample, Grounding, Score, ScorerCard
+from faith_jax.core.cutting import CutTokens, by_name
+from faith_jax.core.types import GroundedExample, Grounding, Score, ScorerCard, WordScore
 
 Result = TypeVar("Result")
+# A value, and the scores of single words.
+Judgement = tuple[float, tuple[WordScore, ...]]
 
 
 def remembers_last(compute: Callable[..., Result]) -> Callable[..., Result]:
@@ -18,11 +21,11 @@ def remembers_last(compute: Callable[..., Result]) -> Callable[..., Result]:
     """
 
     @functools.wraps(compute)
-    def wrapper(self: Any, rows: Sequence[Any], *args: Any) -> Result:
+    def wrapper(self: Any, rows: Sequence[Any]) -> Result:
         key = tuple(rows)
         last: tuple[Any, ...] = self.__dict__.pop("_last", ())  # nothing half-done is remembered
         if not last or last[0] != key:
-            last = (key, compute(self, rows, *args))
+            last = (key, compute(self, rows))
         self.__dict__["_last"] = last
         found: Result = last[1]
         return found
@@ -96,6 +99,47 @@ class BaseScorer(abc.ABC):
         return self.score_examples(given)
 
 
+class ReadRow(Protocol):
+    """What a model reads of an example, with how many tokens of it were cut."""
+
+    @property
+    def cut(self) -> CutTokens:
+        """By kind of text."""
+
+
+Row = TypeVar("Row", bound=ReadRow)
+
+
+class ModelScorer(BaseScorer, Generic[Row]):
+    """A scorer of a model that reads each example as a row, and judges the rows."""
+
+    @abc.abstractmethod
+    def read(self, example: GroundedExample) -> Row | None:
+        """Returns an example's row; None where there is nothing to score: the score is NaN."""
+
+    @abc.abstractmethod
+    def texts(self, row: Row) -> dict[str, str]:
+        """Returns the inputs of a row as the tokens say, by what they are."""
+
+    @abc.abstractmethod
+    def judged(self, examples: Sequence[GroundedExample], rows: Sequence[Row]) -> list[Judgement]:
+        """Returns what is found of each example by its row."""
+
+    def seen(self, example: GroundedExample) -> SeenInput | None:
+        """Returns the texts of an example's row."""
+        row = self.read(example)
+        return None if row is None else SeenInput(self.texts(row), row.cut)
+
+    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
+        """Returns one score for each example."""
+        read = {place: row for place, e in enumerate(examples) if (row := self.read(e)) is not None}
+        scores = [Score(math.nan)] * len(examples)
+        judged = self.judged([examples[place] for place in read], list(read.values()))
+        for (place, row), (value, words) in zip(read.items(), judged, strict=True):
+            scores[place] = Score(value, words, by_name(row.cut))
+        return scores
+
+
 def _paired(
     groundings: Sequence[str | Sequence[str] | Grounding],
     responses: Sequence[str],
@@ -108,22 +152,22 @@ def _paired(
         raise ValueError(
             f"{len(groundings)} groundings, {len(responses)} responses, {len(turns)} histories."
         )
-    rows = zip(groundings, responses, turns, strict=True)
     return [
         GroundedExample(
             str(number),
-            _grounding(grounding, number),
+            _grounding(grounding, f"Grounding {number}"),
             _texts(history, f"History {number}"),
             _text(response, f"Response {number}"),
         )
-        for number, (grounding, response, history) in enumerate(rows)
+        for number, (grounding, response, history) in enumerate(
+            zip(groundings, responses, turns, strict=True)
+        )
     ]
 
 
-def _grounding(given: str | Sequence[str] | Grounding, number: int) -> Grounding:
+def _grounding(given: str | Sequence[str] | Grounding, what: str) -> Grounding:
     if isinstance(given, Grounding):
         return given
-    what = f"Grounding {number}"
     return Grounding((given,) if isinstance(given, str) else _texts(given, what))
 
 

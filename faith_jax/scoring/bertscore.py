@@ -6,15 +6,15 @@ import functools
 import math
 import pathlib
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from faith_jax.core.cutting import CutTokens, Kind, by_name, cut, summed, whole
+from faith_jax.core.cutting import CutTokens, Kind, cut, summed, whole
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.types import Array, GroundedExample, PyTree, Score
+from faith_jax.core.types import Array, GroundedExample, PyTree
 from faith_jax.inference.batching import Batch, Batcher, padded, padded_length
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.opening import (
@@ -28,15 +28,21 @@ from faith_jax.inference.opening import (
     require_model,
 )
 from faith_jax.models.transformer import Transformer
-from faith_jax.scoring.base import BaseScorer, SeenInput, joined
+from faith_jax.scoring.base import Judgement, ModelScorer, joined
 from faith_jax.scoring.model_cards import BERTSCORE
 from faith_jax.tokenizers.base import Tokenizer
 
 PARTS = ("precision", "recall", "f1")
 # Layers that correlate best with people's judgments, by the number of all (the authors' table).
 _BEST_LAYERS = {24: 17, 12: 10}
-# A text's ids with special tokens, none if it is empty, and how many of its tokens were cut.
-_Row = tuple[list[int], CutTokens]
+
+
+class TextIds(NamedTuple):
+    """The token ids of response and grounding, special ones included."""
+
+    response: list[int]
+    grounding: list[int]
+    cut: CutTokens
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -66,27 +72,65 @@ def _matches(
     return jnp.stack(sums, axis=1)
 
 
-class BERTScorer(BaseScorer):
-    """BERTScore of the response against the grounding.
+class BERTScoreOptions(ModelOptions, total=False):
+    """The options of BERTScore, which by default reads 512 tokens.
+
+    Each text stands alone, and a longer one loses its end; the policy "error" refuses it.
+
+    Attributes:
+      part: "precision", "recall" or "f1", the default.
+      layer: whose hidden states are compared; default: the authors' choice, 17 of 24 or 10 of 12.
+      idf: a file of texts, one a line, or a list: their document frequencies weigh the tokens.
+        With it, special tokens have the weight that the texts give them, which is 0.
+      baseline: a file of the authors' baselines to rescale with.
+      prefix_space: put a space in front of each text, which changes the first token of RoBERTa's
+        vocabulary. The authors' code asks for it, and had it from Transformers before version 5,
+        which their baselines are from; since then it is ignored.
+      lower_grounding: compare with the grounding in lower case, and the response as it stands: so
+        do Q²'s authors, Dziri 2022 and Nandwani 2023, and our tables of these papers.
+    """
+
+    part: str
+    layer: int | None
+    idf: str | Sequence[str] | None
+    baseline: str | None
+    prefix_space: bool
+    lower_grounding: bool
+
+
+class BERTScorer(ModelScorer[TextIds]):
+    """BERTScore of the response against the grounding; NaN where one of them is empty.
 
     Args:
-      model: an encoder.
-      tokenizer: of the same model.
-      layer: whose hidden states are compared.
-      options: see `BERTScoreOptions`.
+      model: a folder of an encoder, such as roberta-large.
+      **options: see `BERTScoreOptions`.
+
+    Raises:
+      ConfigError: without a model, and for a wrong option.
+      InputError: for a file of texts or baselines that cannot be read.
     """
 
     card = BERTSCORE
 
-    def __init__(
-        self, model: EncoderModel, tokenizer: Tokenizer, layer: int, options: "BERTScoreOptions"
-    ):
-        config = model.config.replace(num_encoder_layers=layer, label_names=())
-        self._module = Transformer(config)
-        encoder = {k: v for k, v in model.params["encoder"].items() if not _is_above(k, layer)}
-        self._params = {"token_embedder": model.params["token_embedder"], "encoder": encoder}
-        self._tokenizer, self._part = tokenizer, options.get("part", "f1")
-        self._max_length = input_limit(model.config, options.get("max_length"), LONGEST_PAIR)
+    def __init__(self, model: str | None = None, **options: Unpack[BERTScoreOptions]):
+        path = require_model(model)
+        check_options(options)
+        self._part = options.get("part", "f1")
+        if self._part not in PARTS:
+            raise ConfigError(f"part: expected one of {', '.join(PARTS)}, got {self._part!r}.")
+        opened = open_model(path, options.get("dtype"))
+        if not isinstance(opened, EncoderModel):
+            raise ConfigError(
+                f"model {path}: expected an encoder-only model (RoBERTa, DeBERTa-v3), got "
+                f"{type(opened).__name__}."
+            )
+        layer = _layer(options.get("layer"), opened.config.num_encoder_layers)
+        tokenizer = open_tokenizer(path, options.get("vocabulary"), opened.config)
+        config = opened.config.replace(num_encoder_layers=layer, label_names=())
+        self._module, self._tokenizer = Transformer(config), tokenizer
+        encoder = {k: v for k, v in opened.params["encoder"].items() if not _is_above(k, layer)}
+        self._params = {"token_embedder": opened.params["token_embedder"], "encoder": encoder}
+        self._max_length = input_limit(opened.config, options.get("max_length"), LONGEST_PAIR)
         self._cut_policy = options.get("cut_policy") or "knowledge"
         prefix_space = options.get("prefix_space", False)
         self._space, self._lower = " " * prefix_space, options.get("lower_grounding", False)
@@ -99,56 +143,44 @@ class BERTScorer(BaseScorer):
         self._baseline = None if baseline is None else read_baseline(baseline, layer)
         self._batcher = Batcher("BERTScore", options.get("tokens_per_batch"), on_cpu=2048)
 
-    @property
-    def num_compilations(self) -> int:
-        """How many shapes the model was compiled for."""
-        return self._batcher.num_shapes
-
-    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
-        """Returns one score for each example, NaN where response or grounding is empty."""
-        rows = [self._rows(example) for example in examples]
-        scored = [i for i, pair in enumerate(rows) if all(ids for ids, _ in pair)]
-        found = [Score(math.nan)] * len(examples)
-        lengths = [padded_length(max(len(ids) for ids, _ in rows[i])) for i in scored]
-        for batch in self._batcher.batches([(length, length) for length in lengths]):
-            numbers = [scored[place] for place in batch.rows]
-            values = self._match([rows[i] for i in numbers], batch)
-            for i, value in zip(numbers, values, strict=False):
-                cut = by_name(summed(tokens for _, tokens in rows[i]))
-                found[i] = Score(self._value(*map(float, value)), (), cut)
-        return found
-
-    def seen(self, example: GroundedExample) -> SeenInput | None:
-        """Returns response and grounding, each a text of its own."""
-        rows = dict(zip(("response", "grounding"), self._rows(example), strict=True))
-        if not all(ids for ids, _ in rows.values()):
+    def read(self, example: GroundedExample) -> TextIds | None:
+        """Returns the ids of both texts."""
+        response, grounding = example.response.strip(), joined(example.grounding).strip()
+        if not (response and grounding):
             return None
-        shown = {name: self._tokenizer.shown(ids) for name, (ids, _) in rows.items()}
-        return SeenInput(shown, summed(tokens for _, tokens in rows.values()))
-
-    def _rows(self, example: GroundedExample) -> tuple[_Row, _Row]:
-        """Returns the rows of response and grounding."""
         where = f"example {example.id!r}: max_length = {self._max_length}"
-        grounding = joined(example.grounding)
         grounding = grounding.lower() if self._lower else grounding
-        return (
-            self._row(example.response, Kind.RESPONSE, f"{where}, response"),
-            self._row(grounding, Kind.KNOWLEDGE, f"{where}, grounding"),
-        )
+        ids, cut_response = self._ids(response, Kind.RESPONSE, f"{where}, response")
+        others, cut_grounding = self._ids(grounding, Kind.KNOWLEDGE, f"{where}, grounding")
+        return TextIds(ids, others, summed([cut_response, cut_grounding]))
 
-    def _row(self, text: str, kind: Kind, where: str) -> _Row:
-        text = text.strip()
-        if not text:
-            return [], CutTokens()
+    def _ids(self, text: str, kind: Kind, where: str) -> tuple[list[int], CutTokens]:
         ids = np.asarray(self._tokenizer.encode(self._space + text), int)
         room = self._max_length - len(self._tokenizer.add_special_tokens([]))
         keep, tokens = cut(len(ids), [whole(kind, len(ids))], room, self._cut_policy, where)
         row = self._tokenizer.add_special_tokens(ids[keep].tolist())
         return check_ids(list(row), self._module.config.vocab_size), tokens
 
-    def _match(self, rows: Sequence[tuple[_Row, _Row]], batch: Batch) -> np.ndarray:
+    def texts(self, row: TextIds) -> dict[str, str]:
+        """Returns response and grounding, each a text of its own."""
+        shown = self._tokenizer.shown
+        return {"response": shown(row.response), "grounding": shown(row.grounding)}
+
+    def judged(
+        self, examples: Sequence[GroundedExample], rows: Sequence[TextIds]
+    ) -> list[Judgement]:
+        """Returns the part that is asked for."""
+        values = np.zeros(len(rows))
+        lengths = [padded_length(max(len(row.response), len(row.grounding))) for row in rows]
+        for batch in self._batcher.batches([(length, length) for length in lengths]):
+            found = self._match([rows[i] for i in batch.rows], batch)
+            for i, value in zip(batch.rows, found, strict=False):
+                values[i] = self._value(*map(float, value))
+        return [(value, ()) for value in values.tolist()]
+
+    def _match(self, rows: Sequence[TextIds], batch: Batch) -> np.ndarray:
         pad_id, (length, _) = self._module.config.pad_id, batch.shape
-        sides = [[ids for ids, _ in side] for side in zip(*rows, strict=True)]
+        sides = [row.response for row in rows], [row.grounding for row in rows]
         tokens = [padded(side, batch.size, length, pad_id) for side in sides]
         weights = np.zeros((2, batch.size, length), np.float32)
         for side, texts in enumerate(sides):
@@ -180,6 +212,16 @@ class BERTScorer(BaseScorer):
         return (value - self._baseline[number]) / (1 - self._baseline[number])
 
 
+def _layer(asked: int | None, count: int) -> int:
+    """Returns which of the model's layers is compared."""
+    layer = _BEST_LAYERS.get(count) if asked is None else asked
+    if layer is None:
+        raise ConfigError(f"layer: say which of the model's {count} layers is compared.")
+    if isinstance(layer, bool) or not isinstance(layer, int) or not 1 <= layer <= count:
+        raise ConfigError(f"layer: expected 1 to {count}, the model's layers, got {layer!r}.")
+    return layer
+
+
 def _is_above(name: str, layer: int) -> bool:
     return name.startswith("layers_") and int(name.removeprefix("layers_")) >= layer
 
@@ -189,13 +231,7 @@ def document_frequencies(
 ) -> dict[int | None, float]:
     """Returns the inverse document frequency of each token id: log((N + 1) / (df + 1)).
 
-    Args:
-      tokenizer: the model's.
-      texts: the references.
-      prefix_space: see `BERTScoreOptions`.
-
-    Returns:
-      By id; that of None is what ids of no text have.
+    That of None is what ids of no text have.
     """
     counts: collections.Counter[int] = collections.Counter()
     space = " " if prefix_space else ""
@@ -207,11 +243,7 @@ def document_frequencies(
 
 
 def read_baseline(path: str, layer: int) -> tuple[float, float, float]:
-    """Reads a layer's row of a baseline file of the authors: LAYER,P,R,F.
-
-    Raises:
-      InputError: on another form, and without the layer.
-    """
+    """Reads a layer's row of a baseline file of the authors: LAYER,P,R,F."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -246,60 +278,3 @@ def _texts(given: str | Sequence[str] | None) -> Sequence[str] | None:
     if not texts:
         raise InputError(f"{given}: expected texts, one a line; there are none.")
     return texts
-
-
-class BERTScoreOptions(ModelOptions, total=False):
-    """The options of BERTScore, which by default reads 512 tokens.
-
-    Each text stands alone, and a longer one loses its end; the policy "error" refuses it.
-
-    Attributes:
-      part: "precision", "recall" or "f1", the default.
-      layer: whose hidden states are compared; default: the authors' choice, 17 of 24 or 10 of 12.
-      idf: a file of texts, one a line, or a list: their document frequencies weigh the tokens.
-        With it, special tokens have the weight that the texts give them, which is 0.
-      baseline: a file of the authors' baselines to rescale with.
-      prefix_space: put a space in front of each text, which changes the first token of RoBERTa's
-        vocabulary. The authors' code asks for it, and had it from Transformers before version 5,
-        which their baselines are from; since then it is ignored.
-      lower_grounding: compare with the grounding in lower case, and the response as it stands: so
-        do Q²'s authors, Dziri 2022 and Nandwani 2023, and our tables of these papers.
-    """
-
-    part: str
-    layer: int | None
-    idf: str | Sequence[str] | None
-    baseline: str | None
-    prefix_space: bool
-    lower_grounding: bool
-
-
-def bertscore_scorer(model: str | None = None, **options: Unpack[BERTScoreOptions]) -> BERTScorer:
-    """Returns BERTScore.
-
-    Args:
-      model: a folder of an encoder, such as roberta-large.
-      **options: see `BERTScoreOptions`.
-
-    Raises:
-      ConfigError: without a model, and for a wrong option.
-    """
-    path = require_model(model)
-    check_options(options)
-    if options.get("part", "f1") not in PARTS:
-        raise ConfigError(f"part: expected one of {', '.join(PARTS)}, got {options['part']!r}.")
-    opened = open_model(path, options.get("dtype"))
-    if not isinstance(opened, EncoderModel):
-        raise ConfigError(
-            f"model {path}: expected an encoder-only model (RoBERTa, DeBERTa-v3), got "
-            f"{type(opened).__name__}."
-        )
-    count = opened.config.num_encoder_layers
-    layer = options.get("layer")
-    layer = _BEST_LAYERS.get(count) if layer is None else layer
-    if layer is None:
-        raise ConfigError(f"layer: say which of the model's {count} layers is compared.")
-    if isinstance(layer, bool) or not isinstance(layer, int) or not 1 <= layer <= count:
-        raise ConfigError(f"layer: expected 1 to {count}, the model's layers, got {layer!r}.")
-    tokenizer = open_tokenizer(path, options.get("vocabulary"), opened.config)
-    return BERTScorer(opened, tokenizer, layer, options)

@@ -115,3 +115,15 @@ NPOV_LABELS = _by_name(
         calibrated=True,
     ),
 )
+
+# By the factory that makes them, below `faith_jax.scoring`; one of several scorers takes the name.
+MODEL_SCORERS: dict[str, dict[str, ScorerCard]] = {
+    "pmi_faith.PMIFaithScorer": PMI_FAITH,
+    "nli.nli_scorer": NLI,
+    "nli.faith_critic_scorer": FAITH_CRITIC,
+    "salience.scorers.SalienceScorer": SALIENCE,
+    "npov_labels.NpovLabelScorer": NPOV_LABELS,
+    "q2.q2_scorer": Q2,
+    "summac.SummaCScorer": _by_name(SUMMAC_ZS),
+    "bertscore.BERTScorer": _by_name(BERTSCORE),
+}

@@ -1,18 +1,22 @@
 """Scorers of sequence classifiers: natural language inference, and FaithDial's critic."""
 
-import math
 from collections.abc import Sequence
 from typing import Unpack
 
 import numpy as np
 
 from faith_jax.core import templates
-from faith_jax.core.cutting import by_name
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import DecodeLabel, NliLabel
-from faith_jax.core.types import GroundedExample, Score, ScorerCard
-from faith_jax.inference.text_pairs import CRITIC_FORM, NLI_FORM, NOT_ENTAILED, LabelForm
-from faith_jax.scoring.base import BaseScorer, SeenInput, joined
+from faith_jax.core.types import GroundedExample, ScorerCard
+from faith_jax.inference.text_pairs import (
+    CRITIC_FORM,
+    NLI_FORM,
+    NOT_ENTAILED,
+    LabelForm,
+    PairRow,
+)
+from faith_jax.scoring.base import Judgement, ModelScorer, joined
 from faith_jax.scoring.model_cards import FAITH_CRITIC, NLI
 from faith_jax.scoring.pair_classifier import (
     ClassifierOptions,
@@ -21,9 +25,12 @@ from faith_jax.scoring.pair_classifier import (
     pair_classifier,
 )
 
-DECODE_FORM = LabelForm(tuple(label.value for label in DecodeLabel), templates.nli_inputs)
 # What a critic may be trained for.
-CRITIC_FORMS = {"critic": CRITIC_FORM, "nli": NLI_FORM, "decode": DECODE_FORM}
+CRITIC_FORMS = {
+    "critic": CRITIC_FORM,
+    "nli": NLI_FORM,
+    "decode": LabelForm(tuple(label.value for label in DecodeLabel), templates.nli_inputs),
+}
 # Names of the faithful class and of the other one in published checkpoints, lower case.
 _CLASSES = {
     "critic": (
@@ -34,7 +41,7 @@ _CLASSES = {
 }
 
 
-class PairScorer(BaseScorer):
+class PairScorer(ModelScorer[PairRow]):
     """A scorer of class probabilities, with the grounding as the premise of the response.
 
     Args:
@@ -50,33 +57,25 @@ class PairScorer(BaseScorer):
         self.card, self._classify = card, classify
         self._weights, self._calls = weights, calls
 
-    @property
-    def num_compilations(self) -> int:
-        """How many shapes the model was compiled for."""
-        return self._classify.engine.num_compilations
-
-    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
-        """Returns one score for each example, NaN where the response is empty."""
-        scored = [e for e in examples if e.response.strip()]
-        probabilities, cuts = self._classify(
-            [(joined(e.grounding), e.response) for e in scored],
-            [f"example {e.id!r}" for e in scored],
-        )
-        if self._calls:
-            probabilities = np.eye(len(self._weights))[probabilities.argmax(axis=1)]
-        scores = iter(
-            Score(float(value), (), by_name(cut))
-            for value, cut in zip(probabilities @ self._weights, cuts, strict=True)
-        )
-        return [next(scores) if e.response.strip() else Score(math.nan) for e in examples]
-
-    def seen(self, example: GroundedExample) -> SeenInput | None:
+    def read(self, example: GroundedExample) -> PairRow | None:
         """Returns the row of premise and hypothesis."""
         if not example.response.strip():
             return None
-        encode, name = self._classify.encode, f"example {example.id!r}"
-        row = encode(joined(example.grounding), example.response, name)
-        return SeenInput({"input": encode.tokenizer.shown(row.ids)}, row.cut)
+        name = f"example {example.id!r}"
+        return self._classify.encode(joined(example.grounding), example.response, name)
+
+    def texts(self, row: PairRow) -> dict[str, str]:
+        """Returns both texts as one."""
+        return {"input": self._classify.encode.tokenizer.shown(row.ids)}
+
+    def judged(
+        self, examples: Sequence[GroundedExample], rows: Sequence[PairRow]
+    ) -> list[Judgement]:
+        """Returns the weighted sums."""
+        probabilities = self._classify.probabilities(rows)
+        if self._calls:
+            probabilities = np.eye(len(self._weights))[probabilities.argmax(axis=1)]
+        return [(float(value), ()) for value in probabilities @ self._weights]
 
 
 def nli_label_numbers(
@@ -101,16 +100,14 @@ def nli_label_numbers(
             f"the model has {len(names)} classes ({', '.join(names)}); expected the three of "
             "natural language inference."
         )
-    given = name_list("labels", labels) or names
-    cleaned = [name.strip().lower() for name in given]
+    cleaned = [name.strip().lower() for name in name_list("labels", labels) or names]
     if sorted(cleaned) != sorted(wanted):
         order = ",".join(wanted)
         twice = next((name for name in cleaned if cleaned.count(name) > 1), "")
         if labels is not None:
-            got = f"{twice} twice" if twice else repr(labels)
             raise ConfigError(
                 f"labels: expected the model's {len(names)} classes in its order, each once, such "
-                f"as {order}; got {got}."
+                f"as {order}; got {f'{twice} twice' if twice else repr(labels)}."
             )
         alike = f", two of them {twice}" if twice else ""
         raise ConfigError(
@@ -126,10 +123,10 @@ def nli_scorer(
     labels: str | Sequence[str] | None = None,
     **options: Unpack[ClassifierOptions],
 ) -> PairScorer:
-    """Returns a scorer of natural language inference.
+    """Returns "nli_entailment" or "nli_e_minus_c".
 
     Args:
-      name: "nli_entailment" or "nli_e_minus_c".
+      name: of the two.
       model: a folder of a classifier with three classes, whose order is read from its config, or
         of an encoder-decoder that writes the class (`label_words`). "nli_entailment" may also be
         of two words, for entailment and all else.

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from typing import NamedTuple, Unpack
 
 from faith_jax.core import templates
-from faith_jax.core.cutting import by_name
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.labels import ErrorLabel
-from faith_jax.core.types import GroundedExample, Score
+from faith_jax.core.types import GroundedExample
 from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
 from faith_jax.inference.opening import ModelOptions
-from faith_jax.inference.text_reader import ReadText, TextReader, open_text_reader
-from faith_jax.scoring.base import BaseScorer, SeenInput
+from faith_jax.inference.text_reader import ReadText, open_text_reader
+from faith_jax.scoring.base import Judgement, ModelScorer
 from faith_jax.scoring.model_cards import NPOV_LABELS
 from faith_jax.tokenizers.base import Tokenizer
 
@@ -61,46 +60,62 @@ def _same_at_start(first: Sequence[int], second: Sequence[int]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-class NpovLabelScorer(BaseScorer):
-    """The probability of the label for no error, of the two.
+class NpovLabelOptions(ModelOptions, total=False):
+    """The options of error classifiers.
 
-    Args:
-      name: "npov_hallucination" or "npov_coverage".
-      engine: of the labels.
-      reader: of the same model, with room for the labels. By default the perspectives lose their
-        ends, the longer one first, while query and response stay.
+    Attributes:
+      no_error_label: as the model was trained; default: YES.
+      error_label: likewise; default: NO.
     """
 
-    def __init__(self, name: str, engine: ClassificationEngine, reader: TextReader):
-        self.card = NPOV_LABELS[name]
-        self._engine, self._reader = engine, reader
+    no_error_label: str
+    error_label: str
 
-    @property
-    def num_compilations(self) -> int:
-        """How many shapes the model was compiled for."""
-        return self._engine.num_compilations
 
-    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
-        """Returns one score for each example.
+class NpovLabelScorer(ModelScorer[ReadText]):
+    """The probability of the label for no error, of the two.
 
-        Raises:
-          InputError: where an example has other perspectives than pro and con, or none, and where
-            it is too long and cannot be cut.
-        """
-        rows = [self._row(example) for example in examples]
-        probabilities = self._engine.probabilities([row.ids for row in rows])
-        return [
-            Score(float(value), (), by_name(row.cut))
-            for value, row in zip(probabilities[:, 0], rows, strict=True)
-        ]
+    By default the perspectives of a longer input lose their ends, the longer one first, while query
+    and response stay.
 
-    def seen(self, example: GroundedExample) -> SeenInput:
-        """Returns the classifier's input."""
-        row = self._row(example)
-        return SeenInput({"input": self._reader.shown(row.ids)}, row.cut)
+    Args:
+      name: "npov_hallucination" or "npov_coverage", by what the model was trained for.
+      model: its folder, such as the MODEL_DIR of a run.
+      **options: see `NpovLabelOptions`.
 
-    def _row(self, example: GroundedExample) -> ReadText:
+    Raises:
+      ConfigError: without a model, and for a wrong option.
+    """
+
+    def __init__(self, name: str, model: str | None = None, **options: Unpack[NpovLabelOptions]):
+        opened, reader = open_text_reader(model, options)
+        labels = LabelTokens.of(
+            reader.tokenizer,
+            options.get("no_error_label", ErrorLabel.NO_ERROR.value),
+            options.get("error_label", ErrorLabel.ERROR.value),
+        )
+        if reader.causal:
+            longest = max(len(labels.no_error), len(labels.error))
+            reader = dataclasses.replace(reader, behind=len(labels.prefix) + longest)
+        texts = LabelTexts.of((labels.no_error, labels.error), "mean", labels.prefix)
+        tokens_per_batch = options.get("tokens_per_batch")
+        self.card, self._reader = NPOV_LABELS[name], reader
+        self._engine = ClassificationEngine(opened, texts, tokens_per_batch=tokens_per_batch)
+
+    def read(self, example: GroundedExample) -> ReadText:
+        """Returns the classifier's input; other perspectives than pro and con are an InputError."""
         return self._reader.read(classifier_input(example), f"example {example.id!r}")
+
+    def texts(self, row: ReadText) -> dict[str, str]:
+        """Returns the input."""
+        return {"input": self._reader.shown(row.ids)}
+
+    def judged(
+        self, examples: Sequence[GroundedExample], rows: Sequence[ReadText]
+    ) -> list[Judgement]:
+        """Returns the probabilities of no error."""
+        probabilities = self._engine.probabilities([row.ids for row in rows])
+        return [(float(value), ()) for value in probabilities[:, 0]]
 
 
 def classifier_input(example: GroundedExample) -> str:
@@ -123,43 +138,3 @@ def classifier_input(example: GroundedExample) -> str:
     query = example.history[-1] if example.history else ""
     pro, con = (grounding.of(side) for side in _SIDES)
     return templates.npov_classifier_inputs(query, example.response, pro, con)
-
-
-class NpovLabelOptions(ModelOptions, total=False):
-    """The options of error classifiers.
-
-    Attributes:
-      no_error_label: as the model was trained; default: YES.
-      error_label: likewise; default: NO.
-    """
-
-    no_error_label: str
-    error_label: str
-
-
-def npov_label_scorer(
-    name: str, model: str | None = None, **options: Unpack[NpovLabelOptions]
-) -> NpovLabelScorer:
-    """Returns the scorer of an error classifier.
-
-    Args:
-      name: "npov_hallucination" or "npov_coverage", by what the model was trained for.
-      model: its folder, such as the MODEL_DIR of a run.
-      **options: see `NpovLabelOptions`.
-
-    Raises:
-      ConfigError: without a model, and for a wrong option.
-    """
-    opened, reader = open_text_reader(model, options)
-    labels = LabelTokens.of(
-        reader.tokenizer,
-        options.get("no_error_label", ErrorLabel.NO_ERROR.value),
-        options.get("error_label", ErrorLabel.ERROR.value),
-    )
-    if reader.causal:
-        longest = max(len(labels.no_error), len(labels.error))
-        reader = dataclasses.replace(reader, behind=len(labels.prefix) + longest)
-    texts = LabelTexts.of((labels.no_error, labels.error), "mean", labels.prefix)
-    tokens_per_batch = options.get("tokens_per_batch")
-    engine = ClassificationEngine(opened, texts, tokens_per_batch=tokens_per_batch)
-    return NpovLabelScorer(name, engine, reader)

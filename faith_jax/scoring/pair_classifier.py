@@ -3,6 +3,7 @@
 A model is an encoder with a classification head, or an encoder-decoder that writes the class.
 """
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any, Unpack
@@ -29,6 +30,7 @@ from faith_jax.inference.text_pairs import (
     NLI_FORM,
     LabelForm,
     PairEncoder,
+    PairRow,
     label_tokens,
 )
 from faith_jax.scoring.base import remembers_last
@@ -54,36 +56,33 @@ class ClassifierOptions(ModelOptions, total=False):
     dropout_rate: float | None
 
 
+@dataclasses.dataclass(eq=False)
 class PairClassifier:
-    """The class probabilities of premises and hypotheses, remembered for the last ones.
+    """The class probabilities of premises and hypotheses.
 
-    Args:
+    Attributes:
       label_names: the classes, in order.
       engine: of the model.
       encode: of the same model.
     """
 
-    def __init__(
-        self, label_names: tuple[str, ...], engine: ClassificationEngine, encode: PairEncoder
-    ):
-        self.label_names, self.engine, self.encode = label_names, engine, encode
+    label_names: tuple[str, ...]
+    engine: ClassificationEngine
+    encode: PairEncoder
 
-    @remembers_last
-    def __call__(
-        self, pairs: Sequence[tuple[str, str]], names: Sequence[str] = ()
-    ) -> tuple[np.ndarray, list[CutTokens]]:
-        """Returns the probabilities [pairs, classes] and how many tokens of each were cut.
-
-        Args:
-          pairs: premises and hypotheses.
-          names: of the pairs, for errors; () = by their numbers.
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> tuple[np.ndarray, list[CutTokens]]:
+        """Returns float64 [pairs, classes], and how many tokens of each pair were cut.
 
         Raises:
           InputError: for a pair that is too long and cannot be cut.
         """
-        told = names or [f"pair {number}" for number in range(1, len(pairs) + 1)]
-        rows = [self.encode(*pair, name) for pair, name in zip(pairs, told, strict=True)]
-        return self.engine.probabilities([row.ids for row in rows]), [row.cut for row in rows]
+        rows = [self.encode(*pair, f"pair {number}") for number, pair in enumerate(pairs, 1)]
+        return self.probabilities(rows), [row.cut for row in rows]
+
+    @remembers_last
+    def probabilities(self, rows: Sequence[PairRow]) -> np.ndarray:
+        """Returns float64 [rows, classes]."""
+        return self.engine.probabilities([row.ids for row in rows])
 
 
 def pair_classifier(
@@ -91,10 +90,7 @@ def pair_classifier(
 ) -> PairClassifier:
     """Opens a classifier of text pairs, once for all scorers with the same options.
 
-    Args:
-      model: its folder.
-      form: what the model reads and writes, if it is an encoder-decoder.
-      **options: see `ClassifierOptions`.
+    `form` is what an encoder-decoder reads and writes.
 
     Raises:
       ConfigError: without a model, and for a wrong option.

@@ -19,13 +19,13 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from faith_jax.core import templates
-from faith_jax.core.cutting import CutTokens, Kind, Part, by_name, parse
+from faith_jax.core.cutting import CutTokens, Kind, Part, parse
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.types import GroundedExample, Score, WordScore
+from faith_jax.core.types import GroundedExample, WordScore
 from faith_jax.inference.opening import ModelOptions, check_options
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.inference.text_reader import PartedText, TextReader, open_text_reader
-from faith_jax.scoring.base import BaseScorer, SeenInput, joined, remembers_last
+from faith_jax.scoring.base import Judgement, ModelScorer, joined, remembers_last
 from faith_jax.scoring.model_cards import PMI_FAITH
 
 
@@ -33,15 +33,15 @@ from faith_jax.scoring.model_cards import PMI_FAITH
 class PromptFormat:
     """How the texts of an example become one text, with `{document}`, `{turn}`, `{response}`.
 
+    The defaults are those of the authors of PMI-Faith (Nandwani 2023), who give the whole history
+    as one text, as here a single turn.
+
     Attributes:
       document: what stands first.
       turn: for each utterance of the history, oldest first.
       cue: what stands in front of the response.
       response: the scored text, behind the cue; see `Prompter.score_cue`.
       last_turns: how many utterances are shown at most; 0 = all.
-
-    The defaults are those of the authors of PMI-Faith (Nandwani 2023), who give the whole history
-    as one text, as here a single turn.
     """
 
     document: str = "Document: {document}\n\n"
@@ -55,10 +55,6 @@ class PromptFormat:
             text, place = getattr(self, name), "" if name == "cue" else f"{{{name}}}"
             if place not in text:
                 raise ConfigError(f"{name}_prompt: expected a text with {place}, got {text!r}.")
-
-    def document_text(self, document: str) -> tuple[str, Part]:
-        """Returns the text of a document, which is one part, in characters."""
-        return _filled("document", self.document, document, Kind.KNOWLEDGE)
 
     def history_text(self, turns: tuple[str, ...]) -> tuple[str, list[Part]]:
         """Returns the text of a history, of which each utterance is a part, in characters."""
@@ -153,21 +149,13 @@ class Prompter:
             history = templates.dialogue_inputs("", turns, last=self.last_turns)
             known = parse(first) or [Part(Kind.KNOWLEDGE, 0, 0, 0, len(first))]
             return [(first, known), (history, parse(history))]
-        text, part = self.prompt.document_text(document)
+        text, part = _filled("document", self.prompt.document, document, Kind.KNOWLEDGE)
         cue = "" if self.score_cue else self.prompt.cue
         return [(text, [part]), self.prompt.history_text(turns), (cue, [])]
 
 
-@dataclasses.dataclass(frozen=True)
-class TokenPMI:
-    """The PMI of each response token with the document, in nats, and what was scored."""
-
-    prompt: ScoredPrompt
-    values: np.ndarray
-
-
 class PMIFaith:
-    """Computes the PMI of response tokens with the document, and remembers the last examples'.
+    """Computes the PMI of response tokens with the document.
 
     Args:
       engine: of the model.
@@ -178,81 +166,12 @@ class PMIFaith:
         self.engine, self.prompter = engine, prompter
 
     @remembers_last
-    def __call__(self, examples: Sequence[GroundedExample]) -> list[TokenPMI | None]:
-        """Returns the tokens' PMI of each example, None where the response has no tokens."""
-        prompts = [self.prompter(example) for example in examples]
-        scored = [prompt for prompt in prompts if prompt is not None]
-        rows = [row for p in scored for row in (p.with_document, p.without_document)]
+    def __call__(self, prompts: Sequence[ScoredPrompt]) -> list[np.ndarray]:
+        """Returns the PMI of each response token of each prompt, in nats."""
+        rows = [row for p in prompts for row in (p.with_document, p.without_document)]
         log_probs = self.engine.log_probs(rows)
         pairs = zip(log_probs[::2], log_probs[1::2], strict=True)
-        values = iter([given - without for given, without in pairs])
-        return [None if p is None else TokenPMI(p, next(values)) for p in prompts]
-
-
-class PMIFaithScorer(BaseScorer):
-    """PMI-Faith of a response; a word's score is the sum over its tokens.
-
-    Args:
-      name: of the scorer.
-      compute: shared by the scorers of a model.
-      mean: mean over the tokens instead of the sum.
-    """
-
-    def __init__(self, name: str, compute: PMIFaith, mean: bool):
-        self.card = PMI_FAITH[name]
-        self._compute, self._mean = compute, mean
-
-    @property
-    def num_compilations(self) -> int:
-        """How many shapes the model was compiled for."""
-        return self._compute.engine.num_compilations
-
-    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
-        """Returns one score for each example, NaN where the response has no tokens."""
-        found = []
-        for example, pmi in zip(examples, self._compute(examples), strict=True):
-            if pmi is None:
-                found.append(Score(math.nan))
-                continue
-            value = pmi.values.mean() if self._mean else pmi.values.sum()
-            words = word_scores(example.response, pmi)
-            found.append(Score(float(value), words, by_name(pmi.prompt.cut)))
-        return found
-
-    def seen(self, example: GroundedExample) -> SeenInput | None:
-        """Returns both branches, each with the response."""
-        prompter = self._compute.prompter
-        prompt = prompter(example)
-        if prompt is None:
-            return None
-        rows = {"with document": prompt.with_document, "without": prompt.without_document}
-        show = prompter.reader.shown
-        shown = {name: show(row.inputs) + show(row.targets) for name, row in rows.items()}
-        return SeenInput(shown, prompt.cut)
-
-
-def word_scores(response: str, pmi: TokenPMI) -> tuple[WordScore, ...]:
-    """Returns the sum of the PMI of each word's tokens; a token belongs to the word it ends in.
-
-    Args:
-      response: the response.
-      pmi: of its tokens; words that were cut off have no score.
-    """
-    spans = [m.span() for m in re.finditer(r"\S+", response)]
-    sums = np.zeros(len(spans))
-    seen = np.zeros(len(spans), bool)
-    starts = np.array([start for start, _ in spans])
-    for (_, end), value in zip(pmi.prompt.token_spans, pmi.values, strict=True):
-        last = end - pmi.prompt.offset - 1
-        word = int(np.searchsorted(starts, last, side="right")) - 1
-        if 0 <= word < len(spans) and last < spans[word][1]:
-            sums[word] += value
-            seen[word] = True
-    return tuple(
-        WordScore(response[start:end], start, end, float(value))
-        for (start, end), value, known in zip(spans, sums, seen, strict=True)
-        if known and math.isfinite(value)
-    )
+        return [given - without for given, without in pairs]
 
 
 class PMIOptions(ModelOptions, total=False):
@@ -280,22 +199,62 @@ class PMIOptions(ModelOptions, total=False):
     score_cue: bool
 
 
-def pmi_faith_scorer(
-    name: str, model: str | None = None, **options: Unpack[PMIOptions]
-) -> PMIFaithScorer:
-    """Returns a PMI-Faith scorer.
+class PMIFaithScorer(ModelScorer[ScoredPrompt]):
+    """PMI-Faith of a response; a word's score is the sum over its tokens.
 
     Args:
-      name: "pmi_faith_sum", "pmi_faith_mean" or an unconditional form.
+      name: "pmi_faith_sum", "pmi_faith_mean", "pmi_faith_unconditional_sum" or
+        "pmi_faith_unconditional_mean".
       model: a checkpoint of any language model, with its tokenizer.
       **options: see `PMIOptions`.
 
     Raises:
       ConfigError: without a model, and for a wrong option.
     """
-    check_options(options)
-    given = tuple(sorted(item for item in options.items() if item[1] is not None))
-    return PMIFaithScorer(name, _shared(model, "unconditional" not in name, given), "mean" in name)
+
+    def __init__(self, name: str, model: str | None = None, **options: Unpack[PMIOptions]):
+        check_options(options)
+        given = tuple(sorted(item for item in options.items() if item[1] is not None))
+        self.card, self._mean = PMI_FAITH[name], "mean" in name
+        self._compute = _shared(model, "unconditional" not in name, given)
+
+    def read(self, example: GroundedExample) -> ScoredPrompt | None:
+        """Returns the prompts of an example."""
+        return self._compute.prompter(example)
+
+    def texts(self, row: ScoredPrompt) -> dict[str, str]:
+        """Returns both branches, each with the response."""
+        rows = {"with document": row.with_document, "without": row.without_document}
+        show = self._compute.prompter.reader.shown
+        return {name: show(one.inputs) + show(one.targets) for name, one in rows.items()}
+
+    def judged(
+        self, examples: Sequence[GroundedExample], rows: Sequence[ScoredPrompt]
+    ) -> list[Judgement]:
+        """Returns the sums or means, and the words' sums."""
+        return [
+            (float(pmi.mean() if self._mean else pmi.sum()), _words(example.response, row, pmi))
+            for example, row, pmi in zip(examples, rows, self._compute(rows), strict=True)
+        ]
+
+
+def _words(response: str, prompt: ScoredPrompt, pmi: np.ndarray) -> tuple[WordScore, ...]:
+    """Returns the sum of the PMI of each word's tokens; a token belongs to the word it ends in."""
+    spans = [m.span() for m in re.finditer(r"\S+", response)]
+    sums = np.zeros(len(spans))
+    seen = np.zeros(len(spans), bool)  # words that were cut off have no score
+    starts = np.array([start for start, _ in spans])
+    for (_, end), value in zip(prompt.token_spans, pmi, strict=True):
+        last = end - prompt.offset - 1
+        word = int(np.searchsorted(starts, last, side="right")) - 1
+        if 0 <= word < len(spans) and last < spans[word][1]:
+            sums[word] += value
+            seen[word] = True
+    return tuple(
+        WordScore(response[start:end], start, end, float(value))
+        for (start, end), value, known in zip(spans, sums, seen, strict=True)
+        if known and math.isfinite(value)
+    )
 
 
 @functools.lru_cache(maxsize=4)

@@ -5,7 +5,6 @@ where a second model, reading the response, gives back the span; the score compa
 what this model answers from the grounding.
 """
 
-import collections
 import dataclasses
 import math
 import re
@@ -26,6 +25,7 @@ from faith_jax.scoring.base import BaseScorer, SeenInput, joined, remembers_last
 from faith_jax.scoring.model_cards import Q2
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
+from faith_jax.statistics.text_metrics import bag_f1
 
 ASK = "answer: {answer}  context: {context}"
 ANSWER = "question: {question}  context: {context}"
@@ -56,9 +56,7 @@ def answer_f1(expected: str, found: str) -> float:
     >>> answer_f1("the high Andes", "Andes")
     0.6666666666666666
     """
-    first, second = (collections.Counter(clean_answer(t).split()) for t in (expected, found))
-    same = (first & second).total()
-    return 2 * same / (first.total() + second.total()) if same else 0.0
+    return bag_f1(*(clean_answer(text).split() for text in (expected, found)))
 
 
 def answer_candidates(text: TaggedText) -> list[str]:
@@ -87,13 +85,7 @@ def _larger(first: CutTokens, second: CutTokens) -> CutTokens:
 
 
 class Question(NamedTuple):
-    """A valid question.
-
-    Attributes:
-      text: the question.
-      span: of the response, which answers it.
-      answer: from the grounding; "" = there is none.
-    """
+    """A valid question, the response's span that answers it, and the grounding's answer or ""."""
 
     text: str
     span: str
@@ -129,13 +121,11 @@ class QuestionAsker:
     @remembers_last
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[Asked]:
         """Returns for each grounding and response its questions, and what was cut at most."""
+        found: list[Asked] = [([], CutTokens()) for _ in pairs]
         tagged = self.tagger.tag([response for _, response in pairs])
         spans = [(n, span) for n, text in enumerate(tagged) for span in answer_candidates(text)]
-        prompts = [
-            _prompt(self.templates[0], pairs[n][1], Kind.RESPONSE, answer=s) for n, s in spans
-        ]
+        prompts = [self.to_ask(pairs[n][1], span) for n, span in spans]
         asked, cut = self.ask(prompts, self.num_beams, **_SEARCH)
-        found: list[Asked] = [([], CutTokens()) for _ in pairs]
         for (n, _), tokens in zip(spans, cut, strict=True):
             found[n] = ([], _larger(found[n][1], tokens))
         tried = [
@@ -145,14 +135,14 @@ class QuestionAsker:
             if question and (self.personal or not _is_personal(question))
         ]
         own, _ = self._answers(
-            [(q, pairs[spans[place][0]][1]) for place, q in tried], Kind.RESPONSE
+            [self.to_answer(pairs[spans[place][0]][1], Kind.RESPONSE, q) for place, q in tried]
         )
         valid: dict[int, str] = {}  # the first valid question of each span
         for (place, question), answer in zip(tried, own, strict=True):
             if answer and clean_answer(answer) == clean_answer(spans[place][1]):
                 valid.setdefault(place, question)
         answers, cut = self._answers(
-            [(q, pairs[spans[p][0]][0]) for p, q in valid.items()], Kind.KNOWLEDGE
+            [self.to_answer(pairs[spans[p][0]][0], Kind.KNOWLEDGE, q) for p, q in valid.items()]
         )
         for (place, question), answer, tokens in zip(valid.items(), answers, cut, strict=True):
             n, span = spans[place]
@@ -160,11 +150,16 @@ class QuestionAsker:
             found[n] = ([*questions, Question(question, span, answer)], _larger(most, tokens))
         return found
 
-    def _answers(
-        self, asked: Sequence[tuple[str, str]], kind: Kind
-    ) -> tuple[list[str], list[CutTokens]]:
-        """Returns the answers to questions about texts, "" = none, and each input's cut tokens."""
-        prompts = [_prompt(self.templates[1], text, kind, question=q) for q, text in asked]
+    def to_ask(self, response: str, span: str) -> Prompt:
+        """Returns the input of the model of questions."""
+        return _prompt(self.templates[0], response, Kind.RESPONSE, answer=span)
+
+    def to_answer(self, text: str, kind: Kind, question: str) -> Prompt:
+        """Returns the input of the model of answers, which reads a text of a kind."""
+        return _prompt(self.templates[1], text, kind, question=question)
+
+    def _answers(self, prompts: Sequence[Prompt]) -> tuple[list[str], list[CutTokens]]:
+        """Returns the answers, "" = none, and each input's cut tokens."""
         found, cut = self.answer(prompts)
         texts = ["" if answers[0].lower() in self.no_answers else answers[0] for answers in found]
         return texts, cut
@@ -202,67 +197,58 @@ class Q2Scorer(BaseScorer):
 
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         """Returns one score for each example, NaN for an empty response; see `name` for others."""
-        pairs = [(joined(e.grounding), e.response) for e in examples]
-        shown = [pair for pair in pairs if pair[1].strip()]
-        asked = iter(self._asker(shown))
-        found = [next(asked) if pair[1].strip() else ([], CutTokens()) for pair in pairs]
+        pairs = {
+            place: (joined(e.grounding), e.response)
+            for place, e in enumerate(examples)
+            if e.response.strip()
+        }
+        asked = self._asker(list(pairs.values()))
+        values = [[answer_f1(q.span, q.answer) for q in questions] for questions, _ in asked]
         if self.card.name == "q2_nli":
-            values = self._with_inference([questions for questions, _ in found])
-        else:
-            values = [[answer_f1(q.span, q.answer) for q in questions] for questions, _ in found]
-        fallback = self._fallback(pairs, values)
-        return [
-            Score(float(np.mean(own)) if own else other, (), by_name(_larger(cut, more)))
-            for own, (other, more), (_, cut) in zip(values, fallback, found, strict=True)
-        ]
+            self._infer(asked, values)
+        unasked = [pair for pair, own in zip(pairs.values(), values, strict=True) if not own]
+        labels = self._calls([(one.lower(), two.lower()) for one, two in unasked])
+        fallback = zip(*labels, strict=True)
+        scores = [Score(math.nan)] * len(examples)
+        for place, own, (_, cut) in zip(pairs, values, asked, strict=True):
+            if own:
+                scores[place] = Score(float(np.mean(own)), (), by_name(cut))
+                continue
+            label, more = next(fallback, (None, CutTokens()))
+            value = math.nan if label is None else _VALUES[label]
+            scores[place] = Score(value, (), by_name(_larger(cut, more)))
+        return scores
 
     def seen(self, example: GroundedExample) -> SeenInput | None:
         """Returns what the two models read but for spans and questions, which are not known yet."""
         if not example.response.strip():
             return None
         asker, name = self._asker, f"example {example.id!r}"
-        prompts = (
-            (asker.ask, _prompt(asker.templates[0], example.response, Kind.RESPONSE, answer="")),
-            (
-                asker.answer,
-                _prompt(asker.templates[1], joined(example.grounding), Kind.KNOWLEDGE, question=""),
-            ),
-        )
-        first, second = (model.encoded(prompt, name) for model, prompt in prompts)
+        first = asker.ask.encoded(asker.to_ask(example.response, ""), name)
+        knowledge = asker.to_answer(joined(example.grounding), Kind.KNOWLEDGE, "")
+        second = asker.answer.encoded(knowledge, name)
         texts = {
             "to ask": asker.ask.reader.shown(first.ids),
             "to answer": asker.answer.reader.shown(second.ids),
         }
         return SeenInput(texts, _larger(first.cut, second.cut))
 
-    def _with_inference(self, found: Sequence[Sequence[Question]]) -> list[list[float]]:
-        values = [[answer_f1(q.span, q.answer) for q in questions] for questions in found]
+    def _infer(self, asked: Sequence[Asked], values: Sequence[list[float]]) -> None:
+        """Puts what inference decides in place of the values of answers that differ."""
         places = [
-            (row, place)
-            for row, questions in enumerate(found)
+            (own, place, question)
+            for (questions, _), own in zip(asked, values, strict=True)
             for place, question in enumerate(questions)
-            if question.answer and values[row][place] < 1
+            if question.answer and own[place] < 1
         ]
-        asked = [found[row][place] for row, place in places]
-        labels, _ = self._calls([(f"{q.text} {q.answer}.", f"{q.text} {q.span}.") for q in asked])
-        for (row, place), label in zip(places, labels, strict=True):
+        pairs = [(f"{q.text} {q.answer}.", f"{q.text} {q.span}.") for _, _, q in places]
+        labels, _ = self._calls(pairs)
+        for (own, place, _), label in zip(places, labels, strict=True):
             if label is not NliLabel.NEUTRAL:
-                values[row][place] = _VALUES[label]
-        return values
-
-    def _fallback(
-        self, pairs: Sequence[tuple[str, str]], values: Sequence[Sequence[float]]
-    ) -> list[tuple[float, CutTokens]]:
-        """Returns what a response without a valid question has, and its cut; NaN for the others."""
-        found: list[tuple[float, CutTokens]] = [(math.nan, CutTokens())] * len(pairs)
-        places = [n for n, own in enumerate(values) if not own and pairs[n][1].strip()]
-        if self._classify is not None:
-            labels, cuts = self._calls([(pairs[n][0].lower(), pairs[n][1].lower()) for n in places])
-            for n, label, cut in zip(places, labels, cuts, strict=True):
-                found[n] = (_VALUES[label], cut)
-        return found
+                own[place] = _VALUES[label]
 
     def _calls(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[NliLabel], list[CutTokens]]:
+        """Returns what inference says of pairs; nothing without a model."""
         if self._classify is None or not pairs:
             return [], []
         probabilities, cuts = self._classify(pairs)

@@ -13,10 +13,12 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.types import ScorerCard
-from faith_jax.scoring import lexical, model_cards
+from faith_jax.scoring import lexical
 from faith_jax.scoring.base import BaseScorer
+from faith_jax.scoring.model_cards import MODEL_SCORERS
 from faith_jax.statistics.text_metrics import ROUGE_TYPES
 
+# By name what imports and returns a scorer's factory, which `MODEL_SCORERS` have to import first.
 _FACTORIES: dict[str, Callable[[], Callable[..., BaseScorer]]] = {}
 _CARDS: dict[str, ScorerCard] = {}
 
@@ -54,21 +56,13 @@ def scorer_names() -> list[str]:
 
 
 def scorer_card(name: str) -> ScorerCard:
-    """Returns what a scorer declares, without loading the model that it may need.
-
-    Raises:
-      ConfigError: for an unknown scorer.
-    """
+    """Returns what a scorer declares, without loading its model; raises as `load_scorer` does."""
     _check_name(name)
     return _CARDS[name] if name in _CARDS else load_scorer(name).card
 
 
 def scorer_options(name: str) -> list[str]:
-    """Returns the names of a scorer's options.
-
-    Raises:
-      ConfigError: for an unknown scorer.
-    """
+    """Returns the names of a scorer's options; raises as `load_scorer` does."""
     _check_name(name)
     options: list[str] = []
     for parameter in inspect.signature(_FACTORIES[name]()).parameters.values():
@@ -84,17 +78,12 @@ def _check_name(name: str) -> None:
 
 
 def load_scorer(name: str, **options: Any) -> BaseScorer:
-    """Returns a scorer.
-
-    Args:
-      name: one of `scorer_names()`.
-      **options: the scorer's own.
+    """Returns a scorer, one of `scorer_names()`, with its own options.
 
     Raises:
       ConfigError: for an unknown scorer or option, and for an option's wrong value.
     """
-    _check_name(name)
-    make, known = _FACTORIES[name](), scorer_options(name)
+    known = scorer_options(name)
     for option in options:
         if option not in known:
             shown = f"Its options: {', '.join(known)}." if known else "It has no options."
@@ -102,52 +91,9 @@ def load_scorer(name: str, **options: Any) -> BaseScorer:
                 f"{name} has no option {option!r}.{did_you_mean(option, known)} {shown}"
             )
     try:
-        return make(**options)
+        return _FACTORIES[name]()(**options)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
-
-
-def _register_lexical() -> None:
-    for part in ("precision", "recall", "f1"):
-        register_scorer(f"token_{part}", functools.partial(lexical.token_scorer, part))
-        for kind in ROUGE_TYPES:
-            register_scorer(f"{kind}_{part}", functools.partial(lexical.rouge_scorer, kind, part))
-    for make in (
-        lexical.bleu_scorer,
-        lexical.q2_baseline_bleu_scorer,
-        lexical.stemmed_rouge_l_scorer,
-        lexical.coverage_scorer,
-        lexical.density_scorer,
-        lexical.npov_hallucination_detector,
-        lexical.npov_coverage_detector,
-        lexical.LexicalOverlapScorer,
-        lexical.FirstPersonCountScorer,
-    ):
-        register_scorer(make().card.name, make)
-    # It needs spaCy, so that its card is known without making one.
-    card = lexical.Q2_BASELINE_TOKEN_F1
-    register_scorer(card.name, lexical.q2_baseline_token_f1_scorer, card)
-
-
-def _register_models() -> None:
-    """Names the scorers of models; what they need is imported when one is loaded."""
-    families = {
-        "pmi_faith.pmi_faith_scorer": model_cards.PMI_FAITH,
-        "nli.nli_scorer": model_cards.NLI,
-        "nli.faith_critic_scorer": model_cards.FAITH_CRITIC,
-        "salience.scorers.salience_scorer": model_cards.SALIENCE,
-        "npov_labels.npov_label_scorer": model_cards.NPOV_LABELS,
-        "q2.q2_scorer": model_cards.Q2,
-    }
-    single = {
-        "summac.summac_zs_scorer": model_cards.SUMMAC_ZS,
-        "bertscore.bertscore_scorer": model_cards.BERTSCORE,
-    }
-    for place, cards in families.items():
-        for name, card in cards.items():
-            _register(name, functools.partial(_imported, place, name), card)
-    for place, card in single.items():
-        _register(card.name, functools.partial(_imported, place), card)
 
 
 def _imported(place: str, *first: str) -> Callable[..., BaseScorer]:
@@ -156,5 +102,23 @@ def _imported(place: str, *first: str) -> Callable[..., BaseScorer]:
     return functools.partial(make, *first)
 
 
-_register_lexical()
-_register_models()
+for _part in lexical.PARTS:
+    register_scorer(f"token_{_part}", functools.partial(lexical.token_scorer, _part))
+    for _kind in ROUGE_TYPES:
+        register_scorer(f"{_kind}_{_part}", functools.partial(lexical.rouge_scorer, _kind, _part))
+for _name in lexical.COMPARISONS:
+    register_scorer(_name, functools.partial(lexical.plain_comparison_scorer, _name))
+# It needs spaCy, so that its card is known without making one.
+register_scorer(
+    lexical.Q2_BASELINE_TOKEN_F1.name,
+    lexical.q2_baseline_token_f1_scorer,
+    lexical.Q2_BASELINE_TOKEN_F1,
+)
+register_scorer("lexical_overlap", lexical.lexical_overlap_scorer)
+register_scorer("first_person_count", lexical.first_person_scorer)
+register_scorer("npov_rouge1_hallucination", lexical.npov_hallucination_detector)
+register_scorer("npov_rouge1_coverage", lexical.npov_coverage_detector)
+for _place, _cards in MODEL_SCORERS.items():
+    for _name, _card in _cards.items():
+        _first = (_name,) if len(_cards) > 1 else ()
+        _register(_name, functools.partial(_imported, _place, *_first), _card)

@@ -1,7 +1,4 @@
-"""Token-to-token salience maps of many rows of any length, in few compiled shapes.
-
-Rows are padded to a few lengths; a batch is spread over the devices by rows.
-"""
+"""Token-to-token salience maps of many rows of any length, in few compiled shapes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,15 +20,10 @@ _LENGTHS = (64, 128, 192, 256, 384, 512)
 
 
 class SalienceEngine:
-    """Computes the token-to-token maps of rows of any length, in few compiled shapes.
+    """Computes the maps of rows, which are padded to a few lengths.
 
-    A batch is spread over all devices of the process, by rows.
-
-    Args:
-      model: an encoder-decoder or a decoder-only model.
-      method: see `salience_maps`.
-      tokens_per_batch: tokens of a batch, padding included; default: 512 on a CPU, else 16,384.
-      max_bytes: see `salience_maps`, for one device.
+    A batch is spread over all devices of the process, by rows. By default it has 512 tokens on a
+    CPU, else 16,384. `salience_maps` describes `method` and `max_bytes`, which is for one device.
 
     Raises:
       ConfigError: for an unknown method, and for DoHA, whose input is a pair.
@@ -66,15 +58,10 @@ class SalienceEngine:
     ) -> list[np.ndarray]:
         """Returns the map of each row, squared and with columns that sum to 1.
 
-        Args:
-          rows: in any order, each with a target.
-          columns: of each row, which of its targets get a column, in this order; each costs a
-            backward pass. None = all.
-
-        Returns:
-          For each row float64 [inputs + decoder inputs, columns] of an encoder-decoder, whose
-          decoder inputs are the start token and all targets but the last; of a decoder-only model
-          [inputs + targets - 1, columns].
+        `columns` are those of a row's targets that get a column, in this order, None = all; each
+        costs a backward pass. Maps of an encoder-decoder are float64 [inputs + decoder inputs,
+        columns], its decoder inputs being the start token and all targets but the last; those of a
+        decoder-only model are [inputs + targets - 1, columns].
         """
         if columns is None:
             columns = [range(len(row.targets)) for row in rows]

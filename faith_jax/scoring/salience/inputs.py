@@ -21,12 +21,7 @@ _MARK = "\ue000"
 
 
 class Word(NamedTuple):
-    """A content word and its tokens.
-
-    Attributes:
-      word: where it stands in the example.
-      tokens: places in the row's inputs or targets, one or more.
-    """
+    """A content word of an example, and the places of its tokens in the row's inputs or targets."""
 
     word: PlacedWord
     tokens: tuple[int, ...]
@@ -49,14 +44,7 @@ class SalienceInput(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """The inputs that a model is shown.
-
-    Attributes:
-      inputs: the text.
-      parts: its parts, in characters.
-      texts: the grounding's texts as they stand in it.
-      starts: where.
-    """
+    """The inputs that a model is shown, with the grounding's texts in them and where they start."""
 
     inputs: str
     parts: list[Part]
@@ -71,11 +59,7 @@ class SalienceEncoder:
     reader: TextReader
 
     def __call__(self, example: GroundedExample) -> SalienceInput | None:
-        """Returns what is scored of an example; None where its response is empty.
-
-        Raises:
-          InputError: where it is too long, and cannot be cut by the policy.
-        """
+        """Returns what is scored of an example; None where its response is empty."""
         if not example.response.strip():
             return None
         shown, (before, response, behind) = _shown_inputs(example), _target(example)
@@ -89,15 +73,7 @@ class SalienceEncoder:
         return SalienceInput(row, _argument_words(example, shown, read), words, read.cut)
 
     def input_ids(self, example: GroundedExample, targets: int = 0) -> list[int]:
-        """Returns what the model reads in front of the response, to generate one.
-
-        Args:
-          example: whose response does not matter.
-          targets: tokens of the response at most, which a decoder-only model needs room for.
-
-        Raises:
-          InputError: where the inputs are too long, and cannot be cut by the policy.
-        """
+        """Returns what the model reads to generate a response of at most so many target tokens."""
         shown, behind = _shown_inputs(example), targets if self.reader.causal else 0
         reader = dataclasses.replace(self.reader, behind=behind)
         return reader.read(shown.inputs, f"example {example.id!r}", shown.parts).ids
@@ -192,23 +168,17 @@ def _with_tokens(
 ) -> tuple[Word, ...]:
     """Returns words with the tokens that hold a character of them, but for words without any.
 
-    Args:
-      pairs: each word in the example's own text and as it is shown.
-      spans: of the tokens, in the text that the model sees.
-      start: where the shown text begins in it.
-      places: of the tokens in the row; None = the token is cut.
+    `pairs` have each word in the example's own text and as it is shown, in a text that begins at
+    `start` of the tokens' text; `spans` and `places` are of the tokens.
     """
-    found, token = [], 0
+    found = []
     for word, shown in pairs:
         begin, end = start + shown.start, start + shown.end
-        while token < len(spans) and spans[token][1] <= begin:
-            token += 1
-        last = token
-        tokens = []
-        while last < len(spans) and spans[last][0] < end:
-            if (place := places[last]) is not None:
-                tokens.append(place)
-            last += 1
+        tokens = tuple(
+            place
+            for (first, last), place in zip(spans, places, strict=True)
+            if first < end and begin < last and place is not None
+        )
         if tokens:
-            found.append(Word(PlacedWord(word.text, word.start, word.end), tuple(tokens)))
+            found.append(Word(PlacedWord(word.text, word.start, word.end), tokens))
     return tuple(found)

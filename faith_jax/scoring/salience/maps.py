@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
+from faith_jax.statistics.salience_scores import check_choice
 
 METHODS = ("gradient_x_input", "gradient_l2")
 # Backward passes that run together keep up to this many bytes of activations, by estimate.
@@ -70,21 +70,15 @@ def salience_maps(
       max_bytes: bound of the memory for activations, by an estimate; where it holds fewer passes
         than all, they run in turns, one at a time at the least. Default: 256 MiB on a CPU, else
         4 GiB.
-      positions: int [batch, columns], the places in the decoder whose targets get a column; None =
-        all. A decoder-only model's response starts behind its inputs, at another place in each
-        row.
+      positions: int [batch, columns], the places in the decoder whose targets get a column in place
+        of `response_length`; None = all.
       num_columns: how many of `columns` are wanted, the same for all rows; what is behind them
-        means nothing and costs little. Not a part of the shape: another number compiles nothing.
-        None = all.
-
-    Returns:
-      The maps, with `columns` in place of `response_length`.
+        means nothing and costs little. Another number compiles nothing. None = all.
 
     Raises:
       ConfigError: there is no such method.
     """
-    if method not in METHODS:
-        raise ConfigError(f"method: expected one of {', '.join(METHODS)}, got {method!r}.")
+    check_choice("method", method, METHODS)
     targets = jnp.asarray(decoder_target_tokens)
     if positions is None:
         positions = jnp.broadcast_to(jnp.arange(targets.shape[1]), targets.shape)
@@ -109,11 +103,8 @@ def rows_in_bound(
 ) -> int:
     """Returns how many rows' activations fit the bound, by an estimate; 0 = not even one's.
 
-    Args:
-      config: the model's.
-      inputs: tokens of the encoder's input; two in DoHA, none in a decoder-only model.
-      length: tokens of the decoder's input.
-      max_bytes: see `salience_maps`.
+    `inputs` are the tokens of the encoder's input: two numbers in DoHA, none in a decoder-only
+    model; `length` those of the decoder's.
     """
     if max_bytes is None:
         max_bytes = MAX_BYTES_ON_CPU if jax.default_backend() == "cpu" else MAX_BYTES
@@ -123,13 +114,7 @@ def rows_in_bound(
 
 
 def _layer_floats(config: TransformerConfig, length: int, keys: Sequence[int]) -> int:
-    """Returns how many numbers a layer keeps of one row for its backward pass.
-
-    Args:
-      config: the model's.
-      length: tokens of the row.
-      keys: how many tokens each of the layer's attentions looks at.
-    """
+    """Returns how many numbers a layer keeps of a row, whose attentions look at so many keys."""
     mlp = (2 * len(config.mlp_activations) + 1) * config.mlp_dim
     inner = config.num_heads * config.head_dim
     attention = sum(4 * inner + 3 * config.emb_dim + 3 * config.num_heads * n for n in keys)
@@ -201,15 +186,9 @@ def _maps(
 
 
 def target_logits(layer: OutputLayer, hidden: Array, targets: Array) -> Array:
-    """Returns the logit of each position's target only.
+    """Returns the logit of each position's target only: float32 [batch, length].
 
-    Args:
-      layer: the output layer.
-      hidden: [batch, length, embed].
-      targets: int [batch, length].
-
-    Returns:
-      float32 [batch, length].
+    Hidden states are [batch, length, embed], targets int [batch, length].
     """
     states = hidden.reshape(-1, 1, hidden.shape[-1])
     one = jax.vmap(layer.logits_of)(states, targets.reshape(-1, 1))
