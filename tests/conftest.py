@@ -14,9 +14,10 @@ import tests.typechecking
 
 # In tests, numerics check the shapes and dtypes of their annotations.
 NUMERICS = {
-    "models": "attention chunked_logits classification masks output_layer soft_prompt transformer",
+    "models": "attention chunked_logits classification_head masks output_layer soft_prompt "
+    "transformer",
     "decoding": "beam causal encoder_decoder limits nucleus pmi search steps",
-    "training": "classification infonce loss_truncation repetition",
+    "training": "infonce label_cross_entropy loss_truncation repetition",
     "inference": "class_probabilities row_likelihoods",
 }
 jaxtyping.install_import_hook(

@@ -56,11 +56,11 @@ MAY_BE_HEAVY = {
 # One of each mechanism: only these modules use a library.
 OWNERS = {
     "argparse": "cli runs.options",
-    "apache_beam": "datasets.builders.beam",
+    "apache_beam": "datasets.builders.apache_beam",
     "clu": "training.metrics",
     "fcntl": "core.files reproduce.workflow tasks.sources",
     "ijson": "core.json_items",
-    "jinja2": "report.tables",
+    "jinja2": "report.table_pages",
     "matplotlib": "report.figures runs.data.describe",
     "orbax": "checkpoints.native training.checkpoints",
     "pooch": "datasets.raw_files",
@@ -68,7 +68,7 @@ OWNERS = {
     "safetensors": "checkpoints.tensors",
     "sentencepiece": "tokenizers.sentencepiece",
     "spacy": "datasets.augmentation.tagging statistics.text_metrics",
-    "tabulate": "cli.score_commands report.tables",
+    "tabulate": "cli.score_commands report.table_pages",
     "tensorstore": "checkpoints.native checkpoints.t5x",
     "tokenizers": "tokenizers.huggingface",
 }

@@ -86,7 +86,7 @@ class Prepare(_DataSet):
 
     def run(self) -> Iterable[str]:
         quiet_tensorflow()
-        from faith_jax.datasets.builders.beam import BeamPipeline
+        from faith_jax.datasets.builders.apache_beam import BeamPipeline
         from faith_jax.runs.data.tasks import prepare
 
         options = "" if self.beam is True else self.beam

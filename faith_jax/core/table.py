@@ -1,4 +1,4 @@
-"""A table of results, which `faith_jax.report.tables` renders in every format.
+"""A table of results, which `faith_jax.report.table_pages` renders in every format.
 
 >>> figure_text(0.876, mark="*")
 '0.88*'

@@ -25,7 +25,7 @@ from jaxtyping import Float, Integer
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array
-from faith_jax.models.classification import ClassificationHead
+from faith_jax.models.classification_head import ClassificationHead
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import Embedding
 from faith_jax.models.masks import attention_mask, repeat_mask, segment_positions

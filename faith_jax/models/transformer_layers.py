@@ -10,7 +10,7 @@ from flax.linen import partitioning as nn_partitioning
 from faith_jax.core.types import Array
 from faith_jax.models.attention import MultiHeadAttention
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.disentangled import DisentangledAttention
+from faith_jax.models.disentangled_attention import DisentangledAttention
 from faith_jax.models.layers import FeedForward, LayerNorm, RMSNorm, dropout
 
 _REMAT_POLICIES = {

@@ -22,7 +22,7 @@ from faith_jax.report.panels import (
     roc_panel,
     scorers_of,
 )
-from faith_jax.report.tables import page_template
+from faith_jax.report.table_pages import page_template
 from faith_jax.statistics.scored_corpora import Corpus
 
 # A curve of more points is thinned: no screen shows them.

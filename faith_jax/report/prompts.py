@@ -11,7 +11,7 @@ import numpy as np
 
 from faith_jax.core.table import Table, plain
 from faith_jax.report.panels import MOST_CURVES, CurvePanel, curve_panel
-from faith_jax.report.tables import page_template
+from faith_jax.report.table_pages import page_template
 from faith_jax.statistics.prompt_health import (
     Curve,
     Pair,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.types import GroundedExample
-from faith_jax.report.tables import page_template
+from faith_jax.report.table_pages import page_template
 from faith_jax.statistics.salience_scores import Floats, PlacedWord, WordSalience
 
 # Below this share of its gradients from one given word, a word is marked.

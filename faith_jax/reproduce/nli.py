@@ -14,7 +14,7 @@ from faith_jax.core.errors import ConfigError, FaithJaxError, counted, did_you_m
 from faith_jax.core.files import checkpoint_state
 from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.report.tables import joined, write_tables
+from faith_jax.report.table_pages import joined, write_tables
 from faith_jax.reproduce import nli_tables, workflow
 from faith_jax.reproduce.options import Nli, NliModels, absolute, check_names
 from faith_jax.reproduce.scorers import published_figures

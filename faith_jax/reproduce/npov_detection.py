@@ -20,7 +20,7 @@ from faith_jax.core.table import Table as ShownTable
 from faith_jax.datasets import npov
 from faith_jax.datasets.npov.choices import TEMPERATURES, draw_combinations, temperatures_note
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.report.tables import joined, table_page, write_tables
+from faith_jax.report.table_pages import joined, table_page, write_tables
 from faith_jax.reproduce import workflow
 from faith_jax.reproduce.options import NpovDetection, check_names
 from faith_jax.reproduce.scorers import published_figures

@@ -15,7 +15,7 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.files import check_settings, made_folder, write_json
 from faith_jax.core.table import Table
 from faith_jax.input.score_input import ScoreInput
-from faith_jax.report.tables import rendered
+from faith_jax.report.table_pages import rendered
 from faith_jax.reproduce.options import ScorerTable
 from faith_jax.reproduce.scorers import NEEDS_SPACY, as_published, difference, is_missing
 from faith_jax.runs.evaluate_scores import EvaluateOptions, Evaluation, evaluation, write_evaluation

@@ -200,7 +200,7 @@ def _run(command: Sequence[str], output: str, lock: int) -> None:
     try:
         status = process.wait()
     except BaseException:
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, signal.SIGTERM)  # a process in the background may ignore SIGINT
         process.wait()
         raise
     if status:

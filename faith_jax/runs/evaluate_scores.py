@@ -16,7 +16,7 @@ from faith_jax.core.schema import Text, converted
 from faith_jax.core.table import Table
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
-from faith_jax.report.tables import rendered
+from faith_jax.report.table_pages import rendered
 from faith_jax.runs.options import GOES_WITH, EvaluateFiles, EvaluateOptions, listed_names
 from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics import protocols

@@ -32,12 +32,14 @@ RENAMED_MODULES = {
     "faith_jax.models.prompts": "faith_jax.models.soft_prompt",
     "faith_jax.runs.checkpoint_decoding": "faith_jax.inference.checkpoint_decoding",
     "faith_jax.runs.datasets": "faith_jax.input.task_batches",
+    "faith_jax.training.classification": "faith_jax.training.label_cross_entropy",
     "faith_jax.training.contrastive": "faith_jax.training.infonce",
     "faith_jax.training.partitioning": "faith_jax.models.partitioning",
     "faith_jax.training.truncation": "faith_jax.training.loss_truncation",
 }
 # What former bindings call by the last name of such a module.
 RENAMED_CONFIGURABLES = {
+    "classification.LabelCrossEntropy": "label_cross_entropy.LabelCrossEntropy",
     "contrastive.InfoNCE": "infonce.InfoNCE",
     "datasets.DatasetConfig": "task_batches.DatasetConfig",
     "prompts.class_labels": "soft_prompt.class_labels",

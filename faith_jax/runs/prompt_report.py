@@ -22,7 +22,7 @@ from faith_jax.report.prompts import (
     report_figures,
     report_of,
 )
-from faith_jax.report.tables import rendered
+from faith_jax.report.table_pages import rendered
 from faith_jax.runs.convert import Prompts, read_prompts
 from faith_jax.runs.gin_config import Reference, Setting, read_settings
 from faith_jax.runs.model_dir import RunLog, read_prompt_starts

@@ -27,7 +27,7 @@ from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
 from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
 from faith_jax.tokenizers.vocabularies import default_vocabulary
-from faith_jax.training.classification import LabelCrossEntropy
+from faith_jax.training.label_cross_entropy import LabelCrossEntropy
 from faith_jax.training.objectives import CrossEntropy, Objective
 
 logger = logging.getLogger("faith_jax")

@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from faith_jax.datasets.raw.true_benchmark import AVERAGED
-from faith_jax.report.tables import rendered
+from faith_jax.report.table_pages import rendered
 from faith_jax.reproduce import nli, nli_tables
 from faith_jax.reproduce.nli_tables import AVERAGE
 from faith_jax.reproduce.scorers import published_figures

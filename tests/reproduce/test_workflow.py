@@ -98,31 +98,40 @@ def test_without_snakemake(run, monkeypatch):
         run([1])
 
 
-@pytest.mark.parametrize("is_alone", [False, True], ids=["Ctrl-C", "one process"])
-def test_a_run_that_is_interrupted_stops_its_steps_and_resumes(run, tmp_path, is_alone):
-    """Whoever interrupts it: nothing is left running, and the next run goes on."""
+@pytest.mark.parametrize(
+    ("number", "is_alone"),
+    [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, True)],
+    ids=["Ctrl-C", "one process", "in the background"],
+)
+def test_a_run_that_is_stopped_stops_its_steps_and_resumes(run, tmp_path, number, is_alone):
+    """Nothing is left running, and the next run resumes."""
     script = (
         "import pathlib\n"
+        "from faith_jax.cli.shared import resumable\n"
         "from faith_jax.reproduce.options import PmiDecode\n"
         "from faith_jax.reproduce.workflow import run_workflow\n"
         f"options = PmiDecode(output={str(tmp_path / 'out')!r}, cores=1)\n"
         "config = {'values': [1, 2], 'command': 'sleep 60'}\n"
-        f"run_workflow(pathlib.Path({str(tmp_path / 'made.smk')!r}), config, options)\n"
+        f"rules = pathlib.Path({str(tmp_path / 'made.smk')!r})\n"
+        "status = resumable(lambda: run_workflow(rules, config, options) or 0, str)\n"
+        "raise SystemExit(status)\n"
     )
+    # A shell's background processes ignore SIGINT.
+    ignored = signal.SIG_IGN if number == signal.SIGTERM else signal.SIG_DFL
+
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     process = subprocess.Popen(
         [sys.executable, "-c", script],
         env=environment,
         start_new_session=True,
-        # Where tests run in the background, it would be ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, ignored),
     )
     started = time.monotonic()
     while not (tmp_path / "out" / "ran.txt").exists():
         assert time.monotonic() - started < 60
         time.sleep(0.05)
-    (os.kill if is_alone else os.killpg)(process.pid, signal.SIGINT)
-    assert process.wait(30) != 0
+    (os.kill if is_alone else os.killpg)(process.pid, number)
+    assert process.wait(30) == (130 if number == signal.SIGINT else 143)
     assert time.monotonic() - started < 60
     assert run([1, 2]) == ["1", "2"]
 

@@ -12,7 +12,7 @@ from faith_jax.inference.batching import Batcher
 from faith_jax.inference.row_likelihoods import LikelihoodRow
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, initial_variables
-from faith_jax.scoring.salience.engine import SalienceEngine
+from faith_jax.scoring.salience.gradients import SalienceEngine
 
 FLAGS = "--xla_force_host_platform_device_count=8"
 CONFIG = TransformerConfig(

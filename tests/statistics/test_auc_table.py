@@ -7,7 +7,7 @@ import sklearn.metrics
 from statsmodels.stats.multitest import multipletests
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.report.tables import rendered
+from faith_jax.report.table_pages import rendered
 from faith_jax.statistics.auc_table import (
     AucCell,
     AucTable,

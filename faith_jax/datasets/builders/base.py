@@ -23,7 +23,7 @@ from faith_jax.core.errors import InputError, did_you_mean
 from faith_jax.core.files import written_whole
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets import raw_files
-from faith_jax.datasets.builders.beam import BeamPipeline, numbered_examples
+from faith_jax.datasets.builders.apache_beam import BeamPipeline, numbered_examples
 from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset
 
 # Files of a split by name.

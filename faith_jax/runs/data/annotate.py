@@ -13,7 +13,7 @@ from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, sheet_format, sheet
 from faith_jax.core.errors import ConfigError, InputError, counted
 from faith_jax.core.files import check_outputs, made_folder, write_json, write_jsonl, write_text
 from faith_jax.datasets.augmentation.draws import draw
-from faith_jax.report.tables import rendered
+from faith_jax.report.table_pages import rendered
 from faith_jax.runs.options import AgreementOptions, ReadSheets, Sheets, WriteSheets
 
 ANNOTATOR = "{annotator}"

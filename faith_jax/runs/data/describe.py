@@ -13,7 +13,7 @@ from faith_jax.datasets.builders.base import prepared
 from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.input.numpy_examples import plain
 from faith_jax.report.figures import save_figure
-from faith_jax.report.tables import rendered
+from faith_jax.report.table_pages import rendered
 from faith_jax.runs.data.tasks import builder_of
 from faith_jax.statistics import dataset_statistics as tables
 from faith_jax.statistics.dataset_statistics import Splits

@@ -35,7 +35,7 @@ from faith_jax.datasets.augmentation.npov_errors import (
 )
 from faith_jax.datasets.npov.choices import TEMPERATURES, response_rows
 from faith_jax.datasets.samples import sample_folder
-from faith_jax.report.tables import rendered
+from faith_jax.report.table_pages import rendered
 from faith_jax.runs.options import NpovInputs, NpovSets
 
 SAMPLE = "sample"

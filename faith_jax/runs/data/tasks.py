@@ -7,8 +7,8 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, counted, did_you_mean
 from faith_jax.core.rows import BadRows
+from faith_jax.datasets.builders.apache_beam import BeamPipeline
 from faith_jax.datasets.builders.base import RawBuilder, prepared
-from faith_jax.datasets.builders.beam import BeamPipeline
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.tasks import lookup, sources

@@ -18,7 +18,7 @@ from faith_jax.inference.opening import ModelOptions, check_options
 from faith_jax.inference.text_reader import open_text_reader
 from faith_jax.scoring.base import Judgement, ModelScorer, remembers_last
 from faith_jax.scoring.model_cards import SALIENCE
-from faith_jax.scoring.salience.engine import SalienceEngine
+from faith_jax.scoring.salience.gradients import SalienceEngine
 from faith_jax.scoring.salience.inputs import SalienceEncoder, SalienceInput
 from faith_jax.scoring.salience.maps import METHODS
 from faith_jax.statistics import salience_scores as scores

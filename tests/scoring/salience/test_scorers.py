@@ -14,7 +14,7 @@ from faith_jax.inference import load_model
 from faith_jax.inference.row_likelihoods import LikelihoodRow
 from faith_jax.inference.text_reader import TextReader
 from faith_jax.scoring.registry import load_scorer, scorer_card
-from faith_jax.scoring.salience.engine import SalienceEngine
+from faith_jax.scoring.salience.gradients import SalienceEngine
 from faith_jax.scoring.salience.inputs import SalienceEncoder
 from faith_jax.scoring.salience.scorers import open_salience
 from faith_jax.statistics import salience_scores

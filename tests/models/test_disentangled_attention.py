@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.models.disentangled import DisentangledAttention, relative_rows, skew
+from faith_jax.models.disentangled_attention import DisentangledAttention, relative_rows, skew
 from faith_jax.models.positions import log_bucket_positions
 from tests.models import families
 

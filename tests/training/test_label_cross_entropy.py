@@ -5,7 +5,7 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.models.partitioning import make_partitioner
-from faith_jax.training.classification import LabelCrossEntropy
+from faith_jax.training.label_cross_entropy import LabelCrossEntropy
 from faith_jax.training.trainer import Trainer
 from tests.models import families, tiny
 

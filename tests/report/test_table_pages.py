@@ -1,7 +1,7 @@
 import math
 
 from faith_jax.core.table import Table
-from faith_jax.report.tables import rendered, table_page
+from faith_jax.report.table_pages import rendered, table_page
 
 TABLE = Table("A title", ("name", "count", "share"), (("a_b", 1200, 0.125), ("c", 3, math.nan)))
 

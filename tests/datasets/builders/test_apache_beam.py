@@ -7,8 +7,8 @@ import tensorflow_datasets as tfds
 from faith_jax.cli import main
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.rows import BadRows
+from faith_jax.datasets.builders.apache_beam import BeamPipeline
 from faith_jax.datasets.builders.base import prepared
-from faith_jax.datasets.builders.beam import BeamPipeline
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw.faithdial import FAITHDIAL
 from faith_jax.datasets.raw_files import sample_files
