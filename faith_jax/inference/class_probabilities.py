@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float, Integer, Key
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.settings import NotNegative, checked
 from faith_jax.core.types import Array, PyTree
 from faith_jax.inference.base import BaseModel
 from faith_jax.inference.batching import LENGTHS, Batcher, padded, padded_length
@@ -85,8 +86,9 @@ class DropoutPasses:
     rate: float | None = None
 
     def __post_init__(self):
+        checked("dropout_passes", self.count, NotNegative)
         given = {"seed": self.seed, "dropout_rate": self.rate}
-        check_options({"dropout_passes": self.count, **given})
+        check_options(given)
         for name, value in given.items():
             if value is not None and not self.count:
                 raise ConfigError(f"{name}: needs dropout_passes too, such as 15.")

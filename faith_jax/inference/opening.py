@@ -137,9 +137,12 @@ class ModelOptions(TypedDict, total=False):
     tokens_per_batch: Positive | None
 
 
-# The types of scorers' options, by name.
+# The types of scorers' options that are given, by name.
 _OPTIONS = {
-    **typing.get_type_hints(ModelOptions, include_extras=True),
+    **{
+        name: (typing.get_args(hint) or (hint,))[0]  # without None
+        for name, hint in typing.get_type_hints(ModelOptions, include_extras=True).items()
+    },
     **dict.fromkeys(("max_bytes", "num_beams"), Positive),
     **dict.fromkeys(("last_turns", "dropout_passes", "seed"), NotNegative),
     "max_question_length": Annotated[int, msgspec.Meta(ge=2, description="2 tokens or more")],
@@ -172,11 +175,13 @@ def require_model(model: str | os.PathLike[str] | None) -> str:
     Raises:
       ConfigError: if there is none.
     """
-    if not model or not isinstance(model, str | os.PathLike):
+    if not model:
         raise ConfigError(
-            f"model: expected the path of a checkpoint, got {model!r}; give model=FOLDER (on the "
-            "command line --scorer-option=NAME.model=FOLDER)."
+            "needs a model: give model=FOLDER (on the command line --scorer-option=NAME.model="
+            "FOLDER)."
         )
+    if not isinstance(model, str | os.PathLike):
+        raise ConfigError(f"model: expected the path of a checkpoint, got {model!r}.")
     return os.fspath(model)
 
 

@@ -254,7 +254,7 @@ def test_the_scorer_runs_on_models(tmp_path):
     ("options", "message"),
     [
         ({}, r"model"),
-        ({"model": "mini", "num_beams": 0}, r"num_beams: expected a whole number of at least 1"),
+        ({"model": "mini", "num_beams": 0}, r"num_beams: expected a positive whole number"),
         ({"model": "mini", "question_template": "{context}"}, r"question_template: expected a tex"),
         ({"model": "mini", "answer_template": "{} {x}"}, r"answer_template: expected a text with"),
         ({"model": "mini", "tagger": "x"}, r"There is no tagger 'x'"),

@@ -252,12 +252,12 @@ def test_eight_devices_give_the_same_maps():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "salience_coverage: needs a model"),
+        ({}, "salience_coverage: needs a model: give model=FOLDER"),
         ({"method": "lime"}, "method: expected one of gradient_x_input, gradient_l2, got 'lime'"),
         ({"aggregation": "median"}, "aggregation: expected one of max, sum, negative_entropy"),
         ({"mean": "harmonic"}, "mean: expected one of geometric, arithmetic"),
         ({"max_length": 4096}, "max_length: expected 8 to 512 tokens, the model's positions"),
-        ({"max_bytes": 0}, "max_bytes: expected a whole number of at least 1"),
+        ({"max_bytes": 0}, "max_bytes: expected a positive whole number, got 0"),
         ({"metod": "x"}, r"no option 'metod'. Did you mean 'method'"),
     ],
 )
