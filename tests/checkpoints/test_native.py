@@ -235,7 +235,7 @@ def test_prompt_of_another_shape(tmp_path, base):
         ({"config": TINY.replace(num_decoder_layers=1).to_dict()}, "decoder/layers_1"),
         (
             {"config": TINY.to_dict() | {"num_decoder_layers": 10**12}},
-            "at most 1000",
+            "0 to 1,000 layers",
         ),
     ],
 )

@@ -294,7 +294,7 @@ def test_only_the_decoders_cache_is_repeated():
 def test_pmi_decode_needs_both_inputs_and_its_config():
     module, params = tiny.model_and_params(CONFIGS["1.1"])
     keys = row_keys(0, jnp.arange(len(INPUTS)))
-    with pytest.raises(ConfigError, match="no inputs without the document"):
+    with pytest.raises(ConfigError, match="pmi: expected None, or generate_pmi"):
         generate(module, params, INPUTS, keys, DecodingConfig(pmi=PMI))
-    with pytest.raises(ConfigError, match="pmi = None"):
+    with pytest.raises(ConfigError, match="pmi: expected a PMIConfig"):
         generate_pmi(module, params, INPUTS, WITHOUT, keys, DecodingConfig())

@@ -224,11 +224,11 @@ def test_several_last_tokens_leave_the_best_of_them():
     ],
 )
 def test_settings_out_of_range_are_errors_that_name_them(field, value):
-    with pytest.raises(ConfigError, match=rf"^decoding: {field} = .*; expected "):
+    with pytest.raises(ConfigError, match=rf"^DecodingConfig\.{field}: expected "):
         DecodingConfig(**{field: value})
 
 
 @pytest.mark.parametrize("field", ["forced_bos_id", "forced_eos_id"])
 def test_forced_tokens_must_be_in_the_vocabulary(field):
-    with pytest.raises(ConfigError, match=rf"{field} = 9; expected .* vocabulary size of 9"):
+    with pytest.raises(ConfigError, match=rf"{field}: expected .* vocabulary size of 9, got 9"):
         DecodingConfig(**{field: 9}).check_vocabulary(9)

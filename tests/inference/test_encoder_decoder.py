@@ -169,7 +169,7 @@ def test_targets_are_checked_too(model):
 
 
 def test_options_out_of_range_are_errors(model):
-    with pytest.raises(ConfigError, match=r"top_p = 2\.0"):
+    with pytest.raises(ConfigError, match=r"top_p: expected .*, got 2\.0"):
         model.generate(INPUTS, top_p=2.0)
 
 

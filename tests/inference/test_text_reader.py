@@ -83,7 +83,7 @@ READING_PAIRS = [
     ("nli_e_minus_c", "bart", {}, False),
     ("faith_critic", "critic", {}, False),
     ("faith_critic", "bart", {}, False),
-    ("bertscore", "critic", {"layer": 2}, False),
+    ("bertscore", "critic", {"layer": 1}, False),
 ]
 
 
@@ -208,7 +208,7 @@ def test_no_room_for_the_last_turn_names_the_row_and_the_option(models):
 )
 def test_policies_are_checked_and_error_refuses(models, name, model):
     options = {"model": models[model]}
-    options |= {"layer": 2} if name == "bertscore" else {}
+    options |= {"layer": 1} if name == "bertscore" else {}
     options |= {"tagger": "rules", "max_question_length": 8} if name == "q2_f1_no_fallback" else {}
     with pytest.raises(ConfigError, match=r"cut_policy = 'knowlege': .* Did you mean 'knowledge'"):
         load_scorer(name, cut_policy="knowlege", **options)
@@ -254,7 +254,7 @@ def test_company_and_batches_change_nothing(models):
     for name, model, options in (
         ("pmi_faith_sum", "gpt2", {}),
         ("nli_e_minus_c", "nli", {}),
-        ("bertscore", "critic", {"layer": 2}),
+        ("bertscore", "critic", {"layer": 1}),
     ):
         scorer = load_scorer(name, model=models[model], max_length=LENGTH, **options)
         together = scorer.score(others)

@@ -30,7 +30,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def nli(folder):
-    return tiny_models.write_model(folder / "nli", "deberta_nli", label_names=NLI)
+    return tiny_models.write_model(
+        folder / "nli", "deberta_nli", label_names=NLI, num_encoder_layers=2
+    )
 
 
 def rows_of(folder, part):

@@ -14,7 +14,7 @@ from tests.models import families, tiny
 @pytest.mark.parametrize("config", [tiny.TINY, families.GPT2])
 def test_tokens_outside_the_vocabulary_are_refused_before_a_run_begins(config):
     decoding = DecodingConfig(max_length=4, eos_id=(1, 50))
-    with pytest.raises(ConfigError, match=r"eos_id = \(1, 50\); expected .* vocabulary size of 50"):
+    with pytest.raises(ConfigError, match=r"eos_id: .* size of 50, got \(1, 50\)"):
         BatchDecoder(Transformer(config), None, decoding, batch_size=2)
 
 

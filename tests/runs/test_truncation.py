@@ -84,7 +84,10 @@ def test_a_run_in_two_parts_drops_the_same(train, tmp_path):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("--gin.TRUNCATION_DROP_FRACTION=1.5", "LossTruncation.drop_fraction: expected from 0"),
+        (
+            "--gin.TRUNCATION_DROP_FRACTION=1.5",
+            "drop_fraction: expected a share in [0, 1)",
+        ),
         ("--gin.PACK=True", "LossTruncation: packed examples have no losses of their own"),
     ],
 )

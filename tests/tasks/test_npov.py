@@ -431,8 +431,8 @@ def test_a_gin_file_binds_the_labels(tmp_path):
         "npov.error_labels.no_error = 'NO'\n"
         "npov.error_labels.error = 'YES'\n"
     )
-    with gin.unlock_config():
-        gin.parse_config_file(str(file))
+    gin.clear_config()  # also unlocks it
+    gin.parse_config_file(str(file))
     gin.finalize()
     assert gin.config_is_locked()
     assert tasks_npov.error_labels() == {0: "NO", 1: "YES"}
