@@ -279,7 +279,7 @@ OBJECTIVES = _of(
     ),
     (
         "classification-smoothing",
-        "classification.py",
+        "label_cross_entropy.py",
         "smoothing, others = label_smoothing, log_probs.shape[1] - 1",
         "smoothing, others = label_smoothing, log_probs.shape[1]",
         "tests/training/test_label_cross_entropy.py::test_equals_the_sum_over_classes",
@@ -414,14 +414,14 @@ MODELS = _of(
     ),
     (
         "disentangled-distance-sign",
-        "disentangled.py",
+        "disentangled_attention.py",
         "by_distance = position_query[:, :, rows[::-1]]",
         "by_distance = position_query[:, :, rows]",
         "tests/models/test_disentangled_attention.py::test_attention_equals_a_double_loop",
     ),
     (
         "disentangled-skew",
-        "disentangled.py",
+        "disentangled_attention.py",
         "flat = flat[..., length - 1 : length - 1 + length * (2 * length - 1)]",
         "flat = flat[..., length : length + length * (2 * length - 1)]",
         "tests/models/test_disentangled_attention.py::test_skew_is_a_gather_by_distance",
