@@ -4,7 +4,8 @@ import dataclasses
 from typing import Literal
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.runs.options import Html, Png, Positive
+from faith_jax.core.settings import Positive
+from faith_jax.runs.options import Html, Png
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,8 @@ has `underscores`), type and default are those of the option, which is required 
     Literal["a", "b"]     choices
     X | None              None if not given
     str | bool            True if given without a value
-    Annotated[T, read]    what `read` makes of the text
+    Annotated[T, read]    what `read` makes of the text; it raises a ValueError with a message
+    Annotated[T, Meta]    a number in a range; see `faith_jax.core.settings`
 
 Fields that are not `KW_ONLY` are arguments without a name. What stands for a value in the help is
 in parentheses: "output (FOLDER): all that is made", or an option's own name, such as
@@ -24,10 +25,11 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.settings import from_text
 
 _INVALID = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)")
 _ATTRIBUTE = re.compile(r"(\w+)(?: \((.*?)\))?: (.*)", re.DOTALL)
@@ -107,11 +109,11 @@ def _add_option(group: Any, field: dataclasses.Field, value: str, told: str, bet
     if field.type is bool:
         settings["action"] = "store_true"
     elif origin is typing.Annotated:
-        settings["type"] = kinds[1]
+        settings["type"] = functools.partial(_read, field.type)
     elif origin is dict:
-        settings["type"] = functools.partial(_pair, value, kinds[1].__metadata__[0])
+        settings["type"] = functools.partial(_pair, value, kinds[1])
     elif "choices" not in settings:
-        settings["type"] = kinds[0] if kinds else field.type
+        settings["type"] = functools.partial(_read, kinds[0] if kinds else field.type)
     if not field.kw_only:
         settings |= {"nargs": "+"} if is_list else {} if is_required else {"nargs": "?"}
         group.add_argument(field.name, **settings)
@@ -128,15 +130,21 @@ def _add_option(group: Any, field: dataclasses.Field, value: str, told: str, bet
         group._option_string_actions.setdefault(spelling, action)
 
 
-def _pair(form: str, read: Callable[[str], Any], text: str) -> tuple[str, Any]:
+def _read(hint: Any, text: str) -> Any:
+    """Returns the value of an option's text."""
+    read = hint.__metadata__[0] if typing.get_origin(hint) is typing.Annotated else None
+    try:
+        return read(text) if callable(read) else text if hint is str else from_text(text, hint)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _pair(form: str, hint: Any, text: str) -> tuple[str, Any]:
     """Returns the name and the value of NAME=VALUE."""
     name, _, value = (part.strip() for part in text.partition("="))
-    try:
-        if name and value:
-            return name, read(value)
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"expected {form}, got {text!r}")
+    if not (name and value):
+        raise argparse.ArgumentTypeError(f"expected {form}, got {text!r}")
+    return name, _read(hint, value)
 
 
 def _run(cls: type[Any], options: argparse.Namespace) -> int:

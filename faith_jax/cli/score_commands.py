@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 from faith_jax.cli.shared import resumable
 from faith_jax.core.errors import counted
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.settings import Positive
 from faith_jax.input.score_input import ScoreInput
-from faith_jax.runs.options import Positive, listed_names, scorer_options
+from faith_jax.runs.options import listed_names, scorer_options
 
 if TYPE_CHECKING:
     from faith_jax.core.rows import BadRows

@@ -18,7 +18,6 @@ import typing
 from typing import Annotated, Any, Literal
 
 import msgspec
-import numpy as np
 
 from faith_jax.core.errors import ConfigError
 
@@ -84,9 +83,22 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     try:
         if isinstance(value, dict):  # msgspec would make a dataclass of it, without unknown keys
             raise msgspec.ValidationError
-        return msgspec.convert(value.item() if isinstance(value, np.generic) else value, hint)
+        is_scalar = not getattr(value, "shape", True)  # of NumPy or JAX
+        return msgspec.convert(value.item() if is_scalar else value, hint)
     except msgspec.ValidationError:
         raise ConfigError(f"{name}: expected {expected(hint)}, got {value!r}.") from None
+
+
+def from_text(text: str, hint: Any) -> Any:
+    """Returns a number of the kind that a type hint says, as written on a command line.
+
+    Raises:
+      ValueError: with a message, on another text.
+    """
+    try:
+        return msgspec.convert(text.strip(), hint, strict=False)
+    except msgspec.ValidationError:
+        raise ValueError(f"expected {expected(hint)}, got {text}") from None
 
 
 def expected(hint: Any) -> str:

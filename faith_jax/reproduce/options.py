@@ -8,18 +8,17 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar
 
+import msgspec
+
 from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.settings import NotNegative, Positive, PositiveNumber, Share
 from faith_jax.runs.options import (
     Names,
-    Natural,
     NpovCombinations,
     NpovErrors,
     NpovTopics,
     Numbers,
-    Positive,
     Resamples,
-    Share,
-    number,
 )
 
 
@@ -36,14 +35,13 @@ def _topics(path: str) -> str:
 def _two_folders(text: str) -> tuple[str, ...]:
     folders = tuple(absolute(part.strip()) for part in text.split(","))
     if len(folders) != 2 or not any(folders):
-        raise ValueError
+        raise ValueError(f"expected two folders with a comma, got {text!r}")
     return folders
 
 
 Folder = Annotated[str, absolute]
-_Length = Annotated[int, number(int, "at least 8", lambda n: n >= 8)]
-_Phrases = Annotated[int, number(int, "1 to 10, the paper's", lambda n: 1 <= n <= 10)]
-_Rate = Annotated[float, number(float, "more than 0", lambda n: n > 0)]
+_Length = Annotated[int, msgspec.Meta(ge=8, description="a whole number, at least 8")]
+_Phrases = Annotated[int, msgspec.Meta(ge=1, le=10, description="1 to 10, the paper's")]
 
 
 def check_names(option: str, names: Iterable[str], known: Iterable[str]) -> None:
@@ -99,10 +97,10 @@ class Workflow(Output):
       seed: of all that is drawn
     """
 
-    cores: Natural = 0
+    cores: NotNegative = 0
     dry_run: bool = False
     snakemake: tuple[str, ...] = ()
-    seed: Natural = 0
+    seed: NotNegative = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -141,7 +139,7 @@ class Judged(_Evaluated):
     q2_answer_model: Folder = ""
     q2_nli_model: Folder = ""
     scorer_option: tuple[str, ...] = ()
-    limit: Natural = 0
+    limit: NotNegative = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -287,7 +285,7 @@ class FaithCritic(_Evaluated):
     model: Folder = ""
     critics: dict[str, Folder] = dataclasses.field(default_factory=dict)
     sets: str = "published"
-    train_steps: Natural = 0
+    train_steps: NotNegative = 0
     batch_size: Positive = 32
     max_length: _Length = 256
 
@@ -363,7 +361,7 @@ class NliPhrases(NliModels):
     phrases: _Phrases = 5
     train_task: str = ""
     train_steps: Positive = 2000
-    learning_rate: _Rate = 5e-6
+    learning_rate: PositiveNumber = 5e-6
 
 
 WORKFLOWS = (PmiDecode, NpovDetection, Faithdial, FaithCritic, Nli, NliPhrases)

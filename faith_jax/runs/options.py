@@ -3,7 +3,6 @@
 `faith_jax.cli.parser` says how a field becomes an option. Nothing slow is imported here.
 """
 
-import argparse
 import ast
 import contextlib
 import dataclasses
@@ -12,7 +11,10 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
+import msgspec
+
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.settings import NotNegative, Positive, PositiveShare, Share, from_text
 
 
 def listed_names(listed: str) -> list[str]:
@@ -20,26 +22,11 @@ def listed_names(listed: str) -> list[str]:
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
-def number(
-    kind: type[int] | type[float], expected: str, is_right: Callable[[float], bool]
-) -> Callable[[str], float]:
-    """Returns what reads an option's number."""
-
-    def read(text: str) -> float:
-        with contextlib.suppress(ValueError):
-            if is_right(found := kind(text)):
-                return found
-        raise argparse.ArgumentTypeError(f"expected {expected}, got {text}")
-
-    return read
-
-
 def _whole_numbers(text: str) -> tuple[int, ...]:
     """Returns the numbers that commas separate."""
     with contextlib.suppress(ValueError):
         return tuple(int(part) for part in text.split(","))
-    message = f"expected whole numbers with commas, such as 0,1,2; got {text!r}"
-    raise argparse.ArgumentTypeError(message)
+    raise ValueError(f"expected whole numbers with commas, such as 0,1,2; got {text!r}")
 
 
 def _path(ending: str) -> Callable[[str], str]:
@@ -48,7 +35,7 @@ def _path(ending: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text and pathlib.Path(text).suffix not in ("", ending):
             written = f"what is written is {ending[1:].upper()}; name a {ending} file"
-            raise argparse.ArgumentTypeError(f"{text}: {written}")
+            raise ValueError(f"{text}: {written}")
         return text
 
     return read
@@ -57,11 +44,8 @@ def _path(ending: str) -> Callable[[str], str]:
 # The types of options, which also check what the command line says.
 Names = Annotated[tuple[str, ...], listed_names]  # given at once, with commas
 Numbers = Annotated[tuple[int, ...], _whole_numbers]
-Natural = Annotated[int, number(int, "at least 0", lambda n: n >= 0)]
-Positive = Annotated[int, number(int, "at least 1", lambda n: n >= 1)]
-Resamples = Annotated[int, number(int, "at least 100", lambda n: n >= 100)]
-Share = Annotated[float, number(float, "a number from 0 to 1", lambda n: 0 <= n <= 1)]
-Confidence = Annotated[float, number(float, "a number between 0 and 1", lambda n: 0 < n < 1)]
+Resamples = Annotated[int, msgspec.Meta(ge=100, description="a whole number, at least 100")]
+Confidence = Annotated[float, msgspec.Meta(gt=0, lt=1, description="a share in (0, 1)")]
 Html = Annotated[str, _path(".html")]
 Png = Annotated[str, _path(".png")]
 
@@ -133,8 +117,8 @@ class NegativesOptions:
     max_length: Positive = 64
     max_input_length: Positive = 512
     batch_size: Positive = 16
-    seed: Natural = 0
-    top_p: float = 0.6
+    seed: NotNegative = 0
+    top_p: PositiveShare = 0.6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -169,7 +153,7 @@ class WriteSheets(_Knowledge):
     output: str
     annotators: Names = ()
     sample: int | None = None
-    seed: Natural = 0
+    seed: NotNegative = 0
     overwrite: bool = False
 
 
@@ -224,7 +208,7 @@ class _Draws:
 
     resamples: Resamples = 1000
     confidence: Confidence = 0.95
-    seed: Natural = 0
+    seed: NotNegative = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -267,7 +251,7 @@ class _ExplainSource:
     history: tuple[str, ...] = ()
     knowledge: str = ""
     arguments: Positive = 2
-    seed: Natural = 0
+    seed: NotNegative = 0
     input: str = ""
     id: tuple[str, ...] = ()
     grounding_column: str = ""
@@ -493,7 +477,7 @@ class NpovTopics:
     """
 
     knowledge: str = "sample"
-    seed: Natural = 0
+    seed: NotNegative = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -513,9 +497,10 @@ def _errors(text: str) -> float:
     """Returns how many rows with a synthetic error there are to each error-free one."""
     from faith_jax.datasets.augmentation.npov_errors import PUBLISHED_ERROR_FREE, PUBLISHED_ERRORS
 
+    if text == "published":
+        return PUBLISHED_ERRORS / PUBLISHED_ERROR_FREE
     expected = "a number above 0 and at most 3, the kinds of errors, or published"
-    read = number(float, expected, lambda n: 0 < n <= 3)
-    return PUBLISHED_ERRORS / PUBLISHED_ERROR_FREE if text == "published" else read(text)
+    return from_text(text, Annotated[float, msgspec.Meta(gt=0, le=3, description=expected)])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -118,7 +118,7 @@ def test_help_has_the_docstring_with_groups_and_defaults(capsys):
     ("arguments", "message"),
     [
         (["a"], "prog count-words: the following arguments are required: --share; see prog count"),
-        (["a", "--share=x"], "--share: invalid float value: 'x'"),
+        (["a", "--share=x"], "--share: expected a number, got x"),
         (["a", "--share=1", "--kind=lang"], "--kind: there is no 'lang'. Did you mean 'long'"),
         (["--share=1"], "are required: FILE"),
         (["a", "--share=1", "--folders=one"], "--folders: expected NAME=FOLDER, got 'one'"),

@@ -225,7 +225,11 @@ def test_without_the_option_nothing_is_added(tmp_path):
     ("row", "arguments", "message"),
     [
         ({}, ["--salience-rows=2"], "--salience-rows: goes with --salience-model"),
-        ({}, ["{m}", "--salience-rows=0"], "--salience-rows: expected at least 1, got 0"),
+        (
+            {},
+            ["{m}", "--salience-rows=0"],
+            "--salience-rows: expected a positive whole number, got 0",
+        ),
         ({}, ["{m}", "--salience-threshold=2"], "--salience-threshold: expected a number from 0"),
         ({}, ["{m}", "--salience-method=lime"], "method: expected one of gradient_x_input"),
         ({}, ["--salience-model=/no/such"], "/no/such"),

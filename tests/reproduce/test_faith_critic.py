@@ -198,8 +198,14 @@ def test_a_critic_that_changed_is_asked_again(tmp_path):
         (("--critics=FaithCritic={base}",), "the model has 0 classes"),
         (("--model={gpt2}",), "got a decoder-only model"),
         (("--sets=won", "--model={base}"), "--sets: there is no 'won'. Did you mean 'own'"),
-        (("--model={base}", "--train-steps=-1"), "--train-steps: expected at least 0, got -1"),
-        (("--model={base}", "--batch-size=0"), "--batch-size: expected at least 1, got 0"),
+        (
+            ("--model={base}", "--train-steps=-1"),
+            "--train-steps: expected 0 or a positive whole number, got -1",
+        ),
+        (
+            ("--model={base}", "--batch-size=0"),
+            "--batch-size: expected a positive whole number, got 0",
+        ),
         (("--model={base}", "--scorers=bleu"), "has no argument '--scorers=bleu'"),
         (("--model={base}", "--beams=2"), "reproduce faith_critic has no argument '--beams=2'"),
         (("--model={base}", "--max-input-length=9"), "has no argument '--max-input-length=9'"),

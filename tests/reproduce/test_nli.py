@@ -253,7 +253,10 @@ def test_ensembles_and_published_figures(models, tmp_path, monkeypatch, capsys):
         (("--model={base}", "--methods=bas"), "--methods: there is no 'bas'. Did you mean 'base'"),
         (("--model={base}", "--methods=all"), "--methods: all needs a model: give --augmented-m"),
         (("--model={base}", "--methods=e_orig"), "--methods: e_orig needs a model: give --t5-mo"),
-        (("--model={base}", "--dropout-passes=0"), "--dropout-passes: expected at least 1, got 0"),
+        (
+            ("--model={base}", "--dropout-passes=0"),
+            "--dropout-passes: expected a positive whole number, got 0",
+        ),
         (("--model={base}", "--q2-nli-model={base}"), "--q2-nli-model: goes with --q2-model."),
         (
             ("--model={base}", "--scorer-option=base.passes=3"),

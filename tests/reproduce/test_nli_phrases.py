@@ -128,11 +128,14 @@ def test_published_figures_stand_below_ours(model, tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         (("--model=",), "--scorer-option: base has no model; give --model."),
-        (("--draws=0",), "--draws: expected at least 1, got 0"),
+        (("--draws=0",), "--draws: expected a positive whole number, got 0"),
         (("--phrases=11",), "--phrases: expected 1 to 10, the paper's, got 11"),
-        (("--train-steps=0",), "--train-steps: expected at least 1"),
-        (("--max-input-length=4",), "--max-input-length: expected at least 8, got 4"),
-        (("--learning-rate=0",), "--learning-rate: expected more than 0, got 0;"),
+        (("--train-steps=0",), "--train-steps: expected a positive whole number"),
+        (
+            ("--max-input-length=4",),
+            "--max-input-length: expected a whole number, at least 8, got 4",
+        ),
+        (("--learning-rate=0",), "--learning-rate: expected a positive number, got 0;"),
         (
             ("--train-task=nli_anli_sample",),
             "--train-task: nli_anli_sample has no dialogue phrases",

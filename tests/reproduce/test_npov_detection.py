@@ -261,7 +261,7 @@ def test_mistakes(models, knowledge, capsys, tmp_path):
         ((bart, f"--knowledge={few}"), "topic 'tea' has 3 pro and 1 con: expected at least 2"),
         ((bart, f"--knowledge={no_train}"), "no topic has the split 'train', only test"),
         ((bart, "--sample"), "--sample: is of the topics in the package, --knowledge of"),
-        ((bart, "--least-recall=2"), "--least-recall: expected a number from 0 to 1, got 2;"),
+        ((bart, "--least-recall=2"), "--least-recall: expected a share in [0, 1], got 2;"),
         (
             (bart, "--errors-per-response=0"),
             "the kinds of errors, or published, got 0",

@@ -192,9 +192,12 @@ def test_what_each_decoding_is_told():
         (("--model={bart}", "--decodings=pmi,greedy"), "--decodings: there is no 'greedy'."),
         (("--model={roberta}",), "expected a language model, got an encoder-only one."),
         (("--model={bart}x",), "bartx: there is no such checkpoint."),
-        (("--model={bart}", "--beams=0"), "--beams: expected at least 1, got 0;"),
-        (("--model={bart}", "--alpha=-1"), "--alpha: expected a number from 0 to 1, got -1;"),
-        (("--model={bart}", "--limit=-1"), "--limit: expected at least 0, got -1;"),
+        (("--model={bart}", "--beams=0"), "--beams: expected a positive whole number, got 0;"),
+        (("--model={bart}", "--alpha=-1"), "--alpha: expected a share in [0, 1], got -1;"),
+        (
+            ("--model={bart}", "--limit=-1"),
+            "--limit: expected 0 or a positive whole number, got -1;",
+        ),
         (("--model={bart}", "--scorer-model={roberta}"), "expected a language model, got an enc"),
         (
             ("--model={bart}", "--scorers=bleu"),

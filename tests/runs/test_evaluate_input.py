@@ -143,7 +143,7 @@ def test_outputs_overwrite_no_input_and_not_each_other(capsys, tmp_path, monkeyp
         (["--protocol=pronouns", "--baseline=s"], "--baseline: goes with --protocol=auc"),
         (["--protocol=pronouns", "--seed=1"], "--seed: goes with --protocol=accuracy or auc"),
         (["--protocol=npov", "--cluster-field=x"], "--cluster-field: goes with --protocol=auc"),
-        (["--confidence=0"], "--confidence: expected a number between 0 and 1, got 0"),
+        (["--confidence=0"], "--confidence: expected a share in (0, 1), got 0"),
         (
             ["--roc-curves=curve.pdf"],
             "--roc-curves: curve.pdf: what is written is PNG; name a .png",

@@ -119,11 +119,11 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
             "randomization and delong can",
         ),
         ((good, "--cluster-field=doc"), "has no field 'doc'"),
-        ((good, "--resamples=0"), "--resamples: expected at least 100, got 0"),
-        ((good, "--resamples=99"), "--resamples: expected at least 100, got 99"),
-        ((good, "--seed=-1"), "--seed: expected at least 0, got -1"),
+        ((good, "--resamples=0"), "--resamples: expected a whole number, at least 100, got 0"),
+        ((good, "--resamples=99"), "--resamples: expected a whole number, at least 100, got 99"),
+        ((good, "--seed=-1"), "--seed: expected 0 or a positive whole number, got -1"),
         ((good, "--scorers=t"), "c has no scores of 't', only of s"),
-        ((good, "--confidence=2"), "--confidence: expected a number between 0 and 1, got 2"),
+        ((good, "--confidence=2"), "--confidence: expected a share in (0, 1), got 2"),
         ((good, f"--json={tmp_path}/no/f.json"), "cannot be written (no such folder)"),
     ):
         status, lines, error = evaluate(capsys, *arguments)

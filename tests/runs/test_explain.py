@@ -106,7 +106,7 @@ def test_rows_of_a_file(model, tmp_path, capsys):
         (["--grounding=It is.", "--response=Tea."], "the grounding has no content words"),
         (
             [*TEXTS, "--response=Tea.", "--threshold=2"],
-            "--threshold: expected a number from 0 to 1",
+            "--threshold: expected a share in [0, 1]",
         ),
         ([*TEXTS, "--response=Tea.", "--method=lime"], "method: expected one of"),
         ([*TEXTS, "--response=Tea.", "--html=/no/such/x.html"], "--html: /no/such/x.html: cannot"),

@@ -229,7 +229,10 @@ def test_a_killed_process_goes_on(tmp_path):
         (("--scorers=bleu", "--scorer-option=bleu.y=1"), "bleu has no option 'y'"),
         (("--scorers=bleu", "--label-values=x=2"), "--label-values: expected LABEL=1, LABEL=0 or"),
         (("--scorers=bleu", "--costs=no/c.json"), "--costs: no/c.json: cannot be written"),
-        (("--scorers=bleu", "--batch-size=0"), "--batch-size: expected at least 1, got 0"),
+        (
+            ("--scorers=bleu", "--batch-size=0"),
+            "--batch-size: expected a positive whole number, got 0",
+        ),
         (("--scorers=bleu", "--response-column=txt"), "column 'txt' is missing"),
         (("--scorers=bleu", "--input-format=csv"), "columns"),
         (("--scorers=bleu", "--split=test"), "--split: a file has no splits"),

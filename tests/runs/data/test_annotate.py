@@ -277,7 +277,7 @@ def test_a_filled_sheet_is_not_lost(annotate, responses, tmp_path):
         ),
         (
             ("write", "--input={r}", "--output={t}/a.csv", "--seed=-1"),
-            "--seed: expected at least 0",
+            "--seed: expected 0 or a positive whole number",
         ),
         (
             ("write", "--input={r}", "--output={t}/a.csv", "--annotators=Ada,ada"),
@@ -310,7 +310,10 @@ def test_a_filled_sheet_is_not_lost(annotate, responses, tmp_path):
         ),
         (("agreement", "{t}/no.csv"), "no.csv: no such file"),
         (("agreement", "{t}/empty.csv", "--confidence=95"), "--confidence: expected a number betw"),
-        (("agreement", "{t}/empty.csv", "--resamples=9"), "--resamples: expected at least 100"),
+        (
+            ("agreement", "{t}/empty.csv", "--resamples=9"),
+            "--resamples: expected a whole number, at least 100",
+        ),
         (("agreement", "{t}/empty.csv", "--sed=1"), "has no argument '--sed=1'"),
     ],
 )

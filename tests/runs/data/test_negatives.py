@@ -116,8 +116,8 @@ def assert_read_by_the_task(command, folder, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--perturbations=0",), "--perturbations: expected at least 1, got 0"),
-        (("--top-p=2",), "top_p"),
+        (("--perturbations=0",), "--perturbations: expected a positive whole number, got 0"),
+        (("--top-p=2",), "--top-p: expected a share in (0, 1], got 2"),
         (("--tagger=rule",), "There is no tagger 'rule'"),
         (("--model=nowhere",), "--model: "),
     ],

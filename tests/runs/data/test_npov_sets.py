@@ -191,7 +191,7 @@ def test_mistakes(tmp_path, knowledge, sets, capsys):
     for given, message in (
         ((), "none of 14 responses to a test topic is error-free"),
         ((f"--marks={labels}",), "name the file of `annotate read --output`"),
-        (("--least-recall=2",), "--least-recall: expected a number from 0 to 1, got 2;"),
+        (("--least-recall=2",), "--least-recall: expected a share in [0, 1], got 2;"),
         (
             ("--errors-per-response=0",),
             "the kinds of errors, or published, got 0",
