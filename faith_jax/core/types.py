@@ -133,7 +133,6 @@ class ScorerCard:
       high: the largest value, may be inf.
       source: paper and section.
       direction: what a higher value means.
-      calibrated: whether the value is a probability of being faithful.
       needs_model: whether it needs a checkpoint.
       needs_history: whether examples without a history cannot be scored.
       word_level: whether it scores words too.
@@ -145,7 +144,6 @@ class ScorerCard:
     high: float
     source: str
     direction: Direction = Direction.FAITHFUL
-    calibrated: bool = False
     needs_model: bool = False
     needs_history: bool = False
     word_level: bool = False

@@ -34,7 +34,6 @@ NLI = _by_name(
         "nli_entailment",
         "Probability that the grounding entails the response.",
         source="Honovich 2022, section 3.1",
-        calibrated=True,
     ),
     _card(
         "nli_e_minus_c",
@@ -48,7 +47,6 @@ FAITH_CRITIC = _by_name(
         "faith_critic",
         "Probability that the knowledge supports the response, by FaithDial's critic.",
         source="Dziri 2022, section 5.1",
-        calibrated=True,
     ),
     _card(
         "faith_critic_call",
@@ -106,13 +104,11 @@ NPOV_LABELS = _by_name(
         "npov_hallucination",
         "Probability that the response tells nothing but the given arguments, by a classifier.",
         source="Chang 2024, section 3.3",
-        calibrated=True,
     ),
     _card(
         "npov_coverage",
         "Probability that the response leaves no given argument out, by a classifier.",
         source="Chang 2024, section 3.3",
-        calibrated=True,
     ),
 )
 
