@@ -53,7 +53,6 @@ def names(tmp_path_factory):
         "faith_jax/reproduce/npov_detection.smk",
         "faith_jax/reproduce/table.smk",
         "faith_jax/reproduce/pmi_decode.json",
-        "faith_jax/datasets/npov/procon_topics.tsv",
     ],
 )
 def test_the_wheel_carries(names, name):

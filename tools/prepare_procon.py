@@ -8,10 +8,11 @@ word between link phrases), and the report says so.
 import argparse
 import sys
 
+from procon import conversion as procon_conversion
+
 from faith_jax.core import templates
 from faith_jax.core.errors import FaithJaxError
 from faith_jax.datasets import npov
-from faith_jax.datasets.npov import procon_conversion
 from faith_jax.tokenizers import vocabularies
 
 _EXAMPLE = """example (the folder is where the task npov_generate looks by default):

@@ -4,8 +4,8 @@ import json
 import re
 
 from faith_jax.datasets import npov
-from faith_jax.datasets.npov.procon_pages import read_page
 from tests.paths import REPOSITORY
+from tools.procon.pages import read_page
 
 
 def test_the_documents_examples_are_valid(tmp_path):

@@ -1,7 +1,4 @@
-"""The NPOV Response Task (Chang 2024): topics with arguments of both sides, and responses.
-
-`procon_conversion` makes the raw format of scraped ProCon.org pages.
-"""
+"""The NPOV Response Task (Chang 2024): topics with arguments of both sides, and responses."""
 
 from faith_jax.datasets.npov.choices import choose_arguments
 from faith_jax.datasets.npov.topics import (

@@ -1,6 +1,6 @@
 """Makes a folder in the raw NPOV format out of scraped ProCon.org topic pages.
 
-`tools/prepare_procon.py` is its command line. The folder appears whole or not at all.
+The folder appears whole or not at all.
 """
 
 import collections
@@ -14,10 +14,6 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.files import write_jsonl, written_whole
 from faith_jax.core.rows import read_value
 from faith_jax.core.schema import Text, converted
-from faith_jax.datasets.npov import procon_topics
-from faith_jax.datasets.npov.procon_pages import Page, read_page
-from faith_jax.datasets.npov.procon_text import Repairs
-from faith_jax.datasets.npov.template_responses import template_responses
 from faith_jax.datasets.npov.topics import (
     RESPONSES_FILE,
     SPLITS,
@@ -29,6 +25,11 @@ from faith_jax.datasets.npov.topics import (
     load_responses,
     load_topics,
 )
+
+from . import topics as procon_topics
+from .pages import Page, read_page
+from .template_responses import template_responses
+from .text import Repairs
 
 DEFAULT_RESPONSES_PER_TOPIC = 12
 
@@ -74,7 +75,7 @@ def convert(
       output: the folder to make.
       questions: leading questions by title; they precede the built-in ones.
       corrections: see `read_page`.
-      split: the mode of `procon_topics.assign_splits`.
+      split: the mode of `topics.assign_splits`.
       responses: "template", "none", or a file of responses in the raw format.
       responses_per_topic: template responses of each topic.
       seed: of the proportional split and the templates.

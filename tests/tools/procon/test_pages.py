@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
 from faith_jax.datasets.npov import Argument
-from faith_jax.datasets.npov.procon_pages import clean_title, read_page
 from tests.paths import REAL, needs_shared
+from tools.procon.pages import clean_title, read_page
 
 TITLE = {"Title": "Zoos - ProCon.org"}
 PRO = {"Pro argument": ["Zoos teach. "], "Pro argument text": ["\n", "They do. ", "\n"]}

@@ -1,4 +1,4 @@
-"""Reads scraped ProCon.org topic pages, for `procon_conversion`.
+"""Reads scraped ProCon.org topic pages, for `conversion`.
 
 A page is a JSON list: an object with a `Title`, then objects with `Pro argument` or `Con argument`
 and, beside it, `Pro argument text` or `Con argument text`. The values are lists of fragments, cut
@@ -17,9 +17,10 @@ import msgspec
 from faith_jax.core.errors import InputError, shown
 from faith_jax.core.rows import read_value
 from faith_jax.core.schema import converted
-from faith_jax.datasets.npov import procon_text
-from faith_jax.datasets.npov.procon_text import flat_texts
 from faith_jax.datasets.npov.topics import Argument
+
+from . import text as procon_text
+from .text import flat_texts
 
 _SITE = re.compile(r"(?i)\s*[-\u2013\u2014|:\u00b7]?\s*\b(?:www\.)?procon(?:\.org)?\s*$")
 _PUBLISHER = re.compile(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.datasets.npov.procon_text import LostWords, argument_text, flat_texts, joined
+from tools.procon.text import LostWords, argument_text, flat_texts, joined
 
 
 def text_of(*fragments):

@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from faith_jax.datasets import npov
-from faith_jax.datasets.npov import template_responses
+from tools.procon import template_responses
 
 
 def topic_of(pro, con):

@@ -4,8 +4,8 @@ import pytest
 
 from faith_jax.core.errors import InputError
 from faith_jax.datasets import npov
-from faith_jax.datasets.npov import procon_conversion
 from tests.paths import REAL, needs_shared
+from tools.procon import conversion as procon_conversion
 
 NAMES = ("Obesity", "Golf", "Fracking")  # train, validation and test in Chang 2024
 

@@ -1,6 +1,6 @@
 """ProCon's topics: their leading questions in our words, and the splits of Chang 2024.
 
-The scraped pages have no question; procon_topics.tsv has one for each topic, worded so that the pro
+The scraped pages have no question; topics.tsv has one for each topic, worded so that the pro
 side answers yes. Titles are matched without case, punctuation, plural s and small words, and by
 other names that ProCon has used. The splits and their names are those of Chang 2024, table 4 (72
 topics of October 2022); topics without a split were retired or added by ProCon.

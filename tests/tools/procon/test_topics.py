@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
-from faith_jax.datasets.npov import procon_topics
 from tests.paths import SHARED, needs_shared
+from tools.procon import topics as procon_topics
 
 
 @needs_shared
