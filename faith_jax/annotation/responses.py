@@ -20,7 +20,7 @@ from faith_jax.core.rows import Row
 from faith_jax.core.templates import clean_value, npov_response
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.core.words import split_sentences
-from faith_jax.datasets import npov, samples
+from faith_jax.datasets import npov
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, read_rows
 
 _SIDES = ("pro", "con")
@@ -58,12 +58,7 @@ def read_responses(path: pathlib.Path, knowledge: str = "procon_npov") -> list[A
     Raises:
       InputError: for a bad file or row, an id that occurs twice, and a file without rows.
     """
-
-    @functools.cache
-    def topics() -> Sequence[npov.Topic]:
-        folder = pathlib.Path(knowledge)
-        return npov.load_topics(folder if folder.is_dir() else samples.sample_folder(knowledge))
-
+    topics = functools.cache(functools.partial(npov.load_topics, knowledge))
     found: dict[str, AnnotationResponse] = {}
     for number, (place, fields) in enumerate(read_rows(path), start=1):
         named = fields.get("id")

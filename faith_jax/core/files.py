@@ -18,7 +18,7 @@ from faith_jax.core.errors import ConfigError, counted, shown
 
 ROWS = "rows.jsonl"
 _NOTE = "run.json"
-_LOCK = "lock"
+_LOCK = ".lock"
 _ATTEMPTS = 10
 
 
@@ -228,23 +228,37 @@ def partial_output(
         different run are kept.
     """
     folder = partial_folder(target)
-    lock = _locked(folder, target)
     done = False
+    with locked(folder, target):
+        try:
+            if target.exists():
+                raise ConfigError(f"{target} exists already; remove it or name another output.")
+            _resume(folder, run, restart)
+            yield folder
+            done = True
+        finally:
+            rows = folder / ROWS
+            if done or not (rows.exists() and rows.stat().st_size):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def locked(folder: pathlib.Path, output: pathlib.Path) -> Iterator[int]:
+    """Holds the only right to write into a folder, which is made where it is missing.
+
+    Yields the descriptor that holds it. `output` is what the option names that the folder is of.
+
+    Raises:
+      ConfigError: where another process holds it, or the folder cannot be written.
+    """
+    lock = _lock_of(folder, output)
     try:
-        if target.exists():
-            raise ConfigError(f"{target} exists already; remove it or name another output.")
-        _resume(folder, run, restart)
-        yield folder
-        done = True
+        yield lock
     finally:
-        rows = folder / ROWS
-        if done or not (rows.exists() and rows.stat().st_size):
-            shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 
 
-def _locked(folder: pathlib.Path, target: pathlib.Path) -> int:
-    """Returns the open file that holds the lock of a folder, which it makes."""
+def _lock_of(folder: pathlib.Path, target: pathlib.Path) -> int:
     path = folder / _LOCK
     with writing(f"--output: {target}"):
         for _ in range(_ATTEMPTS):

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.rows import read_json
 from faith_jax.core.settings import NotNegative, Number, Positive, TokenId, TokenIds, checked
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.models.config import TransformerConfig
@@ -189,12 +190,12 @@ def _said(path: str, model: TransformerConfig) -> _Said | None:
     folder = checkpoint_path(path)
     file = folder / GENERATION_CONFIG
     if file.exists():
-        asked = _object(file)
+        asked = read_json(file)
     else:
         file = folder / "config.json"
         # The rest of this file is of the model, and so are its special tokens.
         of_decoding = {*_READ, *_NEUTRAL} - _OF_MODELS
-        found = _object(file) if file.exists() else {}
+        found = read_json(file) if file.exists() else {}
         asked = {name: value for name, value in found.items() if name in of_decoding}
     asked = {
         name: value
@@ -209,16 +210,6 @@ def _said(path: str, model: TransformerConfig) -> _Said | None:
     for name in _READ.keys() & asked.keys():
         asked[name] = checked(f"{file}: {name}", asked[name], _READ[name])
     return _Said(file, asked, *_translated(asked, model))
-
-
-def _object(file: pathlib.Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{file}: cannot be read as JSON ({error}).") from None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{file}: expected a JSON object, got {type(found).__name__}.")
-    return found
 
 
 def _translated(

@@ -14,7 +14,7 @@ import numpy as np
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.cutting import check_policy
-from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.errors import CheckpointError, ConfigError, InputError
 from faith_jax.core.settings import NotNegative, Positive, checked
 from faith_jax.core.types import Array
 from faith_jax.inference.causal import CausalModel
@@ -197,14 +197,20 @@ def open_language_model(model: str, dtype: str | None = None) -> EncoderDecoderM
     return opened
 
 
-def check_ids(ids: list[int], vocab_size: int) -> list[int]:
+def check_ids(ids: list[int], vocab_size: int, where: str = "") -> list[int]:
     """Returns token ids that the model knows.
 
     Raises:
-      ConfigError: naming the first that it does not: the tokenizer is another model's.
+      ConfigError: naming one that it does not: the tokenizer is another model's.
+      InputError: in its place for a text at `where`, with few tokens that the model lacks.
     """
     largest = int(np.max(ids, initial=0))
     if largest >= vocab_size:
+        if where:
+            raise InputError(
+                f"{where}: the tokenizer makes token {largest} of it, but the model has embeddings "
+                f"for {vocab_size} only; change the text."
+            )
         raise ConfigError(
             f"the tokenizer gives token {largest}, but the model's vocabulary has {vocab_size}; "
             "use the tokenizer that the model was trained with (vocabulary=…)."

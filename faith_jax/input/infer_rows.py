@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,10 +13,10 @@ from faith_jax.core.cutting import CutTokens, Fitted, Kind, check_second_branch,
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, Texts, converted
-from faith_jax.datasets import npov, samples
+from faith_jax.datasets import npov
+from faith_jax.inference.opening import check_ids
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
-from faith_jax.input.rows import check_ids
 from faith_jax.input.task_batches import DatasetConfig, examples
 
 # Fields with another place in the output, or that it has of its own.
@@ -126,7 +125,7 @@ def read_input_file(
     Raises:
       InputError: names file, line and field.
     """
-    topics = functools.cache(functools.partial(_topics, knowledge))
+    topics = functools.cache(functools.partial(npov.load_topics, knowledge))
     rows, seen = [], set()
     for where, row in read_jsonl(path):
         identifier = str(row.get("id", where.rpartition(":")[2]))
@@ -186,11 +185,6 @@ class _Turn(msgspec.Struct):
     history: Text | Texts
     knowledge: Text | Texts
     response: str = ""
-
-
-def _topics(knowledge: str) -> Any:
-    folder = pathlib.Path(knowledge)
-    return npov.load_topics(folder if folder.is_dir() else samples.sample_folder(knowledge))
 
 
 class InputTokens(NamedTuple):
@@ -267,5 +261,4 @@ class RowTokens:
 
     def _known(self, row: InputRow, ids: list[int]) -> list[int]:
         whole = self.layout.inputs(ids)
-        check_ids(whole, self.layout.config, f"Row {row.id}")
-        return whole
+        return check_ids(whole, self.layout.config.vocab_size, f"Row {row.id}")

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from faith_jax.core import cutting
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.inference.opening import LONGEST_PAIR, input_limit
+from faith_jax.inference.opening import LONGEST_PAIR, check_ids, input_limit
 from faith_jax.inference.text_pairs import PairEncoder
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
@@ -106,7 +106,7 @@ class TextRows:
         if "negatives" in self.lengths:
             row["negatives"], row["negatives_cut"] = self._negatives(example["negatives"])
         for ids in (row["inputs"], row["targets"], *row.get("negatives", ())):
-            check_ids(ids, layout.config, where)
+            check_ids(ids, layout.config.vocab_size, where)
         return row
 
     def _negatives(self, tokens: np.ndarray) -> tuple[list[list[int]], int]:
@@ -181,16 +181,6 @@ class PairRows:
             }
 
         return _made(examples, self.where, make)
-
-
-def check_ids(ids: Sequence[int], config: TransformerConfig, where: str) -> None:
-    """Raises an InputError unless the model has an embedding for each token of a text."""
-    if max(ids, default=0) >= config.vocab_size:
-        token = next(token for token in ids if token >= config.vocab_size)
-        raise InputError(
-            f"{where}: the tokenizer makes token {token} of it, but the model has embeddings for "
-            f"{config.vocab_size} only; change the text."
-        )
 
 
 def _kinds(example: Mapping[str, Any]) -> str:

@@ -27,11 +27,9 @@ from faith_jax.reproduce.scorers import published_figures
 from faith_jax.reproduce.workflow import CountRows, GinRun, Scores, scorer_flags
 from faith_jax.runs.data.npov_sets import (
     NOT_ANNOTATED,
-    SAMPLE,
     check_errors_per_response,
     read_summary,
     read_topics,
-    topics_folder,
 )
 from faith_jax.runs.options import NpovCombinations, NpovErrors, NpovTopics
 from faith_jax.statistics.npov_detection import ERRORS, Detection, Key, comparisons, detections
@@ -53,7 +51,7 @@ def check(options: NpovDetection) -> None:
     """
     from faith_jax.runs.setup import check_language_model  # imports JAX
 
-    if options.sample and options.knowledge != SAMPLE:
+    if options.sample and options.knowledge != npov.SAMPLE:
         raise ConfigError(
             f"--sample: is of the topics in the package, --knowledge of {options.knowledge}; give "
             "one of them."
@@ -120,13 +118,13 @@ class Table(workflow.Table):
     @property
     def file_name(self) -> str:
         """See `workflow.Table`; the embedded topics are samples, whether they are called so."""
-        return f"npov_detection{'_sample' if self.options.knowledge == SAMPLE else ''}"
+        return f"npov_detection{'_sample' if self.options.knowledge == npov.SAMPLE else ''}"
 
     def steps(self) -> dict[str, Any]:
         """See `workflow.Table`; with what the study's own rules read."""
         options = self.options
         return super().steps() | {
-            "topics": str(topics_folder(options.knowledge) / npov.TOPICS_FILE),
+            "topics": str(npov.topics_folder(options.knowledge) / npov.TOPICS_FILE),
             "marks": [options.marks] if options.marks else [],
             "inputs": self._flags(NpovTopics, NpovCombinations),
             "sets": self._flags(NpovTopics, NpovErrors),
@@ -167,7 +165,7 @@ class Table(workflow.Table):
             found = detections(corpora, one.scorers(), one.words, *drawn)
             tables.append(detection_table(one, found, form, bool(options.marks)))
         notes = list(self._notes(folder, corpora, notes))
-        is_sample = options.knowledge == SAMPLE
+        is_sample = options.knowledge == npov.SAMPLE
         title = "Detection of hallucinations and coverage errors (Chang 2024)"
         title = f"SAMPLES, not the paper's data: {title}" if is_sample else title
         told = {

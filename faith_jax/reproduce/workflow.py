@@ -4,9 +4,7 @@ A table is made by public commands, by the rules of `table.smk`. A module TABLE.
 checks its options and names its steps; these stand in `options.json` of the output folder.
 """
 
-import contextlib
 import dataclasses
-import fcntl
 import functools
 import importlib
 import importlib.util
@@ -18,11 +16,11 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError, ProcessError
-from faith_jax.core.files import write_json, writing
+from faith_jax.core.files import locked, made_folder, write_json
 from faith_jax.reproduce.options import Workflow
 
 logger = logging.getLogger("faith_jax")
@@ -31,7 +29,6 @@ logger = logging.getLogger("faith_jax")
 CountRows = Callable[[str, str], int]
 OPTIONS = "options.json"
 _ROWS = "rows.json"
-_LOCK = ".lock"
 
 
 class GinRun(NamedTuple):
@@ -180,7 +177,7 @@ def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workfl
         )
     folder = pathlib.Path(options.output)
     shown = ["--dry-run", "--printshellcmds"] if options.dry_run else ["--quiet", "progress"]
-    with locked(folder) as lock:
+    with locked(made_folder(folder), folder) as lock:
         write_json(folder / OPTIONS, config)
         command = [
             *(sys.executable, "-m", "snakemake", "--snakefile", str(rules)),
@@ -209,26 +206,6 @@ def _run(command: Sequence[str], output: str, lock: int) -> None:
             "command resumes.",
             1,
         )
-
-
-@contextlib.contextmanager
-def locked(folder: pathlib.Path) -> Iterator[int]:
-    """Holds the only right to write into a folder, which is made where it is missing.
-
-    Yields the descriptor that holds it.
-
-    Raises:
-      ConfigError: where another process holds it, or the folder cannot be written.
-    """
-    with contextlib.ExitStack() as opened:
-        with writing(f"--output: {folder}"):
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = opened.enter_context(open(folder / _LOCK, "w"))
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ConfigError(f"--output: {folder}: another command is writing there.") from None
-        yield lock.fileno()
 
 
 def row_counter(folder: pathlib.Path) -> CountRows:

@@ -1,10 +1,9 @@
 """The runs `import-checkpoint`, `export-checkpoint`, `import-prompt` and `export-prompt`."""
 
-import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
@@ -24,7 +23,8 @@ from faith_jax.checkpoints.peft import (
     write_peft_prompt,
 )
 from faith_jax.core.errors import CheckpointError, ConfigError
-from faith_jax.core.files import written_whole
+from faith_jax.core.files import writing, written_whole
+from faith_jax.core.rows import read_json
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.soft_prompt import read_npy
 from faith_jax.runs import setup
@@ -61,7 +61,7 @@ def export_checkpoint(
 
 
 def _write_generation_config(folder: pathlib.Path) -> None:
-    config = json.loads((folder / hugging_face.CONFIG).read_text(encoding="utf-8"))
+    config = read_json(folder / hugging_face.CONFIG)
     names = [f"{name}_token_id" for name in ("bos", "decoder_start", "eos", "pad")]
     said = {name: config[name] for name in names if config.get(name) is not None}
     text = json.dumps(said, indent=2) + "\n"
@@ -76,7 +76,7 @@ def _convert(
 ) -> None:
     place = _free_place(target, overwrite, source)
     checkpoint = open_checkpoint(source)
-    with _written_whole(place) as beside:
+    with writing(place), written_whole(place) as beside:
         write(checkpoint, beside)
         for folder in (tokenizer_folder(source), checkpoint.metadata["source"]):
             if folder is not None:
@@ -156,7 +156,7 @@ def export_prompt(
         )
     path = str((prompts.base or {}).get("path") or "")
     where = base_name or (path if path and hugging_face.is_huggingface(path) else "")
-    with _written_whole(place) as beside:
+    with writing(place), written_whole(place) as beside:
         beside.mkdir(parents=True)
         write_peft_prompt(beside, vectors * np.float32(embedding_scale(config)), config, where)
 
@@ -215,7 +215,7 @@ def import_prompt(
         setup.base_model(where, checkpoint).described(),
     )
     tokenizer = tokenizer_folder(checkpoint.metadata["source"])
-    with _written_whole(place) as beside:
+    with writing(place), written_whole(place) as beside:
         write_native(made, beside)
         if tokenizer is not None:
             hugging_face.copy_companions(tokenizer, beside)
@@ -262,17 +262,7 @@ def _free_place(target: str, overwrite: bool, *sources: str) -> pathlib.Path:
 
 
 def _write_npy(place: pathlib.Path, vectors: np.ndarray) -> None:
-    with _written_whole(place) as beside:
+    with writing(place), written_whole(place) as beside:
         beside.parent.mkdir(parents=True, exist_ok=True)
         with beside.open("wb") as file:
             np.save(file, np.asarray(vectors, np.float32), allow_pickle=False)
-
-
-@contextlib.contextmanager
-def _written_whole(place: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields a path to write, as `written_whole` does; its OSErrors are ConfigErrors."""
-    try:
-        with written_whole(place) as beside:
-            yield beside
-    except OSError as error:
-        raise ConfigError(f"{place}: cannot be written ({error.strerror or error}).") from None

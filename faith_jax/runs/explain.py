@@ -18,7 +18,7 @@ from faith_jax.report.salience import (
     salience_page,
     salience_picture,
 )
-from faith_jax.runs.data.npov_sets import topics_folder, two_sided
+from faith_jax.runs.data.npov_sets import two_sided
 from faith_jax.runs.options import ExplainOptions, SalienceMap
 from faith_jax.scoring.salience.inputs import generated_response
 from faith_jax.scoring.salience.scorers import Salience, SalienceOptions, open_salience
@@ -144,7 +144,7 @@ def _examples(given: ExplainOptions) -> list[GroundedExample]:
     if given.input:
         return _of_file(given)
     if given.knowledge:
-        topics = npov.load_topics(topics_folder(given.knowledge))
+        topics = npov.load_topics(given.knowledge)
         topic = npov.retrieve(topics, history[-1])
         pro, con = npov.choose_arguments(topic, given.arguments, given.seed)
         grounding = two_sided([one.text for one in pro], [one.text for one in con])

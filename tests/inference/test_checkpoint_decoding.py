@@ -146,8 +146,8 @@ def test_what_there_is_not_is_said(says, caplog):
         ({"length_penalty": "2"}, "length_penalty: expected a number"),
         ({"do_sample": 1}, "do_sample: expected True or False, got 1."),
         ({"max_length": 5, "min_length": 9}, "min_length: expected at most max_length = 4, got 9"),
-        ("[1]", "expected a JSON object, got list."),
-        ("{", "cannot be read as JSON"),
+        ("[1]", "expected a JSON object, got [1]."),
+        ("{", "not valid JSON"),
     ],
 )
 def test_wrong_fields_are_errors_that_name_the_file(says, fields, message):

@@ -3,6 +3,7 @@
 from faith_jax.datasets.npov.choices import choose_arguments
 from faith_jax.datasets.npov.topics import (
     RESPONSES_FILE,
+    SAMPLE,
     SPLITS,
     TOPICS_FILE,
     Argument,
@@ -12,10 +13,12 @@ from faith_jax.datasets.npov.topics import (
     load_responses,
     load_topics,
     retrieve,
+    topics_folder,
 )
 
 __all__ = [
     "RESPONSES_FILE",
+    "SAMPLE",
     "SPLITS",
     "TOPICS_FILE",
     "Argument",
@@ -26,4 +29,5 @@ __all__ = [
     "load_responses",
     "load_topics",
     "retrieve",
+    "topics_folder",
 ]

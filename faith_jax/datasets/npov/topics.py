@@ -16,11 +16,13 @@ import msgspec
 from faith_jax.core.errors import InputError, did_you_mean, field_error, nearest_names
 from faith_jax.core.rows import BadRows, Row, read_jsonl
 from faith_jax.core.schema import Text, read_as
+from faith_jax.datasets.samples import sample_folder
 
 SPLITS = ("train", "validation", "test")
 Split = Literal["train", "validation", "test"]
 TOPICS_FILE = "topics.jsonl"
 RESPONSES_FILE = "responses.jsonl"
+SAMPLE = "sample"
 
 # Words that say nothing about which topic a query asks about.
 _COMMON_WORDS = frozenset(
@@ -76,17 +78,34 @@ class WrittenResponse:
     source: str = "written"
 
 
-def load_topics(folder: str | pathlib.Path, bad_rows: BadRows | None = None) -> tuple[Topic, ...]:
-    """Reads the topics of a data set from `topics.jsonl` in its folder; there is at least one.
+def topics_folder(source: str | pathlib.Path) -> pathlib.Path:
+    """Returns a data set's folder: `source`, or that of an embedded sample by its name or "sample".
 
     Raises:
-      InputError: a missing folder or file, or the first bad row (by default; see `BadRows`), with
-        its line: a wrong field, or an id or question of an earlier line.
+      InputError: it is neither.
     """
-    folder = pathlib.Path(folder)
-    if not folder.is_dir():
-        problem = "expected a folder, got a file" if folder.exists() else "no such folder"
-        raise InputError(f"{folder}: {problem}; an NPOV data set is a folder with {TOPICS_FILE}.")
+    folder = pathlib.Path(source)
+    if str(source) == SAMPLE:
+        return sample_folder("procon_npov")
+    if folder.is_dir():
+        return folder
+    if folder.name == str(source) and not folder.exists():
+        return sample_folder(folder.name)
+    problem = "expected a folder, got a file" if folder.exists() else "no such folder"
+    raise InputError(f"{folder}: {problem}; an NPOV data set is a folder with {TOPICS_FILE}.")
+
+
+def load_topics(source: str | pathlib.Path, bad_rows: BadRows | None = None) -> tuple[Topic, ...]:
+    """Reads the topics of a data set from `topics.jsonl` in its folder; there is at least one.
+
+    Args:
+      source: see `topics_folder`.
+      bad_rows: what to do with a bad row; by default reading stops.
+
+    Raises:
+      InputError: a missing folder or file, or the first bad row with its line: a wrong field, or an
+        id or question of an earlier line.
+    """
     seen: dict[tuple[str, str], str] = {}
 
     def check(topic: Topic, place: str) -> Iterator[Topic]:
@@ -94,7 +113,7 @@ def load_topics(folder: str | pathlib.Path, bad_rows: BadRows | None = None) -> 
         _check_new(seen, "question", normalised(topic.question), topic.question, place)
         yield topic
 
-    path, bad_rows = folder / TOPICS_FILE, bad_rows or BadRows()
+    path, bad_rows = topics_folder(source) / TOPICS_FILE, bad_rows or BadRows()
     rows = (Row(place, _with_objects(row)) for place, row in read_jsonl(path, bad_rows))
     topics = tuple(read_as(Topic, rows, check, bad_rows))
     if not topics:

@@ -6,7 +6,6 @@ and test sets, with synthetic errors and with those that people found.
 """
 
 import collections
-import json
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from faith_jax.annotation.marks import read_marks
 from faith_jax.annotation.word_rule import REASONS, ErrorFreeRule, retold_spans
 from faith_jax.core.errors import InputError, counted
 from faith_jax.core.files import made_folder, write_json, write_jsonl
-from faith_jax.core.rows import read_jsonl
+from faith_jax.core.rows import read_json, read_jsonl
 from faith_jax.core.schema import Text, Texts, converted
 from faith_jax.core.table import Table
 from faith_jax.core.types import GroundedExample, Grounding
@@ -34,11 +33,9 @@ from faith_jax.datasets.augmentation.npov_errors import (
     with_errors_per_response,
 )
 from faith_jax.datasets.npov.choices import TEMPERATURES, response_rows
-from faith_jax.datasets.samples import sample_folder
 from faith_jax.report.table_pages import rendered
 from faith_jax.runs.options import NpovInputs, NpovSets
 
-SAMPLE = "sample"
 SUMMARY, TEST = "sets.json", "test.jsonl"
 NOT_ANNOTATED, _ERROR_FREE = "not annotated", "error-free"
 _ORGANIC = {"full organic": Slice.FULL_ORGANIC, "ambiguous organic": Slice.AMBIGUOUS_ORGANIC}
@@ -50,11 +47,6 @@ _MORE_ERRORS = (
 Row = Mapping[str, Any]
 
 
-def topics_folder(knowledge: str) -> pathlib.Path:
-    """Returns where topics are: a folder, or that of the sample."""
-    return sample_folder("procon_npov") if knowledge == SAMPLE else pathlib.Path(knowledge)
-
-
 def two_sided(pro: Sequence[str], con: Sequence[str]) -> Grounding:
     """Returns a grounding in arguments for and against."""
     return Grounding((*pro, *con), ("pro",) * len(pro) + ("con",) * len(con))
@@ -62,7 +54,7 @@ def two_sided(pro: Sequence[str], con: Sequence[str]) -> Grounding:
 
 def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npov.Topic]:
     """Returns the topics of some splits; a split without any is an InputError."""
-    folder = topics_folder(knowledge)
+    folder = npov.topics_folder(knowledge)
     topics = npov.load_topics(folder)
     there = dict.fromkeys(topic.split for topic in topics)
     for split in splits:
@@ -124,7 +116,7 @@ def write_sets(options: NpovSets) -> str:
 
     On an error, such as too few rows with an error, nothing is written.
     """
-    topics = {topic.id: topic for topic in npov.load_topics(topics_folder(options.knowledge))}
+    topics = {topic.id: topic for topic in npov.load_topics(options.knowledge)}
     rows = _responses(pathlib.Path(options.input), topics)
     labels = _labels(rows, options.marks) if options.marks else None
     verdicts = dict(_verdicts(rows, topics, labels, options))
@@ -167,7 +159,7 @@ def write_sets(options: NpovSets) -> str:
 
 def read_summary(folder: pathlib.Path) -> tuple[list[str], list[Table]]:
     """Returns the notes and tables that `write_sets` wrote into its folder."""
-    told = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    told = read_json(folder / SUMMARY)
     tables = [Table(**table) for table in told["tables"]]
     return told["notes"], [table._replace(rows=tuple(map(tuple, table.rows))) for table in tables]
 
