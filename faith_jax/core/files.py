@@ -124,6 +124,15 @@ def write_json(path: str | pathlib.Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
 
 
+def kept_json(path: pathlib.Path) -> dict[str, Any] | None:
+    """Returns the object that `write_json` wrote; None where there is none, or no whole one."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def write_jsonl(path: str | pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Writes rows as JSON, one a line, as `write_text` does."""
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
@@ -171,10 +180,8 @@ def check_settings(path: pathlib.Path, settings: Mapping[str, Any], kept: str) -
 
 def _difference(path: pathlib.Path, settings: Mapping[str, Any]) -> str:
     """Returns the first setting that differs from a file's, with both values; "" = none does."""
-    before: Any = None
-    with contextlib.suppress(OSError, ValueError):
-        before = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(before, dict):
+    before = kept_json(path)
+    if before is None:
         return "other settings, which are not readable"
     for name, value in json.loads(json.dumps(settings, default=str)).items():
         if before.get(name) != value:

@@ -7,14 +7,14 @@ response; at inference they ask for one that is objective, close to the knowledg
 
 import enum
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.rows import BadRows
 from faith_jax.core.words import first_person_count, lower_words
-from faith_jax.datasets.raw_dataset import Reader
+from faith_jax.datasets.raw_dataset import Examples, Paths, Reader
 
 
 class VoiceToken(enum.StrEnum):
@@ -144,17 +144,13 @@ def name_with_tokens(name: str) -> str:
     return f"{path.stem}{SUFFIX}{path.suffix}"
 
 
-def with_control_tokens(
-    read_turns: Callable[[pathlib.Path, BadRows], Iterator[dict[str, Any]]],
-) -> Reader:
+def with_control_tokens(read_turns: Callable[[pathlib.Path, BadRows], Examples]) -> Reader:
     """Returns a reader of turns with control tokens; test splits ask for faithful responses.
 
     `read_turns` yields turns with `id` and `control_tokens`; a turn without tokens is a bad row.
     """
 
-    def read_split(
-        paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-    ) -> Iterator[dict[str, Any]]:
+    def read_split(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
         for path in paths.values():
             for turn in read_turns(path, bad_rows):
                 if split.startswith("test"):

@@ -17,8 +17,9 @@ from faith_jax.core.schema import Schema, as_example, read_as
 # The kinds of a feature: a text, a list of texts, a whole number.
 TEXT, TEXTS, INTEGER = "text", "texts", "integer"
 
-# (paths of a split's files by name, the split, what to do with bad rows) -> its examples
-Reader = Callable[[Mapping[str, pathlib.Path], str, BadRows], Iterator[dict[str, Any]]]
+Paths = Mapping[str, pathlib.Path]  # of a split's files, by name
+Examples = Iterator[dict[str, Any]]
+Reader = Callable[[Paths, str, BadRows], Examples]  # of the examples of a split
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,9 +80,7 @@ class RawDataset:
         files = {name: self.files.get(name, RawFile(name)) for name in names if name}
         object.__setattr__(self, "files", files)
 
-    def examples(
-        self, paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows | None = None
-    ) -> Iterator[dict[str, Any]]:
+    def examples(self, paths: Paths, split: str, bad_rows: BadRows | None = None) -> Examples:
         """Returns the examples of a split, with exactly the fields of `features`.
 
         Args:
@@ -133,12 +132,10 @@ def described(name: str, read: Reader, part: str = "") -> RawDataset:
     )
 
 
-def each_file(read: Callable[[pathlib.Path, BadRows], Iterator[dict[str, Any]]]) -> Reader:
+def each_file(read: Callable[[pathlib.Path, BadRows], Examples]) -> Reader:
     """Returns a reader of splits whose files are read one after the other."""
 
-    def read_split(
-        paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-    ) -> Iterator[dict[str, Any]]:
+    def read_split(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
         for path in paths.values():
             yield from read(path, bad_rows)
 
@@ -148,7 +145,7 @@ def each_file(read: Callable[[pathlib.Path, BadRows], Iterator[dict[str, Any]]])
 def each_row(
     read: Callable[..., Iterator[Row]],
     schema: type[Schema],
-    make: Callable[[Schema, str], Iterator[dict[str, Any]]] = as_example,
+    make: Callable[[Schema, str], Examples] = as_example,
 ) -> Reader:
     """Returns a reader that makes examples of each row of a split's files.
 

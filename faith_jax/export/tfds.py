@@ -17,11 +17,7 @@ _VERSION = "1.0.0"
 
 
 def write_tfds(
-    folder: pathlib.Path,
-    name: str,
-    split: str,
-    rows: Sequence[Mapping[str, Any]],
-    description: str,
+    folder: pathlib.Path, name: str, split: str, rows: Sequence[Mapping[str, Any]], description: str
 ) -> pathlib.Path:
     """Writes rows as one split of a data set in folder/name/VERSION, and returns this folder.
 
@@ -163,12 +159,7 @@ def _word_lists(words: Mapping[str, Any]) -> list[list[Any]]:
 
 
 def _stored(
-    folder: pathlib.Path,
-    name: str,
-    split: str,
-    dataset: Any,
-    features: Any,
-    description: str,
+    folder: pathlib.Path, name: str, split: str, dataset: Any, features: Any, description: str
 ) -> pathlib.Path:
     import tensorflow_datasets as tfds
 

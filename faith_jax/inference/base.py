@@ -1,19 +1,25 @@
 """What all loaded models share: config, parameters, and the checks of what callers give."""
 
 import dataclasses
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.settings import checked
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.encoder_decoder import row_keys
 from faith_jax.inference.batching import bucket_length
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer
+
+_Seed = Annotated[
+    int, msgspec.Meta(ge=0, lt=2**32, description="a whole number from 0 to 2**32 - 1")
+]
 
 
 class BaseModel:
@@ -148,9 +154,4 @@ def sampling_keys(seed: Any, batch: int) -> Array:
     Raises:
       ConfigError: for a seed that is not a whole number of 32 bits, which is what keys hold.
     """
-    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-    if not whole or not 0 <= seed < 2**32:
-        raise ConfigError(
-            f"decoding: seed = {seed!r}; expected a whole number from 0 to 2**32 - 1."
-        )
-    return row_keys(int(seed), jnp.arange(batch))
+    return row_keys(checked("decoding: seed", seed, _Seed), jnp.arange(batch))

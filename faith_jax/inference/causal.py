@@ -82,12 +82,7 @@ class CausalModel(GenerativeModel):
         return np.asarray(self.decode(input_tokens, **options).tokens)
 
     def decode(
-        self,
-        input_tokens: Any,
-        *,
-        input_lengths: Any = None,
-        seed: int = 0,
-        **options: Any,
+        self, input_tokens: Any, *, input_lengths: Any = None, seed: int = 0, **options: Any
     ) -> DecodingResult:
         """Decodes what follows each row of inputs.
 

@@ -23,11 +23,7 @@ from faith_jax.tokenizers.vocabularies import tokenizer_of
 Row = dict[str, Any]
 
 # The fields that may hold two texts to compare, in this order.
-PAIRS = (
-    ("premise", "hypothesis"),
-    ("knowledge", "response"),
-    ("grounding", "generated_text"),
-)
+PAIRS = (("premise", "hypothesis"), ("knowledge", "response"), ("grounding", "generated_text"))
 _LONGEST_KIND = 40  # characters of a field that may tell kinds of rows apart
 _NO_KINDS = {"id", "inputs", "targets", "inputs_pretokenized", "length"}
 

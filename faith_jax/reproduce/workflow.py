@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError, ProcessError
-from faith_jax.core.files import locked, made_folder, write_json
+from faith_jax.core.files import kept_json, locked, made_folder, write_json
 from faith_jax.reproduce.options import Workflow
 
 logger = logging.getLogger("faith_jax")
@@ -216,10 +216,7 @@ def row_counter(folder: pathlib.Path) -> CountRows:
     from faith_jax.input.score_input import dataset_rows
 
     path = folder / _ROWS
-    try:
-        known: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        known = {}
+    known: dict[str, int] = kept_json(path) or {}
 
     @functools.cache  # data that was missing before may be there now, but not in the same run
     def count(task: str, split: str) -> int:

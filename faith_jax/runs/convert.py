@@ -69,10 +69,7 @@ def _write_generation_config(folder: pathlib.Path) -> None:
 
 
 def _convert(
-    source: str,
-    target: str,
-    overwrite: bool,
-    write: Callable[[Checkpoint, pathlib.Path], None],
+    source: str, target: str, overwrite: bool, write: Callable[[Checkpoint, pathlib.Path], None]
 ) -> None:
     place = _free_place(target, overwrite, source)
     checkpoint = open_checkpoint(source)
@@ -120,11 +117,7 @@ def read_prompts(source: str) -> Prompts:
 
 
 def export_prompt(
-    source: str,
-    target: str,
-    overwrite: bool = False,
-    which: str | None = None,
-    base_name: str = "",
+    source: str, target: str, overwrite: bool = False, which: str | None = None, base_name: str = ""
 ) -> None:
     """Writes a soft prompt as a .npy file, float32 [length, embed], or as a folder of PEFT's.
 
@@ -162,11 +155,7 @@ def export_prompt(
 
 
 def import_prompt(
-    source: str,
-    target: str,
-    base: str = "",
-    overwrite: bool = False,
-    which: str | None = None,
+    source: str, target: str, base: str = "", overwrite: bool = False, which: str | None = None
 ) -> None:
     """Makes a checkpoint of ours, or a .npy file, of a prompt in another form.
 

@@ -13,11 +13,7 @@ from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov
 from faith_jax.datasets.grounded_rows import Columns, file_examples
-from faith_jax.report.salience import (
-    SaliencePicture,
-    salience_page,
-    salience_picture,
-)
+from faith_jax.report.salience import SaliencePicture, salience_page, salience_picture
 from faith_jax.runs.data.npov_sets import two_sided
 from faith_jax.runs.options import ExplainOptions, SalienceMap
 from faith_jax.scoring.salience.inputs import generated_response

@@ -22,9 +22,11 @@ import gin
 from gin import config_parser
 
 from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.settings import checked
 
 CONFIG = "config.gin"  # in MODEL_DIR
 TRAIN, TRAIN_STEPS = "faith_jax.runs.train.train", "total_steps"
+_CHECKED = (int, float, bool, str, type(None))
 _MACRO = re.compile(r"^[A-Z][A-Z0-9_]*$")
 _MACRO_USE = re.compile(r"%([A-Za-z_][A-Za-z0-9_.]*)")
 # Modules that gin files and MODEL_DIRs of former versions name otherwise.
@@ -222,23 +224,14 @@ def _check_types() -> None:
             continue
         hints = _hints(gin.config._REGISTRY[selector].wrapped)
         for argument, value in values.items():
-            name = f"{selector}.{argument}"
+            name, hint = f"{selector}.{argument}", hints.get(argument)
             macro = _MACRO_USE.fullmatch(repr(value))
             if macro is not None:
                 name, value = macro.group(1), macros.get(macro.group(1))
-            wanted = _plain_types(hints.get(argument))
-            if wanted and not _fits(value, wanted):
-                kinds = " or ".join(_KINDS[kind] for kind in wanted)
-                raise ConfigError(f"{name}: expected {kinds}, got {value!r}.")
-
-
-_KINDS = {
-    int: "a whole number",
-    float: "a number",
-    bool: "True or False",
-    str: "a text",
-    type(None): "None",
-}
+            kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+            # What a reference stands for is not known.
+            if all(kind in _CHECKED for kind in kinds) and repr(value)[0] not in "@%":
+                checked(name, value, hint)
 
 
 def _hints(configurable: Any) -> dict[str, Any]:
@@ -248,21 +241,6 @@ def _hints(configurable: Any) -> dict[str, Any]:
         return typing.get_type_hints(function)
     except (NameError, TypeError, AttributeError):
         return {}
-
-
-def _plain_types(hint: Any) -> tuple[type, ...]:
-    """Returns the types of an annotation that has none but those of `_KINDS`, else nothing."""
-    parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    return tuple(parts) if all(part in _KINDS for part in parts) else ()
-
-
-def _fits(value: Any, wanted: tuple[type, ...]) -> bool:
-    """Whether a value has one of the types, or is a reference, whose value is not known."""
-    if repr(value)[:1] in "@%" or isinstance(value, gin.config.ConfigurableReference):
-        return True
-    if isinstance(value, bool):
-        return bool in wanted
-    return isinstance(value, wanted) or (isinstance(value, int) and float in wanted)
 
 
 def _gin_message(error: BaseException, paths: Sequence[str]) -> str:

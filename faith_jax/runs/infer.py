@@ -5,7 +5,6 @@ killed run resumes. Of several processes, process 0 alone reads and writes these
 checkpoints may respond to the same rows, each in a folder of its own; one file joins all rows.
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -24,7 +23,7 @@ from jax.experimental import multihost_utils
 from faith_jax.checkpoints import embedded
 from faith_jax.core.cutting import Kind, by_name, check_policy
 from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.files import checkpoint_state, count_whole_rows, written_whole
+from faith_jax.core.files import checkpoint_state, count_whole_rows, kept_json, written_whole
 from faith_jax.core.progress import Progress
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.decoding.config import DecodingConfig
@@ -304,10 +303,8 @@ def _is_finished(output: pathlib.Path, fingerprint: str) -> bool:
     """Whether a folder has responses to these rows; anything else in it is an error."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return False
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
-        if summary["fingerprint"] == fingerprint:
-            return True
+    if (kept_json(output / "summary.json") or {}).get("fingerprint") == fingerprint:
+        return True
     raise ConfigError(
         f"{output} is not empty: it holds responses to other rows, or with other settings; remove "
         "it, or choose another INFER_OUTPUT_DIR."

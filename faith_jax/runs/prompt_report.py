@@ -46,11 +46,7 @@ _SETTINGS = {
 
 
 def prompt_report(
-    sources: Sequence[str],
-    nearest: int = 3,
-    html: str = "",
-    png: str = "",
-    json_path: str = "",
+    sources: Sequence[str], nearest: int = 3, html: str = "", png: str = "", json_path: str = ""
 ) -> str:
     """Returns the report of prompt-tuned runs as text, and writes it in other forms.
 

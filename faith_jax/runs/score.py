@@ -17,13 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.files import (
-    ROWS,
-    check_outputs,
-    count_whole_rows,
-    partial_output,
-    write_json,
-)
+from faith_jax.core.files import ROWS, check_outputs, count_whole_rows, partial_output, write_json
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding

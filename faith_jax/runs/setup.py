@@ -149,9 +149,7 @@ def matching_params(checkpoint: Checkpoint, config: TransformerConfig) -> PyTree
 
 
 def load_for_inference(
-    path: str,
-    partitioner_for: Callable[..., Partitioner],
-    model: Transformer | None = None,
+    path: str, partitioner_for: Callable[..., Partitioner], model: Transformer | None = None
 ) -> tuple[Transformer, PyTree, Partitioner]:
     """Opens a checkpoint on the mesh; a model, if given, must have its dimensions."""
     checkpoint = open_checkpoint(path)

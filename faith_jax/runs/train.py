@@ -34,14 +34,7 @@ from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints, check_folder, newest_step
 from faith_jax.training.metrics import MOVED, MetricsWriter, prompt_movement, trained_prompts
 from faith_jax.training.objectives import Batch, Metrics, Objective
-from faith_jax.training.trainer import (
-    Periods,
-    Stopped,
-    Trainer,
-    fit,
-    merge_params,
-    split_params,
-)
+from faith_jax.training.trainer import Periods, Stopped, Trainer, fit, merge_params, split_params
 
 __all__ = ["Stopped", "train"]
 

@@ -12,13 +12,7 @@ from faith_jax.core.labels import DialFactLabel
 from faith_jax.datasets.augmentation.antonyms import EMOTIONS, Antonyms
 from faith_jax.datasets.augmentation.draws import draw, shuffled
 from faith_jax.datasets.augmentation.negation_rules import RuleClass, negations
-from faith_jax.datasets.augmentation.tagging import (
-    Entity,
-    Replacement,
-    TaggedText,
-    Token,
-    replaced,
-)
+from faith_jax.datasets.augmentation.tagging import Entity, Replacement, TaggedText, Token, replaced
 
 
 class Mutation(NamedTuple):

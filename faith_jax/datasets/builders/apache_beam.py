@@ -7,15 +7,14 @@ data folder under the same paths, as on a shared file system.
 
 import logging
 import os
-import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import tensorflow_datasets as tfds
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.rows import BadRows
-from faith_jax.datasets.raw_dataset import RawDataset
+from faith_jax.datasets.raw_dataset import Paths, RawDataset
 
 _THIS_MACHINE = (
     f"direct_num_workers={os.cpu_count()},direct_running_mode=multi_processing,"
@@ -56,9 +55,7 @@ class BeamPipeline(NamedTuple):
         return tfds.download.DownloadConfig(beam_options=made)
 
 
-def numbered_examples(
-    dataset: RawDataset, split: str, files: Mapping[str, pathlib.Path], parts: int
-) -> Any:
+def numbered_examples(dataset: RawDataset, split: str, files: Paths, parts: int) -> Any:
     """Returns a Beam transform to all (number, example) of a split, without bad rows."""
     beam = _beam()
     read = beam.FlatMap(_part, dataset=dataset, split=split, files=dict(files), parts=parts)
@@ -66,7 +63,7 @@ def numbered_examples(
 
 
 def _part(
-    part: int, dataset: RawDataset, split: str, files: Mapping[str, pathlib.Path], parts: int
+    part: int, dataset: RawDataset, split: str, files: Paths, parts: int
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     rows = dataset.examples(files, split, BadRows(skip=True))
     for number, example in enumerate(rows):

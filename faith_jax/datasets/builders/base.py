@@ -8,7 +8,6 @@ The config `sample` reads what is embedded in the package, `official` what the a
 import contextlib
 import dataclasses
 import io
-import json
 import os
 import pathlib
 import tempfile
@@ -20,14 +19,11 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from faith_jax.core.errors import InputError, did_you_mean
-from faith_jax.core.files import written_whole
+from faith_jax.core.files import kept_json, written_whole
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets import raw_files
 from faith_jax.datasets.builders.apache_beam import BeamPipeline, numbered_examples
-from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, RawDataset
-
-# Files of a split by name.
-Paths = Mapping[str, pathlib.Path]
+from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, Paths, RawDataset
 
 
 @dataclasses.dataclass
@@ -302,8 +298,4 @@ def _quiet() -> Iterator[None]:
 
 def _metadata(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
     """Returns what was noted when the data was prepared; empty if it is not, or not complete."""
-    path = pathlib.Path(builder.data_dir) / "metadata.json"
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+    return kept_json(pathlib.Path(builder.data_dir) / "metadata.json") or {}

@@ -6,15 +6,14 @@ TRUE and Steen 2023 evaluate on). Both are tab-separated without quoting: a quot
 
 import functools
 import pathlib
-from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from faith_jax.core.labels import Begin2021Label, BeginLabel
 from faith_jax.core.schema import Text, columns_of
 from faith_jax.datasets.delimited import read_tsv
-from faith_jax.datasets.raw_dataset import described, each_row
+from faith_jax.datasets.raw_dataset import Examples, described, each_row
 
 SOURCES = ("wow", "cmu", "tc")
 
@@ -40,7 +39,7 @@ class Response2021(msgspec.Struct):
     labels: Text = msgspec.field(name="full label set")
 
 
-def _example(row: Response, place: str) -> Iterator[dict[str, Any]]:
+def _example(row: Response, place: str) -> Examples:
     yield {
         "id": row_id(place),
         "source": row.data_source,
@@ -53,7 +52,7 @@ def _example(row: Response, place: str) -> Iterator[dict[str, Any]]:
     }
 
 
-def _example_2021(row: Response2021, place: str) -> Iterator[dict[str, Any]]:
+def _example_2021(row: Response2021, place: str) -> Examples:
     yield {
         "id": row_id(place),
         "knowledge": row.evidence,

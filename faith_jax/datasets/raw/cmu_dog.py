@@ -7,15 +7,15 @@ import functools
 import itertools
 import pathlib
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.json_items import read_object
-from faith_jax.core.rows import BadRows, Row, read_jsonl, read_value
+from faith_jax.core.rows import BadRows, Row, read_json, read_jsonl
 from faith_jax.core.schema import Text, Whole, read_as
-from faith_jax.datasets.raw_dataset import described
+from faith_jax.datasets.raw_dataset import Examples, Paths, described
 
 _FILMS = "WikiData/"
 User = Literal["user1", "user2"]
@@ -82,9 +82,7 @@ def _facts_text(facts: Mapping[str, str | list[str]]) -> str:
     return " ".join(parts)
 
 
-def read_turns(
-    path: pathlib.Path, films: Mapping[int, Film], bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
+def read_turns(path: pathlib.Path, films: Mapping[int, Film], bad_rows: BadRows) -> Examples:
     """Yields the turns of all conversations.
 
     `path` is a folder with a JSON file for each conversation, or a JSON lines file whose rows have
@@ -98,18 +96,14 @@ def _json_files(folder: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
     """Yields the objects of a folder's JSON files by name, each with its name as its id."""
     for path in sorted(folder.glob("*.json")):
         try:
-            fields = read_value(path)
-            if not isinstance(fields, dict):
-                raise InputError(f"{path}: expected a JSON object.")
+            fields = read_json(path, InputError)
         except InputError as error:
             bad_rows.add(error)
         else:
             yield Row(str(path), {"conversation_id": path.stem, **fields})
 
 
-def _turns(
-    conversation: Conversation, place: str, films: Mapping[int, Film]
-) -> Iterator[dict[str, Any]]:
+def _turns(conversation: Conversation, place: str, films: Mapping[int, Film]) -> Examples:
     number = conversation.wikiDocumentIdx
     if number not in films:
         raise field_error(place, "wikiDocumentIdx", f"the number of a film in {_FILMS}", number)
@@ -137,9 +131,7 @@ def _turns(
         history.append(text)
 
 
-def _read(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
+def _read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     conversations, films = paths.values()
     return read_turns(conversations, read_films(films, bad_rows), bad_rows)
 

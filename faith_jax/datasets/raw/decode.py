@@ -1,7 +1,6 @@
 """DECODE (Nie 2021): dialogues whose last turn contradicts what its speaker said, or does not."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -9,7 +8,7 @@ from faith_jax.core.errors import field_error
 from faith_jax.core.labels import DecodeLabel
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, Whole
-from faith_jax.datasets.raw_dataset import described, each_row
+from faith_jax.datasets.raw_dataset import Examples, described, each_row
 
 
 class Turn(msgspec.Struct):
@@ -28,7 +27,7 @@ class Dialogue(msgspec.Struct):
     aggregated_contradiction_indices: list[Whole] = []
 
 
-def _example(row: Dialogue, place: str) -> Iterator[dict[str, Any]]:
+def _example(row: Dialogue, place: str) -> Examples:
     label = DecodeLabel.CONTRADICTION if row.is_contradiction else DecodeLabel.NOT_CONTRADICTION
     yield {
         "id": row.record_id,

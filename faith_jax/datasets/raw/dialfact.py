@@ -19,7 +19,7 @@ from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import Text, read_as
 from faith_jax.datasets.augmentation.draws import draw
 from faith_jax.datasets.raw.wizard_of_wikipedia import WIZARD_OF_WIKIPEDIA
-from faith_jax.datasets.raw_dataset import described, each_file
+from faith_jax.datasets.raw_dataset import Examples, Paths, described, each_file
 
 _ADDED = "gt_evidence_added"
 MOST_EVIDENCE = 5
@@ -43,12 +43,12 @@ class Claim(msgspec.Struct):
     evidence_list: list[Annotated[list[str], msgspec.Meta(min_length=4, max_length=5)]] = []
 
 
-def read_claims(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
+def read_claims(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     """Yields the claims of a file; see `DIALFACT.features`."""
     return read_as(Claim, read_jsonl(path, bad_rows), _claim, bad_rows, strip=False)
 
 
-def _claim(row: Claim, place: str) -> Iterator[dict[str, Any]]:
+def _claim(row: Claim, place: str) -> Examples:
     yield {
         "id": row.id.strip(),
         "context_id": row.context_id.strip(),
@@ -72,9 +72,7 @@ DIALFACT = described("dialfact", each_file(read_claims))
 PoolEntry = tuple[int, str, str]
 
 
-def evidence_pairs(
-    turn: Mapping[str, Any], pool: Sequence[PoolEntry], seed: int = 0
-) -> Iterator[dict[str, Any]]:
+def evidence_pairs(turn: Mapping[str, Any], pool: Sequence[PoolEntry], seed: int = 0) -> Examples:
     """Yields a turn of `wizard_of_wikipedia` with relevant and with irrelevant evidence.
 
     `kind` is "used" (label 1), "shown" (from the articles that the Wizard was shown) or "random"
@@ -117,9 +115,7 @@ def _from_elsewhere(
     return None
 
 
-def _read_pairs(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
+def _read_pairs(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     # Twice through the file: its dialogues do not fit into memory, the sentences used do.
     turns = WIZARD_OF_WIKIPEDIA.examples(paths, split, BadRows(skip=True))
     pool = [(t["dialogue"], t["knowledge_title"], t["knowledge"]) for t in turns if t["knowledge"]]
@@ -170,9 +166,7 @@ def _retrieved(row: Retrieved, place: str) -> Iterator[tuple[str, list[Evidence]
     yield row.id.strip(), select_evidence(sentences)
 
 
-def _read_with_retrieved(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
+def _read_with_retrieved(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     claims, source = paths.values()
     retrieved = read_retrieved(source, bad_rows)
     for claim in read_claims(claims, bad_rows):

@@ -2,7 +2,6 @@
 
 import pathlib
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -10,7 +9,7 @@ from faith_jax.core.json_items import read_array
 from faith_jax.core.labels import DialogueNliLabel
 from faith_jax.core.rows import BadRows, Row, read_jsonl, read_lines
 from faith_jax.core.schema import Text
-from faith_jax.datasets.raw_dataset import described, each_row
+from faith_jax.datasets.raw_dataset import Examples, described, each_row
 
 
 class Pair(msgspec.Struct):
@@ -31,7 +30,7 @@ def _rows(path: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
     return read_array(path, bad_rows=bad_rows) if start == b"[" else read_jsonl(path, bad_rows)
 
 
-def _example(row: Pair, place: str) -> Iterator[dict[str, Any]]:
+def _example(row: Pair, place: str) -> Examples:
     yield {
         "id": row.id,
         "premise": row.sentence1,

@@ -6,7 +6,7 @@ the pairs of knowledge and response that FaithCritic is trained on, derived from
 
 import functools
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,7 +18,7 @@ from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.core.templates import one_space
 from faith_jax.datasets import control_tokens
 from faith_jax.datasets.control_tokens import ControlTokens
-from faith_jax.datasets.raw_dataset import described, each_file
+from faith_jax.datasets.raw_dataset import Examples, Paths, described, each_file
 
 WIZARD = "Wizard"
 
@@ -44,7 +44,7 @@ class Dialogue(msgspec.Struct):
     dialog_idx: Whole | None = None
 
 
-def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
+def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     """Yields the turns of train.json, valid.json or test.json.
 
     Beside the features of `FAITHDIAL` they have `speaker`, and `control_tokens` (empty if the file
@@ -56,7 +56,7 @@ def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]
     return read_as(Dialogue, read_array(path, bad_rows=bad_rows), make, bad_rows)
 
 
-def _turns(dialogue: Dialogue, place: str, split: str) -> Iterator[dict[str, Any]]:
+def _turns(dialogue: Dialogue, place: str, split: str) -> Examples:
     number = item_number(place) if dialogue.dialog_idx is None else dialogue.dialog_idx
     for position, utterance in enumerate(dialogue.utterances):
         turn = {
@@ -93,11 +93,11 @@ def wow_response(turn: Mapping[str, Any]) -> str:
     return turn["original_response"] or turn["response"]
 
 
-def _wizard_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
+def _wizard_turns(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     return (turn for turn in read_turns(path, bad_rows) if turn["speaker"] == WIZARD)
 
 
-def critic_examples(turn: Mapping[str, Any], split: str) -> Iterator[dict[str, Any]]:
+def critic_examples(turn: Mapping[str, Any], split: str) -> Examples:
     """Yields what the authors' code makes of a turn of the Wizard (critic_data.py of FaithDial).
 
     Wizard of Wikipedia's response is faithful if its label is Entailment, and unfaithful if it is
@@ -113,7 +113,7 @@ def critic_examples(turn: Mapping[str, Any], split: str) -> Iterator[dict[str, A
             yield _critic_example(turn, source, turn["response"], Faithfulness.FAITHFUL)
 
 
-def critic_examples_with_all_edits(turn: Mapping[str, Any], split: str) -> Iterator[dict[str, Any]]:
+def critic_examples_with_all_edits(turn: Mapping[str, Any], split: str) -> Examples:
     """Yields Wizard of Wikipedia's response if it has a label, and the edited one if there is one.
 
     Edited responses are faithful in each split, and no response counts twice (Dziri 2022, section
@@ -141,11 +141,11 @@ def _critic_example(
 
 
 def _read_critic(
-    paths: Mapping[str, pathlib.Path],
+    paths: Paths,
     split: str,
     bad_rows: BadRows,
-    examples: Callable[[Mapping[str, Any], str], Iterator[dict[str, Any]]],
-) -> Iterator[dict[str, Any]]:
+    examples: Callable[[Mapping[str, Any], str], Examples],
+) -> Examples:
     for path in paths.values():
         for turn in _wizard_turns(path, bad_rows):
             yield from examples(turn, split)

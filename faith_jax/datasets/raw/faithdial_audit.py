@@ -7,14 +7,14 @@ columns and spell their labels differently; here they are alike.
 
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from faith_jax.core.errors import field_error
 from faith_jax.core.labels import Faithfulness, WizardLabel, critic_label
 from faith_jax.core.rows import BadRows, Row, parsed
 from faith_jax.datasets.delimited import read_csv
-from faith_jax.datasets.raw_dataset import described, each_file
+from faith_jax.datasets.raw_dataset import Examples, described, each_file
 
 _PARTIAL = {
     "partial hallucination": [WizardLabel.ENTAILMENT.value, WizardLabel.HALLUCINATION.value]
@@ -39,7 +39,7 @@ _MODE_SPELLINGS = {
 _MODES = {word: mode for mode, words in _MODE_SPELLINGS.items() for word in words.split()}
 
 
-def read_audit(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
+def read_audit(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     """Yields the labelled rows of gold_wow.csv, gpt2_wow.csv, …: who spoke, in which data set.
 
     Rows without a BEGIN label are ignored: the authors' files end in hundreds of empty ones.

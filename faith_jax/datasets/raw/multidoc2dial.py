@@ -25,7 +25,7 @@ from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.json_items import read_arrays, read_object
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.schema import Text, Whole, read_as
-from faith_jax.datasets.raw_dataset import described
+from faith_jax.datasets.raw_dataset import Examples, Paths, described
 
 _DOCUMENTS = "multidoc2dial_doc.json"
 _USER, _AGENT = "user", "agent"
@@ -131,12 +131,8 @@ def _document(raw: RawDocument, place: str, passages: bool) -> Iterator[Document
 
 
 def _agent_turns(
-    dialogue: Dialogue,
-    place: str,
-    domain: str,
-    documents: Mapping[str, Document],
-    passages: bool,
-) -> Iterator[dict[str, Any]]:
+    dialogue: Dialogue, place: str, domain: str, documents: Mapping[str, Document], passages: bool
+) -> Examples:
     """Yields each turn of the agent, or each that answers the user.
 
     The id is made of the agent's turn, or, as in the shared task, of the user's.
@@ -217,9 +213,7 @@ def _references(turn: Turn, documents: Mapping[str, Document], place: str) -> li
     return found
 
 
-def _read(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows, passages: bool
-) -> Iterator[dict[str, Any]]:
+def _read(paths: Paths, split: str, bad_rows: BadRows, passages: bool) -> Examples:
     documents = read_documents(paths[_DOCUMENTS], bad_rows, passages)
     make = functools.partial(_agent_turns, documents=documents, passages=passages)
     for path in (path for name, path in paths.items() if name != _DOCUMENTS):

@@ -14,8 +14,6 @@ those before it hold:
 """
 
 import json
-import pathlib
-from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -25,13 +23,13 @@ from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import Flag, Text
 from faith_jax.datasets import npov
 from faith_jax.datasets.augmentation.npov_errors import synthetic_rows
-from faith_jax.datasets.raw_dataset import described, each_row
+from faith_jax.datasets.raw_dataset import Examples, Paths, described, each_row
 
 ERROR_SEED = 0
 
 
 def _load(
-    paths: Mapping[str, pathlib.Path], bad_rows: BadRows
+    paths: Paths, bad_rows: BadRows
 ) -> tuple[tuple[npov.Topic, ...], tuple[npov.WrittenResponse, ...]]:
     path = paths[npov.RESPONSES_FILE]
     topics = npov.load_topics(paths[npov.TOPICS_FILE].parent, bad_rows)
@@ -41,15 +39,11 @@ def _load(
     return topics, responses
 
 
-def _read(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
+def _read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     yield from npov.generation_examples(*_load(paths, bad_rows), split)
 
 
-def _read_errors(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
+def _read_errors(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     topics, responses = _load(paths, bad_rows)
     by_id = {topic.id: topic for topic in topics}
     for row in npov.generation_examples(topics, responses, split):
@@ -74,7 +68,7 @@ class Labelled(msgspec.Struct):
     hallucinated_spans: list[Any] = []
 
 
-def _labelled_example(row: Labelled, place: str) -> Iterator[dict[str, Any]]:
+def _labelled_example(row: Labelled, place: str) -> Examples:
     added = row.added_argument
     yield msgspec.structs.asdict(row) | {
         "has_hallucination": int(row.has_hallucination),

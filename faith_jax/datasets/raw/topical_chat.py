@@ -17,8 +17,8 @@ import functools
 import pathlib
 import re
 import string
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -26,7 +26,7 @@ from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.json_items import read_object
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.schema import Text, Whole, converted, read_as
-from faith_jax.datasets.raw_dataset import described
+from faith_jax.datasets.raw_dataset import Examples, Paths, described
 
 PERSONAL = "Personal Knowledge"
 _REDDIT_ID = re.compile(r"t3_[0-9a-z]+")
@@ -97,11 +97,8 @@ def read_leads(path: pathlib.Path) -> dict[str, dict[int, str]]:
 
 
 def read_turns(
-    conversations: pathlib.Path,
-    reading_sets: pathlib.Path,
-    leads: Leads,
-    bad_rows: BadRows,
-) -> Iterator[dict[str, Any]]:
+    conversations: pathlib.Path, reading_sets: pathlib.Path, leads: Leads, bad_rows: BadRows
+) -> Examples:
     """Yields the turns of a file of conversations.
 
     `reading_sets` is the file of the same conversations; before the authors' build it refers to
@@ -125,7 +122,7 @@ def read_turns(
 
 def _turns(
     conversation: Conversation, place: str, name: str, reading_set: Row, leads: Leads
-) -> Iterator[dict[str, Any]]:
+) -> Examples:
     reading = converted(reading_set.fields, reading_set.place, ReadingSet)
     history: list[str] = []
     for number, turn in enumerate(conversation.content):
@@ -184,9 +181,7 @@ def _lead(facts: Facts, leads: Leads, place: str) -> str:
     return leads[kind][value]
 
 
-def _read(
-    paths: Mapping[str, pathlib.Path], split: str, bad_rows: BadRows
-) -> Iterator[dict[str, Any]]:
+def _read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     conversations, reading_sets, *wiki = paths.values()
     leads = read_leads(wiki[0]) if wiki else {}
     return read_turns(conversations, reading_sets, leads, bad_rows)

@@ -7,7 +7,7 @@ instead of the authors' files if it is at hand.
 import functools
 import hashlib
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -19,10 +19,15 @@ from faith_jax.core.rows import BadRows, Row, read_jsonl
 from faith_jax.core.schema import Schema, Text, Texts, Whole, columns_of, converted, read_as
 from faith_jax.datasets.delimited import read_csv, read_tsv
 from faith_jax.datasets.raw import begin, dialfact
-from faith_jax.datasets.raw_dataset import RawDataset, Reader, described, each_file, each_row
-
-Examples = Iterator[dict[str, Any]]
-Paths = Mapping[str, pathlib.Path]
+from faith_jax.datasets.raw_dataset import (
+    Examples,
+    Paths,
+    RawDataset,
+    Reader,
+    described,
+    each_file,
+    each_row,
+)
 
 
 def row(

@@ -5,8 +5,8 @@ An example is a turn of the Wizard, with the sentence that it used and all that 
 
 import functools
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -15,7 +15,7 @@ from faith_jax.core.rows import BadRows
 from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.datasets import control_tokens
 from faith_jax.datasets.control_tokens import ControlTokens
-from faith_jax.datasets.raw_dataset import described, each_file
+from faith_jax.datasets.raw_dataset import Examples, described, each_file
 
 _WIZARD, _APPRENTICE = "Wizard", "Apprentice"
 _UNUSED = "no_passages_used"
@@ -53,7 +53,7 @@ class Passage(NamedTuple):
     sentence: str
 
 
-def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
+def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     """Yields the Wizard's turns of a file, such as train.json or valid_random_split.json.
 
     Their fields are the features of `WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS`; `control_tokens` is empty
@@ -63,7 +63,7 @@ def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]
     return read_as(Dialogue, read_array(path, bad_rows=bad_rows), make, bad_rows)
 
 
-def _wizard_turns(dialogue: Dialogue, place: str, split: str) -> Iterator[dict[str, Any]]:
+def _wizard_turns(dialogue: Dialogue, place: str, split: str) -> Examples:
     number, topic = item_number(place), dialogue.chosen_topic
     topic_passages = [Passage(topic, s) for s in dialogue.chosen_topic_passage if s]
     history: list[str] = []
@@ -117,7 +117,7 @@ def _checked(entries: Mapping[str, str]) -> list[str]:
     return [value for key, value in entries.items() if value and _UNUSED not in (key, value)]
 
 
-def _turns_with_knowledge(path: pathlib.Path, bad_rows: BadRows) -> Iterator[dict[str, Any]]:
+def _turns_with_knowledge(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     return (turn for turn in read_turns(path, bad_rows) if turn["knowledge"])
 
 

@@ -99,10 +99,7 @@ def read_labels(path: str) -> dict[str, str]:
 
 
 def classified(
-    folder: str,
-    model: str,
-    labels: str | None = None,
-    **options: Unpack[ClassifierOptions],
+    folder: str, model: str, labels: str | None = None, **options: Unpack[ClassifierOptions]
 ) -> dict[str, str]:
     """Returns a model's label of each turn, the most probable of the three, by id.
 
