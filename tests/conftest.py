@@ -42,17 +42,11 @@ MAPS = pathlib.Path("/proc/self/maps")
 # the end of them it crashes.
 MOST_MAPS = 15_000
 CACHE = "JAX_COMPILATION_CACHE_DIR"
-_CACHE_FOLDER = pytest.StashKey[str]()
-
-
-def pytest_configure(config):
-    """Keeps compiled programs on disk until the tests end, for all of their processes.
-
-    A run compiles its steps anew, whatever its process has compiled before.
-    """
-    if CACHE not in os.environ:
-        config.stash[_CACHE_FOLDER] = folder = tempfile.mkdtemp(prefix="faith_jax_compiled_")
-        os.environ |= {CACHE: folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3"}
+# Compiled programs are kept on disk until the tests end, for all of their processes: a run compiles
+# its steps anew, whatever its process has compiled before. JAX reads this when it is imported.
+_OWN_CACHE = "" if CACHE in os.environ else tempfile.mkdtemp(prefix="faith_jax_compiled_")
+if _OWN_CACHE:
+    os.environ |= {CACHE: _OWN_CACHE, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3"}
 
 
 def pytest_collection_modifyitems(items):
@@ -65,10 +59,10 @@ def pytest_collection_modifyitems(items):
     items.sort(key=place)
 
 
-def pytest_unconfigure(config):
-    """Removes them."""
-    if _CACHE_FOLDER in config.stash:
-        shutil.rmtree(config.stash[_CACHE_FOLDER], ignore_errors=True)
+def pytest_unconfigure():
+    """Removes what was compiled."""
+    if _OWN_CACHE:
+        shutil.rmtree(_OWN_CACHE, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

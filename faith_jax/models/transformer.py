@@ -16,6 +16,7 @@ projects the encoder's outputs once and stores once what beams share.
 (2, 5, 32)
 """
 
+import functools
 from typing import Any
 
 import jax
@@ -427,6 +428,7 @@ def initial_variables(module: Transformer, key: Array) -> Any:
     return module.init(key, method="initialize")
 
 
+@functools.lru_cache(maxsize=8)  # a run asks several times; tracing a large model takes seconds
 def parameter_shapes(module: Transformer) -> Any:
     """Returns the shapes and dtypes of the variables without allocating them."""
     return jax.eval_shape(lambda: initial_variables(module, jax.random.key(0)))

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 
 import numpy as np
 import pytest
@@ -32,8 +33,14 @@ def contents(folder):
 
 @pytest.fixture
 def former(tiny_run):
-    """MODEL_DIR of a run of two steps, from random parameters."""
+    """MODEL_DIR of a run of two steps, from random parameters; to be read."""
     return tiny_run
+
+
+@pytest.fixture
+def resumed(tiny_run, tmp_path):
+    """A copy of it, to be changed."""
+    return shutil.copytree(tiny_run, tmp_path / "resumed")
 
 
 @pytest.mark.parametrize("steps", ["2", "4"])  # nothing to train, and something
@@ -96,31 +103,30 @@ def test_nothing_to_train_writes_nothing(command, former, caplog):
     assert contents(former) == before
 
 
-def test_what_decides_nothing_may_change(command, tmp_path, caplog):
-    given = (*RUN, f"--gin.MODEL_DIR={tmp_path}")
-    assert command(*given)[0] == 0
+def test_what_decides_nothing_may_change(command, resumed, caplog):
+    given = (*RUN, f"--gin.MODEL_DIR={resumed}")
     free = ("LOG_PERIOD=3", "EVAL_PERIOD=2", "KEEP_LAST=1", "NUM_MICROBATCHES=2")
     with caplog.at_level("INFO", logger="faith_jax"):
         status, _, err = command(*given, "--gin.TRAIN_STEPS=3", *(f"--gin.{b}" for b in free))
     assert status == 0, err
     assert "EVAL_PERIOD = 2, which was 6" in caplog.text
     assert "TRAIN_STEPS was 2 and is 3 now: the learning rates from" in caplog.text
-    assert "TRAIN_STEPS = 3" in (tmp_path / "config.gin").read_text()
-    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert "TRAIN_STEPS = 3" in (resumed / "config.gin").read_text()
+    rows = [json.loads(line) for line in (resumed / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows if row["part"] == "train"] == [1, 2, 3]
 
 
-def test_a_run_without_a_checkpoint_begins_anew(command, former, tmp_path):
+def test_a_run_without_a_checkpoint_begins_anew(command, resumed):
     """As after a loss that is not finite, for which a lower learning rate is asked for."""
-    given = (*RUN, "--gin.TRAIN_STEPS=1", f"--gin.MODEL_DIR={tmp_path}")
-    assert command(*given)[0] == 0
-    params = read_item(tmp_path / "checkpoints" / "1" / "params")
-    (tmp_path / "checkpoints").rename(tmp_path / "gone")
-    assert command(*given, "--gin.RANDOM_SEED=1")[0] == 0
-    assert "RANDOM_SEED = 1" in (tmp_path / "config.gin").read_text()
-    other = read_item(tmp_path / "checkpoints" / "1" / "params")
-    table = ("token_embedder", "embedding")
-    assert not np.array_equal(params[table[0]][table[1]], other[table[0]][table[1]])
+    (resumed / "checkpoints").rename(resumed / "gone")
+    given = (f"--gin.MODEL_DIR={resumed}", "--gin.TRAIN_STEPS=1", "--gin.RANDOM_SEED=1")
+    assert command(*RUN, *given)[0] == 0
+    assert "RANDOM_SEED = 1" in (resumed / "config.gin").read_text()
+    before, after = (
+        read_item(resumed / folder / "1" / "params")["token_embedder"]["embedding"]
+        for folder in ("gone", "checkpoints")
+    )
+    assert not np.array_equal(before, after)
 
 
 def test_a_model_that_no_run_wrote_is_left_alone(command, former, tmp_path):
@@ -133,11 +139,9 @@ def test_a_model_that_no_run_wrote_is_left_alone(command, former, tmp_path):
     assert contents(folder) == before
 
 
-def test_a_config_that_cannot_be_read_is_warned_of(command, tmp_path, caplog):
-    given = (*RUN, f"--gin.MODEL_DIR={tmp_path}")
-    assert command(*given, "--gin.TRAIN_STEPS=1")[0] == 0
-    (tmp_path / "config.gin").write_text("train.train.x = [")
-    assert command(*given)[0] == 0
+def test_a_config_that_cannot_be_read_is_warned_of(command, resumed, caplog):
+    (resumed / "config.gin").write_text("train.train.x = [")
+    assert command(*RUN, f"--gin.MODEL_DIR={resumed}")[0] == 0
     assert "has no readable config.gin" in caplog.text
 
 

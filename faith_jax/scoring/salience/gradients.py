@@ -1,7 +1,6 @@
 """Token-to-token salience maps of many rows of any length, in few compiled shapes."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -118,17 +117,15 @@ class SalienceEngine:
             self._spread(positions),
             max(len(wanted) for wanted in columns),
         )
-        pairs = zip(rows, columns, strict=True)
-        return [self._cut(maps, i, row, len(wanted)) for i, (row, wanted) in enumerate(pairs)]
+        encoders, decoders = jax.device_get((maps.encoder, maps.decoder))
+        found = []
+        for number, (row, wanted) in enumerate(zip(rows, columns, strict=True)):
+            read = len(row.fed) if self._is_causal else len(row.targets)
+            parts = [decoders[number][:read, : len(wanted)]]
+            if not self._is_causal:
+                parts.insert(0, encoders[number][: len(row.inputs), : len(wanted)])
+            found.append(np.concatenate(parts))
+        return found
 
     def _spread(self, rows: np.ndarray) -> Array:
         return rows if self._rows is None else jax.device_put(rows, self._rows)
-
-    def _cut(self, maps: Any, number: int, row: LikelihoodRow, columns: int) -> np.ndarray:
-        """Returns a row's map without padding."""
-        length = len(row.targets)
-        decoder = np.asarray(maps.decoder[number])
-        if self._is_causal:
-            return decoder[: len(row.inputs) + length - 1, :columns]
-        encoder = np.asarray(maps.encoder[number])
-        return np.concatenate([encoder[: len(row.inputs), :columns], decoder[:length, :columns]])
