@@ -270,18 +270,16 @@ def _json_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, s
     found, left_out = {}, {}
     for name, value in fields.items():
         try:
-            kept = value if isinstance(value, str | int) else _as_json(value)
+            kept = value
+            if not isinstance(value, str | int):  # what is no finite number becomes null
+                text = json.dumps(value, default=_json_text)
+                kept = json.loads(text, parse_constant=lambda _: None)
         except TypeError:
             left_out[name] = type(value).__name__
             continue
         if kept is not None:
             found[name] = kept
     return found, left_out
-
-
-def _as_json(value: Any) -> Any:
-    """Returns a value as JSON has it, with null for what is no finite number."""
-    return json.loads(json.dumps(value, default=_json_text), parse_constant=lambda _: None)
 
 
 def _json_text(value: Any) -> str:

@@ -1,6 +1,7 @@
 """What all loaded models share: config, parameters, and the checks of what callers give."""
 
 import dataclasses
+import functools
 from typing import Annotated, Any
 
 import jax
@@ -15,7 +16,7 @@ from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.encoder_decoder import row_keys
 from faith_jax.inference.batching import bucket_length
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Inputs, Transformer, output_layer
 
 _Seed = Annotated[
     int, msgspec.Meta(ge=0, lt=2**32, description="a whole number from 0 to 2**32 - 1")
@@ -54,11 +55,7 @@ class BaseModel:
         )
 
     def _tokens(self, name: str, tokens: Any) -> np.ndarray:
-        """Returns int32 [batch, length].
-
-        Raises:
-          InputError: on arrays of other ranks or dtypes, and ids outside the vocabulary.
-        """
+        """Returns int32 [batch, length], checked."""
         try:
             tokens = np.asarray(tokens)
         except ValueError:
@@ -81,11 +78,7 @@ class BaseModel:
         return tokens.astype(np.int32)
 
     def _check_positions(self, name: str, length: int, prompt_length: int = 0) -> None:
-        """Refuses what goes beyond a table of learned positions.
-
-        Raises:
-          InputError: naming the lengths.
-        """
+        """Refuses what goes beyond a table of learned positions."""
         config = self.config
         if config.positions != "learned" or prompt_length + length <= config.max_positions:
             return
@@ -116,12 +109,7 @@ class GenerativeModel(BaseModel):
     """A model that generates, with its parameters."""
 
     def _decoding(self, options: dict[str, Any], *, pmi: bool = False) -> DecodingConfig:
-        """Returns the config of decoding options, by default with `PMIConfig()` for PMI-Decode.
-
-        Raises:
-          ConfigError: on an unknown option, on one out of its range, on tokens outside the model's
-            vocabulary, and on a `pmi` where there is none, or none where there is one.
-        """
+        """Returns the config of decoding options, by default with `PMIConfig()` for PMI-Decode."""
         known = [field.name for field in dataclasses.fields(DecodingConfig)]
         for name in options:
             if name not in known:
@@ -146,6 +134,32 @@ def _advice(name: str, known: list[str]) -> str:
         return " An encoder-decoder's inputs end where their padding begins."
     known = ["seed", *known]
     return f"{did_you_mean(name, known)} The options: {', '.join(known)}."
+
+
+def decoder_states(
+    module: Transformer, params: PyTree, inputs: Inputs | None, decoder_input: Array
+) -> Any:
+    """Returns the states before the output layer, [batch, length, embed], without dropout.
+
+    `inputs` are the encoder's; None = a decoder-only model. No position of the decoder is padding:
+    what is filled up on the right is seen by nothing to its left.
+    """
+    variables: PyTree = {"params": params}
+    encoded = None
+    if inputs is not None:
+        encoded = module.apply(variables, inputs, None, False, method="encode")
+    return module.apply(
+        variables, encoded, inputs, decoder_input, enable_dropout=False, method="decode_hidden"
+    )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def next_logits(
+    module: Transformer, params: PyTree, inputs: Inputs | None, decoder_input: Array
+) -> Array:
+    """Returns the logits behind each of the decoder's tokens, float32 [batch, length, vocab]."""
+    states = decoder_states(module, params, inputs, decoder_input)
+    return output_layer(module, params).logits(states)
 
 
 def sampling_keys(seed: Any, batch: int) -> Array:

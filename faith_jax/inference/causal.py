@@ -12,26 +12,20 @@ from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding import causal
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import DecodingResult
-from faith_jax.inference.base import GenerativeModel, check_batch, sampling_keys
+from faith_jax.inference.base import (
+    GenerativeModel,
+    check_batch,
+    decoder_states,
+    next_logits,
+    sampling_keys,
+)
 from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.transformer import Transformer, output_layer
 
 
-def _hidden(module: Transformer, params: PyTree, input_tokens: Array) -> Any:
-    # What is filled up on the right is seen by nothing to its left.
-    return module.apply(
-        {"params": params}, None, None, input_tokens, enable_dropout=False, method="decode_hidden"
-    )
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _logits(module: Transformer, params: PyTree, input_tokens: Array) -> Array:
-    return output_layer(module, params).logits(_hidden(module, params, input_tokens))
-
-
 @functools.partial(jax.jit, static_argnums=0)
 def _next_log_probs(module: Transformer, params: PyTree, input_tokens: Array) -> Array:
-    hidden = _hidden(module, params, input_tokens)[:, :-1]
+    hidden = decoder_states(module, params, None, input_tokens)[:, :-1]
     targets = jnp.maximum(input_tokens[:, 1:], 0)
     return target_statistics(hidden, output_layer(module, params), targets).log_prob
 
@@ -57,7 +51,7 @@ class CausalModel(GenerativeModel):
             longer than the model's positions.
         """
         tokens = self._checked(input_tokens)
-        logits = _logits(self.module, self.params, self._padded(tokens))
+        logits = next_logits(self.module, self.params, None, self._padded(tokens))
         return np.asarray(logits[:, : tokens.shape[1]])
 
     def next_log_probs(self, input_tokens: Any) -> np.ndarray:
@@ -176,11 +170,7 @@ class CausalModel(GenerativeModel):
 
 
 def _checked_lengths(name: str, input_lengths: Any, tokens: np.ndarray) -> np.ndarray:
-    """Returns int32 [batch]: how many of each row's tokens count.
-
-    Raises:
-      InputError: on other shapes and dtypes, and on more tokens than a row has.
-    """
+    """Returns int32 [batch]: how many of each row's tokens count, at most all."""
     try:
         lengths = np.asarray(input_lengths)
     except ValueError:  # rows of different lengths

@@ -11,7 +11,13 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding import encoder_decoder
 from faith_jax.decoding.steps import DecodingResult
-from faith_jax.inference.base import GenerativeModel, check_batch, sampling_keys
+from faith_jax.inference.base import (
+    GenerativeModel,
+    check_batch,
+    decoder_states,
+    next_logits,
+    sampling_keys,
+)
 from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
 
@@ -21,24 +27,11 @@ def shift_right(tokens: Array, start_id: int = 0) -> Array:
     return jnp.pad(tokens[:, :-1], ((0, 0), (1, 0)), constant_values=start_id)
 
 
-def _hidden(module: Transformer, params: PyTree, inputs: Inputs, decoder_input: Array) -> Any:
-    variables = {"params": params}
-    encoded = module.apply(variables, inputs, None, False, method="encode")
-    # Without targets no decoder position is padding: the states of every prefix are right.
-    return module.apply(
-        variables, encoded, inputs, decoder_input, enable_dropout=False, method="decode_hidden"
-    )
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _logits(module: Transformer, params: PyTree, inputs: Inputs, decoder_input: Array) -> Array:
-    return output_layer(module, params).logits(_hidden(module, params, inputs, decoder_input))
-
-
 @functools.partial(jax.jit, static_argnums=0)
 def _target_log_probs(module: Transformer, params: PyTree, inputs: Inputs, targets: Array) -> Array:
     config = module.config
-    hidden = _hidden(module, params, inputs, shift_right(targets, config.decoder_start_id))
+    shifted = shift_right(targets, config.decoder_start_id)
+    hidden = decoder_states(module, params, inputs, shifted)
     log_prob = target_statistics(hidden, output_layer(module, params), targets).log_prob
     return jnp.where(targets != config.pad_id, log_prob, 0.0)
 
@@ -74,7 +67,7 @@ class EncoderDecoderModel(GenerativeModel):
         decoder_inputs = self._decoder_tokens("decoder_input_tokens", decoder_input_tokens)
         check_batch(("encoder", first), ("decoder", decoder_inputs))
         length = decoder_inputs.shape[1]
-        logits = _logits(self.module, self.params, inputs, self._padded(decoder_inputs))
+        logits = next_logits(self.module, self.params, inputs, self._padded(decoder_inputs))
         return np.asarray(logits[:, :length])
 
     def target_log_probs(self, encoder_input_tokens: Any, decoder_target_tokens: Any) -> np.ndarray:

@@ -7,7 +7,7 @@ tokens takes fewer turns. Rows of up to 512 tokens have at most 6 shapes.
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,11 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from faith_jax.core.types import Array, PyTree
+from faith_jax.inference.base import decoder_states
 from faith_jax.inference.batching import Batch, Batcher, Shape, padded, padded_length
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel, shift_right
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.transformer import Transformer, output_layer
 
@@ -56,6 +58,19 @@ def encoder_decoder_shape(row: LikelihoodRow) -> Shape:
     short = decoder == _TARGET_LENGTHS[0]
     ladder = _INPUT_LENGTHS if short else _INPUT_LENGTHS[-1:]
     return padded_length(len(row.inputs), ladder), decoder
+
+
+def model_inputs(
+    config: TransformerConfig, rows: Sequence[LikelihoodRow], batch: Batch
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """Returns what encoder (None = there is none) and decoder read, int32 [size, length] each."""
+    size, (input_length, length, *_) = batch.size, batch.shape
+    pad_id = max(0, config.pad_id)
+    if config.is_decoder_only:
+        return None, padded([row.fed for row in rows], size, length, pad_id)
+    encoder = padded([row.inputs for row in rows], size, input_length, config.pad_id)
+    decoder = padded([row.targets for row in rows], size, length, pad_id)
+    return encoder, np.asarray(shift_right(decoder, config.decoder_start_id))
 
 
 def token_log_probs(
@@ -109,18 +124,7 @@ def _score(
     count: Array,
     max_logits_bytes: int,
 ) -> Array:
-    variables: PyTree = {"params": params}
-    encoded = None
-    if encoder_input is not None:
-        encoded = module.apply(variables, encoder_input, None, False, method="encode")
-    hidden: Any = module.apply(
-        variables,
-        encoded,
-        encoder_input,
-        decoder_input,
-        enable_dropout=False,
-        method="decode_hidden",
-    )
+    hidden = decoder_states(module, params, encoder_input, decoder_input)
     hidden = hidden.reshape(-1, hidden.shape[-1])
     layer = output_layer(module, params)
     return token_log_probs(hidden, layer, sources, targets, count, max_logits_bytes)
@@ -170,14 +174,8 @@ class LikelihoodEngine:
         return found
 
     def _score_batch(self, rows: Sequence[LikelihoodRow], batch: Batch) -> list[np.ndarray]:
-        config, size, (input_length, length) = self.model.config, batch.size, batch.shape
-        pad_id, encoder = max(0, config.pad_id), None
-        if self._is_causal:
-            decoder = padded([row.fed for row in rows], size, length, pad_id)
-        else:
-            encoder = padded([row.inputs for row in rows], size, input_length, config.pad_id)
-            decoder = padded([row.targets for row in rows], size, length, pad_id)
-            decoder = np.asarray(shift_right(decoder, config.decoder_start_id))
+        size, length = batch.size, batch.shape[1]
+        encoder, decoder = model_inputs(self.model.config, rows, batch)
         sources = np.zeros(size * length, np.int32)
         targets = np.zeros(size * length, np.int32)
         place = 0
@@ -187,14 +185,8 @@ class LikelihoodEngine:
             targets[place : place + len(row.targets)] = row.targets
             place += len(row.targets)
         scores = _score(
-            self.model.module,
-            self.model.params,
-            encoder,
-            decoder,
-            sources,
-            targets,
-            np.int32(place),
-            self._max_logits_bytes,
-        )
+            self.model.module, self.model.params, encoder, decoder, sources, targets,
+            np.int32(place), self._max_logits_bytes,
+        )  # fmt: skip
         ends = np.cumsum([len(row.targets) for row in rows])
         return np.split(np.asarray(scores)[:place], ends[:-1])

@@ -9,9 +9,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array
 from faith_jax.inference import CausalModel, EncoderDecoderModel
-from faith_jax.inference.batching import Batch, Batcher, Shape, padded, padded_length
-from faith_jax.inference.encoder_decoder import shift_right
-from faith_jax.inference.row_likelihoods import LikelihoodRow
+from faith_jax.inference.batching import Batch, Batcher, Shape, padded_length
+from faith_jax.inference.row_likelihoods import LikelihoodRow, model_inputs
 from faith_jax.scoring.salience.maps import METHODS, rows_in_bound, salience_maps
 from faith_jax.statistics.salience_scores import check_choice, normalized_columns
 
@@ -92,20 +91,14 @@ class SalienceEngine:
     def _batch(
         self, rows: Sequence[LikelihoodRow], columns: Sequence[Sequence[int]], batch: Batch
     ) -> list[np.ndarray]:
-        config, size, (input_length, length, most) = self.model.config, batch.size, batch.shape
-        pad_id, encoder = max(0, config.pad_id), None
+        size, (_, length, most) = batch.size, batch.shape
+        encoder, decoder = model_inputs(self.model.config, rows, batch)
         targets = np.zeros((size, length), np.int32)
         positions = np.zeros((size, most), np.int32)
         for i, row in enumerate(rows):
             first = len(row.inputs) - 1 if self._is_causal else 0
             targets[i, first : first + len(row.targets)] = row.targets
             positions[i, : len(columns[i])] = first + np.asarray(columns[i], np.int32)
-        if self._is_causal:
-            decoder = padded([row.fed for row in rows], size, length, pad_id)
-        else:
-            encoder = padded([row.inputs for row in rows], size, input_length, config.pad_id)
-            decoder = padded([row.targets for row in rows], size, length, pad_id)
-            decoder = np.asarray(shift_right(decoder, config.decoder_start_id))
         maps = salience_maps(
             self.model.module,
             self._params,
