@@ -207,6 +207,21 @@ def count_whole_rows(path: pathlib.Path) -> int:
     return count
 
 
+def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Appends rows as JSON, one a line, and flushes them to disk."""
+    with path.open("a", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def keep_rows(path: pathlib.Path, number: int) -> int:
+    """Drops all rows behind the first `number` from a file of whole rows; returns `number`."""
+    if path.exists():
+        with path.open("rb") as file:
+            os.truncate(path, sum(len(file.readline()) for _ in range(number)))
+    return number
+
+
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
     """Returns the folder that keeps the rows of an output until it is whole."""
     return target.with_name(f"{target.name}.partial")

@@ -23,11 +23,18 @@ from jax.experimental import multihost_utils
 from faith_jax.checkpoints import embedded
 from faith_jax.core.cutting import Kind, by_name, check_policy
 from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.files import checkpoint_state, count_whole_rows, kept_json, written_whole
+from faith_jax.core.files import (
+    append_rows,
+    checkpoint_state,
+    count_whole_rows,
+    keep_rows,
+    kept_json,
+    written_whole,
+)
 from faith_jax.core.progress import Progress
+from faith_jax.core.rows import read_jsonl
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.export.jsonl import append_rows, complete_rows, keep_rows
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.checkpoint_decoding import log_ignored
 from faith_jax.input.infer_rows import InputRow, RowTokens, read_input_file, task_rows
@@ -371,7 +378,7 @@ def _finish(
 ) -> None:
     """Turns the rows into the output, which appears whole."""
     path = partial / PREDICTIONS
-    rows = complete_rows(path)
+    rows = [row.fields for row in read_jsonl(path)]
     if "tfds" in formats:
         from faith_jax.export.tfds import write_tfds
 

@@ -17,12 +17,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.files import ROWS, check_outputs, count_whole_rows, partial_output, write_json
+from faith_jax.core.files import (
+    ROWS,
+    append_rows,
+    check_outputs,
+    count_whole_rows,
+    partial_output,
+    write_json,
+)
 from faith_jax.core.progress import Progress
-from faith_jax.core.rows import BadRows
+from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.grounded_rows import ExampleRow
-from faith_jax.export.jsonl import append_rows, lines_of
 from faith_jax.export.scored_rows import ScoredRow, scored_row, write_parquet
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import preflight as preflights
@@ -190,7 +196,7 @@ def _score_rows(
     done = count_whole_rows(lines)
     if done:
         logger.info("%d of %d rows are scored already", done, summary.rows)
-        summary.add(lines_of(lines))
+        summary.add(_scored(lines))
     rows = itertools.islice(rows, done, None)
     progress = Progress("row", summary.rows, done)
     while batch := list(itertools.islice(rows, batch_size)):
@@ -205,6 +211,10 @@ def _score_rows(
         progress.add(len(batch))
 
 
+def _scored(lines: pathlib.Path) -> Iterator[ScoredRow]:
+    return (dict(row.fields) for row in read_jsonl(lines))
+
+
 def _finish(
     lines: pathlib.Path, target: pathlib.Path, form: str, scorers: Sequence[str], split: str
 ) -> None:
@@ -212,7 +222,7 @@ def _finish(
     if form == "jsonl":
         os.replace(lines, target)
         return
-    rows: Iterator[ScoredRow] = lines_of(lines)
+    rows = _scored(lines)
     made = lines.with_name("made")
     if form == "parquet":
         write_parquet(rows, made, scorers)

@@ -8,13 +8,18 @@ import sys
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from faith_jax.cli import main
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import (
     ROWS,
+    append_rows,
     check_settings,
     checkpoint_state,
+    count_whole_rows,
+    keep_rows,
     kept_rows,
     made_folder,
     partial_folder,
@@ -23,6 +28,7 @@ from faith_jax.core.files import (
     write_text,
     written_whole,
 )
+from faith_jax.core.rows import read_jsonl
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import score as run
@@ -274,3 +280,37 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"--output: .*file: cannot be written \(File exists\)"):
         made_folder(tmp_path / "file")
+
+
+LINES = [{"id": "1", "text": "a\nb \u2028 c"}, {"id": "2", "text": "\u00e9"}]
+
+
+def test_rows_are_read_as_they_were_appended(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    append_rows(path, LINES[:1])
+    append_rows(path, LINES[1:])
+    assert [row.fields for row in read_jsonl(path)] == LINES
+
+
+@given(cut=st.integers(1, 40))
+def test_a_line_that_a_kill_cut_is_dropped(tmp_path_factory, cut):
+    path = tmp_path_factory.mktemp("cut") / "rows.jsonl"
+    assert count_whole_rows(path) == 0
+    append_rows(path, LINES)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    count = count_whole_rows(path)
+    assert count == whole[:-cut].count(b"\n")
+    # What is left in the file is whole lines, to which more can be appended.
+    assert [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]] == LINES[:count]
+    assert count_whole_rows(path) == count
+
+
+def test_rows_behind_the_first_ones_are_dropped(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    assert keep_rows(path, 0) == 0  # of no file
+    append_rows(path, [*LINES, *LINES])
+    assert keep_rows(path, 3) == 3
+    assert [row.fields for row in read_jsonl(path)] == [*LINES, LINES[0]]
+    assert keep_rows(path, 0) == 0
+    assert path.read_bytes() == b""

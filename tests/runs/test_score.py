@@ -13,7 +13,6 @@ from pyarrow import parquet
 from faith_jax.cli import main
 from faith_jax.cli.score_commands import scorer_options
 from faith_jax.core.errors import ConfigError
-from faith_jax.export.jsonl import lines_of
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import score as run
@@ -313,7 +312,10 @@ def test_what_is_said_of_the_columns_and_scorers(capsys, tmp_path):
             "columns that JSON cannot hold are left out: photo (bytes)",
         ],
     )
-    assert [row["fields"] for row in lines_of(output)] == [{"turn": 3}, {"turn": 4}]
+    assert [row["fields"] for row in map(json.loads, output.read_text("utf-8").splitlines())] == [
+        {"turn": 3},
+        {"turn": 4},
+    ]
 
 
 @pytest.mark.parametrize(
