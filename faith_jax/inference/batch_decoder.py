@@ -11,7 +11,7 @@ from faith_jax.core.types import PyTree
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import DecodingResult
-from faith_jax.inference.batching import bucket_length
+from faith_jax.inference.batching import bucket_length, padded
 from faith_jax.models.partitioning import Compiled, Partitioner
 from faith_jax.models.transformer import Transformer
 
@@ -113,13 +113,12 @@ class BatchDecoder:
     def _padded(self, rows: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Returns int32 [batch, bucket] and lengths [batch]; rows that only fill up have one."""
         length = bucket_length(max(len(row) for row in rows))
-        tokens = np.full((self._batch_size, length), self._config.pad_id, np.int32)
-        lengths = np.ones(self._batch_size, np.int32)
-        for i, row in enumerate(rows):
-            tokens[i, : len(row)] = row
-            lengths[i] = len(row)
+        pad_id = self._config.pad_id
         if self._config.is_decoder_only:
-            tokens = np.maximum(tokens, 0)
+            pad_id = max(0, pad_id)
+        tokens = padded(rows, length, pad_id, self._batch_size)
+        lengths = np.ones(self._batch_size, np.int32)
+        lengths[: len(rows)] = [len(row) for row in rows]
         return tokens, lengths
 
 

@@ -54,9 +54,11 @@ def bucket_length(length: int, smallest: int = 16) -> int:
     return padded_length(length, (smallest,))
 
 
-def padded(rows: Sequence[Sequence[int]], size: int, length: int, pad_id: int) -> np.ndarray:
+def padded(
+    rows: Sequence[Sequence[int] | np.ndarray], length: int, pad_id: int, size: int | None = None
+) -> np.ndarray:
     """Returns rows filled up on the right, int32 [size, length]; further lines are padding."""
-    tokens = np.full((size, length), pad_id, np.int32)
+    tokens = np.full((len(rows) if size is None else size, length), pad_id, np.int32)
     for line, row in zip(tokens, rows, strict=False):
         line[: len(row)] = row
     return tokens

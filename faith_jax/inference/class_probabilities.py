@@ -64,7 +64,7 @@ class LabelTexts(NamedTuple):
         weights = (np.arange(longest) < lengths).astype(np.float32)
         if normalisation == "mean":
             weights /= lengths
-        return cls(padded(labels, len(labels), longest, 0), weights, np.array(prefix, np.int32))
+        return cls(padded(labels, longest, 0), weights, np.array(prefix, np.int32))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,7 +273,7 @@ class ClassificationEngine:
         found = np.zeros((len(rows), len(classes)), np.float32)
         ladder = LENGTHS if labels is None else _LADDER
         for batch in self._batcher.batches([(padded_length(len(row), ladder),) for row in rows]):
-            tokens = padded([rows[n] for n in batch.rows], batch.size, batch.shape[0], pad_id)
+            tokens = padded([rows[n] for n in batch.rows], batch.shape[0], pad_id, batch.size)
             lengths = np.ones(batch.size, np.int32)
             lengths[: len(batch.rows)] = [len(rows[n]) for n in batch.rows]
             keys = self.dropout.keys(tokens, pad_id) if self.dropout.count else None

@@ -71,7 +71,7 @@ class TextGenerator:
         shapes = [(padded_length(len(ids), _LENGTHS),) for ids, _ in encoded]
         for batch in batcher.batches(shapes, lambda shape: self.rows):
             ids = [encoded[n][0] for n in batch.rows]
-            tokens = padded(ids, batch.size, batch.shape[0], self.model.pad_id)
+            tokens = padded(ids, batch.shape[0], self.model.pad_id, batch.size)
             # Rows that nobody asked for end at once.
             tokens[len(ids) :, 0] = self.model.config.eos_ids[0]
             found = self._decoded(tokens, num_beams, search)

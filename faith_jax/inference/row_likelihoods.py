@@ -67,9 +67,9 @@ def model_inputs(
     size, (input_length, length, *_) = batch.size, batch.shape
     pad_id = max(0, config.pad_id)
     if config.is_decoder_only:
-        return None, padded([row.fed for row in rows], size, length, pad_id)
-    encoder = padded([row.inputs for row in rows], size, input_length, config.pad_id)
-    decoder = padded([row.targets for row in rows], size, length, pad_id)
+        return None, padded([row.fed for row in rows], length, pad_id, size)
+    encoder = padded([row.inputs for row in rows], input_length, config.pad_id, size)
+    decoder = padded([row.targets for row in rows], length, pad_id, size)
     return encoder, np.asarray(shift_right(decoder, config.decoder_start_id))
 
 

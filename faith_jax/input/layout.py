@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.inference.batching import padded
 from faith_jax.models.config import TransformerConfig
 
 
@@ -196,11 +197,3 @@ def pair_features(
         "labels": np.array([row["label"] for row in rows], np.int32),
         "label_weights": np.ones(len(rows), np.float32),
     }
-
-
-def padded(rows: Sequence[Sequence[int] | np.ndarray], length: int, value: int) -> np.ndarray:
-    """Returns int32 [rows, length]: the rows, filled up behind with a value."""
-    array = np.full((len(rows), length), value, np.int32)
-    for line, row in zip(array, rows, strict=True):
-        line[: len(row)] = row
-    return array

@@ -181,7 +181,7 @@ class BERTScorer(ModelScorer[TextIds]):
     def _match(self, rows: Sequence[TextIds], batch: Batch) -> np.ndarray:
         pad_id, (length, _) = self._module.config.pad_id, batch.shape
         sides = [row.response for row in rows], [row.grounding for row in rows]
-        tokens = [padded(side, batch.size, length, pad_id) for side in sides]
+        tokens = [padded(side, length, pad_id, batch.size) for side in sides]
         weights = np.zeros((2, batch.size, length), np.float32)
         for side, texts in enumerate(sides):
             # Lines that only fill the batch up compare one token with itself.

@@ -57,7 +57,7 @@ def test_batches_have_one_size_a_shape_which_the_devices_share():
 
 
 def test_rows_are_filled_up_on_the_right():
-    tokens = padded([[1, 2], [3]], 3, 4, -1)
+    tokens = padded([[1, 2], [3]], 4, -1, 3)
     assert tokens.tolist() == [[1, 2, -1, -1], [3, -1, -1, -1], [-1] * 4]
     assert tokens.dtype == np.int32
 
