@@ -84,15 +84,19 @@ def topics_folder(source: str | pathlib.Path) -> pathlib.Path:
     Raises:
       InputError: it is neither.
     """
-    folder = pathlib.Path(source)
+    folder, hint = pathlib.Path(source), ""
     if str(source) == SAMPLE:
         return sample_folder("procon_npov")
     if folder.is_dir():
         return folder
-    if folder.name == str(source) and not folder.exists():
-        return sample_folder(folder.name)
     problem = "expected a folder, got a file" if folder.exists() else "no such folder"
-    raise InputError(f"{folder}: {problem}; an NPOV data set is a folder with {TOPICS_FILE}.")
+    if not folder.exists() and folder.name == str(source):
+        try:
+            return sample_folder(folder.name)
+        except InputError as error:
+            hint = f" {error}"
+    expected = f"an NPOV data set is a folder with {TOPICS_FILE}"
+    raise InputError(f"{folder}: {problem}; {expected}.{hint}")
 
 
 def load_topics(source: str | pathlib.Path, bad_rows: BadRows | None = None) -> tuple[Topic, ...]:

@@ -4,6 +4,7 @@ import pytest
 
 from faith_jax.core.errors import InputError
 from faith_jax.datasets import npov
+from faith_jax.datasets.samples import sample_folder
 
 TEA = {
     "id": "tea",
@@ -115,6 +116,17 @@ def test_a_bad_response_is_named_with_its_line_and_field(tmp_path, change, messa
         load(tmp_path, [TEA], [RESPONSE | change])
     assert f"{tmp_path / 'responses.jsonl'}:1: " in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_a_data_set_is_a_folder_or_a_sample(tmp_path):
+    assert npov.topics_folder(tmp_path) == tmp_path
+    for name in ("sample", "procon_npov"):
+        assert npov.topics_folder(name) == sample_folder("procon_npov")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file: expected a folder, got a file; an NPOV data set"):
+        npov.topics_folder(tmp_path / "file")
+    with pytest.raises(InputError, match=r"^procon: no such folder; .* Did you mean 'procon_npov'"):
+        npov.topics_folder("procon")
 
 
 def test_a_missing_folder_or_file_is_named(tmp_path):
