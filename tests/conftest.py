@@ -46,7 +46,7 @@ CACHE = "JAX_COMPILATION_CACHE_DIR"
 # its steps anew, whatever its process has compiled before. JAX reads this when it is imported.
 _OWN_CACHE = "" if CACHE in os.environ else tempfile.mkdtemp(prefix="faith_jax_compiled_")
 if _OWN_CACHE:
-    os.environ |= {CACHE: _OWN_CACHE, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3"}
+    os.environ |= {CACHE: _OWN_CACHE, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 
 
 def pytest_collection_modifyitems(items):

@@ -68,6 +68,6 @@ def keep_compiled_programs() -> None:
     for name, value in {
         "JAX_COMPILATION_CACHE_DIR": os.path.join(caches, "faith_jax", "compiled", kind),
         "JAX_COMPILATION_CACHE_MAX_SIZE": str(_MOST_COMPILED),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }.items():
         os.environ.setdefault(name, value)

@@ -230,7 +230,11 @@ def test_without_the_option_nothing_is_added(tmp_path):
             ["{m}", "--salience-rows=0"],
             "--salience-rows: expected a positive whole number, got 0",
         ),
-        ({}, ["{m}", "--salience-threshold=2"], "--salience-threshold: expected a number from 0"),
+        (
+            {},
+            ["{m}", "--salience-threshold=2"],
+            "--salience-threshold: expected a share in [0, 1], got 2",
+        ),
         ({}, ["{m}", "--salience-method=lime"], "method: expected one of gradient_x_input"),
         ({}, ["--salience-model=/no/such"], "/no/such"),
         ({"generated_text": None}, ["{m}"], "no row has generated_text and grounding"),

@@ -309,7 +309,10 @@ def test_a_filled_sheet_is_not_lost(annotate, responses, tmp_path):
             "--slices: {r}: cannot be written (File exists)",
         ),
         (("agreement", "{t}/no.csv"), "no.csv: no such file"),
-        (("agreement", "{t}/empty.csv", "--confidence=95"), "--confidence: expected a number betw"),
+        (
+            ("agreement", "{t}/empty.csv", "--confidence=95"),
+            "--confidence: expected a share in (0, 1)",
+        ),
         (
             ("agreement", "{t}/empty.csv", "--resamples=9"),
             "--resamples: expected a whole number, at least 100",
