@@ -41,6 +41,9 @@ MAPS = pathlib.Path("/proc/self/maps")
 # Linux gives a process 65,530 mappings, and XLA takes some for each program that it compiles: at
 # the end of them it crashes.
 MOST_MAPS = 15_000
+# JAX's traces make many objects and few cycles: collected as often as by default, they take a tenth
+# of the tests' time.
+gc.set_threshold(100_000, 50, 100)
 CACHE = "JAX_COMPILATION_CACHE_DIR"
 # Compiled programs are kept on disk until the tests end, for all of their processes: a run compiles
 # its steps anew, whatever its process has compiled before. JAX reads this when it is imported.
