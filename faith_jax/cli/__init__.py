@@ -24,7 +24,13 @@ from faith_jax.cli.parser import CommandParser, add_commands
 from faith_jax.cli.reproduce_commands import add_reproduce_command
 from faith_jax.cli.score_commands import Score, Scorers
 from faith_jax.cli.shared import first_line, keep_compiled_programs
-from faith_jax.core.errors import ConfigError, FaithJaxError, ProcessError, did_you_mean
+from faith_jax.core.errors import (
+    ConfigError,
+    FaithJaxError,
+    ProcessError,
+    did_you_mean,
+    storage_failure,
+)
 from faith_jax.version import __version__
 
 _GIN_RUNS = (Train, Eval, Infer)
@@ -117,9 +123,14 @@ def _guarded(run: Callable[[], int], prog: str) -> int:
     except ProcessError as error:
         print(f"{prog}: {first_line(error)}", file=sys.stderr)
         return error.status
-    except KeyboardInterrupt:
-        print(f"{prog}: interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except Exception as error:
+        if not (reason := storage_failure(error)):
+            raise
+        print(f"{prog}: {reason}; free some space, then run this again", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"{prog}: interrupted", file=sys.stderr)
+        return 130

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import ClassVar
 
-from faith_jax.cli.shared import first_line
+from faith_jax.cli.shared import first_line, resumable
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.runs.options import Names
@@ -94,6 +94,11 @@ class Train(_WithDryRun):
     """
 
     def run(self) -> int:
+        return resumable(
+            self._train, lambda: "checkpoints are kept; the same command resumes from the newest."
+        )
+
+    def _train(self) -> int:
         self.prepare()
         from faith_jax.runs import gin_config, train
 
@@ -125,6 +130,9 @@ class Eval(_GinRun):
 class Infer(_WithDryRun):
     r"""Generates a response for each row of a task or a JSONL file.
 
+    Attributes:
+      restart: discard what a stopped run with other settings has made
+
     Examples:
       %(prog)s --gin_file=runs/infer.gin --gin.CHECKPOINT_PATH=runs/quickstart/prompt \
           --gin.MIXTURE_OR_TASK_NAME=npov_generate_sample \
@@ -133,12 +141,20 @@ class Infer(_WithDryRun):
           --gin.INPUT_FILE=queries.jsonl --gin.INFER_OUTPUT_DIR=runs/responses
     """
 
-    def run(self) -> None:
+    restart: bool = False
+
+    def run(self) -> int:
+        return resumable(
+            self._infer, lambda: "responses so far are kept; the same command resumes there."
+        )
+
+    def _infer(self) -> int:
         # Responses to a file need no TensorFlow.
         reads_file = any(binding.startswith("INPUT_FILE=") for binding in self.bindings)
         self.prepare(needs_tensorflow=not reads_file)
         from faith_jax.runs import gin_config, infer
 
-        output = gin_config.run(infer.infer, dry_run=self.dry_run)
+        output = gin_config.run(infer.infer, restart=self.restart, dry_run=self.dry_run)
         if not self.dry_run:
             print(output)
+        return 0

@@ -90,7 +90,7 @@ class Score(ScoreInput):
             _print_skipped(bad_rows)
             return 0
         summary = score.score(
-            self, told, *output, self.batch_size, bad_rows, self.restart, self.costs
+            self, told, *output, self.batch_size, bad_rows, self.restart, costs=self.costs
         )
         rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
         print(f"{summary.output}: {rows}, {scorers}")

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from faith_jax.core.errors import storage_failure
+
 _MOST_COMPILED = 4 * 1024**3  # bytes; the programs that were used last are kept
 
 
@@ -23,14 +25,14 @@ class TerminatedError(KeyboardInterrupt):
 
 
 def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
-    """Runs what can be resumed, and says how if it is stopped.
+    """Runs what can be resumed, and says how if it is stopped or the disk is full.
 
     Args:
       run: returns the exit status.
       kept: says what is kept of a run that was stopped, and how to resume it.
 
     Returns:
-      The exit status: 130 after Ctrl-C, 143 after SIGTERM.
+      The exit status: 130 after Ctrl-C, 143 after SIGTERM, 1 where the disk is full or fails.
     """
 
     def stop(number: int, frame: Any) -> None:
@@ -46,6 +48,11 @@ def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
         what = "terminated" if terminated else "interrupted"
         print(f"faith-jax: {what}; {kept()}", file=sys.stderr)
         return 143 if terminated else 130
+    except Exception as error:
+        if not (reason := storage_failure(error)):
+            raise
+        print(f"faith-jax: {reason}; free some space; {kept()}", file=sys.stderr)
+        return 1
     finally:
         if listens:
             signal.signal(signal.SIGTERM, before)

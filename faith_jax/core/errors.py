@@ -5,11 +5,14 @@ Every mistake in what a user gave (a file, an option, a name, a checkpoint) rais
 """
 
 import difflib
+import errno
 import json
+import os
 from collections.abc import Iterable
 from typing import Any
 
 _SHOWN_CHARACTERS = 60
+_STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class FaithJaxError(ValueError):
@@ -28,6 +31,10 @@ class ConfigError(FaithJaxError):
     """A wrong setting: an unknown macro, a missing file, an unknown task or split."""
 
 
+class StorageError(RuntimeError):
+    """The disk is full or fails in the middle of the work, which can resume when it is repaired."""
+
+
 class ProcessError(RuntimeError):
     """A process that a run started has failed or was stopped; its messages are on stderr.
 
@@ -39,6 +46,23 @@ class ProcessError(RuntimeError):
         super().__init__(message)
         # After a signal, the status that a shell gives.
         self.status = 128 - status if status < 0 else status
+
+
+def storage_failure(error: BaseException) -> str:
+    """Returns what the disk says if this is why something failed: it is full, or it fails; or "".
+
+    Libraries that write say so in errors of their own, or in the text alone.
+    """
+    chain: BaseException | None = error
+    while chain is not None:
+        if isinstance(chain, OSError) and chain.errno in _STORAGE:
+            place = f"{chain.filename}: " if chain.filename else ""
+            return f"{place}{os.strerror(chain.errno)}"
+        for number in _STORAGE:
+            if os.strerror(number) in str(chain):
+                return os.strerror(number)
+        chain = chain.__cause__ or chain.__context__
+    return ""
 
 
 def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:

@@ -1,25 +1,68 @@
-"""Files that commands write: checks before any work, outputs that appear whole, kept settings.
+"""Files that commands write: one writer, outputs that appear whole, rows that a kill leaves.
 
-A run that can resume keeps its rows in a folder beside the output. A lock on a file in this folder
-stops a second run from writing the same output. The lock goes with its process, however that ends.
+Whoever writes an output holds a lock on it. What is not whole yet lies beside it in a folder
+`<output>.partial` with a note of the run, from which a stopped run resumes. Before an output takes
+its place, its data is synced to disk, so that a power cut leaves the former output or the new one.
 """
 
 import contextlib
+import errno
 import fcntl
+import functools
 import hashlib
 import json
+import logging
 import os
 import pathlib
+import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ParamSpec, TypeVar
 
-from faith_jax.core.errors import ConfigError, counted, shown
+import msgspec
+
+from faith_jax.core.errors import ConfigError, StorageError, counted, shown, storage_failure
+
+logger = logging.getLogger("faith_jax")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 ROWS = "rows.jsonl"
-_NOTE = "run.json"
+_NOTE, _OURS = "run.json", {"made_by": "faith_jax"}
 _LOCK = ".lock"
-_ATTEMPTS = 10
+_REPLACED = "replaced"
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
+LEASE_SECONDS = 30.0  # after these, a lock whose process does not refresh it is gone
+
+
+def reserves(
+    outputs: Callable[P, tuple[Iterable[str], Mapping[str, str]]],
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Makes a function hold the only right to write its outputs, which are checked first.
+
+    Args:
+      outputs: returns, from the function's arguments, what `check_outputs` is given.
+
+    Raises:
+      ConfigError: see `check_outputs` and `locked`.
+    """
+
+    def decorated(run: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(run)
+        def reserved(*args: P.args, **kwargs: P.kwargs) -> T:
+            read, written = outputs(*args, **kwargs)
+            check_outputs(read, written)
+            with contextlib.ExitStack() as held:
+                for option, output in written.items():
+                    if output:
+                        held.enter_context(locked(pathlib.Path(output), option=option))
+                return run(*args, **kwargs)
+
+        return reserved
+
+    return decorated
 
 
 def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
@@ -59,54 +102,67 @@ def _same_file(one: pathlib.Path, other: pathlib.Path) -> bool:
 
 
 @contextlib.contextmanager
-def written_whole(path: str | pathlib.Path, shared: bool = False) -> Iterator[pathlib.Path]:
-    """Yields a path beside `path` for a file or folder, which takes its place at the end.
+def written_whole(path: str | pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields a path beside that of a file, whose place it takes at the end.
 
     On an error nothing is left, and what stood at `path` stays. If nothing is written, nothing
-    changes.
-
-    Args:
-      path: of the output.
-      shared: several processes may write it at once; the last one wins.
+    changes. If several processes write at once, the last one wins.
     """
     target = pathlib.Path(path)
-    mark = f"{os.getpid()}." if shared else ""
-    beside, old = (
-        target.with_name(f".{target.name}.{mark}{end}") for end in ("partial", "replaced")
-    )
-    _remove(beside)
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
         yield beside
-        if beside.is_dir() and target.is_dir():  # a folder can only replace an empty one
-            _remove(old)
-            os.replace(target, old)
         if beside.exists():
-            os.replace(beside, target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            os.replace(old, target)
-        raise
+            put(beside, target)
     finally:
-        _remove(beside)
-        _remove(old)
+        beside.unlink(missing_ok=True)
 
 
-def _remove(path: pathlib.Path) -> None:
-    with contextlib.suppress(OSError):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+def put(made: pathlib.Path, target: pathlib.Path) -> None:
+    """Moves a file or folder to its place, where it stays after a power cut.
+
+    Its data is on disk before it has its name. A folder takes the place of a file or an empty
+    folder only.
+    """
+    _sync(made)
+    os.replace(made, target)
+    _sync_entry(target.parent)
+
+
+def _sync(path: pathlib.Path) -> None:
+    """Returns when a file, or a folder with all that is in it, is on disk."""
+    if path.is_dir():
+        for inner in path.iterdir():
+            if not inner.is_symlink():
+                _sync(inner)
+    _sync_entry(path)
+
+
+def _sync_entry(path: pathlib.Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # folders of some file systems
+            raise
+    finally:
+        os.close(file)
 
 
 @contextlib.contextmanager
 def writing(place: Any) -> Iterator[None]:
-    """Within, an OSError becomes a ConfigError: `place` cannot be written."""
+    """Within, an OSError becomes an error that says that `place` cannot be written.
+
+    Raises:
+      StorageError: the disk is full, or fails.
+      ConfigError: anything else that the user can change.
+    """
     try:
         yield
     except OSError as error:
         reason = error.strerror or error
-        raise ConfigError(f"{place}: cannot be written ({reason}).") from None
+        kind = StorageError if storage_failure(error) else ConfigError
+        raise kind(f"{place}: cannot be written ({reason}).") from None
 
 
 def write_text(path: str | pathlib.Path, text: str) -> None:
@@ -150,6 +206,31 @@ def made_folder(output: str | pathlib.Path, option: str = "--output") -> pathlib
     return folder
 
 
+@contextlib.contextmanager
+def working_folder(
+    output: str | pathlib.Path, option: str = "--output"
+) -> Iterator[tuple[pathlib.Path, int | None]]:
+    """Makes the folder of an option, and holds the only right to write into it.
+
+    Yields the folder and the descriptor of `locked`.
+
+    Raises:
+      ConfigError: it cannot be made, or another run is writing into it.
+    """
+    folder = made_folder(output, option)
+    with locked(folder, folder / _LOCK, option) as lock:
+        yield folder, lock
+
+
+def content_digest(parts: Iterable[str]) -> str:
+    """Returns a hash of texts in their order."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode("utf-8", "surrogatepass"))
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
 def checkpoint_state(model: str) -> str:
     """Returns a hash that changes with the files of a checkpoint, by their sizes and times."""
     root = pathlib.Path(model).expanduser()
@@ -172,21 +253,30 @@ def check_settings(path: pathlib.Path, settings: Mapping[str, Any], kept: str) -
     Raises:
       ConfigError: names the first setting that differs.
     """
-    if found := _difference(path, settings):
+    if found := difference(kept_json(path), settings):
         raise ConfigError(
             f"--output: {path.parent} keeps {kept} with {found}; name another folder, or remove it."
         )
 
 
-def _difference(path: pathlib.Path, settings: Mapping[str, Any]) -> str:
-    """Returns the first setting that differs from a file's, with both values; "" = none does."""
-    before = kept_json(path)
+def difference(before: Mapping[str, Any] | None, settings: Mapping[str, Any]) -> str:
+    """Returns the first setting that differs from those of a former run, with both values.
+
+    "" = none differs. A setting within settings is named with these, as `decoding.top_p`.
+    """
     if before is None:
         return "other settings, which are not readable"
-    for name, value in json.loads(json.dumps(settings, default=str)).items():
-        if before.get(name) != value:
-            one, other = map(_shown, (before.get(name), value))
-            return f"another value of {name} ({one}, not {other})"
+    return _difference(before, json.loads(json.dumps(settings, default=str)), "")
+
+
+def _difference(before: Mapping[str, Any], settings: Mapping[str, Any], within: str) -> str:
+    for name, value in settings.items():
+        former, path = before.get(name), f"{within}{name}"
+        if former == value:
+            continue
+        if isinstance(former, dict) and isinstance(value, dict) and former.keys() == value.keys():
+            return _difference(former, value, f"{path}.")
+        return f"another value of {path} ({_shown(former)}, not {_shown(value)})"
     return ""
 
 
@@ -195,20 +285,31 @@ def _shown(value: Any) -> str:
 
 
 def count_whole_rows(path: pathlib.Path) -> int:
-    """Returns how many whole lines a file has, and drops a last one that a kill cut."""
+    """Returns how many whole rows a file begins with, and drops what follows them.
+
+    What follows is a line that a kill cut, or what a power cut left of lines that were not on disk.
+    """
     if not path.exists():
         return 0
     count, end = 0, 0
     with open(path, "rb") as file:
         for line in file:
-            if line.endswith(b"\n"):
-                count, end = count + 1, end + len(line)
+            if not _is_whole(line):
+                break
+            count, end = count + 1, end + len(line)
     os.truncate(path, end)
     return count
 
 
+def _is_whole(line: bytes) -> bool:
+    try:
+        return line.endswith(b"\n") and isinstance(msgspec.json.decode(line), dict)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
 def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Appends rows as JSON, one a line, and flushes them to disk."""
+    """Appends rows as JSON, one a line, and flushes them."""
     with path.open("a", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -223,7 +324,7 @@ def keep_rows(path: pathlib.Path, number: int) -> int:
 
 
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
-    """Returns the folder that keeps the rows of an output until it is whole."""
+    """Returns the folder that keeps what is made of an output until it is whole."""
     return target.with_name(f"{target.name}.partial")
 
 
@@ -236,92 +337,215 @@ def kept_rows(target: pathlib.Path) -> int:
 
 @contextlib.contextmanager
 def partial_output(
-    target: pathlib.Path, run: Mapping[str, Any], restart: bool = False
+    target: pathlib.Path,
+    run: Mapping[str, Any],
+    restart: bool = False,
+    replaces: bool = False,
+    option: str = "--output",
+    wait: bool = False,
 ) -> Iterator[pathlib.Path]:
-    """Holds the folder of a run, which is removed if the run is done or has no rows.
+    """Holds the folder of a run, which is removed if the run is done or has made nothing.
 
     Args:
       target: the output.
       run: settings that must be the same for a stopped run to resume: its scorers and input.
-      restart: discard the rows of a stopped run.
+      restart: discard what a stopped run has made.
+      replaces: the output may exist.
+      option: that names the output.
+      wait: for another process that makes it.
 
     Raises:
-      ConfigError: the output exists or cannot be written, another run is writing it, or rows of a
-        different run are kept.
+      ConfigError: the output exists or cannot be written, another run is writing it, what a
+        different run has made is kept, or a folder of this name is no run's.
     """
     folder = partial_folder(target)
     done = False
-    with locked(folder, target):
+    with locked(target, option=option, wait=wait):
         try:
-            if target.exists():
+            with writing(f"{option}: {target}"):
+                _resume(folder, target, run, restart, option)
+            if target.exists() and not replaces:
                 raise ConfigError(f"{target} exists already; remove it or name another output.")
-            _resume(folder, run, restart)
             yield folder
             done = True
         finally:
-            rows = folder / ROWS
-            if done or not (rows.exists() and rows.stat().st_size):
+            if _is_ours(folder) and (done or not _has_made(folder)):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def locked(folder: pathlib.Path, output: pathlib.Path) -> Iterator[int]:
-    """Holds the only right to write into a folder, which is made where it is missing.
+def written_folder(
+    target: pathlib.Path,
+    what: str,
+    replaces: bool = False,
+    option: str = "--output",
+    wait: bool = False,
+) -> Iterator[pathlib.Path]:
+    """Yields a path for a folder, which takes its place at the end.
 
-    Yields the descriptor that holds it. `output` is what the option names that the folder is of.
+    On an error nothing is left, and what stood at `target` stays. If nothing is written, nothing
+    changes.
+
+    Args:
+      target: the folder; those above it are made where they are missing.
+      what: is made; what a stopped run has made of the same is discarded.
+      replaces: a folder that is there is replaced.
+      option: that names the folder.
+      wait: for another process that makes it.
 
     Raises:
-      ConfigError: where another process holds it, or the folder cannot be written.
+      ConfigError: see `partial_output`.
     """
-    lock = _lock_of(folder, output)
-    try:
-        yield lock
-    finally:
-        os.close(lock)
+    with writing(f"{option}: {target}"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    with partial_output(
+        target, {"makes": what}, replaces=replaces, option=option, wait=wait
+    ) as folder:
+        made = folder / "made"
+        shutil.rmtree(made, ignore_errors=True)
+        try:
+            yield made
+            with writing(f"{option}: {target}"):
+                if made.exists() and target.exists():
+                    _sync(made)
+                    os.replace(target, folder / _REPLACED)
+                if made.exists():
+                    put(made, target)
+        except BaseException:
+            _put_back(folder, target)
+            shutil.rmtree(made, ignore_errors=True)
+            raise
 
 
-def _lock_of(folder: pathlib.Path, target: pathlib.Path) -> int:
-    path = folder / _LOCK
-    with writing(f"--output: {target}"):
-        for _ in range(_ATTEMPTS):
-            # A folder that vanishes between two steps was another run's, which ended just then.
-            with contextlib.suppress(FileNotFoundError):
-                folder.mkdir(exist_ok=True)
-                lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-                if not _lock(lock):
-                    break
-                if path.exists() and os.path.samestat(os.fstat(lock), os.stat(path)):
-                    return lock
-                os.close(lock)
-    raise ConfigError(
-        f"--output: another run is writing {target} (in {folder}); wait for it, or name another "
-        "output."
-    )
-
-
-def _lock(file: int) -> bool:
-    """Locks an open file; False = another process has locked it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(file)
-        return False
-    except OSError:  # a file system without locks
-        pass
-    return True
-
-
-def _resume(folder: pathlib.Path, run: Mapping[str, Any], restart: bool) -> None:
-    """Keeps the rows of the same run, and discards none of another unless `restart` says so."""
-    rows, note = folder / ROWS, folder / _NOTE
-    count = count_whole_rows(rows)
-    if count and not restart:
-        if found := _difference(note, run):
+def _resume(
+    folder: pathlib.Path,
+    target: pathlib.Path,
+    run: Mapping[str, Any],
+    restart: bool,
+    option: str,
+) -> None:
+    """Makes the folder ready; discards nothing that another made unless `restart` says so."""
+    if folder.is_symlink() or (folder.exists() and not _is_ours(folder)):
+        raise ConfigError(
+            f"{option}: {folder} is there, and no run has made it; move it away, or name another "
+            "output."
+        )
+    _put_back(folder, target)
+    if _has_made(folder) and not restart:
+        if found := difference(kept_json(folder / _NOTE), run):
+            count = count_whole_rows(folder / ROWS)
+            kept = counted(count, "row") if count else "what is made"
             raise ConfigError(
-                f"--output: {folder} keeps {counted(count, 'row')} of another run ({found}); "
-                "finish it with its own command, or discard them with --restart or by removing "
-                "that folder."
+                f"{option}: {folder} keeps {kept} of another run ({found}); finish it with its "
+                "own command, or discard it with --restart or by removing that folder."
             )
         return
-    rows.unlink(missing_ok=True)
-    write_json(note, run)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    write_json(folder / _NOTE, {**_OURS, **run})
+
+
+def _put_back(folder: pathlib.Path, target: pathlib.Path) -> None:
+    """Puts back an output that was moved aside, where nothing has taken its place."""
+    if (folder / _REPLACED).exists() and not target.exists():
+        os.replace(folder / _REPLACED, target)
+
+
+def _is_ours(folder: pathlib.Path) -> bool:
+    """Whether a run has made a folder; an empty one is anyone's."""
+    if not folder.is_dir():
+        return False
+    note = kept_json(folder / _NOTE) or {}
+    return note.items() >= _OURS.items() or not any(folder.iterdir())
+
+
+def _has_made(folder: pathlib.Path) -> bool:
+    """Whether there is more in a folder than a note."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return any(path.name != _NOTE and path.stat().st_size for path in files)
+
+
+@contextlib.contextmanager
+def locked(
+    output: pathlib.Path,
+    lock: pathlib.Path | None = None,
+    option: str = "--output",
+    wait: bool = False,
+) -> Iterator[int | None]:
+    """Holds the only right to write an output, until the process ends, however that ends.
+
+    Yields the descriptor that holds it. On a file system without locks there is none: the right is
+    a lease then, which expires when its process no longer refreshes it.
+
+    Args:
+      output: a file or a folder.
+      lock: the file that is locked; None = `.<output>.lock` beside the output.
+      option: that names the output.
+      wait: for another process that holds it.
+
+    Raises:
+      ConfigError: another process holds it, or the lock cannot be written.
+    """
+    path = lock or output.resolve().with_name(f".{output.name}{_LOCK}")
+    with contextlib.ExitStack() as held:
+        with writing(f"{option}: {output}"):
+            try:
+                file = _locked_file(path, wait)
+                taken = file is None
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+                file, taken = None, not held.enter_context(_leased(path, output, wait))
+        if taken:
+            raise ConfigError(
+                f"{option}: another run is writing {output}; wait for it, or name another output."
+            )
+        if file is not None:
+            held.callback(os.close, file)
+            held.callback(path.unlink, missing_ok=True)
+        yield file
+
+
+def _locked_file(path: pathlib.Path, wait: bool) -> int | None:
+    """Returns the descriptor of a file that is locked now; None = another process has locked it."""
+    block = 0 if wait else fcntl.LOCK_NB
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | block)
+            if path.exists() and os.path.samestat(os.fstat(file), os.stat(path)):
+                return file
+            os.close(file)  # of another run, which ended just then and has removed it
+        except BlockingIOError:
+            os.close(file)
+            return None
+        except OSError:
+            os.close(file)
+            path.unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def _leased(path: pathlib.Path, output: pathlib.Path, wait: bool) -> Iterator[bool]:
+    """Holds a file whose process says that it lives; False = another process does."""
+    import filelock  # takes a moment to import, and is rarely needed
+
+    def stop(lost: filelock.LeaseCompromise) -> None:
+        logger.error("%s: another run has taken it over (%s); this one stops", output, lost.reason)
+        signal.raise_signal(signal.SIGINT)
+
+    lease = filelock.SoftFileLease(
+        path.with_suffix(".lease"), lease_duration=LEASE_SECONDS, on_compromise=stop
+    )
+    if path.with_suffix(".lease").exists():
+        logger.info("%s: waiting to see whether another run is writing it", output)
+    try:
+        # Whoever waits must see the file unchanged for as long as it lasts.
+        lease.acquire(timeout=-1 if wait else 1.5 * LEASE_SECONDS)
+    except filelock.Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lease.release()

@@ -24,6 +24,7 @@ import numpy as np
 
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.processes import on_first_process
 from faith_jax.core.progress import Progress
 from faith_jax.input.layout import InputLayout, batch_features, packed_features, pair_features
 from faith_jax.input.order import Order, Packing
@@ -180,25 +181,16 @@ class SplitRows:
         where = f"{task.name}, split {config.split!r}"
         path = folder / f"{re.sub('[^A-Za-z0-9_-]', '_', f'{task.name}-{config.split}')}.arrow"
         fingerprint = _fingerprint(config, self._model, task)
-        shared = self._temporary is None and jax.process_count() > 1
-        failed: Exception | None = None
-        if (not shared or jax.process_index() == 0) and not read_cache(path, fingerprint):
-            try:
+
+        def make() -> None:
+            if not read_cache(path, fingerprint):
                 rows = self._maker(where).rows(task, examples(config, task))
                 write_cache(path, _told(rows, where), fingerprint, where)
-            except Exception as error:  # whatever it is, the other processes wait below
-                failed = error
-        is_made = failed is None
-        if shared:
-            from jax.experimental import multihost_utils
 
-            is_made = bool(multihost_utils.broadcast_one_to_all(np.bool_(is_made)))
-        if failed is not None:
-            raise failed
-        if not is_made:
-            raise ConfigError(
-                f"{path}: process 0 could not make the rows of {where}; see what it says."
-            )
+        if self._temporary is None:
+            on_first_process(make, f"the rows of {where} in {path}")
+        else:
+            make()
         if not read_cache(path, fingerprint):
             raise ConfigError(
                 f"{path}: process {jax.process_index()} does not find the rows of process 0: "

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.files import check_settings, made_folder, write_json
+from faith_jax.core.files import check_settings, working_folder, write_json
 from faith_jax.core.table import Table
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.report.table_pages import rendered
@@ -95,8 +95,13 @@ def make_table(options: ScorerTable) -> str:
     Raises:
       FaithJaxError: for an unknown scorer, and where no data is at hand.
     """
+    with working_folder(options.output) as (folder, _):
+        return _recipe_table(options, folder)
+
+
+def _recipe_table(options: ScorerTable, folder: pathlib.Path) -> str:
     name, sample = options.name, options.sample
-    recipe, folder = RECIPES[name], made_folder(options.output)
+    recipe = RECIPES[name]
     given = scorer_options(options.scorers or recipe.scorers, options.scorer_option)
     left_out = [] if options.scorers else [it for it in recipe.scorers if is_missing(it)]
     chosen = {scorer: told for scorer, told in given.items() if scorer not in left_out}

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError, ProcessError
-from faith_jax.core.files import kept_json, locked, made_folder, write_json
+from faith_jax.core.files import kept_json, working_folder, write_json
 from faith_jax.reproduce.options import Workflow
 
 logger = logging.getLogger("faith_jax")
@@ -175,9 +175,8 @@ def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workfl
         raise ConfigError(
             f"reproduce {options.name} needs Snakemake: pip install 'faith_jax[reproduce]'."
         )
-    folder = pathlib.Path(options.output)
     shown = ["--dry-run", "--printshellcmds"] if options.dry_run else ["--quiet", "progress"]
-    with locked(made_folder(folder), folder) as lock:
+    with working_folder(options.output) as (folder, lock):
         write_json(folder / OPTIONS, config)
         command = [
             *(sys.executable, "-m", "snakemake", "--snakefile", str(rules)),
@@ -189,11 +188,13 @@ def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workfl
         _run(command, options.output, lock)
 
 
-def _run(command: Sequence[str], output: str, lock: int) -> None:
+def _run(command: Sequence[str], output: str, lock: int | None) -> None:
     """Runs Snakemake; when we are stopped, so is it with its steps, which save their state."""
     # In a group of its own: a Ctrl-C reaches the steps once, through us, and so does any other
     # stop. Snakemake holds the lock too, should it outlive us.
-    process = subprocess.Popen(command, process_group=0, pass_fds=[lock])
+    process = subprocess.Popen(
+        command, process_group=0, pass_fds=[lock] if lock is not None else []
+    )
     try:
         status = process.wait()
     except BaseException:

@@ -1,9 +1,10 @@
 """The runs `import-checkpoint`, `export-checkpoint`, `import-prompt` and `export-prompt`."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import jax
@@ -23,7 +24,7 @@ from faith_jax.checkpoints.peft import (
     write_peft_prompt,
 )
 from faith_jax.core.errors import CheckpointError, ConfigError
-from faith_jax.core.files import writing, written_whole
+from faith_jax.core.files import locked, writing, written_folder, written_whole
 from faith_jax.core.rows import read_json
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.soft_prompt import read_npy
@@ -73,7 +74,7 @@ def _convert(
 ) -> None:
     place = _free_place(target, overwrite, source)
     checkpoint = open_checkpoint(source)
-    with writing(place), written_whole(place) as beside:
+    with _new_checkpoint(place, overwrite) as beside:
         write(checkpoint, beside)
         for folder in (tokenizer_folder(source), checkpoint.metadata["source"]):
             if folder is not None:
@@ -149,7 +150,7 @@ def export_prompt(
         )
     path = str((prompts.base or {}).get("path") or "")
     where = base_name or (path if path and hugging_face.is_huggingface(path) else "")
-    with writing(place), written_whole(place) as beside:
+    with _new_checkpoint(place, overwrite) as beside:
         beside.mkdir(parents=True)
         write_peft_prompt(beside, vectors * np.float32(embedding_scale(config)), config, where)
 
@@ -204,7 +205,7 @@ def import_prompt(
         setup.base_model(where, checkpoint).described(),
     )
     tokenizer = tokenizer_folder(checkpoint.metadata["source"])
-    with writing(place), written_whole(place) as beside:
+    with _new_checkpoint(place, overwrite) as beside:
         write_native(made, beside)
         if tokenizer is not None:
             hugging_face.copy_companions(tokenizer, beside)
@@ -250,8 +251,21 @@ def _free_place(target: str, overwrite: bool, *sources: str) -> pathlib.Path:
     return place
 
 
+@contextlib.contextmanager
+def _new_checkpoint(place: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path]:
+    with (
+        written_folder(place, "a checkpoint", overwrite, "TARGET") as beside,
+        writing(f"TARGET: {place}"),
+    ):
+        yield beside
+
+
 def _write_npy(place: pathlib.Path, vectors: np.ndarray) -> None:
-    with writing(place), written_whole(place) as beside:
-        beside.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as file:
+    with writing(f"TARGET: {place}"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            locked(place, option="TARGET"),
+            written_whole(place) as beside,
+            beside.open("wb") as file,
+        ):
             np.save(file, np.asarray(vectors, np.float32), allow_pickle=False)

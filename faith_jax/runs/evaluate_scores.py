@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
-from faith_jax.core.files import check_outputs, write_json, write_text
+from faith_jax.core.files import reserves, write_json, write_text
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, converted
 from faith_jax.core.table import Table
@@ -40,12 +40,16 @@ Made = tuple[Table, dict[str, Any], Mapping[str, Corpus]]
 _Schema = TypeVar("_Schema")
 
 
+def _written(options: EvaluateFiles) -> tuple[list[str], dict[str, str]]:
+    outputs = ("json", "markdown", "latex", "csv", "histograms", "roc_curves")
+    named = {f"--{name.replace('_', '-')}": getattr(options, name) for name in outputs}
+    return [*options.files, options.development], named
+
+
+@reserves(_written)
 def evaluate(options: EvaluateFiles) -> str:
     """Evaluates scored files, writes what is asked for, and returns the table as text."""
     tables = {form: getattr(options, form) for form in ("markdown", "latex", "csv")}
-    pictures = {"--histograms": options.histograms, "--roc-curves": options.roc_curves}
-    outputs = {f"--{form}": path for form, path in tables.items()} | pictures
-    check_outputs([*options.files, options.development], {"--json": options.json, **outputs})
     found = evaluation(options.files, options)
     write_evaluation(found, options.json, {form: path for form, path in tables.items() if path})
     # What is drawn is of the rows that the table is of.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
-from faith_jax.core.files import check_outputs, write_jsonl, write_text
+from faith_jax.core.files import reserves, write_jsonl, write_text
 from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov
@@ -25,10 +25,13 @@ MOST_EXAMPLES = 20
 _MAX_RESPONSE = 256  # tokens of a response that the model writes
 
 
+def _written(given: ExplainOptions) -> tuple[list[str], dict[str, str]]:
+    return [given.input or ""], {"--html": given.html, "--png": given.png, "--json": given.json}
+
+
+@reserves(_written)
 def explain(given: ExplainOptions) -> list[SaliencePicture]:
     """Computes the maps, writes what was asked for, and returns the pictures in order."""
-    inputs = [given.input] if given.input else []
-    check_outputs(inputs, {"--html": given.html, "--png": given.png, "--json": given.json})
     examples = _examples(given)
     settings = {field.name: getattr(given, field.name) for field in dataclasses.fields(SalienceMap)}
     salience = open_salience(given.model, **cast(SalienceOptions, settings))

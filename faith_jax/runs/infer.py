@@ -5,11 +5,9 @@ killed run resumes. Of several processes, process 0 alone reads and writes these
 checkpoints may respond to the same rows, each in a folder of its own; one file joins all rows.
 """
 
+import contextlib
 import dataclasses
-import hashlib
-import json
 import logging
-import os
 import pathlib
 import shutil
 import sys
@@ -24,13 +22,21 @@ from faith_jax.checkpoints import embedded
 from faith_jax.core.cutting import Kind, by_name, check_policy
 from faith_jax.core.errors import ConfigError, InputError, counted
 from faith_jax.core.files import (
+    ROWS,
     append_rows,
     checkpoint_state,
+    content_digest,
     count_whole_rows,
+    difference,
     keep_rows,
     kept_json,
+    partial_folder,
+    partial_output,
+    put,
+    write_json,
     written_whole,
 )
+from faith_jax.core.processes import on_first_process
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import read_jsonl
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
@@ -50,7 +56,8 @@ from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
 
 logger = logging.getLogger("faith_jax")
 
-PREDICTIONS = "predictions.jsonl"
+PREDICTIONS, SUMMARY = "predictions.jsonl", "summary.json"
+_FINISHED = -1
 _PARTS = tuple(kind.name.lower() for kind in (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE))
 
 
@@ -74,6 +81,7 @@ def infer(
     system: str = "",
     limit: int = 0,
     control_tokens: Sequence[str] = (),
+    restart: bool = False,
     dry_run: bool = False,
 ) -> pathlib.Path:
     """Generates responses and writes them.
@@ -110,6 +118,7 @@ def infer(
       system: of a single checkpoint, the rows' field `system`; "" = none.
       limit: only the first rows; 0 = all.
       control_tokens: in front of all inputs, one of each kind (`datasets.control_tokens`).
+      restart: discard what a stopped run with other settings has made.
       dry_run: only report what the model would read, also to `output_dir`.preflight.json.
 
     Returns:
@@ -141,61 +150,63 @@ def infer(
             raise InputError(f"{source.name}: no rows to respond to.")
         prefix = _control_prefix(control_tokens, tokenizer)
         own = [one.row(prefix, row) for row in rows[: limit or None]]
-        fingerprint = _fingerprint(
-            own,
-            one.checkpoint,
-            checkpoint_state(str(embedded.checkpoint_path(one.checkpoint))),
-            decoding,
-            source.max_length,
-            source.cut_policy,
-            seed,
-            batch_size,
-            model and model.config,
-        )
-        if not dry_run and _is_finished(one.output, fingerprint):
-            logger.info("%s is kept", one.output)
-            finished.append(one.output)
-            continue
+        run = {
+            "checkpoint": checkpoint_state(str(embedded.checkpoint_path(one.checkpoint))),
+            "rows": content_digest(map(repr, own)),
+            "decoding": dataclasses.asdict(decoding),
+            source.setting: source.max_length,
+            "CUT_POLICY": source.cut_policy,
+            "RANDOM_SEED": seed,
+            "BATCH_SIZE": batch_size,
+            "model": model and model.config.to_dict(),
+        }
+        partial = partial_folder(one.output)
+        resumed: contextlib.AbstractContextManager[int | None] = contextlib.nullcontext(0)
+        if not dry_run:
+            resumed = _resumed(one.output, run, restart, len(own), batch_size)
+        with resumed as done:
+            if done is None:
+                logger.info("%s is kept", one.output)
+                finished.append(one.output)
+                continue
 
-        # Its model, and what it will see.
-        module, params, partitioner = setup.load_for_inference(
-            one.checkpoint, partitioner_for, model
-        )
-        setup.check_generates(module.config)
-        chosen.check(module.config, tokenizer)
-        log_ignored(one.checkpoint, decoding, module.config)
-        sampling = seed + int(one.fields.get("replicate", 0))
-        decoder = BatchDecoder(module, partitioner, decoding, batch_size, sampling)
-        read = source.row_tokens(module.config, tokenizer, decoding)
-        report = preflight.inference_report(source.name, own, read)  # before hours of decoding
-        if jax.process_index() == 0:
-            preflight.tell(report, preflight.beside(output) if dry_run else None, dry_run)
-        if dry_run:
-            return output
-
-        # Its responses, row by row, and the output of them.
-        partial = one.output.with_name(one.output.name + ".partial")
-        done = _resumed(partial, fingerprint, len(own), batch_size)
-        if done:
-            logger.info("Resuming from row %d of %s", done, partial)
-        progress = Progress("row", len(own), done)
-        for start in range(done, len(own), batch_size):
-            batch = own[start : start + batch_size]
-            inputs = [read(row) for row in batch]
-            second = [found.second for found in inputs]
-            decoded = decoder(params, [found.ids for found in inputs], start, second)
+            # Its model, and what it will see.
+            module, params, partitioner = setup.load_for_inference(
+                one.checkpoint, partitioner_for, model
+            )
+            setup.check_generates(module.config)
+            chosen.check(module.config, tokenizer)
+            log_ignored(one.checkpoint, decoding, module.config)
+            sampling = seed + int(one.fields.get("replicate", 0))
+            decoder = BatchDecoder(module, partitioner, decoding, batch_size, sampling)
+            read = source.row_tokens(module.config, tokenizer, decoding)
+            report = preflight.inference_report(source.name, own, read)  # before hours of decoding
             if jax.process_index() == 0:
-                written = [
-                    _output_row(row, given.cut, found, tokenizer, decoding.num_return)
-                    for row, given, found in zip(batch, inputs, decoded, strict=True)
-                ]
-                append_rows(partial / PREDICTIONS, written)
-            progress.update(start + len(batch), force=start + len(batch) == len(own))
-        logger.info("%s compiled", counted(decoder.num_compilations, "shape"))
-        if jax.process_index() == 0:
-            kept = ("jsonl", *formats) if several else formats
-            _finish(partial, one.output, kept, source, fingerprint)
-        finished.append(one.output)
+                preflight.tell(report, preflight.beside(output) if dry_run else None, dry_run)
+            if dry_run:
+                return output
+
+            # Its responses, row by row, and the output of them.
+            if done:
+                logger.info("Resuming from row %d of %s", done, partial)
+            progress = Progress("row", len(own), done)
+            for start in range(done, len(own), batch_size):
+                batch = own[start : start + batch_size]
+                inputs = [read(row) for row in batch]
+                second = [found.second for found in inputs]
+                decoded = decoder(params, [found.ids for found in inputs], start, second)
+                if jax.process_index() == 0:
+                    written = [
+                        _output_row(row, given.cut, found, tokenizer, decoding.num_return)
+                        for row, given, found in zip(batch, inputs, decoded, strict=True)
+                    ]
+                    append_rows(partial / ROWS, written)
+                progress.update(start + len(batch), force=start + len(batch) == len(own))
+            logger.info("%s compiled", counted(decoder.num_compilations, "shape"))
+            if jax.process_index() == 0:
+                kept = ("jsonl", *formats) if several else formats
+                _finish(partial, one.output, kept, source, run)
+            finished.append(one.output)
     if several and jax.process_index() == 0:
         with written_whole(output / PREDICTIONS) as beside, open(beside, "wb") as joined:
             for folder in finished:
@@ -306,41 +317,41 @@ def _systems(
                 yield _System(path, output / name / str(number), fields)
 
 
-def _is_finished(output: pathlib.Path, fingerprint: str) -> bool:
-    """Whether a folder has responses to these rows; anything else in it is an error."""
+@contextlib.contextmanager
+def _resumed(
+    output: pathlib.Path, run: Mapping[str, Any], restart: bool, total: int, batch_size: int
+) -> Iterator[int | None]:
+    """Holds the only right to write an output.
+
+    Yields how many rows a stopped run has done, in whole batches; None where the output has them.
+    """
+    with contextlib.ExitStack() as held:
+
+        def begin() -> int:
+            folder = partial_output(output, run, restart, True, "INFER_OUTPUT_DIR")
+            rows = held.enter_context(folder) / ROWS
+            if _is_finished(output, run):
+                return _FINISHED
+            done = count_whole_rows(rows)
+            return keep_rows(rows, done - done % batch_size) if done < total else done
+
+        done = on_first_process(begin, f"the folder of {output}")
+        if jax.process_count() > 1:
+            done = int(multihost_utils.broadcast_one_to_all(np.int32(done or 0)))
+        yield None if done == _FINISHED else done
+
+
+def _is_finished(output: pathlib.Path, run: Mapping[str, Any]) -> bool:
+    """Whether a folder has responses of this run; anything else in it is an error."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return False
-    if (kept_json(output / "summary.json") or {}).get("fingerprint") == fingerprint:
+    found = difference((kept_json(output / SUMMARY) or {}).get("run"), run)
+    if not found:
         return True
     raise ConfigError(
-        f"{output} is not empty: it holds responses to other rows, or with other settings; remove "
-        "it, or choose another INFER_OUTPUT_DIR."
+        f"{output} is not empty: it holds responses with {found}; remove it, or choose another "
+        "INFER_OUTPUT_DIR."
     )
-
-
-def _fingerprint(rows: Sequence[InputRow], *settings: Any) -> str:
-    """Returns a hash of all that decides the output, so that only the same run is resumed."""
-    digest = hashlib.sha256(repr(settings).encode())
-    for row in rows:
-        digest.update(repr(row).encode())
-    return digest.hexdigest()
-
-
-def _resumed(partial: pathlib.Path, fingerprint: str, total: int, batch_size: int) -> int:
-    """Makes a run's folder ready; returns how many rows are done, in whole batches."""
-    done, path, note = 0, partial / PREDICTIONS, partial / "fingerprint"
-    if jax.process_index() == 0:
-        if partial.exists() and not (note.exists() and note.read_text() == fingerprint):
-            shutil.rmtree(partial)
-        partial.mkdir(exist_ok=True)
-        note.write_text(fingerprint)
-        done = count_whole_rows(path)
-        if done < total:
-            done = keep_rows(path, done - done % batch_size)
-    if jax.process_count() > 1:
-        # Also a barrier: nobody continues before process 0 has made the folder ready.
-        done = int(multihost_utils.broadcast_one_to_all(np.int32(done)))
-    return done
 
 
 def _output_row(
@@ -374,17 +385,20 @@ def _finish(
     output: pathlib.Path,
     formats: Sequence[str],
     source: _Source,
-    fingerprint: str,
+    run: Mapping[str, Any],
 ) -> None:
     """Turns the rows into the output, which appears whole."""
-    path = partial / PREDICTIONS
-    rows = [row.fields for row in read_jsonl(path)]
+    made = partial / "made"
+    shutil.rmtree(made, ignore_errors=True)  # of a run killed here
+    made.mkdir()
+    rows = [row.fields for row in read_jsonl(partial / ROWS)]
+    if "jsonl" in formats:
+        shutil.copy(partial / ROWS, made / PREDICTIONS)
     if "tfds" in formats:
         from faith_jax.export.tfds import write_tfds
 
-        shutil.rmtree(partial / "tfds", ignore_errors=True)  # of a run killed here
         write_tfds(
-            partial / "tfds",
+            made / "tfds",
             "predictions",
             source.split,
             rows,
@@ -395,13 +409,9 @@ def _finish(
         "split": source.split,
         "rows": len(rows),
         "inputs_cut": sum(row["inputs_cut_tokens"] > 0 for row in rows),
-        "fingerprint": fingerprint,
+        "run": run,
     }
-    (partial / "summary.json").write_text(json.dumps(summary) + "\n", encoding="utf-8")
+    write_json(made / SUMMARY, summary)
     if output.exists():
         output.rmdir()
-    os.replace(partial, output)
-    # Not before: a run that was killed resumes by these.
-    (output / "fingerprint").unlink()
-    if "jsonl" not in formats:
-        (output / PREDICTIONS).unlink()
+    put(made, output)

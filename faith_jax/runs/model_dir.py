@@ -22,7 +22,8 @@ from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.checkpoint import PROMPTS, Checkpoint
 from faith_jax.checkpoints.native import MODEL_JSON, read_model_json, write_model_json
 from faith_jax.core.errors import CheckpointError, ConfigError
-from faith_jax.core.files import write_text, written_whole
+from faith_jax.core.files import working_folder, write_text, written_whole
+from faith_jax.core.processes import on_first_process
 from faith_jax.models.config import TransformerConfig
 from faith_jax.runs.gin_config import (
     CONFIG,
@@ -65,16 +66,24 @@ _INITIAL = "initial_checkpoint"
 
 
 @contextlib.contextmanager
-def new_folder(path: str) -> Iterator[pathlib.Path]:
-    """Makes MODEL_DIR, see `make_folder`; where it is new, an error within removes it again."""
+def own_folder(path: str) -> Iterator[pathlib.Path]:
+    """Makes MODEL_DIR, see `make_folder`, and holds the only right to write there.
+
+    The processes of a run share this right. Where the folder is new, an error before the run is
+    described removes it again.
+    """
     was_there = pathlib.Path(path).expanduser().exists()
     folder = make_folder(path)
-    try:
-        yield folder
-    except BaseException:
-        if not was_there and jax.process_index() == 0:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
+    with contextlib.ExitStack() as held:
+        owned = working_folder(folder, "MODEL_DIR")
+        on_first_process(lambda: held.enter_context(owned), "MODEL_DIR")
+        try:
+            yield folder
+        except BaseException:
+            is_new = not was_there and not (folder / MODEL_JSON).exists()
+            if is_new and jax.process_index() == 0:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def make_folder(path: str) -> pathlib.Path:

@@ -105,6 +105,7 @@ class NegativesOptions:
       batch_size (N): rows decoded at once
       seed (N): of substitutes and sampling
       top_p: of nucleus sampling, the paper's
+      restart: discard what a stopped run with other settings has made
     """
 
     folder: str
@@ -119,6 +120,7 @@ class NegativesOptions:
     batch_size: Positive = 16
     seed: NotNegative = 0
     top_p: PositiveShare = 0.6
+    restart: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from faith_jax.checkpoints.checkpoint import content_hash
 from faith_jax.checkpoints.native import is_native, params_folder, read_native, run_folder
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError, FaithJaxError
-from faith_jax.core.files import check_outputs, write_json, write_text
+from faith_jax.core.files import reserves, write_json, write_text
 from faith_jax.report.figures import save_curves
 from faith_jax.report.prompts import (
     PromptReport,
@@ -45,6 +45,13 @@ _SETTINGS = {
 }
 
 
+def _written(
+    sources: Sequence[str], nearest: int = 3, html: str = "", png: str = "", json_path: str = ""
+) -> tuple[Sequence[str], dict[str, str]]:
+    return sources, {"--html": html, "--png": png, "--json": json_path}
+
+
+@reserves(_written)
 def prompt_report(
     sources: Sequence[str], nearest: int = 3, html: str = "", png: str = "", json_path: str = ""
 ) -> str:
@@ -56,7 +63,6 @@ def prompt_report(
     doubles = {source for source in sources if list(sources).count(source) > 1}
     if doubles:
         raise ConfigError(f"{min(doubles)}: is given twice.")
-    check_outputs(sources, {"--html": html, "--png": png, "--json": json_path})
     report = make_report(sources, nearest)
     panels = prompt_panels(report.runs)
     if png and not panels:

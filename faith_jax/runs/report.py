@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.files import check_outputs, write_text
+from faith_jax.core.files import reserves, write_text
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.html import report_page
@@ -24,10 +24,10 @@ from faith_jax.statistics.scored_corpora import (
 _TEXTS = ("generated_text", "grounding", "perspectives", "history")
 
 
+@reserves(lambda options: (options.files, {"--output": options.output}))
 def report(options: ReportOptions) -> pathlib.Path:
     """Writes the page and returns its path."""
     target = pathlib.Path(options.output)
-    check_outputs(options.files, {"--output": options.output})
     rows = {path: list(read_scored_rows(pathlib.Path(path))) for path in options.files}
     corpora = chosen_scorers(read_corpora(rows), options.scorers)
     check_usable(corpora, labels=False)  # examples can be read without

@@ -9,7 +9,6 @@ import collections
 import dataclasses
 import itertools
 import logging
-import os
 import pathlib
 import shutil
 import time
@@ -23,6 +22,7 @@ from faith_jax.core.files import (
     check_outputs,
     count_whole_rows,
     partial_output,
+    put,
     write_json,
 )
 from faith_jax.core.progress import Progress
@@ -220,7 +220,7 @@ def _finish(
 ) -> None:
     """Turns the rows into the output, which appears whole."""
     if form == "jsonl":
-        os.replace(lines, target)
+        put(lines, target)
         return
     rows = _scored(lines)
     made = lines.with_name("made")
@@ -231,7 +231,7 @@ def _finish(
 
         shutil.rmtree(made, ignore_errors=True)
         write_scored_tfds(made, "scores", split, rows, scorers)
-    os.replace(made, target)
+    put(made, target)
 
 
 def _write_costs(

@@ -140,7 +140,9 @@ def train(
         return {}
 
     # The data, and what the run will see of it.
-    with contextlib.nullcontext() if dry_run else folders.new_folder(model_dir):
+    with contextlib.nullcontext() if dry_run else folders.own_folder(model_dir):
+        if newest_step(folder) != done:
+            raise ConfigError(f"MODEL_DIR: another run has just written to {folder}; start again.")
         kept = None if dry_run else folder / ROWS
         rows = SplitRows(train_dataset, model.config, kept)
         evaluated = decoded = None
@@ -156,47 +158,47 @@ def train(
         if jax.process_index() == 0:
             path = preflight.beside(folder) if dry_run else folder / "preflight.json"
             preflight.tell(report, path, dry_run)
-    if dry_run:
-        return {}
+        if dry_run:
+            return {}
 
-    # Training, from the newest checkpoint or from the start.
-    prompts = trained_prompts(trained)
-    checkpoints = TrainCheckpoints(folder / "checkpoints", keep_last, keep_best)
-    if done is not None:
-        state = checkpoints.restore(state)
-        logger.info("Resuming from step %d of %s", int(state.step), folder)
-    if jax.process_index() == 0:
-        folders.describe_run(folder, model.config, base, is_frozen, tokenizer)
-    origin = {"initializer": initializer_name(prompt_initializer), "seed": str(seed)}
-    starts = folders.prompt_starts(folder, prompts, origin, done is not None)
-    logger.info(
-        "Training %s of %s parameters on %s, %s a batch",
-        f"{setup.count_params(trained):,}",
-        f"{setup.count_params(params):,}",
-        counted(jax.device_count(), "device"),
-        counted(train_dataset.batch_size, "row"),
-    )
-    start = int(state.step)
-    writer = MetricsWriter(folder if jax.process_index() == 0 else None, start)
-    progress = Progress("step", total_steps, start)
-    watcher = _Watcher(
-        writer, progress, train_dataset.split, starts, trainer, frozen, evaluated, decoded,
-        (eval_period, decoded_eval_period),
-    )  # fmt: skip
-    periods = Periods(total_steps, log_period, checkpoint_period)
-    try:
-        batches = _batches(rows, partitioner, start)
-        fit(trainer, state, frozen, batches, periods, watcher, checkpoints)
+        # Training, from the newest checkpoint or from the start.
+        prompts = trained_prompts(trained)
+        checkpoints = TrainCheckpoints(folder / "checkpoints", keep_last, keep_best)
+        if done is not None:
+            state = checkpoints.restore(state)
+            logger.info("Resuming from step %d of %s", int(state.step), folder)
         if jax.process_index() == 0:
-            shutil.rmtree(folder / ROWS, ignore_errors=True)
-        logger.info("%s compiled", counted(trainer.num_compilations, "program"))
-        best = checkpoints.best_step()
-        if best is not None:
-            logger.info("Lowest validation loss: %s", folder / "checkpoints" / str(best))
-    finally:
-        writer.close()
-        checkpoints.close()
-    return watcher.last
+            folders.describe_run(folder, model.config, base, is_frozen, tokenizer)
+        origin = {"initializer": initializer_name(prompt_initializer), "seed": str(seed)}
+        starts = folders.prompt_starts(folder, prompts, origin, done is not None)
+        logger.info(
+            "Training %s of %s parameters on %s, %s a batch",
+            f"{setup.count_params(trained):,}",
+            f"{setup.count_params(params):,}",
+            counted(jax.device_count(), "device"),
+            counted(train_dataset.batch_size, "row"),
+        )
+        start = int(state.step)
+        writer = MetricsWriter(folder if jax.process_index() == 0 else None, start)
+        progress = Progress("step", total_steps, start)
+        watcher = _Watcher(
+            writer, progress, train_dataset.split, starts, trainer, frozen, evaluated, decoded,
+            (eval_period, decoded_eval_period),
+        )  # fmt: skip
+        periods = Periods(total_steps, log_period, checkpoint_period)
+        try:
+            batches = _batches(rows, partitioner, start)
+            fit(trainer, state, frozen, batches, periods, watcher, checkpoints)
+            if jax.process_index() == 0:
+                shutil.rmtree(folder / ROWS, ignore_errors=True)
+            logger.info("%s compiled", counted(trainer.num_compilations, "program"))
+            best = checkpoints.best_step()
+            if best is not None:
+                logger.info("Lowest validation loss: %s", folder / "checkpoints" / str(best))
+        finally:
+            writer.close()
+            checkpoints.close()
+        return watcher.last
 
 
 def _check_datasets(

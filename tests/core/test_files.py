@@ -26,6 +26,7 @@ from faith_jax.core.files import (
     partial_output,
     write_json,
     write_text,
+    written_folder,
     written_whole,
 )
 from faith_jax.core.rows import read_jsonl
@@ -130,7 +131,7 @@ def test_rows_of_another_run_are_not_discarded(capsys, tmp_path, monkeypatch):
 def test_a_run_that_scored_nothing_is_in_nobodys_way(tmp_path):
     target = tmp_path / "s.jsonl"
     partial_folder(target).mkdir()
-    (partial_folder(target) / "run.json").write_text("{}")
+    (partial_folder(target) / "run.json").write_text('{"made_by": "faith_jax"}')
     with partial_output(target, RUN):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -222,10 +223,10 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
 def test_a_folder_replaces_another(tmp_path):
     folder = tmp_path / "made"
     for text in ("first", "second"):
-        with written_whole(folder, shared=True) as beside:
+        with written_folder(folder, "texts", replaces=True) as beside:
             beside.mkdir()
             (beside / text).write_text(text)
-    with pytest.raises(FileNotFoundError), written_whole(folder) as beside:
+    with pytest.raises(FileNotFoundError), written_folder(folder, "texts", True) as beside:
         (beside / "no such folder").mkdir()
     assert [str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")] == ["made", "made/second"]
 

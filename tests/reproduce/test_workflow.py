@@ -10,7 +10,7 @@ import time
 import pytest
 
 from faith_jax.core.errors import ConfigError, ProcessError
-from faith_jax.core.files import locked, made_folder
+from faith_jax.core.files import working_folder
 from faith_jax.reproduce.options import PmiDecode
 from faith_jax.reproduce.workflow import row_counter, run_workflow
 from tests.paths import REPOSITORY
@@ -80,7 +80,7 @@ def test_a_dry_run_makes_nothing(run, tmp_path, capfd):
 
 def test_a_second_command_is_refused_while_the_first_one_writes(run, tmp_path):
     with (
-        locked(made_folder(tmp_path / "out"), tmp_path / "out"),
+        working_folder(tmp_path / "out"),
         pytest.raises(ConfigError, match=r"another run is writing .*out"),
     ):
         run([1])

@@ -8,7 +8,8 @@ import pytest
 from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash, flatten
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.errors import CheckpointError, ConfigError, StorageError
+from faith_jax.core.files import written_folder
 from faith_jax.runs import convert
 from faith_jax.runs.convert import export_checkpoint, import_checkpoint
 from tests.checkpoints.synthetic import (
@@ -115,10 +116,10 @@ def test_a_failure_leaves_the_target_as_it_was(tmp_path, source, monkeypatch, ru
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(convert.hugging_face, "copy_companions", full)
-    with pytest.raises(ConfigError, match=r"cannot be written \(No space left on device\)"):
+    with pytest.raises(StorageError, match=r"cannot be written \(No space left on device\)"):
         run(str(source), str(target), overwrite=True)
     assert stored(target) == before
-    with pytest.raises(ConfigError):
+    with pytest.raises(StorageError):
         run(str(source), str(tmp_path / "other"))
     assert names(tmp_path) == {"source", "target"}
 
@@ -130,7 +131,7 @@ def test_the_old_target_is_put_back_where_the_new_one_cannot_be_renamed(
     before, replace = stored(target), os.replace
 
     def refuse(old, new):
-        if str(old).endswith(".target.partial"):
+        if str(old).endswith("target.partial/made"):
             raise OSError(13, "Permission denied")
         replace(old, new)
 
@@ -153,9 +154,12 @@ def test_a_link_is_replaced_and_what_it_points_to_stays(tmp_path, source):
 
 
 def test_leftovers_of_a_killed_conversion_do_not_matter(tmp_path, source):
-    for name in (".target.partial", ".target.replaced"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "junk").write_text("of a run that was killed")
+    with written_folder(tmp_path / "target", "a checkpoint"):
+        shutil.copytree(tmp_path / "target.partial", tmp_path / "left")
+    assert names(tmp_path) == {"source", "left"}
+    (tmp_path / "left").rename(tmp_path / "target.partial")
+    (tmp_path / "target.partial" / "made").mkdir()
+    (tmp_path / "target.partial" / "made" / "junk").write_text("of a run that was killed")
     (tmp_path / "target").mkdir()
     import_checkpoint(str(source), str(tmp_path / "target"), overwrite=True)
     assert names(tmp_path) == {"source", "target"}

@@ -31,7 +31,6 @@ def test_a_row_that_process_0_cannot_read_ends_both(tmp_path):
     assert "StringToNumberOp could not correctly convert string: two" in zero
     assert "Traceback" not in one
     for task in TASKS:
-        where = f"{tmp_path / task}/rows/{task}-train.arrow"
-        told = f"process 0 could not make the rows of {task}, split 'train'; see what it says."
-        assert f"t5x: {where}: {told}" in one
+        what = f"the rows of {task}, split 'train' in {tmp_path / task}/rows/{task}-train.arrow"
+        assert f"t5x: process 0 could not make {what}; see what it says." in one
         assert not list(tmp_path.glob(f"{task}/rows/*"))

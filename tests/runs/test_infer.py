@@ -9,6 +9,7 @@ import pytest
 import scipy.special
 
 import faith_jax
+from faith_jax.core.files import locked
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.runs import evaluate_scores, infer
 from faith_jax.statistics.protocols import verification_table
@@ -112,9 +113,9 @@ def test_a_file_is_cut_back_to_whole_batches(
     append = infer.append_rows
     monkeypatch.setattr(infer, "_finish", interrupted)
     assert command(*arguments(tiny_run, out))[0] == 130
-    written = (partial / "predictions.jsonl").read_bytes()
+    written = (partial / "rows.jsonl").read_bytes()
     assert written == unbroken
-    (partial / "predictions.jsonl").write_bytes(b"".join(written.splitlines(True)[:lines]))
+    (partial / "rows.jsonl").write_bytes(b"".join(written.splitlines(True)[:lines]))
     monkeypatch.undo()
     calls = []
     monkeypatch.setattr(
@@ -125,6 +126,41 @@ def test_a_file_is_cut_back_to_whole_batches(
     assert len(calls) == redone
     assert (out / "predictions.jsonl").read_bytes() == unbroken
     assert sorted(path.name for path in out.iterdir()) == ["predictions.jsonl", "summary.json"]
+
+
+def test_an_output_has_one_writer_and_rows_of_another_run_are_kept(
+    command, tiny_run, tmp_path, unbroken, monkeypatch
+):
+    out, partial = tmp_path / "out", tmp_path / "out.partial"
+    with locked(out):
+        status, _, err = command(*arguments(tiny_run, out))
+    assert status == 2
+    assert err.endswith(
+        f"INFER_OUTPUT_DIR: another run is writing {out}; wait for it, or name another output.\n"
+    )
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(infer, "_finish", interrupted)
+    status, _, err = command(*arguments(tiny_run, out))
+    told = "faith-jax: interrupted; responses so far are kept; the same command resumes there.\n"
+    assert (status, err[-len(told) :]) == (130, told)
+    monkeypatch.undo()
+    status, _, err = command(*arguments(tiny_run, out, "--gin.RANDOM_SEED=1"))
+    assert status == 2
+    assert (
+        f"{partial} keeps 18 rows of another run (another value of RANDOM_SEED (0, not 1))" in err
+    )
+    assert (partial / "rows.jsonl").read_bytes() == unbroken
+    status, _, err = command(*arguments(tiny_run, out, "--gin.RANDOM_SEED=1", "--restart"))
+    assert status == 0, err
+    assert (out / "predictions.jsonl").read_bytes() != unbroken
+    status, _, err = command(*arguments(tiny_run, out))
+    assert (status, "holds responses with another value of RANDOM_SEED (1, not 0)" in err) == (
+        2,
+        True,
+    )
 
 
 def test_samples_do_not_depend_on_the_batch_size(command, tiny_run, tmp_path, unbroken):

@@ -50,7 +50,7 @@ def folder(tmp_path_factory):
         else:
             killed = lists[1][1]
             finished = end(folder, pair, f"run{number}_{killed}")
-            left = folder / f"killed{killed}.partial" / "predictions.jsonl"
+            left = folder / f"killed{killed}.partial" / "rows.jsonl"
             (folder / f"left{killed}").write_bytes(left.read_bytes())
         assert [statuses[:1] for statuses in finished.values()] == [[0], [0]]
     return folder

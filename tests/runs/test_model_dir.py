@@ -10,6 +10,7 @@ import safetensors.numpy
 
 from faith_jax.checkpoints.native import read_model_json
 from faith_jax.core.errors import CheckpointError
+from faith_jax.core.files import working_folder
 from faith_jax.runs.model_dir import (
     PROMPT_START,
     RunLog,
@@ -101,6 +102,15 @@ def test_nothing_to_train_writes_nothing(command, former, caplog):
     assert "Nothing to train: " in caplog.text
     assert "Training " not in caplog.text
     assert contents(former) == before
+
+
+def test_a_model_dir_has_one_writer(command, resumed):
+    before = contents(resumed)
+    with working_folder(resumed):
+        status, _, err = command(*RUN, f"--gin.MODEL_DIR={resumed}", "--gin.TRAIN_STEPS=3")
+    assert status == 2
+    assert f"MODEL_DIR: another run is writing {resumed}; wait for it" in err
+    assert contents(resumed) == before
 
 
 def test_what_decides_nothing_may_change(command, resumed, caplog):

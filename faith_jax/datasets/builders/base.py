@@ -10,7 +10,7 @@ import dataclasses
 import io
 import os
 import pathlib
-import tempfile
+import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,7 +19,7 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from faith_jax.core.errors import InputError, did_you_mean
-from faith_jax.core.files import kept_json, written_whole
+from faith_jax.core.files import kept_json, writing, written_folder
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets import raw_files
 from faith_jax.datasets.builders.apache_beam import BeamPipeline, numbered_examples
@@ -218,8 +218,8 @@ def prepared(
       beam: prepares in parallel; None = in this process.
 
     Raises:
-      ConfigError: `beam` without Apache Beam, or with unknown options.
-      InputError: an unknown config, missing or bad raw files, an unwritable `data_dir`.
+      ConfigError: `beam` without Apache Beam, or with unknown options; an unwritable `data_dir`.
+      InputError: an unknown config, missing or bad raw files.
     """
     if config not in builder_class.builder_configs:
         known = list(builder_class.builder_configs)
@@ -247,12 +247,8 @@ def prepared(
     if made_from == wanted:
         return _with_skipped(builder, bad_rows)
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
-    try:
-        with _quiet():
-            _prepare_beside(builder, paths, named, bad_rows.skip, beam)
-    except OSError as error:
-        if _metadata(builder).get("raw_fingerprint") != wanted:  # else another process was faster
-            raise InputError(f"{builder.data_dir}: cannot be written ({error.strerror}).") from None
+    with writing(f"--data_dir: {builder.data_dir}"), _quiet():
+        _prepare_beside(builder, paths, named, bad_rows.skip, beam)
     return _with_skipped(builder_class(config=config, data_dir=data_dir), bad_rows)
 
 
@@ -275,14 +271,19 @@ def _prepare_beside(
 ) -> None:
     """Prepares the data beside its place and moves it there: a failure changes nothing."""
     target = pathlib.Path(builder.data_dir)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".incomplete-") as beside:
-        made = type(builder)(config=builder.builder_config.name, data_dir=beside)
+    with written_folder(target, "a data set", True, "--data_dir", wait=True) as place:
+        if _metadata(builder).get("raw_fingerprint") == _fingerprint(paths):
+            return  # another process was faster
+        beside = place.with_name("prepared")
+        shutil.rmtree(beside, ignore_errors=True)
+        made = type(builder)(config=builder.builder_config.name, data_dir=str(beside))
         made.paths, made.raw_folder = paths, raw_folder
         made.bad_rows, made.beam = BadRows(skip_bad_rows), beam
-        made.download_and_prepare(download_config=beam.download_config() if beam else None)
-        with written_whole(target, shared=True) as place:
+        try:
+            made.download_and_prepare(download_config=beam.download_config() if beam else None)
             os.replace(made.data_dir, place)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,14 @@ from faith_jax.annotation.marks import Annotations, marks_row, read_annotations
 from faith_jax.annotation.responses import AnnotationResponse, read_responses
 from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, sheet_format, sheet_text
 from faith_jax.core.errors import ConfigError, InputError, counted
-from faith_jax.core.files import check_outputs, made_folder, write_json, write_jsonl, write_text
+from faith_jax.core.files import (
+    check_outputs,
+    made_folder,
+    reserves,
+    write_json,
+    write_jsonl,
+    write_text,
+)
 from faith_jax.datasets.augmentation.draws import draw
 from faith_jax.report.table_pages import rendered
 from faith_jax.runs.options import AgreementOptions, ReadSheets, Sheets, WriteSheets
@@ -20,12 +27,17 @@ ANNOTATOR = "{annotator}"
 _ORGANIC = {Slice.FULL_ORGANIC: "full", Slice.AMBIGUOUS_ORGANIC: "ambiguous"}
 
 
+def _sheets(options: WriteSheets) -> tuple[list[str], dict[str, str]]:
+    files = _sheet_files(options.output, options.annotators)
+    return [options.input], {f"--output ({path})": path for path in files}
+
+
+@reserves(_sheets)
 def write_sheets(options: WriteSheets) -> list[str]:
     """Writes a sheet to fill in, or one for each annotator, and returns what was done, as lines."""
     output = options.output
     form = sheet_format(pathlib.Path(output))
     files = _sheet_files(output, options.annotators)
-    check_outputs([options.input], {f"--output ({path})": path for path in files})
     for path in files:
         if pathlib.Path(path).exists() and not options.overwrite:
             raise ConfigError(
@@ -96,17 +108,22 @@ def _read(sheets: Sheets) -> tuple[Annotations, dict[str, Mapping[str, Any]]]:
     return found, others
 
 
+def _marks_and_labels(options: ReadSheets) -> tuple[list[str], dict[str, str]]:
+    target = pathlib.Path(options.output)
+    labels = options.labels or str(target.with_name(f"{target.stem}_labels.jsonl"))
+    return [*options.sheets, options.input], {"--output": options.output, "--labels": labels}
+
+
+@reserves(_marks_and_labels)
 def read_sheets(options: ReadSheets) -> list[str]:
     """Reads filled sheets, writes what they say, and returns it in short, as lines."""
-    output, slices, ties = options.output, options.slices, Ties(options.ties)
-    target = pathlib.Path(output)
-    labels = options.labels or str(target.with_name(f"{target.stem}_labels.jsonl"))
+    slices, ties = options.slices, Ties(options.ties)
+    inputs, written_to = _marks_and_labels(options)
+    output, labels = written_to.values()
     parts = {part: str(pathlib.Path(slices) / f"{part}.jsonl") for part in _ORGANIC if slices}
     for option, path in (("--output", output), ("--labels", labels)):
         if pathlib.Path(path).suffix != ".jsonl":
             raise ConfigError(f"{option}: {path}: JSON lines are written; name a .jsonl file.")
-    inputs = [*options.sheets, options.input]
-    check_outputs(inputs, {"--output": output, "--labels": labels})
     found, others = _read(options)
     by_id = found.by_id()
     given = [combined(found.examples[name], marks, ties) for name, marks in by_id.items()]
@@ -153,9 +170,9 @@ def _tie_lines(labels: Sequence[Label], dropped: int, ties: Ties) -> list[str]:
     return [line] if tied else []
 
 
+@reserves(lambda options: ([*options.sheets, options.input], {"--json": options.json}))
 def agreement(options: AgreementOptions) -> str:
     """Returns the table of agreement between annotators, and writes its figures if asked to."""
-    check_outputs([*options.sheets, options.input], {"--json": options.json})
     found, _ = _read(options)
     table, figures = agreement_table(found, options.resamples, options.confidence, options.seed)
     if options.json:

@@ -6,6 +6,7 @@ trained on Wizard of Wikipedia responds to it, and what it says goes into the tu
 negatives.
 """
 
+import dataclasses
 import logging
 import pathlib
 import shutil
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.files import write_json, write_jsonl
+from faith_jax.core.files import content_digest, partial_output, put, write_json, write_jsonl
 from faith_jax.core.json_items import read_array
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
@@ -64,28 +65,32 @@ def negatives(options: NegativesOptions) -> list[str]:
             f"{source}: {options.tagger} finds no entity or verb in any knowledge that could be "
             "another; choose another --tagger."
         )
-    partial = target.with_name(target.name + ".partial")
-    partial.mkdir(parents=True, exist_ok=True)
-    write_jsonl(partial / "perturbed.jsonl", rows)
-    responses = infer(
-        options.model,
-        str(partial / "responses"),
-        input_file=str(partial / "perturbed.jsonl"),
-        max_input_length=options.max_input_length,
-        batch_size=options.batch_size,
-        decoding=decoding,
-        seed=options.seed,
-        formats=("jsonl",),
-        vocabulary=options.vocabulary,
-    )
-    generated: dict[str, list[str]] = {}
-    for _, row in read_jsonl(responses / "predictions.jsonl"):
-        generated.setdefault(row["id"].rpartition(_MARK)[0], []).append(row["prediction"])
-    lines = [_write(source / name, partial, turns[name], generated) for name in FILES]
-    shutil.copy(source / "test.json", partial / "test.json")
-    for line in prepare("faithdial", str(partial / "tfds"), str(partial)):
-        logger.info("%s", line.replace(str(partial), str(target)))  # where it will be
-    partial.rename(target)
+    told = dataclasses.asdict(options)
+    run = {name: value for name, value in told.items() if name not in ("output", "restart")}
+    run["perturbed"] = content_digest(map(repr, rows))
+    with partial_output(target, run, options.restart) as folder:
+        made = folder / "made"
+        made.mkdir(exist_ok=True)
+        write_jsonl(made / "perturbed.jsonl", rows)
+        responses = infer(
+            options.model,
+            str(made / "responses"),
+            input_file=str(made / "perturbed.jsonl"),
+            max_input_length=options.max_input_length,
+            batch_size=options.batch_size,
+            decoding=decoding,
+            seed=options.seed,
+            formats=("jsonl",),
+            vocabulary=options.vocabulary,
+        )
+        generated: dict[str, list[str]] = {}
+        for _, row in read_jsonl(responses / "predictions.jsonl"):
+            generated.setdefault(row["id"].rpartition(_MARK)[0], []).append(row["prediction"])
+        lines = [_write(source / name, made, turns[name], generated) for name in FILES]
+        shutil.copy(source / "test.json", made / "test.json")
+        for line in prepare("faithdial", str(made / "tfds"), str(made)):
+            logger.info("%s", line.replace(str(made), str(target)))  # where it will be
+        put(made, target)
     return [*lines, f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}"]
 
 

@@ -16,7 +16,7 @@ from faith_jax.annotation.labels import Label, Slice, combined, slice_rows
 from faith_jax.annotation.marks import read_marks
 from faith_jax.annotation.word_rule import REASONS, ErrorFreeRule, retold_spans
 from faith_jax.core.errors import InputError, counted
-from faith_jax.core.files import made_folder, write_json, write_jsonl
+from faith_jax.core.files import working_folder, write_json, write_jsonl
 from faith_jax.core.rows import read_json, read_jsonl
 from faith_jax.core.schema import Text, Texts, converted
 from faith_jax.core.table import Table
@@ -73,12 +73,13 @@ def write_inputs(options: NpovInputs) -> list[str]:
         for topic in read_topics(options.knowledge, options.splits)
         for row in response_rows(topic, options.combinations, options.seed)
     ]
-    folder, lines = made_folder(options.output), []
-    for temperature in TEMPERATURES:
-        part = [row for row in rows if row["temperature"] == temperature]
-        path = folder / f"t{temperature:.1f}.jsonl"
-        write_jsonl(path, part)
-        lines.append(f"{path}: {counted(len(part), 'row')} for temperature {temperature:.1f}")
+    lines = []
+    with working_folder(options.output) as (folder, _):
+        for temperature in TEMPERATURES:
+            part = [row for row in rows if row["temperature"] == temperature]
+            path = folder / f"t{temperature:.1f}.jsonl"
+            write_jsonl(path, part)
+            lines.append(f"{path}: {counted(len(part), 'row')} for temperature {temperature:.1f}")
     return lines
 
 
@@ -140,19 +141,19 @@ def write_sets(options: NpovSets) -> str:
     tables = [_verdict_table(rows, verdicts, labels is not None), _sets_table(sets)]
     shares = f"{len(free):,} of {counted(len(rows), 'response')}"
     notes = list(_notes(shares, labels, lost, options))
-    folder = made_folder(options.output)
-    for name, members in sets.items():
-        path = folder / f"{name}.jsonl"
-        if members is None:
-            path.unlink(missing_ok=True)
-        else:
-            write_jsonl(path, members)
-    write_jsonl(
-        folder / TEST,
-        ({"corpus": name, **row} for name, members in tests.items() for row in members or ()),
-    )
     told = {"notes": notes, "tables": [table._asdict() for table in tables]}
-    write_json(folder / SUMMARY, told)
+    with working_folder(options.output) as (folder, _):
+        for name, members in sets.items():
+            path = folder / f"{name}.jsonl"
+            if members is None:
+                path.unlink(missing_ok=True)
+            else:
+                write_jsonl(path, members)
+        write_jsonl(
+            folder / TEST,
+            ({"corpus": name, **row} for name, members in tests.items() for row in members or ()),
+        )
+        write_json(folder / SUMMARY, told)
     shown = "\n".join(rendered(table) for table in tables)
     return "".join(f"{note}\n" for note in notes) + f"\n{shown}"
 

@@ -43,7 +43,7 @@ def test_a_stopped_run_goes_on_to_a_data_set(command, stopped, monkeypatch, capl
     caplog.set_level("INFO", logger="faith_jax")
     status, _, err = command(*SETTINGS, "--seed=1", f"--output={stopped}")
     assert status == 2
-    assert "holds responses to other rows, or with other settings" in err
+    assert "keeps what is made of another run (another value of seed (0, not 1))" in err
     with monkeypatch.context() as patched:  # nothing is generated again
         patched.setattr(BatchDecoder, "__call__", None)
         status, out, err = command(*SETTINGS, f"--output={stopped}")

@@ -1,0 +1,300 @@
+"""One writer, only its own, full disks and power cuts: see `faith_jax.core.files`."""
+
+import errno
+import fcntl
+import importlib.util
+import json
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from faith_jax.cli import main
+from faith_jax.core import files
+from faith_jax.core.errors import ConfigError, StorageError, storage_failure
+from faith_jax.core.files import (
+    ROWS,
+    count_whole_rows,
+    difference,
+    locked,
+    partial_output,
+    reserves,
+    working_folder,
+    write_text,
+    written_folder,
+)
+from tests.core.test_files import RUN, rows_file, score
+from tests.paths import REPOSITORY
+
+_SPEC = importlib.util.spec_from_file_location("power_cut", REPOSITORY / "tools" / "power_cut.py")
+power_cut = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(power_cut)
+
+
+def test_an_output_has_one_writer(tmp_path):
+    target = tmp_path / "table.csv"
+    with (
+        locked(target, option="--csv"),
+        pytest.raises(ConfigError, match=r"--csv: another run is writing .*table\.csv; wait"),
+        locked(target, option="--csv"),
+    ):
+        pass
+    (tmp_path / "link").symlink_to(tmp_path)
+    with locked(target), pytest.raises(ConfigError), locked(tmp_path / "link" / "table.csv"):
+        pass
+    with locked(target), locked(tmp_path / "other.csv"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+
+
+def test_a_command_that_writes_files_holds_all_of_them(tmp_path):
+    written = {"--csv": str(tmp_path / "a.csv"), "--json": str(tmp_path / "a.json"), "--html": ""}
+
+    @reserves(lambda text: ([], written))
+    def run(text):
+        for path in written.values():
+            if path:
+                with pytest.raises(ConfigError), locked(pathlib.Path(path)):
+                    pass
+                write_text(path, text)
+        return text
+
+    assert run("a") == "a"
+    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", "a.json"}
+    with locked(tmp_path / "a.json"), pytest.raises(ConfigError, match="--json: another run"):
+        run("b")
+    assert (tmp_path / "a.csv").read_text() == "a"
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [("evaluate", "--csv"), ("report", "--output"), ("evaluate", "--histograms")],
+)
+def test_commands_refuse_an_output_that_another_run_writes(capsys, tmp_path, command, output):
+    source = rows_file(tmp_path / "rows.jsonl")
+    score(capsys, "--scorers=bleu", f"--input={source}", f"--output={tmp_path}/s.jsonl")
+    target = tmp_path / "out"
+    with locked(target):
+        assert main([command, f"{tmp_path}/s.jsonl", f"{output}={target}"]) == 2
+    assert capsys.readouterr().err.strip().splitlines()[-1] == (
+        f"faith-jax: {output}: another run is writing {target}; wait for it, or name another "
+        "output."
+    )
+
+
+@pytest.fixture
+def no_locks(monkeypatch):
+    """A file system without locks, on which a lease lasts a moment."""
+
+    def refuse(*_):
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(files, "LEASE_SECONDS", 0.3)
+
+
+def test_without_locks_an_output_is_leased(no_locks, tmp_path):
+    target = tmp_path / "s.jsonl"
+    with (
+        locked(target) as held,
+        pytest.raises(ConfigError, match="another run is writing"),
+        locked(target),
+    ):
+        pass
+    assert held is None
+    with locked(target):
+        assert [path.name for path in tmp_path.iterdir()] == [".s.jsonl.lease"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lease_that_nobody_refreshes_expires(no_locks, tmp_path):
+    target = tmp_path / "s.jsonl"
+    lease = tmp_path / ".s.jsonl.lease"
+    with locked(target):
+        left = lease.read_text()
+    # Of a process on another host, which was killed.
+    lines = [
+        line if not line.startswith(os.uname().nodename) else "elsewhere"
+        for line in left.splitlines()
+    ]
+    lease.write_text("\n".join(lines) + "\n")
+    with locked(target):
+        assert lease.read_text() != left
+    assert not lease.exists()
+
+
+@pytest.mark.parametrize("name", ["u1.partial/thesis.txt", "u1.partial/run.json"])
+def test_a_folder_that_no_run_has_made_is_not_touched(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir()
+    path.write_text('{"chapter": 1}')
+    told = r"u1\.partial is there, and no run has made it; move it away"
+    for restart in (False, True):
+        with pytest.raises(ConfigError, match=told), partial_output(tmp_path / "u1", RUN, restart):
+            pass
+    with pytest.raises(ConfigError, match=told), written_folder(tmp_path / "u1", "a checkpoint"):
+        pass
+    assert path.read_text() == '{"chapter": 1}'
+    assert [p.name for p in tmp_path.rglob("*")] == ["u1.partial", path.name]
+
+
+def stop(folder, rows=""):
+    """Ends a run after it has made rows."""
+    (folder / ROWS).write_text(rows)
+    raise RuntimeError
+
+
+def test_what_another_kind_of_run_has_made_is_kept(tmp_path):
+    with pytest.raises(RuntimeError), partial_output(tmp_path / "u1", RUN) as folder:
+        stop(folder, '{"id": "1"}\n')
+    with (
+        pytest.raises(ConfigError, match="keeps 1 row of another run"),
+        written_folder(tmp_path / "u1", "a checkpoint"),
+    ):
+        pass
+    assert (folder / ROWS).read_text() == '{"id": "1"}\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "told"),
+    [
+        ({"a": 1, "b": 2}, {"a": 1}, ""),
+        ({"a": 1}, {"a": 2}, "another value of a (1, not 2)"),
+        (
+            {"decoding": {"top_p": 0.9, "beam": 1}},
+            {"decoding": {"top_p": 0.8, "beam": 1}},
+            "another value of decoding.top_p (0.9, not 0.8)",
+        ),
+        (
+            {"scorers": {"bleu": {}, "q2": {}}},
+            {"scorers": {"bleu": {}}},
+            'another value of scorers ({"bleu": {}, "q2": {}}, not {"bleu": {}})',
+        ),
+        (None, {"a": 1}, "other settings, which are not readable"),
+    ],
+)
+def test_the_setting_that_differs_is_named(before, now, told):
+    assert difference(before, now) == told
+
+
+@pytest.mark.parametrize("torn", [b"\0" * 40, b'{"id": "3', b"[1]\n", b'\0\0\0\n{"id": "4"}\n'])
+def test_rows_end_before_what_a_power_cut_left(tmp_path, torn):
+    whole = b'{"id": "1"}\n{"id": "2"}\n'
+    (tmp_path / ROWS).write_bytes(whole + torn)
+    assert count_whole_rows(tmp_path / ROWS) == 2
+    assert (tmp_path / ROWS).read_bytes() == whole
+
+
+def test_an_output_that_was_moved_aside_is_put_back(tmp_path):
+    """After a kill between the two renames of `written_folder`."""
+    target = tmp_path / "out"
+    with written_folder(target, "a checkpoint", True) as made:
+        (made.parent / files._REPLACED).mkdir()
+        (made.parent / files._REPLACED / "model.json").write_text("former")
+        shutil.copytree(made.parent, tmp_path / "left")
+    (tmp_path / "left").rename(made.parent)
+    with written_folder(target, "a checkpoint", True):
+        pass
+    assert (target / "model.json").read_text() == "former"
+
+
+def test_a_full_disk_is_told_from_other_failures():
+    full = OSError(errno.ENOSPC, "No space left on device", "/data/s.jsonl")
+    assert storage_failure(full) == "/data/s.jsonl: No space left on device"
+    saving = ValueError("cannot save")
+    saving.__cause__ = full
+    assert storage_failure(saving) == "/data/s.jsonl: No space left on device"
+    told = ValueError("RESOURCE_EXHAUSTED: writing failed [No space left on device]")
+    assert storage_failure(told) == "No space left on device"
+    assert storage_failure(OSError(errno.EACCES, "Permission denied")) == ""
+    with (
+        pytest.raises(StorageError, match=r"x: cannot be written \(No space left"),
+        files.writing("x"),
+    ):
+        raise full
+
+
+@pytest.fixture
+def small_files():
+    """No file can have more than the bytes that are asked for, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_score_run_that_fills_the_disk_resumes(capsys, tmp_path, small_files):
+    source = rows_file(tmp_path / "rows.jsonl", 40)
+    arguments = ["--scorers=bleu", f"--input={source}", "--batch-size=4"]
+    score(capsys, *arguments, f"--output={tmp_path}/unbroken.jsonl")
+    whole = (tmp_path / "unbroken.jsonl").read_bytes()
+    small_files(len(whole) // 2)
+    status, _, error = score(capsys, *arguments, f"--output={tmp_path}/s.jsonl")
+    kept = files.kept_rows(tmp_path / "s.jsonl")
+    assert 12 <= kept < 24
+    assert status == 1
+    assert error.endswith(
+        f"File too large; free some space; {kept} scored rows are kept; the same command resumes "
+        "there."
+    )
+    small_files(1 << 30)
+    assert score(capsys, *arguments, f"--output={tmp_path}/s.jsonl")[0] == 0
+    assert (tmp_path / "s.jsonl").read_bytes() == whole
+
+
+KILLED = """
+import os, sys
+from faith_jax.runs import score
+append, batches = score.append_rows, []
+def killed(path, rows):
+    append(path, rows)
+    batches.append(rows)
+    if len(batches) == int(sys.argv[1]):
+        os.kill(os.getpid(), 9)
+score.append_rows = killed
+from faith_jax.cli import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.slow
+def test_a_power_cut_loses_no_output_and_no_order(capsys, tmp_path):
+    if not power_cut.is_possible(tmp_path):
+        pytest.skip("there is no C compiler, or the file system keeps no attributes")
+    library = power_cut.shim(tmp_path)
+    source = rows_file(tmp_path / "rows.jsonl", 12)
+    command = ["score", "--scorers=bleu", f"--input={source}", "--batch-size=2"]
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    folder = tmp_path / "out"
+    folder.mkdir()
+
+    def run(batches):
+        program = [sys.executable, "-c", KILLED, str(batches), *command]
+        return subprocess.run([*program, f"--output={folder}/s.jsonl"], env=environment).returncode
+
+    assert run(4) == -signal.SIGKILL
+    partial = folder / "s.jsonl.partial"
+    assert files.kept_rows(folder / "s.jsonl") == 8
+    assert power_cut.cut(folder) == [partial / ROWS]  # but the note of the run is on disk
+    assert json.loads((partial / "run.json").read_text())["made_by"] == "faith_jax"
+    assert run(99) == 0
+    # Once it has its name, all of it is on disk, and so is the name.
+    assert power_cut.unsynced(folder) == {}
+    assert int(os.getxattr(folder, "user.synced").split()[1]) > 0
+    whole = (folder / "s.jsonl").read_bytes()
+    score(capsys, *command[1:], f"--output={tmp_path}/unbroken.jsonl")
+    assert whole == (tmp_path / "unbroken.jsonl").read_bytes()
+
+
+def test_a_folder_of_outputs_has_one_writer(tmp_path):
+    with working_folder(tmp_path / "sets") as (folder, _):
+        assert folder.is_dir()
+        with pytest.raises(ConfigError, match="another run is writing"), working_folder(folder):
+            pass
+    assert not list(folder.iterdir())
