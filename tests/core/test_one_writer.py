@@ -31,9 +31,11 @@ from faith_jax.core.files import (
 from tests.core.test_files import RUN, rows_file, score
 from tests.paths import REPOSITORY
 
-_SPEC = importlib.util.spec_from_file_location("power_cut", REPOSITORY / "tools" / "power_cut.py")
-power_cut = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(power_cut)
+_SPEC = importlib.util.spec_from_file_location(
+    "disk_faults", REPOSITORY / "tools" / "disk_faults.py"
+)
+disk_faults = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(disk_faults)
 
 
 def test_an_output_has_one_writer(tmp_path):
@@ -265,14 +267,14 @@ sys.exit(main(sys.argv[2:]))
 
 @pytest.mark.slow
 def test_a_power_cut_loses_no_output_and_no_order(capsys, tmp_path):
-    if not power_cut.is_possible(tmp_path):
+    if not disk_faults.is_possible(tmp_path):
         pytest.skip("there is no C compiler, or the file system keeps no attributes")
-    library = power_cut.shim(tmp_path)
+    library = disk_faults.shim(tmp_path)
     source = rows_file(tmp_path / "rows.jsonl", 12)
     command = ["score", "--scorers=bleu", f"--input={source}", "--batch-size=2"]
-    environment = {**os.environ, "LD_PRELOAD": str(library)}
     folder = tmp_path / "out"
     folder.mkdir()
+    environment = disk_faults.environment(library, folder)
 
     def run(batches):
         program = [sys.executable, "-c", KILLED, str(batches), *command]
@@ -281,11 +283,11 @@ def test_a_power_cut_loses_no_output_and_no_order(capsys, tmp_path):
     assert run(4) == -signal.SIGKILL
     partial = folder / "s.jsonl.partial"
     assert files.kept_rows(folder / "s.jsonl") == 8
-    assert power_cut.cut(folder) == [partial / ROWS]  # but the note of the run is on disk
+    assert disk_faults.cut(folder) == [partial / ROWS]  # but the note of the run is on disk
     assert json.loads((partial / "run.json").read_text())["made_by"] == "faith_jax"
     assert run(99) == 0
     # Once it has its name, all of it is on disk, and so is the name.
-    assert power_cut.unsynced(folder) == {}
+    assert disk_faults.unsynced(folder) == {}
     assert int(os.getxattr(folder, "user.synced").split()[1]) > 0
     whole = (folder / "s.jsonl").read_bytes()
     score(capsys, *command[1:], f"--output={tmp_path}/unbroken.jsonl")

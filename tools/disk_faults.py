@@ -1,21 +1,23 @@
-"""Simulates a power cut: what processes wrote without a sync is lost.
+"""Faults of disks: processes that are killed while they write, and power cuts.
 
-A process runs with `power_cut.c` preloaded, which notes what is synced. After it has ended, or was
-killed, `cut` takes away what is not: bytes behind the last sync of a file become zeros, as on file
-systems that write sizes before data, and a file that was never synced is empty.
+A process runs with `disk_faults.c` preloaded. It can be killed at any of its writes, and after it
+has ended `cut` takes away what a power cut would have lost: bytes behind the last sync of a file
+become zeros, as on file systems that write sizes before data, and a file that was never synced is
+empty.
 """
 
 import os
 import pathlib
 import subprocess
+from collections.abc import Mapping
 
-_SOURCE = pathlib.Path(__file__).with_name("power_cut.c")
+_SOURCE = pathlib.Path(__file__).with_name("disk_faults.c")
 _NOTE = "user.synced"
 
 
 def shim(folder: pathlib.Path) -> pathlib.Path:
-    """Compiles the library to preload, with LD_PRELOAD, into `folder`, and returns its path."""
-    library = folder / "power_cut.so"
+    """Compiles the library to preload into `folder`, and returns its path."""
+    library = folder / "disk_faults.so"
     command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(_SOURCE), "-ldl"]
     subprocess.run(command, check=True)
     return library
@@ -30,6 +32,30 @@ def is_possible(folder: pathlib.Path) -> bool:
     except (OSError, subprocess.CalledProcessError):
         return False
     return True
+
+
+def environment(
+    library: pathlib.Path,
+    folder: pathlib.Path,
+    count: pathlib.Path | None = None,
+    kill_at: int | None = None,
+) -> Mapping[str, str]:
+    """Returns the environment of a process.
+
+    Args:
+      library: of `shim`.
+      folder: what is written below it counts.
+      count: the file of the number of writes so far, see `writes`; None = they are not counted.
+      kill_at: the number of the write at which the process is killed; None = it is not.
+    """
+    made = {**os.environ, "LD_PRELOAD": str(library), "FAULTS_FOLDER": f"{folder.resolve()}/"}
+    made |= {"FAULTS_COUNT": str(count)} if count else {}
+    return made | ({"FAULTS_KILL_AT": str(kill_at)} if kill_at else {})
+
+
+def writes(count: pathlib.Path) -> int:
+    """Returns how many writes, syncs and renames were counted in a file."""
+    return int.from_bytes(count.read_bytes()[:8], "little")
 
 
 def unsynced(folder: pathlib.Path) -> dict[pathlib.Path, int]:
