@@ -247,7 +247,7 @@ def prepared(
     if made_from == wanted:
         return _with_skipped(builder, bad_rows)
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
-    with writing(f"--data_dir: {builder.data_dir}"), _quiet():
+    with writing(f"--data-dir: {builder.data_dir}"), _quiet():
         _prepare_beside(builder, paths, named, bad_rows.skip, beam)
     return _with_skipped(builder_class(config=config, data_dir=data_dir), bad_rows)
 
@@ -271,7 +271,7 @@ def _prepare_beside(
 ) -> None:
     """Prepares the data beside its place and moves it there: a failure changes nothing."""
     target = pathlib.Path(builder.data_dir)
-    with written_folder(target, "a data set", True, "--data_dir", wait=True) as place:
+    with written_folder(target, "a data set", True, "--data-dir", wait=True) as place:
         if _metadata(builder).get("raw_fingerprint") == _fingerprint(paths):
             return  # another process was faster
         beside = place.with_name("prepared")

@@ -125,7 +125,7 @@ def test_errors_name_the_remedy(tmp_path):
     with pytest.raises(InputError, match=r"responses\.jsonl: holds no responses"):
         prepared(PROCON_NPOV, "full", tmp_path, tmp_path / "raw")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=r"--data_dir: .* cannot be written"):
+    with pytest.raises(ConfigError, match=r"--data-dir: .* cannot be written"):
         prepared(PROCON_NPOV, "sample", tmp_path / "file" / "data")
 
 

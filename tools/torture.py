@@ -1,0 +1,466 @@
+"""Checks that nothing is lost, mixed or accepted in silence: see docs/reliability.md.
+
+Commands run on small data and are killed at random moments and at random writes, started twice at
+once, given disks that are full, and given checkpoints with flipped bits. After each kill and each
+full disk the same command runs again, and its output must be that of an unbroken run, byte for byte
+(of a training, its parameters, bit for bit).
+
+    python tools/torture.py
+    python tools/torture.py --kills=20 --pairs=4 --disks=0 --flips=0 --jobs=score,infer
+    python tools/torture.py --seed=1 --table=table.md
+
+Prints a line for each trial that fails, and a table of counts. Exit status: 0 where all trials went
+as promised, 1 otherwise. Full disks need root, to mount them. Bad inputs are a tool of their own,
+bad_inputs.py.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tools")]
+
+import disk_faults  # noqa: E402
+
+_HANGS = 300.0  # seconds after which a command hangs
+_SIGNALS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
+_CHECKPOINTS = ("import-checkpoint", "export-checkpoint", "train")
+_KEPT = (".preflight.json",)  # written beside an output, and not part of it
+_WORDS = [
+    "tea",
+    "bees",
+    "honey",
+    "warm",
+    "rain",
+    "river",
+    "stone",
+    "light",
+    "bread",
+    "garden",
+    "paper",
+    "winter",
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A command that writes an output.
+
+    Attributes:
+      arguments: of `faith-jax`; OUT stands for the output, below a folder of its own.
+      digest: of an output; what must be equal.
+      processes: that run it together.
+      writes: "new" where an output that is there is an error, "same" where it is kept or made anew.
+    """
+
+    arguments: Sequence[str]
+    digest: Callable[[pathlib.Path], str]
+    processes: int = 1
+    writes: str = "new"
+
+
+class Trial(NamedTuple):
+    """What was tried, and what went wrong; "" = nothing."""
+
+    kind: str
+    job: str
+    problem: str
+
+
+@dataclasses.dataclass
+class Setting:
+    """Where trials run: the data they share, and what unbroken runs have made."""
+
+    folder: pathlib.Path
+    library: pathlib.Path
+    jobs: dict[str, Job]
+    digests: dict[str, str] = dataclasses.field(default_factory=dict)
+    seconds: dict[str, float] = dataclasses.field(default_factory=dict)
+    writes: dict[str, int] = dataclasses.field(default_factory=dict)
+
+
+def content_digest(output: pathlib.Path) -> str:
+    """Returns a hash of a file, or of all files of a folder with their names."""
+    digest = hashlib.sha256()
+    for path in sorted(output.rglob("*")) if output.is_dir() else [output]:
+        if path.is_file() and not path.name.endswith(_KEPT) and ".snakemake" not in path.parts:
+            digest.update(str(path.relative_to(output)).encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def params_digest(model_dir: pathlib.Path) -> str:
+    """Returns the hash of the parameters of a training's newest checkpoint, with its step."""
+    from faith_jax.checkpoints.checkpoint import content_hash
+    from faith_jax.checkpoints.open import open_checkpoint
+    from faith_jax.training.checkpoints import newest_step
+
+    step = newest_step(model_dir)
+    found = open_checkpoint(model_dir / "checkpoints" / str(step))
+    return f"{step} {content_hash(found.params)}"
+
+
+def prepared(folder: pathlib.Path) -> dict[str, Job]:
+    """Writes the data that all trials read, and returns the jobs."""
+    from tests.scoring import tiny_models
+
+    rng = random.Random(0)
+    said = [" ".join(rng.choices(_WORDS, k=30)) for _ in range(600)]
+    rows = [
+        {"grounding": text, "generated_text": " ".join(rng.sample(text.split(), 12)), "id": str(i)}
+        for i, text in enumerate(said)
+    ]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    queries = [{"inputs": f"Is {text.split()[0]} number {i} warm?"} for i, text in enumerate(said)]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries[:48]))
+    for name in ("gpt2", "bart"):
+        tiny_models.write_model(folder / name, name)
+    lexical = ("score", "--scorers=rouge2_f1,bleu", f"--input={folder}/rows.jsonl", "--output=OUT")
+    infer = (
+        *("infer", "--gin_file=runs/infer_file.gin", f"--gin.CHECKPOINT_PATH={folder}/gpt2"),
+        *(f"--gin.INPUT_FILE={folder}/queries.jsonl", "--gin.INFER_OUTPUT_DIR=OUT"),
+        *("--gin.MAX_INPUT_LENGTH=24", "--gin.DECODE_LENGTH=8", "--gin.BATCH_SIZE=4"),
+        "--gin.TEMPERATURE=1.0",
+    )
+    train = (
+        *("train", f"--gin_search_paths={REPOSITORY}/tests/testdata/gin", "--gin_file=tiny.gin"),
+        *("--gin.CHECKPOINT_PERIOD=2", "--gin.EVAL_PERIOD=4", "--gin.MODEL_DIR=OUT"),
+    )
+    model = f"--scorer-option=pmi_faith.model={folder}/gpt2"
+    few = f"--input={folder}/few.jsonl"
+    (folder / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:48]))
+    jsonl = "--gin.FORMATS=('jsonl',)"
+    return {
+        "score": Job((*lexical, "--format=jsonl", "--batch-size=20"), content_digest),
+        "score parquet": Job((*lexical, "--format=parquet", "--batch-size=20"), content_digest),
+        "score tfds": Job((*lexical, "--format=tfds", "--batch-size=20"), content_digest),
+        "score model": Job(
+            ("score", "--scorers=pmi_faith", model, few, "--output=OUT", "--batch-size=8"),
+            content_digest,
+        ),
+        "infer": Job((*infer, jsonl), content_digest, writes="same"),
+        "infer tfds": Job(infer, content_digest, writes="same"),
+        "infer, 2 processes": Job((*infer, jsonl), content_digest, 2, "same"),
+        "train": Job(train, params_digest, writes="same"),
+        "train, 2 processes": Job(train, params_digest, 2, "same"),
+        "prepare": Job(
+            ("prepare", "faithdial/sample", "--data-dir=OUT"), content_digest, writes="same"
+        ),
+        "import-checkpoint": Job(("import-checkpoint", f"{folder}/bart", "OUT"), content_digest),
+        "export-checkpoint": Job(("export-checkpoint", f"{folder}/gpt2", "OUT"), content_digest),
+        "reproduce": Job(
+            ("reproduce", "begin", "--sample", "--output=OUT", "--scorers=bleu,token_f1"),
+            content_digest,
+            writes="same",
+        ),
+    }
+
+
+def output_of(job: str, folder: pathlib.Path) -> pathlib.Path:
+    """Returns the output of a job in a folder of its own."""
+    return folder / ("out.jsonl" if job in ("score", "score model") else _suffixed(job))
+
+
+def _suffixed(job: str) -> str:
+    return "out.parquet" if job == "score parquet" else "out"
+
+
+def started(
+    setting: Setting, name: str, folder: pathlib.Path, environment: Mapping[str, str]
+) -> list[subprocess.Popen]:
+    """Starts the processes of a job, whose messages go to a file of the folder beside."""
+    job = setting.jobs[name]
+    output = str(output_of(name, folder))
+    command = [part.replace("OUT", output) for part in job.arguments]
+    lists = [command]
+    if job.processes > 1:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{listener.getsockname()[1]}"
+        lists = [
+            [*command, f"--coordinator_address={address}", f"--process_count={job.processes}"]
+            + [f"--process_index={index}"]
+            for index in range(job.processes)
+        ]
+    made = []
+    for arguments in lists:
+        with open(f"{folder}.err", "a") as errors:
+            made.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "faith_jax", *arguments],
+                    cwd=REPOSITORY,
+                    env={**environment, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"},
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    # Where this tool runs in the background, Ctrl-C would be ignored.
+                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+                )
+            )
+    return made
+
+
+def ended(processes: Sequence[subprocess.Popen], wait: float = _HANGS) -> list[int | None]:
+    """Waits for processes, and returns their statuses; None = one that hangs, which is killed."""
+    deadline, statuses = time.monotonic() + wait, []
+    for process in processes:
+        try:
+            statuses.append(process.wait(max(0.1, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            statuses.append(None)
+    return statuses
+
+
+def complaint(folder: pathlib.Path, statuses: Sequence[int | None], allowed: set[int]) -> str:
+    """Returns what is wrong with how processes ended: a hang, a status, a traceback."""
+    errors = pathlib.Path(f"{folder}.err").read_text(errors="replace")
+    if None in statuses:
+        return "hangs"
+    if not set(statuses) <= allowed:
+        return f"exit status {statuses}: {errors.strip().splitlines()[-1:]}"
+    return "traceback" if "Traceback" in errors else ""
+
+
+def measured(setting: Setting, name: str) -> None:
+    """Runs a job unbroken: what it makes, how long it takes, and how many writes."""
+    folder = setting.folder / "unbroken" / name.replace(" ", "_")
+    folder.mkdir(parents=True)
+    count = pathlib.Path(f"{folder}.count")
+    environment = disk_faults.environment(setting.library, folder, count)
+    start = time.monotonic()
+    statuses = ended(started(setting, name, folder, environment))
+    if statuses != [0] * len(statuses):
+        raise SystemExit(f"{name}: {statuses}: {pathlib.Path(f'{folder}.err').read_text()[-2000:]}")
+    setting.seconds[name] = time.monotonic() - start
+    setting.digests[name] = setting.jobs[name].digest(output_of(name, folder))
+    setting.writes[name] = disk_faults.writes(count)
+    if lost := disk_faults.unsynced(output_of(name, folder)):
+        print(f"{name}: not on disk when it ends: {sorted(map(str, lost))[:3]}", flush=True)
+
+
+def finished(setting: Setting, name: str, folder: pathlib.Path) -> str:
+    """Runs a job to its end behind a fault; returns what is wrong."""
+    pathlib.Path(f"{folder}.err").write_text("")
+    statuses = ended(started(setting, name, folder, os.environ))
+    if problem := complaint(folder, statuses, {0}):
+        return f"the next run: {problem}"
+    try:
+        is_same = setting.jobs[name].digest(output_of(name, folder)) == setting.digests[name]
+    except Exception as error:
+        return f"its output cannot be read: {error}"
+    left = [p.name for p in folder.iterdir() if p.name.endswith((".partial", ".lock", ".lease"))]
+    return "" if is_same and not left else f"left behind: {left}" if left else "another output"
+
+
+def kill_trial(setting: Setting, name: str, seed: int) -> Trial:
+    """Kills a job once or twice, in half of the trials by a power cut, and lets it end."""
+    rng, folder = random.Random(f"{name} {seed}"), setting.folder / "kills" / f"{name}-{seed}"
+    folder.mkdir(parents=True)
+    output, job = output_of(name, folder), setting.jobs[name]
+    for _ in range(rng.choice((1, 1, 2))):
+        at_write = seed % 2 == 0
+        count = pathlib.Path(f"{folder}.count")
+        count.unlink(missing_ok=True)
+        number = rng.randint(1, setting.writes[name]) if at_write else None
+        environment = disk_faults.environment(setting.library, folder, count, number)
+        processes = started(setting, name, folder, environment)
+        sent = signal.SIGKILL
+        if at_write and job.processes > 1:
+            while not any(process.poll() is not None for process in processes):
+                time.sleep(0.1)
+        elif not at_write:
+            sent = rng.choice(list(_SIGNALS))
+            time.sleep(rng.uniform(0.1, setting.seconds[name]))
+            for process in processes if sent != signal.SIGKILL else [rng.choice(processes)]:
+                process.send_signal(sent)
+        if job.processes > 1 and sent == signal.SIGKILL:
+            # The others wait for the process that is gone until JAX ends them.
+            for process in processes:
+                process.kill()
+        statuses = ended(processes)
+        # A signal before the command listens ends it as such.
+        allowed = {0, -int(sent), _SIGNALS[sent], -9}
+        if problem := complaint(folder, statuses, allowed):
+            return Trial("kill", name, f"seed {seed}: {problem}")
+        if at_write and seed % 4 == 0:
+            disk_faults.cut(folder)
+        if 0 in statuses and job.writes == "new" and output.exists():
+            break
+    is_done = output.exists() and job.writes == "new"
+    problem = "" if is_done else finished(setting, name, folder)
+    if is_done and job.digest(output) != setting.digests[name]:
+        problem = "another output"
+    shutil.rmtree(folder)
+    return Trial("power cut" if seed % 4 == 0 else "kill", name, problem and f"{seed}: {problem}")
+
+
+def pair_trial(setting: Setting, name: str, seed: int) -> Trial:
+    """Starts a job twice, the second time a moment later."""
+    rng, folder = random.Random(f"{name} {seed}"), setting.folder / "pairs" / f"{name}-{seed}"
+    folder.mkdir(parents=True)
+    processes = started(setting, name, folder, os.environ)
+    time.sleep(rng.uniform(0.0, 0.6 * setting.seconds[name]))
+    processes += started(setting, name, folder, os.environ)
+    statuses = ended(processes)
+    job = setting.jobs[name]
+    problem = complaint(folder, statuses, {0, 2})
+    if not problem and 0 not in statuses:
+        problem = f"no winner: {statuses}"
+    if not problem and job.digest(output_of(name, folder)) != setting.digests[name]:
+        problem = "another output"
+    shutil.rmtree(folder)
+    return Trial("concurrent pair", name, problem and f"{seed}: {problem}")
+
+
+@contextlib.contextmanager
+def small_disk(folder: pathlib.Path, size: int) -> Iterator[Callable[[], None]]:
+    """Mounts a disk of so many bytes at a folder; yields what makes it large enough."""
+    folder.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    subprocess.run(mount, check=True)
+    try:
+        yield (
+            lambda: (
+                subprocess.run(["mount", "-o", "remount,size=1G", str(folder)], check=True) and None
+            )
+        )
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def disk_trial(setting: Setting, name: str, seed: int) -> Trial:
+    """Fills the disk at a third, at two thirds and nearly at the end of what a job writes."""
+    unbroken = setting.folder / "unbroken" / name.replace(" ", "_")
+    size = sum(path.stat().st_size for path in unbroken.rglob("*") if path.is_file())
+    share = (0.3, 0.6, 0.9)[seed % 3]
+    folder = setting.folder / "disks" / f"{name}-{seed}"
+    with small_disk(folder, max(4096, int(size * share))) as enlarge:
+        statuses = ended(started(setting, name, folder, os.environ))
+        problem = complaint(folder, statuses, {0, 1})
+        enlarge()
+        done = statuses == [0] and setting.jobs[name].writes == "new"
+        problem = problem or ("" if done else finished(setting, name, folder))
+    return Trial("full disk", name, problem and f"{seed}: {problem}")
+
+
+def flip_trial(setting: Setting, name: str, seed: int) -> Trial:
+    """Flips a bit of a file of a checkpoint, which then must not open."""
+    from faith_jax.checkpoints.open import open_checkpoint
+    from faith_jax.core.errors import FaithJaxError
+
+    rng, source = random.Random(seed), setting.folder / "unbroken" / name.replace(" ", "_") / "out"
+    folder = setting.folder / "flips" / f"{name}-{seed}"
+    shutil.copytree(source, folder)
+    inner = folder / "checkpoints" if (folder / "checkpoints").is_dir() else folder
+    files = [path for path in sorted(inner.rglob("*")) if path.is_file() and path.stat().st_size]
+    path = rng.choices(files, [file.stat().st_size for file in files])[0]
+    content = bytearray(path.read_bytes())
+    place = rng.randrange(len(content))
+    content[place] ^= 1 << rng.randrange(8)
+    path.write_bytes(content)
+    steps = [p for p in inner.iterdir() if p.name.isdecimal()] if inner != folder else []
+    opened = next((p for p in steps if p in path.parents), folder)
+    try:
+        open_checkpoint(opened)
+        problem = f"byte {place} of {path.relative_to(folder)}: opens"
+    except FaithJaxError:
+        problem = ""
+    except Exception as error:
+        problem = f"byte {place} of {path.relative_to(folder)}: {error!r}"
+    shutil.rmtree(folder)
+    return Trial("flipped bit", name, problem and f"{seed}: {problem}")
+
+
+def table(trials: Sequence[Trial]) -> str:
+    """Returns the counts as Markdown."""
+    tried = collections.Counter((trial.kind, trial.job) for trial in trials)
+    failed = collections.Counter((t.kind, t.job) for t in trials if t.problem)
+    lines = ["| trial | command | tried | as promised |", "| --- | --- | --- | --- |"]
+    for key, count in sorted(tried.items()):
+        lines.append(f"| {key[0]} | {key[1]} | {count} | {count - failed[key]} |")
+    whole = len(trials)
+    lines.append(f"| all | | {whole} | {whole - sum(failed.values())} |")
+    return "\n".join(lines) + "\n"
+
+
+def run(options: argparse.Namespace, folder: pathlib.Path) -> list[Trial]:
+    """Runs all trials; prints those that fail as they end."""
+    if not disk_faults.is_possible(folder):
+        raise SystemExit("needs a C compiler (cc), and a file system with extended attributes")
+    jobs = prepared(folder)
+    if unknown := set(options.jobs) - set(jobs):
+        raise SystemExit(f"--jobs: there is no {min(unknown)!r}; there are: {', '.join(jobs)}")
+    setting = Setting(folder, disk_faults.shim(folder), jobs)
+    chosen = [name for name in jobs if not options.jobs or name in options.jobs]
+    for name in chosen:
+        measured(setting, name)
+        print(f"{name}: {setting.seconds[name]:.1f} s, {setting.writes[name]} writes", flush=True)
+    alone = [name for name in chosen if jobs[name].processes == 1]
+    checkpoints = [
+        name for name in chosen if name in ("import-checkpoint", "export-checkpoint", "train")
+    ]
+    kinds = (
+        (kill_trial, options.kills, chosen),
+        (pair_trial, options.pairs, alone),
+        (disk_trial, options.disks, alone),
+        (flip_trial, options.flips, checkpoints),
+    )
+    planned = [
+        (trial, names[number % len(names)], options.seed * 10_000 + number // len(names))
+        for trial, count, names in kinds
+        for number in range(count if names else 0)
+    ]
+    trials = []
+    with concurrent.futures.ThreadPoolExecutor(options.parallel) as pool:
+        futures = [pool.submit(trial, setting, name, seed) for trial, name, seed in planned]
+        for future in concurrent.futures.as_completed(futures):
+            trials.append(found := future.result())
+            if found.problem:
+                print(f"FAILED {found.kind}, {found.job}: {found.problem}", flush=True)
+            elif len(trials) % 20 == 0:
+                print(f"{len(trials)}/{len(planned)} trials", flush=True)
+    return trials
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the tool; returns its exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = lambda text: [name.strip() for name in text.split(";")]  # noqa: E731
+    parser.add_argument("--kills", type=int, default=208, help="kills, by turns of all jobs")
+    parser.add_argument("--pairs", type=int, default=22, help="pairs that start at once")
+    parser.add_argument("--disks", type=int, default=33, help="full disks")
+    parser.add_argument("--flips", type=int, default=120, help="flipped bits")
+    parser.add_argument("--jobs", type=names, default=(), help="names, separated by semicolons")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--parallel", type=int, default=2, help="trials at once")
+    parser.add_argument("--table", type=pathlib.Path, help="a file for the table of counts")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="torture-") as folder:
+        trials = run(options, pathlib.Path(folder))
+    print(made := table(trials), end="")
+    if options.table:
+        options.table.write_text(made)
+    return int(any(trial.problem for trial in trials))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
