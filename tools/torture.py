@@ -105,15 +105,37 @@ def content_digest(output: pathlib.Path) -> str:
     return digest.hexdigest()
 
 
-def params_digest(model_dir: pathlib.Path) -> str:
-    """Returns the hash of the parameters of a training's newest checkpoint, with its step."""
+def checkpoint_params(folder: pathlib.Path) -> str:
+    """Returns the hash of a checkpoint's parameters and config."""
     from faith_jax.checkpoints.checkpoint import content_hash
     from faith_jax.checkpoints.open import open_checkpoint
+
+    found = open_checkpoint(folder)
+    return f"{content_hash(found.params)} {found.config}"
+
+
+def params_digest(model_dir: pathlib.Path) -> str:
+    """Returns the hash of the parameters of a training's newest checkpoint, with its step."""
     from faith_jax.training.checkpoints import newest_step
 
     step = newest_step(model_dir)
-    found = open_checkpoint(model_dir / "checkpoints" / str(step))
-    return f"{step} {content_hash(found.params)}"
+    return f"{step} {checkpoint_params(model_dir / 'checkpoints' / str(step))}"
+
+
+def examples_digest(folder: pathlib.Path) -> str:
+    """Returns a hash of the examples of a prepared data set, in their order.
+
+    TFDS writes the features of an example in any order.
+    """
+    import tensorflow as tf
+
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.tfrecord*")):
+        digest.update(str(path.relative_to(folder)).encode())
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            example = tf.train.Example.FromString(record)
+            digest.update(example.SerializeToString(deterministic=True))
+    return digest.hexdigest()
 
 
 def prepared(folder: pathlib.Path) -> dict[str, Job]:
@@ -160,9 +182,9 @@ def prepared(folder: pathlib.Path) -> dict[str, Job]:
         "train": Job(train, params_digest, writes="same"),
         "train, 2 processes": Job(train, params_digest, 2, "same"),
         "prepare": Job(
-            ("prepare", "faithdial/sample", "--data-dir=OUT"), content_digest, writes="same"
+            ("prepare", "faithdial/sample", "--data-dir=OUT"), examples_digest, writes="same"
         ),
-        "import-checkpoint": Job(("import-checkpoint", f"{folder}/bart", "OUT"), content_digest),
+        "import-checkpoint": Job(("import-checkpoint", f"{folder}/bart", "OUT"), checkpoint_params),
         "export-checkpoint": Job(("export-checkpoint", f"{folder}/gpt2", "OUT"), content_digest),
         "reproduce": Job(
             ("reproduce", "begin", "--sample", "--output=OUT", "--scorers=bleu,token_f1"),

@@ -28,6 +28,7 @@ from faith_jax.core.errors import (
     ConfigError,
     FaithJaxError,
     ProcessError,
+    StorageError,
     did_you_mean,
     storage_failure,
 )
@@ -120,6 +121,9 @@ def _guarded(run: Callable[[], int], prog: str) -> int:
     except FaithJaxError as error:
         print(f"{prog}: {first_line(error)}", file=sys.stderr)
         return 2
+    except StorageError as error:
+        print(f"{prog}: {first_line(error)} Free some space, then run this again.", file=sys.stderr)
+        return 1
     except ProcessError as error:
         print(f"{prog}: {first_line(error)}", file=sys.stderr)
         return error.status
@@ -129,7 +133,7 @@ def _guarded(run: Callable[[], int], prog: str) -> int:
     except Exception as error:
         if not (reason := storage_failure(error)):
             raise
-        print(f"{prog}: {reason}; free some space, then run this again", file=sys.stderr)
+        print(f"{prog}: {reason}. Free some space, then run this again.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)

@@ -51,7 +51,7 @@ def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
     except Exception as error:
         if not (reason := storage_failure(error)):
             raise
-        print(f"faith-jax: {reason}; free some space; {kept()}", file=sys.stderr)
+        print(f"faith-jax: {reason}. Free some space; {kept()}", file=sys.stderr)
         return 1
     finally:
         if listens:

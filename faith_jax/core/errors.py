@@ -55,6 +55,8 @@ def storage_failure(error: BaseException) -> str:
     """
     chain: BaseException | None = error
     while chain is not None:
+        if isinstance(chain, StorageError):
+            return str(chain).removesuffix(".")
         if isinstance(chain, OSError) and chain.errno in _STORAGE:
             place = f"{chain.filename}: " if chain.filename else ""
             return f"{place}{os.strerror(chain.errno)}"

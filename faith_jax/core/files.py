@@ -102,14 +102,19 @@ def _same_file(one: pathlib.Path, other: pathlib.Path) -> bool:
 
 
 @contextlib.contextmanager
-def written_whole(path: str | pathlib.Path) -> Iterator[pathlib.Path]:
+def written_whole(path: str | pathlib.Path, shared: bool = False) -> Iterator[pathlib.Path]:
     """Yields a path beside that of a file, whose place it takes at the end.
 
     On an error nothing is left, and what stood at `path` stays. If nothing is written, nothing
-    changes. If several processes write at once, the last one wins.
+    changes. What a kill leaves is written over the next time.
+
+    Args:
+      path: of the file.
+      shared: several processes may write it at once; the last one wins.
     """
     target = pathlib.Path(path)
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    mark = f"{secrets.token_hex(4)}." if shared else ""
+    beside = target.with_name(f".{target.name}.{mark}partial")
     try:
         yield beside
         if beside.exists():
@@ -163,6 +168,25 @@ def writing(place: Any) -> Iterator[None]:
         reason = error.strerror or error
         kind = StorageError if storage_failure(error) else ConfigError
         raise kind(f"{place}: cannot be written ({reason}).") from None
+
+
+def check_space(place: pathlib.Path, size: int) -> None:
+    """Checks that a disk has room before much is written to it.
+
+    Args:
+      place: a file or folder to be, on this disk.
+      size: bytes.
+
+    Raises:
+      StorageError: it has not; says how much is needed, and how much is free.
+    """
+    folder = next(path for path in place.absolute().parents if path.is_dir())
+    free = shutil.disk_usage(folder).free
+    if free < size:
+        raise StorageError(
+            f"{place}: No space left on device: {size / 1e6:,.1f} MB are needed, "
+            f"{free / 1e6:,.1f} MB are free."
+        )
 
 
 def write_text(path: str | pathlib.Path, text: str) -> None:
@@ -452,11 +476,12 @@ def _put_back(folder: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def _is_ours(folder: pathlib.Path) -> bool:
-    """Whether a run has made a folder; an empty one is anyone's."""
+    """Whether a run has made a folder; an empty one, without a whole note, is anyone's."""
     if not folder.is_dir():
         return False
     note = kept_json(folder / _NOTE) or {}
-    return note.items() >= _OURS.items() or not any(folder.iterdir())
+    others = (path for path in folder.iterdir() if not path.name.startswith(f".{_NOTE}."))
+    return note.items() >= _OURS.items() or not any(others)
 
 
 def _has_made(folder: pathlib.Path) -> bool:

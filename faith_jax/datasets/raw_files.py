@@ -92,7 +92,7 @@ def _fetched(file: RawFile, folder: pathlib.Path, remedy: str) -> pathlib.Path:
             _download(file, download, remedy)
         if file.member:
             with (
-                written_whole(target) as beside,
+                written_whole(target, shared=True) as beside,
                 open(beside, "wb") as output,
                 _opened_member(download, file.member) as source,
             ):
@@ -114,7 +114,7 @@ def _download(file: RawFile, target: pathlib.Path, remedy: str) -> None:
 
     # pooch advises to note the checksum of what it fetched, which is checked here already.
     pooch.get_logger().setLevel("WARNING")
-    with written_whole(target) as beside:
+    with written_whole(target, shared=True) as beside:
         try:
             pooch.retrieve(file.url, None, beside.name, target.parent, progressbar=True)
         except (requests.RequestException, OSError, ValueError) as error:

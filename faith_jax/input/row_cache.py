@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.files import written_whole
+from faith_jax.core.errors import InputError
+from faith_jax.core.files import writing, written_whole
 
 Row = Mapping[str, Any]
 
@@ -88,24 +88,21 @@ def write_cache(path: pathlib.Path, rows: Iterable[Row], fingerprint: str, where
     Raises:
       InputError: there are no rows.
       ConfigError: the file cannot be written.
+      StorageError: the disk is full.
     """
     schema = _SCHEMA.with_metadata({_FINGERPRINT: fingerprint})
     count = 0
     ours = not path.parent.exists()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with written_whole(path) as beside:
-            with pa.OSFile(str(beside), "wb") as file, pa.ipc.new_file(file, schema) as writer:
-                for batch in _batches(rows, schema):
-                    writer.write_batch(batch)
-                    count += batch.num_rows
-            if not count:
-                beside.unlink()
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: the rows of {where} cannot be kept there ({error.strerror or error}); free "
-            "some space, or choose another folder."
-        ) from None
+        with writing(f"{path}: the rows of {where}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with written_whole(path) as beside:
+                with pa.OSFile(str(beside), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+                    for batch in _batches(rows, schema):
+                        writer.write_batch(batch)
+                        count += batch.num_rows
+                if not count:
+                    beside.unlink()
     finally:
         with contextlib.suppress(OSError):
             if ours:

@@ -24,12 +24,14 @@ from faith_jax.checkpoints.peft import (
     write_peft_prompt,
 )
 from faith_jax.core.errors import CheckpointError, ConfigError
-from faith_jax.core.files import locked, writing, written_folder, written_whole
+from faith_jax.core.files import check_space, locked, writing, written_folder, written_whole
 from faith_jax.core.rows import read_json
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.soft_prompt import read_npy
 from faith_jax.runs import setup
 from faith_jax.tokenizers.vocabularies import tokenizer_folder
+
+_ROOM = 1 << 20  # bytes, of what stands beside the parameters
 
 
 def import_checkpoint(source: str, target: str, overwrite: bool = False) -> None:
@@ -74,6 +76,7 @@ def _convert(
 ) -> None:
     place = _free_place(target, overwrite, source)
     checkpoint = open_checkpoint(source)
+    check_space(place, _ROOM + sum(leaf.nbytes for leaf in jax.tree.leaves(checkpoint.params)))
     with _new_checkpoint(place, overwrite) as beside:
         write(checkpoint, beside)
         for folder in (tokenizer_folder(source), checkpoint.metadata["source"]):

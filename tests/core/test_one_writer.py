@@ -242,7 +242,7 @@ def test_a_score_run_that_fills_the_disk_resumes(capsys, tmp_path, small_files):
     assert 12 <= kept < 24
     assert status == 1
     assert error.endswith(
-        f"File too large; free some space; {kept} scored rows are kept; the same command resumes "
+        f"File too large. Free some space; {kept} scored rows are kept; the same command resumes "
         "there."
     )
     small_files(1 << 30)

@@ -61,5 +61,5 @@ def test_a_cache_appears_whole_or_not_at_all(tmp_path, folder):
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=r"rows of task cannot be kept there"):
+    with pytest.raises(ConfigError, match=r"rows of task: cannot be written"):
         write_cache(tmp_path / "file" / "rows.arrow", rows(3), "a", "task")
