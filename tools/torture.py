@@ -64,7 +64,7 @@ class Job:
     """A command that writes an output.
 
     Attributes:
-      arguments: of `faith-jax`; OUT stands for the output, below a folder of its own.
+      arguments: of `faith-jax`; {OUT} stands for the output, below a folder of its own.
       digest: of an output; what must be equal.
       processes: that run it together.
       writes: "new" where an output that is there is an error, "same" where it is kept or made anew.
@@ -153,18 +153,23 @@ def prepared(folder: pathlib.Path) -> dict[str, Job]:
     (folder / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries[:48]))
     for name in ("gpt2", "bart"):
         tiny_models.write_model(folder / name, name)
-    lexical = ("score", "--scorers=rouge2_f1,bleu", f"--input={folder}/rows.jsonl", "--output=OUT")
+    lexical = (
+        "score",
+        "--scorers=rouge2_f1,bleu",
+        f"--input={folder}/rows.jsonl",
+        "--output={OUT}",
+    )
     infer = (
         *("infer", "--gin_file=runs/infer_file.gin", f"--gin.CHECKPOINT_PATH={folder}/gpt2"),
-        *(f"--gin.INPUT_FILE={folder}/queries.jsonl", "--gin.INFER_OUTPUT_DIR=OUT"),
+        *(f"--gin.INPUT_FILE={folder}/queries.jsonl", "--gin.INFER_OUTPUT_DIR={OUT}"),
         *("--gin.MAX_INPUT_LENGTH=24", "--gin.DECODE_LENGTH=8", "--gin.BATCH_SIZE=4"),
         "--gin.TEMPERATURE=1.0",
     )
     train = (
         *("train", f"--gin_search_paths={REPOSITORY}/tests/testdata/gin", "--gin_file=tiny.gin"),
-        *("--gin.CHECKPOINT_PERIOD=2", "--gin.EVAL_PERIOD=4", "--gin.MODEL_DIR=OUT"),
+        *("--gin.CHECKPOINT_PERIOD=2", "--gin.EVAL_PERIOD=4", "--gin.MODEL_DIR={OUT}"),
     )
-    model = f"--scorer-option=pmi_faith.model={folder}/gpt2"
+    model = f"--scorer-option=pmi_faith_mean.model={folder}/gpt2"
     few = f"--input={folder}/few.jsonl"
     (folder / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:48]))
     jsonl = "--gin.FORMATS=('jsonl',)"
@@ -173,7 +178,7 @@ def prepared(folder: pathlib.Path) -> dict[str, Job]:
         "score parquet": Job((*lexical, "--format=parquet", "--batch-size=20"), content_digest),
         "score tfds": Job((*lexical, "--format=tfds", "--batch-size=20"), content_digest),
         "score model": Job(
-            ("score", "--scorers=pmi_faith", model, few, "--output=OUT", "--batch-size=8"),
+            ("score", "--scorers=pmi_faith_mean", model, few, "--output={OUT}", "--batch-size=8"),
             content_digest,
         ),
         "infer": Job((*infer, jsonl), content_digest, writes="same"),
@@ -182,12 +187,14 @@ def prepared(folder: pathlib.Path) -> dict[str, Job]:
         "train": Job(train, params_digest, writes="same"),
         "train, 2 processes": Job(train, params_digest, 2, "same"),
         "prepare": Job(
-            ("prepare", "faithdial/sample", "--data-dir=OUT"), examples_digest, writes="same"
+            ("prepare", "faithdial/sample", "--data-dir={OUT}"), examples_digest, writes="same"
         ),
-        "import-checkpoint": Job(("import-checkpoint", f"{folder}/bart", "OUT"), checkpoint_params),
-        "export-checkpoint": Job(("export-checkpoint", f"{folder}/gpt2", "OUT"), content_digest),
+        "import-checkpoint": Job(
+            ("import-checkpoint", f"{folder}/bart", "{OUT}"), checkpoint_params
+        ),
+        "export-checkpoint": Job(("export-checkpoint", f"{folder}/gpt2", "{OUT}"), content_digest),
         "reproduce": Job(
-            ("reproduce", "begin", "--sample", "--output=OUT", "--scorers=bleu,token_f1"),
+            ("reproduce", "begin", "--sample", "--output={OUT}", "--scorers=bleu,token_f1"),
             content_digest,
             writes="same",
         ),
@@ -209,7 +216,7 @@ def started(
     """Starts the processes of a job, whose messages go to a file of the folder beside."""
     job = setting.jobs[name]
     output = str(output_of(name, folder))
-    command = [part.replace("OUT", output) for part in job.arguments]
+    command = [part.replace("{OUT}", output) for part in job.arguments]
     lists = [command]
     if job.processes > 1:
         with socket.socket() as listener:

@@ -17,6 +17,7 @@ import pathlib
 import secrets
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
@@ -152,6 +153,24 @@ def _sync_entry(path: pathlib.Path) -> None:
             raise
     finally:
         os.close(file)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Within, Ctrl-C and SIGTERM wait: libraries that write in threads abort if they break off."""
+    asked: list[tuple[int, Any]] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread gets signals
+        return
+    before = {number: signal.signal(number, lambda *a: asked.append(a)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if asked:
+        signal.raise_signal(asked[0][0])
 
 
 @contextlib.contextmanager
@@ -421,7 +440,10 @@ def written_folder(
       ConfigError: see `partial_output`.
     """
     with writing(f"{option}: {target}"):
+        missing = [path for path in target.parents if not path.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
+        for path in missing:
+            _sync_entry(path.parent)
     with partial_output(
         target, {"makes": what}, replaces=replaces, option=option, wait=wait
     ) as folder:
@@ -480,14 +502,15 @@ def _is_ours(folder: pathlib.Path) -> bool:
     if not folder.is_dir():
         return False
     note = kept_json(folder / _NOTE) or {}
-    others = (path for path in folder.iterdir() if not path.name.startswith(f".{_NOTE}."))
+    others = (path for path in folder.iterdir() if path.name != f".{_NOTE}.partial")
     return note.items() >= _OURS.items() or not any(others)
 
 
 def _has_made(folder: pathlib.Path) -> bool:
-    """Whether there is more in a folder than a note."""
+    """Whether there is more in a folder than a note, or a part of one."""
+    notes = (_NOTE, f".{_NOTE}.partial")
     files = (path for path in folder.rglob("*") if path.is_file())
-    return any(path.name != _NOTE and path.stat().st_size for path in files)
+    return any(path.name not in notes and path.stat().st_size for path in files)
 
 
 @contextlib.contextmanager

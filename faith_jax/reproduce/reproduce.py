@@ -170,8 +170,10 @@ def _score(given: ScoreInput, scorers: Mapping[str, Mapping[str, Any]], path: pa
         check_settings(noted, settings, path.name)
         logger.info("%s is kept", path)
         return
+    write_json(
+        noted, settings
+    )  # before: a kill between the two leaves no file without its settings
     score(given, scorers, str(path))
-    write_json(noted, settings)
 
 
 Figures = Mapping[tuple[str, ...], Mapping[str, float]]

@@ -24,7 +24,14 @@ from faith_jax.checkpoints.peft import (
     write_peft_prompt,
 )
 from faith_jax.core.errors import CheckpointError, ConfigError
-from faith_jax.core.files import check_space, locked, writing, written_folder, written_whole
+from faith_jax.core.files import (
+    check_space,
+    locked,
+    uninterrupted,
+    writing,
+    written_folder,
+    written_whole,
+)
 from faith_jax.core.rows import read_json
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.soft_prompt import read_npy
@@ -259,6 +266,7 @@ def _new_checkpoint(place: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Pa
     with (
         written_folder(place, "a checkpoint", overwrite, "TARGET") as beside,
         writing(f"TARGET: {place}"),
+        uninterrupted(),
     ):
         yield beside
 

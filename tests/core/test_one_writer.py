@@ -300,3 +300,33 @@ def test_a_folder_of_outputs_has_one_writer(tmp_path):
         with pytest.raises(ConfigError, match="another run is writing"), working_folder(folder):
             pass
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_the_end_of_a_write(number):
+    done = []
+    before = signal.signal(number, lambda *_: done.append("signal"))
+    try:
+        with files.uninterrupted():
+            signal.raise_signal(number)
+            done.append("written")
+        assert done == ["written", "signal"]
+        assert signal.getsignal(number) is not before
+    finally:
+        signal.signal(number, before)
+
+
+def test_a_note_that_a_kill_cut_is_nobodys(tmp_path):
+    folder = tmp_path / "u1.partial"
+    folder.mkdir()
+    (folder / ".run.json.partial").write_text('{"made_')
+    with partial_output(tmp_path / "u1", RUN):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_room_on_the_disk_is_checked(tmp_path):
+    files.check_space(tmp_path / "new" / "checkpoint", 1000)
+    told = r"checkpoint: No space left on device: 1,000,000,000,000\.0 MB are needed, .* are free"
+    with pytest.raises(StorageError, match=told):
+        files.check_space(tmp_path / "new" / "checkpoint", 10**18)
