@@ -153,12 +153,8 @@ def prepared(folder: pathlib.Path) -> dict[str, Job]:
     (folder / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries[:48]))
     for name in ("gpt2", "bart"):
         tiny_models.write_model(folder / name, name)
-    lexical = (
-        "score",
-        "--scorers=rouge2_f1,bleu",
-        f"--input={folder}/rows.jsonl",
-        "--output={OUT}",
-    )
+    rows_file = f"--input={folder}/rows.jsonl"
+    lexical = ("score", "--scorers=rouge2_f1,bleu", rows_file, "--output={OUT}")
     infer = (
         *("infer", "--gin_file=runs/infer_file.gin", f"--gin.CHECKPOINT_PATH={folder}/gpt2"),
         *(f"--gin.INPUT_FILE={folder}/queries.jsonl", "--gin.INFER_OUTPUT_DIR={OUT}"),
@@ -280,7 +276,8 @@ def measured(setting: Setting, name: str) -> None:
     setting.seconds[name] = time.monotonic() - start
     setting.digests[name] = setting.jobs[name].digest(output_of(name, folder))
     setting.writes[name] = disk_faults.writes(count)
-    if lost := disk_faults.unsynced(output_of(name, folder)):
+    lost = [path for path in disk_faults.unsynced(output_of(name, folder)) if path.is_file()]
+    if lost:
         print(f"{name}: not on disk when it ends: {sorted(map(str, lost))[:3]}", flush=True)
 
 

@@ -170,9 +170,7 @@ def _score(given: ScoreInput, scorers: Mapping[str, Mapping[str, Any]], path: pa
         check_settings(noted, settings, path.name)
         logger.info("%s is kept", path)
         return
-    write_json(
-        noted, settings
-    )  # before: a kill between the two leaves no file without its settings
+    write_json(noted, settings)  # before: no kill leaves a file without its settings
     score(given, scorers, str(path))
 
 
