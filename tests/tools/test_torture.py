@@ -1,0 +1,128 @@
+"""The checks of docs/reliability.md in a short form, and that they see what goes wrong."""
+
+import argparse
+import importlib.util
+import os
+import signal
+import sys
+
+import pytest
+
+from tests.paths import REPOSITORY
+
+_SPEC = importlib.util.spec_from_file_location("torture", REPOSITORY / "tools" / "torture.py")
+torture = importlib.util.module_from_spec(_SPEC)
+sys.modules["torture"] = torture
+_SPEC.loader.exec_module(torture)
+
+pytestmark = pytest.mark.slow
+
+
+def test_kills_power_cuts_and_pairs_of_score(tmp_path):
+    if not torture.disk_faults.is_possible(tmp_path):
+        pytest.skip("there is no C compiler, or the file system keeps no attributes")
+    options = argparse.Namespace(
+        jobs=["score"], kills=4, pairs=1, disks=0, flips=0, seed=0, parallel=2
+    )
+    trials = torture.run(options, tmp_path)
+    assert [trial for trial in trials if trial.problem] == []
+    assert torture.table(trials) == (
+        "| trial | command | tried | as promised |\n"
+        "| --- | --- | --- | --- |\n"
+        "| concurrent pair | score | 1 | 1 |\n"
+        "| kill | score | 3 | 3 |\n"
+        "| power cut | score | 1 | 1 |\n"
+        "| all | | 5 | 5 |\n"
+    )
+
+
+@pytest.fixture
+def setting(tmp_path):
+    """A job that writes a line, and at once."""
+    source = tmp_path / "rows.jsonl"
+    source.write_text('{"grounding": "Tea is hot.", "generated_text": "Tea is cold."}\n')
+    arguments = ("score", "--scorers=token_f1", f"--input={source}", "--output={OUT}")
+    jobs = {"score": torture.Job(arguments, torture.content_digest)}
+    return torture.Setting(tmp_path, tmp_path / "none", jobs, {"score": "of another output"})
+
+
+def test_another_output_is_a_problem(setting, tmp_path):
+    (tmp_path / "run").mkdir()
+    assert torture.finished(setting, "score", tmp_path / "run") == "another output"
+    setting.digests["score"] = torture.content_digest(tmp_path / "run" / "out.jsonl")
+    (tmp_path / "run" / "out.jsonl").unlink()
+    assert torture.finished(setting, "score", tmp_path / "run") == ""
+    told = torture.finished(setting, "score", tmp_path / "run")
+    assert told.startswith("the next run: exit status [2]: ['faith-jax: ")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "text", "told"),
+    [
+        ([0], "", ""),
+        ([143], "faith-jax: terminated\n", ""),
+        ([None], "", "hangs"),
+        ([1], "faith-jax: no\n", "exit status [1]: ['faith-jax: no']"),
+        ([0], "Traceback (most recent call last):\n", "traceback"),
+    ],
+)
+def test_how_a_command_ends(tmp_path, statuses, text, told):
+    (tmp_path / "run.err").write_text(text)
+    assert torture.complaint(tmp_path / "run", statuses, {0, 143}) == told
+
+
+def test_a_hang_is_killed(tmp_path):
+    process = torture.subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    assert torture.ended([process], 0.2) == [None]
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_a_process_is_killed_in_the_middle_of_a_write(tmp_path):
+    if not torture.disk_faults.is_possible(tmp_path):
+        pytest.skip("there is no C compiler, or the file system keeps no attributes")
+    faults, folder = torture.disk_faults, tmp_path / "out"
+    folder.mkdir()
+    library = faults.shim(tmp_path)
+    code = (
+        "import os\n"
+        f"with open({str(folder / 'a')!r}, 'wb') as a:\n"
+        "    for part in (b'1234', b'5678'):\n"
+        "        a.write(part)\n"
+        "        a.flush()\n"
+        "        os.fsync(a.fileno())\n"
+        f"os.rename({str(folder / 'a')!r}, {str(folder / 'b')!r})\n"
+    )
+
+    def run(kill_at=None):
+        count = tmp_path / "count"
+        count.unlink(missing_ok=True)
+        environment = faults.environment(library, folder, count, kill_at)
+        command = [sys.executable, "-c", code]
+        status = torture.subprocess.run(command, env=environment).returncode
+        found = {path.name: path.read_bytes() for path in folder.iterdir()}
+        for path in folder.iterdir():
+            path.unlink()
+        return status, faults.writes(count), found
+
+    assert run() == (0, 5, {"b": b"12345678"})
+    assert run(3) == (-signal.SIGKILL, 3, {"a": b"123456"})
+    assert run(5) == (-signal.SIGKILL, 5, {"a": b"12345678"})
+
+
+def test_what_a_power_cut_loses(tmp_path):
+    faults = torture.disk_faults
+    if not faults.is_possible(tmp_path):
+        pytest.skip("the file system keeps no attributes")
+    for name, size in (("synced", 6), ("longer", 3), ("never", None)):
+        path = tmp_path / name
+        path.write_bytes(b"abcdef")
+        if size is not None:
+            time = path.stat().st_mtime_ns - (size < 6)
+            os.setxattr(path, "user.synced", f"{size} {time}".encode())
+    lost = faults.cut(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "synced": b"abcdef",
+        "longer": b"abc\0\0\0",
+        "never": b"",
+    }
+    assert {path.name for path in lost} == {"longer", "never"}
