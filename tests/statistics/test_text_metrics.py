@@ -3,11 +3,13 @@ import csv
 import json
 import math
 import sys
+import tracemalloc
 
 import pytest
 import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
+from rouge_score import rouge_scorer
 from sklearn import metrics
 
 from faith_jax.core.errors import ConfigError
@@ -78,6 +80,42 @@ def test_rouge_undefined():
     assert math.isnan(empty["rouge2"].precision)
     assert (empty["rouge2"].recall, empty["rouge2"].f1) == (0.0, 0.0)
     assert all(math.isnan(value) for scores in tm.rouge("?", "").values() for value in scores)
+
+
+LETTERS = st.text("abcd", max_size=70)
+
+
+@given(LETTERS, LETTERS)
+def test_the_longest_common_subsequence_is_that_of_the_table(a, b):
+    row = [0] * (len(b) + 1)
+    for letter in a:
+        before, row = row, [0] * (len(b) + 1)
+        for place, other in enumerate(b):
+            same = before[place] + 1
+            row[place + 1] = same if letter == other else max(row[place], before[place + 1])
+    assert tm.common_subsequence(a, b) == row[-1]
+
+
+@given(TEXTS, TEXTS, st.booleans())
+def test_rouge_is_the_packages(response, reference, stem):
+    published = rouge_scorer.RougeScorer(tm.ROUGE_TYPES, stem).score(reference, response)
+    for name, overlap in tm.rouge(response, reference, stem).items():
+        for ours, theirs in zip(overlap, published[name], strict=True):
+            assert ours == theirs or (math.isnan(ours) and theirs == 0)
+
+
+def test_rouge_of_long_texts_takes_little_memory():
+    words = [f"w{number * number % 9973}" for number in range(20_000)]
+    text, reverse = " ".join(words), " ".join(reversed(words))
+    tracemalloc.start()
+    try:
+        overlap = tm.rouge(text, reverse, kinds=("rougeL",))["rougeL"]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert tm.rouge(text, text, kinds=("rougeL",))["rougeL"] == (1.0, 1.0, 1.0)
+    assert 0 < overlap.precision == overlap.recall < 1
+    assert peak < 100e6  # the package's table has 20,000 x 20,000 numbers
 
 
 def test_content_words_are_stemmed_and_keep_their_place():
