@@ -265,12 +265,28 @@ def working_folder(
         yield folder, lock
 
 
-def content_digest(parts: Iterable[str]) -> str:
-    """Returns a hash of texts in their order."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part.encode("utf-8", "surrogatepass"))
-        digest.update(b"\0")
+class ContentDigest:
+    """A hash of values in their order, by their representations."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def of(self, values: Iterable[T]) -> Iterator[T]:
+        """Yields values, which are then part of the hash."""
+        for value in values:
+            self._digest.update(repr(value).encode("utf-8", "surrogatepass") + b"\0")
+            yield value
+
+    def hexdigest(self) -> str:
+        """Returns the hash of the values so far."""
+        return self._digest.hexdigest()
+
+
+def content_digest(values: Iterable[Any]) -> str:
+    """Returns a hash of values in their order, by their representations."""
+    digest = ContentDigest()
+    for _ in digest.of(values):
+        pass
     return digest.hexdigest()
 
 
@@ -416,6 +432,34 @@ def partial_output(
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--output") -> None:
+    """Adds to the note of a run what is known only later, such as a digest of its input.
+
+    Args:
+      folder: of `partial_output`.
+      more: what must be the same for a stopped run to resume.
+      option: that names the output.
+
+    Raises:
+      ConfigError: a stopped run noted another value.
+    """
+    kept = kept_json(folder / _NOTE) or {}
+    known = {name: value for name, value in more.items() if name in kept}
+    if found := difference(kept, known):
+        raise _other_run(folder, found, option)
+    if known != more:
+        write_json(folder / _NOTE, {**kept, **more})
+
+
+def _other_run(folder: pathlib.Path, found: str, option: str) -> ConfigError:
+    count = count_whole_rows(folder / ROWS)
+    kept = counted(count, "row") if count else "what is made"
+    return ConfigError(
+        f"{option}: {folder} keeps {kept} of another run ({found}); finish it with its own "
+        "command, or discard it with --restart or by removing that folder."
+    )
+
+
 @contextlib.contextmanager
 def written_folder(
     target: pathlib.Path,
@@ -479,12 +523,7 @@ def _resume(
     _put_back(folder, target)
     if _has_made(folder) and not restart:
         if found := difference(kept_json(folder / _NOTE), run):
-            count = count_whole_rows(folder / ROWS)
-            kept = counted(count, "row") if count else "what is made"
-            raise ConfigError(
-                f"{option}: {folder} keeps {kept} of another run ({found}); finish it with its "
-                "own command, or discard it with --restart or by removing that folder."
-            )
+            raise _other_run(folder, found, option)
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

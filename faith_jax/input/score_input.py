@@ -79,22 +79,18 @@ class ScoreInput(Columns):
             rows = dataset_rows(*((name, "") if self.task else ("", name)), split)
             yield example_rows(rows, self, self.corpus or name, bad_rows)
 
-    def fingerprint(self) -> dict[str, Any]:
-        """Returns what changes with the input.
+    def options(self) -> dict[str, Any]:
+        """Returns what is read, and how.
 
         Raises:
           ConfigError: a file is missing.
         """
-        told = {field.name: getattr(self, field.name) for field in dataclasses.fields(ScoreInput)}
-        told["files"] = []
         for file in self.input:
-            path = pathlib.Path(file)
             try:
-                status = path.stat()
+                pathlib.Path(file).stat()
             except OSError as error:
-                raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from None
-            told["files"].append([str(path.resolve()), status.st_size, status.st_mtime_ns])
-        return told
+                raise ConfigError(f"{file}: cannot be read ({error.strerror}).") from None
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(ScoreInput)}
 
 
 def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:

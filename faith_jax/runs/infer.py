@@ -152,7 +152,7 @@ def infer(
         own = [one.row(prefix, row) for row in rows[: limit or None]]
         run = {
             "checkpoint": checkpoint_state(str(embedded.checkpoint_path(one.checkpoint))),
-            "rows": content_digest(map(repr, own)),
+            "rows": content_digest(own),
             "decoding": dataclasses.asdict(decoding),
             source.setting: source.max_length,
             "CUT_POLICY": source.cut_policy,

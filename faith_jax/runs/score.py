@@ -15,12 +15,16 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from faith_jax.checkpoints import embedded
 from faith_jax.core.errors import ConfigError, InputError, counted
 from faith_jax.core.files import (
     ROWS,
+    ContentDigest,
     append_rows,
     check_outputs,
+    checkpoint_state,
     count_whole_rows,
+    note_later,
     partial_output,
     put,
     write_json,
@@ -111,10 +115,13 @@ def score(
     loaded = _loaded(scorers, target)
     check_outputs([output], {"--costs": costs})
     bad_rows = bad_rows or BadRows()
-    run = {"scorers": scorers, "input": given.fingerprint()}
+    run = {"scorers": scorers, "input": given.options(), "models": _states(scorers)}
     with partial_output(target, run, restart) as folder:
         # Bad input is found before anything is scored.
-        report, left_out = preflights.scoring_report(given.source, given.rows(bad_rows), loaded)
+        digest = ContentDigest()
+        rows = digest.of(given.rows(bad_rows))
+        report, left_out = preflights.scoring_report(given.source, rows, loaded)
+        note_later(folder, {"rows": digest.hexdigest()})
         preflights.tell(report, preflights.beside(target) if report["scorers"] else None)
         count = report["rows"]
         lines = folder / ROWS
@@ -137,6 +144,16 @@ def score(
             for sentence in preflights.cut_warnings(shares):
                 logger.warning("%s: %s", name, sentence)
     return summary
+
+
+def _states(scorers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns what is in the checkpoints that options of scorers name."""
+    return {
+        f"{name}.{option}": checkpoint_state(str(embedded.checkpoint_path(path)))
+        for name, told in scorers.items()
+        for option, path in told.items()
+        if option in _MODELS
+    }
 
 
 def preflight(

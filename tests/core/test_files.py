@@ -315,3 +315,14 @@ def test_rows_behind_the_first_ones_are_dropped(tmp_path):
     assert [row.fields for row in read_jsonl(path)] == [*LINES, LINES[0]]
     assert keep_rows(path, 0) == 0
     assert path.read_bytes() == b""
+
+
+def test_an_input_that_changed_is_another_run(capsys, tmp_path, monkeypatch):
+    arguments = stopped(tmp_path, monkeypatch, {"bleu": {}})
+    source = tmp_path / "rows.jsonl"
+    whole = source.read_text()
+    source.write_text(whole.replace("Tea is hot. 5", "Tea is hot. 6"))
+    status, _, error = score(capsys, "--scorers=bleu", *arguments)
+    assert (status, "keeps 6 rows of another run (another value of rows (" in error) == (2, True)
+    source.write_text(whole)  # with another time of change
+    assert score(capsys, "--scorers=bleu", *arguments)[0] == 0

@@ -67,7 +67,7 @@ def negatives(options: NegativesOptions) -> list[str]:
         )
     told = dataclasses.asdict(options)
     run = {name: value for name, value in told.items() if name not in ("output", "restart")}
-    run["perturbed"] = content_digest(map(repr, rows))
+    run["perturbed"] = content_digest(rows)
     with partial_output(target, run, options.restart) as folder:
         made = folder / "made"
         made.mkdir(exist_ok=True)
