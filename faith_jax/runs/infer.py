@@ -36,7 +36,6 @@ from faith_jax.core.files import (
     write_json,
     written_whole,
 )
-from faith_jax.core.processes import on_first_process
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import read_jsonl
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
@@ -47,7 +46,7 @@ from faith_jax.input.infer_rows import InputRow, RowTokens, read_input_file, tas
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.partitioning import Partitioner, make_partitioner
+from faith_jax.models.partitioning import Partitioner, make_partitioner, on_first_process
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, setup
 from faith_jax.runs.model_dir import make_folder
