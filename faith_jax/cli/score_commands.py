@@ -94,8 +94,10 @@ class Score(ScoreInput):
         )
         rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
         print(f"{summary.output}: {rows}, {scorers}")
-        for name, count in (+summary.undefined).items():
-            print(f"{name} is undefined in {count:,} of {rows}")
+        for name, reasons in summary.undefined.items():
+            if count := reasons.total():
+                causes = (f"{why or 'not told why'} ({n:,})" for why, n in reasons.most_common())
+                print(f"{name} is undefined in {count:,} of {rows}: {'; '.join(causes)}")
         for name, count in (+summary.cut).items():
             parts = "; ".join(
                 f"{counted(cut.tokens, 'token')} of {part} in {counted(cut.rows, 'row')}"

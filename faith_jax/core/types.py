@@ -99,15 +99,17 @@ class Score:
     """What a scorer says of one example.
 
     Attributes:
-      value: see the scorer's card; NaN = undefined, such as the precision of an empty response.
+      value: see the scorer's card; NaN = undefined, as of an empty response.
       words: scores of single words, if the scorer has them.
       cut: how many tokens of a too long input were cut, by part: "knowledge", "history",
         "response", and "other" for what stands between them. Uncut parts are left out.
+      undefined: why the value is NaN; "" = it is not.
     """
 
     value: float
     words: tuple[WordScore, ...] = ()
     cut: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    undefined: str = ""
 
     @property
     def cut_tokens(self) -> int:

@@ -1,15 +1,30 @@
 """Words and sentences of texts that are counted and compared without a tokenizer.
 
+Words by Unicode's rules (UAX #29) are those of all scripts. Where words have no spaces between
+them, each letter is one with its marks (Chinese, Japanese, Thai, Khmer, ...); Katakana stays whole.
+
 NLTK's Punkt splits sentences by punctuation, capitals and our list of abbreviations, without the
 models that it usually downloads.
 """
 
 import functools
 import re
-from collections.abc import Collection
-from typing import Any
+import unicodedata
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
 
-_WORD = re.compile("\\w+(?:['\u2019]\\w+)*")
+import regex
+
+# Marks (accents, vowel signs) belong to their letter's word: \w of `re` has none.
+WORD_CHARACTER = r"\p{L}\p{M}\p{N}"
+_WORD = regex.compile(f"[{WORD_CHARACTER}_]+(?:['\u2019][{WORD_CHARACTER}_]+)*")
+# Zero-width spaces and joiners, marks of direction, the byte order mark, soft hyphens, ... but not
+# the marks of Cf that stand above a number.
+_INVISIBLE = regex.compile(
+    r"[[\p{Default_Ignorable_Code_Point}\p{Cf}]--\p{Prepended_Concatenation_Mark}]", regex.V1
+)
+_SEGMENT = regex.compile(r"\b.+?\b", regex.V1 | regex.WORD | regex.DOTALL)
+_HAS_LETTER = regex.compile(r"[\p{L}\p{N}]")
 _ID_EST = re.compile(r"\bi\.\s?e\b", re.IGNORECASE)
 _APOSTROPHE = re.compile("['\u2019]")
 # What Steen 2023 counts as the first person (section 5.1, table 3).
@@ -33,6 +48,45 @@ def lower_words(text: str) -> list[str]:
     ['the', "cat's", '2', 'kittens', 'asleep']
     """
     return _WORD.findall(text.lower())
+
+
+class Word(NamedTuple):
+    """A word as it is compared, and its offsets in the text."""
+
+    text: str
+    start: int
+    end: int
+
+
+def unicode_words(text: str) -> Iterator[Word]:
+    """Yields the words of a text of any script, in NFKC with case folded.
+
+    Reference: UAX #29, section 4.1 (default word boundaries).
+
+    >>> [word.text for word in unicode_words("The cat's 2,000 \uff4dats: \u732b\u3060\u3002")]
+    ['the', "cat's", '2,000', 'mats', '\u732b', '\u3060']
+    """
+    for found in _SEGMENT.finditer(text):
+        if _HAS_LETTER.search(found.group()):
+            word = unicodedata.normalize("NFKC", found.group()).casefold()
+            yield Word(word, found.start(), found.end())
+
+
+def visible(text: str) -> str:
+    """Returns a text without characters that are not seen, such as zero-width spaces.
+
+    Zero-width joiners and non-joiners, which shape the letters of some scripts, go too: texts that
+    are compared both lose them.
+
+    >>> visible("fai\u200bth\u00adful")
+    'faithful'
+    """
+    return text if text.isascii() else _INVISIBLE.sub("", text)
+
+
+def is_blank(text: str) -> bool:
+    """Returns whether a text has nothing but white space and characters that are not seen."""
+    return not visible(text).strip()
 
 
 def first_person_count(text: str, pronouns: Collection[str] = FIRST_PERSON) -> int:

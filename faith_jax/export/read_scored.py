@@ -60,6 +60,9 @@ def _checked(row: Row, corpus: str) -> ScoredRow:
         "scores": _scores(fields, place),
         "cut_tokens": _mapping(fields, "cut_tokens", place),
         "cut": _cut(_mapping(fields, "cut", place), place),
+        "undefined": {
+            name: str(why) for name, why in _mapping(fields, "undefined", place).items() if why
+        },
     }
     found["words"] = _words(_mapping(fields, "words", place), found, place)
     return found

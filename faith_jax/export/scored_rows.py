@@ -3,7 +3,7 @@
 A row holds the example (`id`, `corpus`, `grounding`, `perspectives`, `history`, `generated_text`,
 `label`), its other `fields`, and for each scorer its `scores` (null = undefined), `words` (start,
 end, score, and the number of the grounding's text, null = the response), `cut_tokens`, and `cut`,
-the same by part of the input, where there is anything.
+the same by part of the input, where there is anything; `undefined` says why scores are null.
 """
 
 import itertools
@@ -49,6 +49,7 @@ def scored_row(row: ExampleRow, scores: Mapping[str, Score]) -> ScoredRow:
         "words": words,
         "cut_tokens": {name: score.cut_tokens for name, score in scores.items()},
         "cut": {name: dict(score.cut) for name, score in scores.items() if score.cut},
+        "undefined": {name: score.undefined for name, score in scores.items() if score.undefined},
     }
 
 
@@ -84,6 +85,7 @@ def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequen
             ("words", pa.struct([(name, pa.list_(word)) for name in scorers])),
             ("cut_tokens", pa.struct([(name, pa.int32()) for name in scorers])),
             ("cut", pa.struct([(name, parts) for name in scorers])),
+            ("undefined", pa.struct([(name, pa.string()) for name in scorers])),
         ]
     )
     with parquet.ParquetWriter(path, schema) as writer:

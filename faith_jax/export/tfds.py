@@ -73,6 +73,7 @@ def write_scored_tfds(
             "words": {scorer: tfds.features.Sequence(words) for scorer in scorers},
             "cut_tokens": {scorer: np.int64 for scorer in scorers},
             "cut": {scorer: dict.fromkeys(PARTS, np.int64) for scorer in scorers},
+            "undefined": {scorer: text() for scorer in scorers},
         }
     )
     description = f"Examples with the scores of {', '.join(scorers)}."
@@ -95,6 +96,7 @@ def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, A
     label = -1 if row["label"] is None else row["label"]
     cut = {s: {p: row.get("cut", {}).get(s, {}).get(p, 0) for p in PARTS} for s in scorers}
     changed = {"label": label, "fields": fields, "scores": scores, "words": words, "cut": cut}
+    changed["undefined"] = {s: row.get("undefined", {}).get(s, "") for s in scorers}
     return {**row, **changed, "cut_tokens": {s: row["cut_tokens"].get(s, 0) for s in scorers}}
 
 
@@ -144,6 +146,8 @@ def _scored_fields(example: Mapping[str, Any]) -> dict[str, Any]:
     found["fields"] = dict(zip(names, values, strict=True))
     found["scores"] = {s: None if math.isnan(value) else value for s, value in scores.items()}
     found["words"] = {s: _word_lists(words) for s, words in example["words"].items()}
+    told = example.get("undefined", {})
+    found["undefined"] = {s: why.decode() for s, why in told.items() if why}
     found["cut_tokens"] = {s: int(count) for s, count in example["cut_tokens"].items()}
     found["cut"] = {
         s: {part: int(count) for part, count in parts.items()}

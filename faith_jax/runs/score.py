@@ -64,7 +64,7 @@ class ScoreSummary:
       output: the file or folder.
       rows: how many it has.
       left_out: the columns whose values JSON cannot hold, with their types.
-      undefined: for each scorer, how many rows it left without a score.
+      undefined: for each scorer, how many rows it left without a score, by reason; "" = not told.
       cut: for each scorer, how many inputs it cut because they were too long.
       cut_parts: for each scorer what was cut of each part.
     """
@@ -72,14 +72,16 @@ class ScoreSummary:
     output: pathlib.Path
     rows: int
     left_out: Mapping[str, str]
-    undefined: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    undefined: dict[str, collections.Counter[str]] = dataclasses.field(default_factory=dict)
     cut: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     cut_parts: dict[str, dict[str, Cut]] = dataclasses.field(default_factory=dict)
 
     def add(self, rows: Iterable[ScoredRow]) -> None:
         """Counts what rows lack, and what was cut of them."""
         for row in rows:
-            self.undefined.update(name for name, score in row["scores"].items() if score is None)
+            for name, value in row["scores"].items():
+                if value is None:
+                    self.undefined[name][row.get("undefined", {}).get(name, "")] += 1
             self.cut.update(name for name, tokens in row["cut_tokens"].items() if tokens)
             for name, cut in row.get("cut", {}).items():
                 parts = self.cut_parts.setdefault(name, {})
@@ -126,8 +128,8 @@ def score(
         count = report["rows"]
         lines = folder / ROWS
         summary = ScoreSummary(target, count, left_out)
-        for counter in (summary.undefined, summary.cut):
-            counter.update(dict.fromkeys(loaded, 0))  # in their order
+        for name in loaded:  # in their order
+            summary.undefined[name], summary.cut[name] = collections.Counter(), 0
         _score_rows(given.rows(bad_rows), loaded, lines, batch_size, summary)
         if (written := count_whole_rows(lines)) != count:
             raise InputError(

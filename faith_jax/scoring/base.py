@@ -8,8 +8,10 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from faith_jax.core.cutting import CutTokens, by_name
 from faith_jax.core.types import GroundedExample, Grounding, Score, ScorerCard, WordScore
+from faith_jax.core.words import is_blank
 
 Result = TypeVar("Result")
+EMPTY_RESPONSE = "the response is empty"
 # A value, and the scores of single words.
 Judgement = tuple[float, tuple[WordScore, ...]]
 
@@ -52,7 +54,7 @@ class BaseScorer(abc.ABC):
 
     @abc.abstractmethod
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
-        """Returns one score for each example, in order."""
+        """Returns one score for each example, in order; none has an empty response."""
 
     def seen(self, example: GroundedExample) -> SeenInput | None:
         """Returns what the scorer's model reads of an example, without running the model.
@@ -63,6 +65,10 @@ class BaseScorer(abc.ABC):
         Raises:
           InputError: for an example that is too long and cannot be cut.
         """
+        return None if is_blank(example.response) else self.inputs(example)
+
+    def inputs(self, example: GroundedExample) -> SeenInput | None:
+        """Returns what `seen` does, of an example whose response is not empty."""
         return None
 
     def score(
@@ -71,7 +77,9 @@ class BaseScorer(abc.ABC):
         responses: Sequence[str] | None = None,
         histories: Sequence[Sequence[str]] | None = None,
     ) -> list[Score]:
-        """Returns the score of each example, in order.
+        """Returns the score of each example, in order; undefined where the response is empty.
+
+        A response of nothing but white space and invisible characters is empty too.
 
         With `responses`, which are as many, the examples are only groundings: a text or several
         each. The histories are then as many too, each oldest utterance first.
@@ -96,7 +104,12 @@ class BaseScorer(abc.ABC):
                 )
             if self.card.needs_history and not example.history:
                 raise ValueError(f"{self.card.name} needs a history, which item {number} lacks.")
-        return self.score_examples(given)
+        scores = [Score(math.nan, undefined=EMPTY_RESPONSE)] * len(given)
+        places = [place for place, e in enumerate(given) if not is_blank(e.response)]
+        found = self.score_examples([given[place] for place in places]) if places else []
+        for place, score in zip(places, found, strict=True):
+            scores[place] = score
+        return scores
 
 
 class ReadRow(Protocol):
@@ -108,6 +121,8 @@ class ReadRow(Protocol):
 
 
 Row = TypeVar("Row", bound=ReadRow)
+_NOTHING_READ = "its model has nothing to read"
+_NOTHING_JUDGED = "its model finds nothing to judge"
 
 
 class ModelScorer(BaseScorer, Generic[Row]):
@@ -125,7 +140,7 @@ class ModelScorer(BaseScorer, Generic[Row]):
     def judged(self, examples: Sequence[GroundedExample], rows: Sequence[Row]) -> list[Judgement]:
         """Returns what is found of each example by its row."""
 
-    def seen(self, example: GroundedExample) -> SeenInput | None:
+    def inputs(self, example: GroundedExample) -> SeenInput | None:
         """Returns the texts of an example's row."""
         row = self.read(example)
         return None if row is None else SeenInput(self.texts(row), row.cut)
@@ -133,10 +148,11 @@ class ModelScorer(BaseScorer, Generic[Row]):
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         """Returns one score for each example."""
         read = {place: row for place, e in enumerate(examples) if (row := self.read(e)) is not None}
-        scores = [Score(math.nan)] * len(examples)
+        scores = [Score(math.nan, undefined=_NOTHING_READ)] * len(examples)
         judged = self.judged([examples[place] for place in read], list(read.values()))
         for (place, row), (value, words) in zip(read.items(), judged, strict=True):
-            scores[place] = Score(value, words, by_name(row.cut))
+            undefined = _NOTHING_JUDGED if math.isnan(value) else ""
+            scores[place] = Score(value, words, by_name(row.cut), undefined)
         return scores
 
 

@@ -146,7 +146,7 @@ class BERTScorer(ModelScorer[TextIds]):
     def read(self, example: GroundedExample) -> TextIds | None:
         """Returns the ids of both texts."""
         response, grounding = example.response.strip(), joined(example.grounding).strip()
-        if not (response and grounding):
+        if not grounding:
             return None
         where = f"example {example.id!r}: max_length = {self._max_length}"
         grounding = grounding.lower() if self._lower else grounding

@@ -6,14 +6,21 @@ look at sentences or arguments keep them apart.
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Direction, GroundedExample, Score, ScorerCard, WordScore
 from faith_jax.core.words import STEEN_PRONOUNS, first_person_count
-from faith_jax.scoring.base import BaseScorer, by_perspective, joined
+from faith_jax.scoring.base import by_perspective, joined
+from faith_jax.scoring.text_scorer import ALL_SCRIPTS, ASCII, SPACED_SCRIPTS, Reads, TextScorer
 from faith_jax.statistics import text_metrics
-from faith_jax.statistics.text_metrics import ArgumentOverlap, argument_overlap, extractiveness
+from faith_jax.statistics.text_metrics import (
+    PUBLISHED,
+    UNICODE,
+    ArgumentOverlap,
+    argument_overlap,
+    extractiveness,
+)
 
 PARTS = ("precision", "recall", "f1")
 _OF_WHAT = {
@@ -24,31 +31,47 @@ _OF_WHAT = {
 _UNITS = {"rouge1": "words", "rouge2": "bigrams", "rougeL": "words, in the same order,"}
 _LIN, _GRUSKY = "Lin 2004", "Grusky 2018, section 3"
 _BASELINES = "Honovich 2021, published code (baselines.py)"
+_NORMALIZATIONS = (PUBLISHED, UNICODE)
+
+# By normalization which words token F1 compares, and whose it is.
+_TOKENS = {
+    "true": ("without a, an, the, in, our", "Honovich 2022"),
+    "squad": ("without a, an, the", "Rajpurkar 2016"),
+    UNICODE: ("of all scripts", "UAX #29"),
+}
 
 # Of a response and its grounding's texts as one.
 Compare = Callable[[str, str], float]
 
 
-class TextScorer(BaseScorer):
-    """A scorer that judges each example on its own, from its texts."""
-
-    def __init__(self, card: ScorerCard, judge: Callable[[GroundedExample], Score]):
-        self.card, self._judge = card, judge
-
-    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
-        """Returns one score for each example."""
-        return [self._judge(example) for example in examples]
-
-
-def comparison_scorer(card: ScorerCard, compare: Compare) -> TextScorer:
+def comparison_scorer(
+    card: ScorerCard, compare: Compare, reads: Reads = SPACED_SCRIPTS
+) -> TextScorer:
     """Returns a scorer that compares the response with the grounding's texts as one."""
-    return TextScorer(card, lambda e: Score(compare(e.response, joined(e.grounding))))
+    return TextScorer(card, lambda e: Score(compare(e.response, joined(e.grounding))), reads)
 
 
-def plain_comparison_scorer(name: str) -> TextScorer:
-    """Returns one of `COMPARISONS`."""
-    description, high, source, compare = COMPARISONS[name]
-    return comparison_scorer(ScorerCard(name, description, 0, high, source), compare)
+def _read_by(normalization: str, published: Reads, known: Iterable[str] = _NORMALIZATIONS) -> Reads:
+    """Returns what a normalization can split; one that is not known is a ConfigError."""
+    if normalization not in known:
+        raise ConfigError(f"normalization: {normalization!r} is none of {', '.join(known)}.")
+    return ALL_SCRIPTS if normalization == UNICODE else published
+
+
+def plain_comparison_scorer(name: str, normalization: str = PUBLISHED) -> TextScorer:
+    """Returns one of `COMPARISONS`.
+
+    Args:
+      name: of the scorer.
+      normalization: "published", or "unicode" (words of all scripts).
+
+    Raises:
+      ConfigError: for another normalization.
+    """
+    description, high, source, compare, published = COMPARISONS[name]
+    reads = _read_by(normalization, published)
+    card = ScorerCard(name, description, 0, high, source)
+    return comparison_scorer(card, functools.partial(compare, normalization=normalization), reads)
 
 
 def token_scorer(part: str, normalization: str = "true") -> TextScorer:
@@ -56,89 +79,100 @@ def token_scorer(part: str, normalization: str = "true") -> TextScorer:
 
     Args:
       part: of these three.
-      normalization: "true" (Honovich 2022) or "squad" (Rajpurkar 2016).
+      normalization: "true" (Honovich 2022), "squad" (Rajpurkar 2016), or "unicode" (words of all
+        scripts, none of which is dropped).
 
     Raises:
       ConfigError: for another normalization.
     """
-    if normalization not in text_metrics.NORMALIZATIONS:
-        known = ", ".join(text_metrics.NORMALIZATIONS)
-        raise ConfigError(f"normalization: {normalization!r} is none of {known}.")
+    reads = _read_by(normalization, SPACED_SCRIPTS, text_metrics.NORMALIZATIONS)
 
     def compare(response: str, grounding: str) -> float:
         overlap = text_metrics.token_overlap(response, grounding, normalization)
         return float(getattr(overlap, part))
 
-    source = "Honovich 2022" if normalization == "true" else "Rajpurkar 2016"
-    dropped = "a, an, the, in, our" if normalization == "true" else "a, an, the"
-    description = f"{_OF_WHAT[part].format('words')} (without {dropped})."
-    return comparison_scorer(ScorerCard(f"token_{part}", description, 0, 1, source), compare)
+    method, source = _TOKENS[normalization]
+    description = f"{_OF_WHAT[part].format('words')} ({method})."
+    card = ScorerCard(f"token_{part}", description, 0, 1, source)
+    return comparison_scorer(card, compare, reads)
 
 
-def rouge_scorer(kind: str, part: str, use_stemmer: bool = False) -> TextScorer:
+def rouge_scorer(
+    kind: str, part: str, use_stemmer: bool = False, normalization: str = PUBLISHED
+) -> TextScorer:
     """Returns the scorer of n-grams or of the longest subsequence in common.
 
     Args:
       kind: "rouge1", "rouge2" or "rougeL".
       part: "precision", "recall" or "f1".
       use_stemmer: compare Porter stems; "rougeL_f1_stemmed" is the scorer of the papers' tables.
+      normalization: "published", or "unicode" (words of all scripts).
 
     Raises:
-      ConfigError: for another value of `use_stemmer`.
+      ConfigError: for another value of an option.
     """
     if not isinstance(use_stemmer, bool):
         raise ConfigError(f"use_stemmer: expected True or False, got {use_stemmer!r}.")
-    card = ScorerCard(f"{kind}_{part}", _rouge_description(kind, part), 0, 1, _LIN)
-    return comparison_scorer(card, _rouge(kind, part, use_stemmer))
+    reads = _read_by(normalization, ASCII)
+    words = "words of all scripts" if normalization == UNICODE else _ASCII_WORDS
+    card = ScorerCard(f"{kind}_{part}", _rouge_description(kind, part, "", words), 0, 1, _LIN)
+    compare = functools.partial(_rouge(kind, part, use_stemmer), normalization=normalization)
+    return comparison_scorer(card, compare, reads)
 
 
-def _rouge(kind: str, part: str, use_stemmer: bool) -> Compare:
-    def compare(response: str, grounding: str) -> float:
-        found = text_metrics.rouge(response, grounding, use_stemmer, (kind,))[kind]
+def _rouge(kind: str, part: str, use_stemmer: bool) -> Callable[..., float]:
+    def compare(response: str, grounding: str, normalization: str) -> float:
+        texts, kinds = (response, grounding), (kind,)
+        found = text_metrics.rouge(*texts, use_stemmer, kinds, normalization)[kind]
         return float(getattr(found, part))
 
     return compare
 
 
-def _rouge_description(kind: str, part: str, of: str = "") -> str:
-    # rouge-score drops every other character, so other scripts have no words.
-    method = f"ROUGE-{kind[5:]}{of}; ASCII letters and digits"
+# rouge-score drops every other character, so other scripts have no words.
+_ASCII_WORDS = "ASCII letters and digits"
+
+
+def _rouge_description(kind: str, part: str, of: str = "", words: str = _ASCII_WORDS) -> str:
+    method = f"ROUGE-{kind[5:]}{of}; {words}"
     return f"{_OF_WHAT[part].format(_UNITS[kind])} ({method})."
 
 
-# Comparisons without options: what they measure, the largest value, the source, the function.
-COMPARISONS: dict[str, tuple[str, float, str, Compare]] = {
+# Comparisons without other options than the normalization: what they measure, the largest value,
+# the source, the function, and what its published form can split.
+COMPARISONS: dict[str, tuple[str, float, str, Callable[..., float], Reads]] = {
     "bleu": (
         "Sentence BLEU-4 of the response with the grounding as reference.",
         100,
         "Post 2018 (sacrebleu)",
         text_metrics.sentence_bleu,
-    ),
-    "q2_baseline_bleu": (
-        "BLEU-4, all orders counted, of the response with the lower-cased grounding.",
-        100,
-        _BASELINES,
-        text_metrics.q2_baseline_bleu,
+        SPACED_SCRIPTS,
     ),
     "rougeL_f1_stemmed": (
         _rouge_description("rougeL", "f1", " of Porter stems"),
         1,
         _LIN,
         _rouge("rougeL", "f1", True),
+        ASCII,
     ),
     "coverage": (
         "Share of the response's words that stand in a span copied from the grounding.",
         1,
         _GRUSKY,
-        lambda response, text: extractiveness(response, text).coverage,
+        lambda response, text, normalization: (
+            extractiveness(response, text, normalization).coverage
+        ),
+        SPACED_SCRIPTS,
     ),
     "density": (
         "Mean over the response's words of the length of the copied span each stands in.",
         math.inf,
         _GRUSKY,
-        lambda response, text: extractiveness(response, text).density,
+        lambda response, text, normalization: extractiveness(response, text, normalization).density,
+        SPACED_SCRIPTS,
     ),
 }
+_AS_PUBLISHED = SPACED_SCRIPTS._replace(hint="")
 Q2_BASELINE_TOKEN_F1 = ScorerCard(
     "q2_baseline_token_f1",
     "F1 of the response's and the lower-cased grounding's spaCy tokens, without stop words and "
@@ -156,18 +190,33 @@ def q2_baseline_token_f1_scorer() -> TextScorer:
       ConfigError: where spaCy is not installed.
     """
     text_metrics.english_tokenizer()
-    return comparison_scorer(Q2_BASELINE_TOKEN_F1, text_metrics.q2_baseline_token_f1)
+    compare = text_metrics.q2_baseline_token_f1
+    return comparison_scorer(Q2_BASELINE_TOKEN_F1, compare, _AS_PUBLISHED)
 
 
-def lexical_overlap_scorer() -> TextScorer:
+def q2_baseline_bleu_scorer() -> TextScorer:
+    """Returns the scorer of BLEU as Q²'s authors compute it."""
+    description = "BLEU-4, all orders counted, of the response with the lower-cased grounding."
+    card = ScorerCard("q2_baseline_bleu", description, 0, 100, _BASELINES)
+    return comparison_scorer(card, text_metrics.q2_baseline_bleu, _AS_PUBLISHED)
+
+
+def lexical_overlap_scorer(normalization: str = PUBLISHED) -> TextScorer:
     """Returns DialFact's lexical overlap: of the grounding's texts, the one most like the response.
 
     Reference: Gupta 2022, section 5.1.
+
+    Args:
+      normalization: "published", or "unicode" (words of all scripts).
+
+    Raises:
+      ConfigError: for another normalization.
     """
+    reads = _read_by(normalization, SPACED_SCRIPTS)
     description = "Largest share of the response's words that one text of the grounding has."
     card = ScorerCard("lexical_overlap", description, 0, 1, "Gupta 2022, section 5.1")
-    overlap = text_metrics.lexical_overlap
-    return TextScorer(card, lambda e: Score(overlap(e.response, e.grounding.texts)))
+    overlap = functools.partial(text_metrics.lexical_overlap, normalization=normalization)
+    return TextScorer(card, lambda e: Score(overlap(e.response, e.grounding.texts)), reads)
 
 
 def first_person_scorer(pronouns: Sequence[str] = tuple(STEEN_PRONOUNS)) -> TextScorer:
@@ -186,7 +235,12 @@ def first_person_scorer(pronouns: Sequence[str] = tuple(STEEN_PRONOUNS)) -> Text
     description = 'How often the response says "I", as in "I\'m" too, or other pronouns.'
     source, direction = "Steen 2023, section 5.1", Direction.NONE
     card = ScorerCard("first_person_count", description, 0, math.inf, source, direction)
-    return TextScorer(card, lambda e: Score(float(first_person_count(e.response, counted))))
+    return TextScorer(
+        card,
+        lambda e: Score(float(first_person_count(e.response, counted))),
+        _AS_PUBLISHED,
+        reads_grounding=False,
+    )
 
 
 _npov_card = functools.partial(
@@ -194,11 +248,20 @@ _npov_card = functools.partial(
 )
 
 
-def npov_hallucination_detector() -> TextScorer:
-    """Returns the scorer whose low values mean that a response tells what no argument says."""
+def npov_hallucination_detector(normalization: str = PUBLISHED) -> TextScorer:
+    """Returns the scorer whose low values mean that a response tells what no argument says.
+
+    Args:
+      normalization: "published", or "unicode" (words of all scripts).
+
+    Raises:
+      ConfigError: for another normalization.
+    """
+    reads = _read_by(normalization, SPACED_SCRIPTS)
 
     def judge(example: GroundedExample) -> Score:
-        overlap = argument_overlap(example.response, by_perspective(example.grounding))
+        arguments = by_perspective(example.grounding)
+        overlap = argument_overlap(example.response, arguments, normalization)
         pairs = zip(overlap.response_words, overlap.response_matched, strict=True)
         words = tuple(WordScore(w.text, w.start, w.end, float(matched)) for w, matched in pairs)
         return Score(overlap.precision, words)
@@ -207,14 +270,23 @@ def npov_hallucination_detector() -> TextScorer:
         "npov_rouge1_hallucination",
         "Share of the response's content words that the arguments have; 1 or 0 for each word.",
     )
-    return TextScorer(card, judge)
+    return TextScorer(card, judge, reads)
 
 
-def npov_coverage_detector() -> TextScorer:
-    """Returns the scorer whose low values mean that a response leaves arguments out."""
+def npov_coverage_detector(normalization: str = PUBLISHED) -> TextScorer:
+    """Returns the scorer whose low values mean that a response leaves arguments out.
+
+    Args:
+      normalization: "published", or "unicode" (words of all scripts).
+
+    Raises:
+      ConfigError: for another normalization.
+    """
+    reads = _read_by(normalization, SPACED_SCRIPTS)
 
     def judge(example: GroundedExample) -> Score:
-        overlap = argument_overlap(example.response, by_perspective(example.grounding))
+        arguments = by_perspective(example.grounding)
+        overlap = argument_overlap(example.response, arguments, normalization)
         return Score(overlap.recall, tuple(_argument_words(overlap, example)))
 
     card = _npov_card(
@@ -222,7 +294,7 @@ def npov_coverage_detector() -> TextScorer:
         "Share of the arguments' content words that the response has, of the perspective that has "
         "the smallest; 1 or 0 for each word of the arguments.",
     )
-    return TextScorer(card, judge)
+    return TextScorer(card, judge, reads)
 
 
 def _argument_words(overlap: ArgumentOverlap, example: GroundedExample) -> Iterator[WordScore]:

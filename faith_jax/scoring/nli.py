@@ -57,10 +57,8 @@ class PairScorer(ModelScorer[PairRow]):
         self.card, self._classify = card, classify
         self._weights, self._calls = weights, calls
 
-    def read(self, example: GroundedExample) -> PairRow | None:
+    def read(self, example: GroundedExample) -> PairRow:
         """Returns the row of premise and hypothesis."""
-        if not example.response.strip():
-            return None
         name = f"example {example.id!r}"
         return self._classify.encode(joined(example.grounding), example.response, name)
 

@@ -119,8 +119,6 @@ class Prompter:
         Raises:
           InputError: where it is too long, and cannot be cut by the policy.
         """
-        if not example.response.strip():
-            return None
         pattern, cue = "{response}", ""
         if self.prompt is not None:
             pattern, cue = self.prompt.response, self.prompt.cue if self.score_cue else ""

@@ -37,6 +37,7 @@ _PERSONAL = frozenset({"i", "you", "my", "your"})
 _MARK = "\ue000"
 _DROPPED = re.compile(r"\b(a|an|the|in|our)\b")
 _NO_FALLBACK = "q2_f1_no_fallback"
+_UNASKED = "there is no valid question"
 _VALUES = {NliLabel.ENTAILMENT: 1.0, NliLabel.NEUTRAL: 0.5, NliLabel.CONTRADICTION: 0.0}
 
 
@@ -196,33 +197,27 @@ class Q2Scorer(BaseScorer):
         self._labels = {number: label for label, number in numbers.items()}
 
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
-        """Returns one score for each example, NaN for an empty response; see `name` for others."""
-        pairs = {
-            place: (joined(e.grounding), e.response)
-            for place, e in enumerate(examples)
-            if e.response.strip()
-        }
-        asked = self._asker(list(pairs.values()))
+        """Returns one score for each example; see `name` for those without a valid question."""
+        pairs = [(joined(e.grounding), e.response) for e in examples]
+        asked = self._asker(pairs)
         values = [[answer_f1(q.span, q.answer) for q in questions] for questions, _ in asked]
         if self.card.name == "q2_nli":
             self._infer(asked, values)
-        unasked = [pair for pair, own in zip(pairs.values(), values, strict=True) if not own]
+        unasked = [pair for pair, own in zip(pairs, values, strict=True) if not own]
         labels = self._calls([(one.lower(), two.lower()) for one, two in unasked])
         fallback = zip(*labels, strict=True)
-        scores = [Score(math.nan)] * len(examples)
-        for place, own, (_, cut) in zip(pairs, values, asked, strict=True):
+        scores = list[Score]()
+        for own, (_, cut) in zip(values, asked, strict=True):
             if own:
-                scores[place] = Score(float(np.mean(own)), (), by_name(cut))
+                scores.append(Score(float(np.mean(own)), (), by_name(cut)))
                 continue
             label, more = next(fallback, (None, CutTokens()))
-            value = math.nan if label is None else _VALUES[label]
-            scores[place] = Score(value, (), by_name(_larger(cut, more)))
+            value, undefined = (math.nan, _UNASKED) if label is None else (_VALUES[label], "")
+            scores.append(Score(value, (), by_name(_larger(cut, more)), undefined))
         return scores
 
-    def seen(self, example: GroundedExample) -> SeenInput | None:
+    def inputs(self, example: GroundedExample) -> SeenInput | None:
         """Returns what the two models read but for spans and questions, which are not known yet."""
-        if not example.response.strip():
-            return None
         asker, name = self._asker, f"example {example.id!r}"
         first = asker.ask.encoded(asker.to_ask(example.response, ""), name)
         knowledge = asker.to_answer(joined(example.grounding), Kind.KNOWLEDGE, "")

@@ -114,6 +114,7 @@ register_scorer(
     lexical.q2_baseline_token_f1_scorer,
     lexical.Q2_BASELINE_TOKEN_F1,
 )
+register_scorer("q2_baseline_bleu", lexical.q2_baseline_bleu_scorer)
 register_scorer("lexical_overlap", lexical.lexical_overlap_scorer)
 register_scorer("first_person_count", lexical.first_person_scorer)
 register_scorer("npov_rouge1_hallucination", lexical.npov_hallucination_detector)

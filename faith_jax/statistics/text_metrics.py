@@ -4,6 +4,9 @@ All functions take plain texts and are pure. Unless a function says otherwise, i
 [0, 1], higher = more overlap. Undefined values (a share of no words) are NaN, never 0. Words are
 matched as multisets: a word that stands twice in a response needs two occurrences in the reference.
 
+Each metric splits texts as published; with the normalization "unicode" all compare
+`core.words.unicode_words`, the words of any script.
+
 >>> token_overlap("The cat sat.", "A cat sat in the sun.").f1
 0.8
 >>> overlap = argument_overlap(
@@ -21,24 +24,27 @@ import functools
 import importlib.util
 import itertools
 import math
-import re
 import string
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import regex
+
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.words import lower_words
+from faith_jax.core.words import WORD_CHARACTER, Word, lower_words, unicode_words
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
 
+PUBLISHED, UNICODE = "published", "unicode"
 # The words that token F1 does not count, by normalisation.
 NORMALIZATIONS = {
     "true": frozenset(["a", "an", "the", "in", "our"]),
     "squad": frozenset(["a", "an", "the"]),
+    UNICODE: frozenset[str](),
 }
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # Runs of letters and digits: white space and punctuation (the underscore too) separate words.
-_WORD = re.compile(r"[^\W_]+")
+_WORD = regex.compile(f"[{WORD_CHARACTER}]+")
 # Function words, which say nothing about what a text is about: NLTK's English list (the stop words
 # corpus of nltk_data, commit 5db857e), which Chang 2024 and much other work names. NLTK took it
 # from the Snowball project (BSD licence; by way of PostgreSQL's text search) and added
@@ -95,10 +101,17 @@ def f1_words(text: str, normalization: str = "true") -> list[str]:
 
     Lower-cased, ASCII punctuation deleted, split at white space. "true" also drops a, an, the, in,
     our, as TRUE does (Honovich 2022, after the answer overlap of Q²), "squad" the articles alone
-    (Rajpurkar 2016). Q²'s authors count other tokens in their baseline: `content_tokens`.
+    (Rajpurkar 2016), "unicode" nothing. Q²'s authors count other tokens in their baseline:
+    `content_tokens`.
     """
+    if normalization == UNICODE:
+        return _unicode_texts(text)
     words = text.lower().translate(_WITHOUT_PUNCTUATION).split()
     return [word for word in words if word not in NORMALIZATIONS[normalization]]
+
+
+def _unicode_texts(text: str) -> list[str]:
+    return [word.text for word in unicode_words(text)]
 
 
 def token_overlap(response: str, reference: str, normalization: str = "true") -> Overlap:
@@ -122,6 +135,7 @@ def rouge(
     reference: str,
     use_stemmer: bool = False,
     kinds: tuple[str, ...] = ROUGE_TYPES,
+    normalization: str = PUBLISHED,
 ) -> dict[str, Overlap]:
     """Returns ROUGE of the rouge-score package (Lin 2004), on request of Porter stems.
 
@@ -130,7 +144,7 @@ def rouge(
     """
     from rouge_score.scoring import fmeasure  # takes a second, as it imports NLTK
 
-    tokenize = _rouge_tokenizer(use_stemmer)
+    tokenize = _rouge_tokenizer(use_stemmer, normalization)
     words, others = tokenize(response), tokenize(reference)
     overlaps = {}
     for name in kinds:
@@ -147,9 +161,13 @@ def rouge(
 
 
 @functools.cache
-def _rouge_tokenizer(use_stemmer: bool) -> Callable[[str], list[str]]:
+def _rouge_tokenizer(use_stemmer: bool, normalization: str) -> Callable[[str], list[str]]:
     from rouge_score.tokenizers import DefaultTokenizer
 
+    if normalization == UNICODE:
+        stem = _porter_stem() if use_stemmer else str
+        # The package stems words of more than three letters.
+        return lambda text: [stem(w) if len(w) > 3 else w for w in _unicode_texts(text)]
     tokenize: Callable[[str], list[str]] = DefaultTokenizer(use_stemmer).tokenize
     return tokenize
 
@@ -191,7 +209,17 @@ class ContentWord:
     end: int
 
 
-def content_words(text: str) -> tuple[ContentWord, ...]:
+def _plain_words(text: str) -> Iterator[Word]:
+    return (Word(found.group().lower(), *found.span()) for found in _WORD.finditer(text))
+
+
+def _words_of(text: str, normalization: str) -> Iterator[Word]:
+    """Yields the words of a text, in lower case, without English stop words."""
+    words = unicode_words(text) if normalization == UNICODE else _plain_words(text)
+    return (word for word in words if word.text not in ENGLISH_STOP_WORDS)
+
+
+def content_words(text: str, normalization: str = PUBLISHED) -> tuple[ContentWord, ...]:
     """Returns the words of a text without stop words, in order, with NLTK's Porter stems.
 
     White space and punctuation separate words, so "don't" is "don" and "t", both stop words.
@@ -200,9 +228,8 @@ def content_words(text: str) -> tuple[ContentWord, ...]:
     """
     stem = _porter_stem()
     return tuple(
-        ContentWord(found.group(), stem(found.group()), found.start(), found.end())
-        for found in _WORD.finditer(text)
-        if found.group().lower() not in ENGLISH_STOP_WORDS
+        ContentWord(text[start:end], stem(word), start, end)
+        for word, start, end in _words_of(text, normalization)
     )
 
 
@@ -250,7 +277,9 @@ class ArgumentOverlap:
         return math.nan if not shares or any(map(math.isnan, shares)) else min(shares)
 
 
-def argument_overlap(response: str, arguments: Mapping[str, Sequence[str]]) -> ArgumentOverlap:
+def argument_overlap(
+    response: str, arguments: Mapping[str, Sequence[str]], normalization: str = PUBLISHED
+) -> ArgumentOverlap:
     """Matches a response's content words with those of its arguments, given by perspective.
 
     Precision is over the arguments of all perspectives together. Recall is computed for each
@@ -258,9 +287,10 @@ def argument_overlap(response: str, arguments: Mapping[str, Sequence[str]]) -> A
 
     Reference: Chang 2024, section 3.1.
     """
-    response_words = content_words(response)
+    find = functools.partial(content_words, normalization=normalization)
+    response_words = find(response)
     told = [word.stem for word in response_words]
-    words = {side: tuple(map(content_words, texts)) for side, texts in arguments.items()}
+    words = {side: tuple(map(find, texts)) for side, texts in arguments.items()}
     stems = {side: [w.stem for text in texts for w in text] for side, texts in words.items()}
     found: dict[str, tuple[tuple[bool, ...], ...]] = {}
     for side, texts in words.items():
@@ -271,7 +301,7 @@ def argument_overlap(response: str, arguments: Mapping[str, Sequence[str]]) -> A
     return ArgumentOverlap(response_words, match_words(told, every), words, found)
 
 
-def lexical_overlap(claim: str, sentences: Sequence[str]) -> float:
+def lexical_overlap(claim: str, sentences: Sequence[str], normalization: str = PUBLISHED) -> float:
     """Returns the largest share of a claim's words that one of the sentences has.
 
     0 without sentences. Punctuation, stop words (NLTK's) and case do not count; a word that the
@@ -280,8 +310,7 @@ def lexical_overlap(claim: str, sentences: Sequence[str]) -> float:
     Reference: Gupta 2022, section 5.1 (with spaCy's stop words).
     """
     words, *others = (
-        [w for w in map(str.lower, _WORD.findall(text)) if w not in ENGLISH_STOP_WORDS]
-        for text in (claim, *sentences)
+        [word.text for word in _words_of(text, normalization)] for text in (claim, *sentences)
     )
     if not words:
         return math.nan
@@ -289,10 +318,13 @@ def lexical_overlap(claim: str, sentences: Sequence[str]) -> float:
     return max((sum(word in other for word in words) / len(words) for other in known), default=0.0)
 
 
-def sentence_bleu(response: str, reference: str) -> float:
+def sentence_bleu(response: str, reference: str, normalization: str = PUBLISHED) -> float:
     """Returns sacrebleu's smoothed sentence BLEU-4, from 0 to 100; higher = closer."""
     import sacrebleu
 
+    if normalization == UNICODE:
+        response, reference = (" ".join(_unicode_texts(text)) for text in (response, reference))
+        return sacrebleu.sentence_bleu(response, [reference], tokenize="none").score
     return sacrebleu.sentence_bleu(response, [reference]).score
 
 
@@ -324,12 +356,13 @@ class Extractiveness(NamedTuple):
     density: float
 
 
-def extractiveness(response: str, knowledge: str) -> Extractiveness:
+def extractiveness(response: str, knowledge: str, normalization: str = PUBLISHED) -> Extractiveness:
     """Returns coverage and density of a response; words are compared in lower case.
 
     Reference: Grusky 2018, section 3; Dziri 2022, section 4.2 and figure 3.
     """
-    words, source = lower_words(response), lower_words(knowledge)
+    split = _unicode_texts if normalization == UNICODE else lower_words
+    words, source = split(response), split(knowledge)
     if not words:
         return Extractiveness(math.nan, math.nan)
     lengths = [length for _, length in extractive_fragments(words, source)]

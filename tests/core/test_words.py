@@ -1,6 +1,16 @@
-import pytest
+import re
 
-from faith_jax.core.words import first_person_count, lower_words
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faith_jax.core.words import (
+    first_person_count,
+    is_blank,
+    lower_words,
+    unicode_words,
+    visible,
+)
 
 
 @pytest.mark.parametrize(
@@ -14,6 +24,38 @@ from faith_jax.core.words import first_person_count, lower_words
 )
 def test_words(text, words):
     assert lower_words(text) == words
+
+
+@given(st.text(st.characters(exclude_categories=["M", "Cn"])))
+def test_only_marks_make_other_words_than_re(text):
+    assert lower_words(text) == re.findall("\\w+(?:['\u2019]\\w+)*", text.lower())
+
+
+def test_marks_belong_to_their_words():
+    assert lower_words("cafe\u0301 \u0939\u093f\u0928\u094d\u0926\u0940") == [
+        "cafe\u0301", "\u0939\u093f\u0928\u094d\u0926\u0940",
+    ]  # fmt: skip
+
+
+def test_unicode_words_with_offsets():
+    text = "Don't pay 2,000.5 \u732b\u304c\u30de\u30c3\u30c8\u3002 \u0e41\u0e21\u0e27 ok."
+    words = list(unicode_words(text))
+    assert [word.text for word in words] == [
+        "don't", "pay", "2,000.5", "\u732b", "\u304c", "\u30de\u30c3\u30c8",
+        "\u0e41", "\u0e21", "\u0e27", "ok",
+    ]  # fmt: skip
+    assert [text[word.start : word.end].lower() for word in words] == [word.text for word in words]
+    assert [word.text for word in unicode_words("\ufb01ne Stra\u00dfe \uff11\uff12")] == [
+        "fine", "strasse", "12",
+    ]  # fmt: skip
+    assert not list(unicode_words("?! \u2615"))
+
+
+def test_what_is_not_seen():
+    assert visible("a\u200bb\u200c\u200d\u202e\u2069\ufeff\u00ad\ufe0f\u034fc") == "abc"
+    assert visible("\u0601\u0661 caf\u00e9\u0301") == "\u0601\u0661 caf\u00e9\u0301"
+    assert all(map(is_blank, ["", " \n\u00a0", "\u200b \u2067"]))
+    assert not is_blank("\u200b.")
 
 
 @pytest.mark.parametrize(

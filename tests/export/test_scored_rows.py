@@ -21,7 +21,10 @@ WORDS = (WordScore("Räsponse", 0, 8, 0.5), WordScore("P", 0, 1, 1.0, text=0))
 ROWS = [
     scored_rows.scored_row(
         ExampleRow(EXAMPLE, "corpus", {"source": "wow"}),
-        {"one": Score(0.1, WORDS, {"knowledge": 2, "history": 1}), "two": Score(math.nan)},
+        {
+            "one": Score(0.1, WORDS, {"knowledge": 2, "history": 1}),
+            "two": Score(math.nan, undefined="no words"),
+        },
     ),
     scored_rows.scored_row(
         ExampleRow(GroundedExample("b", Grounding(("K",))), "corpus", {}),
@@ -44,6 +47,7 @@ def test_a_row():
         "words": {"one": [[0, 8, 0.5, None], [0, 1, 1.0, 0]]},
         "cut_tokens": {"one": 3, "two": 0},
         "cut": {"one": {"knowledge": 2, "history": 1}},
+        "undefined": {"two": "no words"},
     }
     with pytest.raises(ValueError, match="one gave a an infinite score"):
         scored_rows.scored_row(ExampleRow(EXAMPLE, "c", {}), {"one": Score(math.inf)})
@@ -74,6 +78,7 @@ def test_tfds_gives_back_what_was_written(tmp_path):
     assert first["cut_tokens"]["one"] == 3
     assert first["cut"]["one"] == {"other": 0, "knowledge": 2, "history": 1, "response": 0}
     assert not any(first["cut"]["two"].values())
+    assert (first["undefined"]["one"], first["undefined"]["two"]) == (b"", b"no words")
     assert second["words"]["one"]["start"].tolist() == []
 
 

@@ -49,7 +49,11 @@ def test_scores_of_a_file(capsys, tmp_path, rows_file):
     )
     assert (status, lines) == (
         0,
-        [f"{output}: 6 rows, 3 scorers", "rouge1_precision is undefined in 1 of 6 rows"],
+        [f"{output}: 6 rows, 3 scorers"]
+        + [
+            f"{name} is undefined in 1 of 6 rows: the response is empty (1)"
+            for name in names.split(",")
+        ],
     )
     found = list(read_scored_rows(output))
     assert [row["id"] for row in found] == [row["id"] for row in ROWS]
@@ -60,7 +64,9 @@ def test_scores_of_a_file(capsys, tmp_path, rows_file):
         )
         for row, value in zip(found, expected, strict=True):
             assert row["scores"][name] == (value.value if value.value == value.value else None)
-    assert found[2]["scores"] == {"token_f1": 0, "rouge1_precision": None, "first_person_count": 0}
+    assert found[2]["scores"] == dict.fromkeys(names.split(","))
+    assert found[2]["undefined"] == dict.fromkeys(names.split(","), "the response is empty")
+    assert not any(row["undefined"] for row in found[:2] + found[3:])
     assert {path.name for path in tmp_path.iterdir()} == {"rows.jsonl", "scores.jsonl"}
 
 
@@ -76,7 +82,8 @@ def test_a_scorer_under_names_of_its_own(capsys, tmp_path, rows_file):
     texts = [[row[name] for row in ROWS] for name in ("grounding", "generated_text")]
     for form in forms:
         expected = load_scorer("token_f1", normalization=form).score(*texts)
-        assert [scores[form] for scores in found] == [value.value for value in expected]
+        values = [None if score.undefined else score.value for score in expected]
+        assert [scores[form] for scores in found] == values
     status, _, error = score(capsys, "--scorers=a=bleu,a=token_f1", *given)
     assert (status, "--scorers: 'a' is given twice" in error) == (2, True)
 
@@ -291,7 +298,7 @@ def test_a_bad_row_at_the_end_is_found_before_anything_is_scored(capsys, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
     status, lines, _ = score(capsys, *arguments, "--skip-bad-rows")
     assert (status, lines[0]) == (0, f"{output}: 6 rows, 1 scorer")
-    assert lines[1] == "1 bad row skipped:"
+    assert lines[2] == "1 bad row skipped:"
 
 
 def test_what_is_said_of_the_columns_and_scorers(capsys, tmp_path):
@@ -308,7 +315,8 @@ def test_what_is_said_of_the_columns_and_scorers(capsys, tmp_path):
         0,
         [
             f"{output}: 2 rows, 2 scorers",
-            "rouge1_f1 is undefined in 1 of 2 rows",
+            "rouge1_f1 is undefined in 1 of 2 rows: most of the response is in a script that it "
+            "cannot split into words; normalization=unicode can (1)",
             "columns that JSON cannot hold are left out: photo (bytes)",
         ],
     )

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,19 @@ def test_the_softmax_of_two_labels(model, labels):
             fine, wrong = (mean_log_prob(model, example, label) for label in labels)
             assert score.value == pytest.approx(1 / (1 + np.exp(wrong - fine)), abs=1e-5)
             assert score.cut_tokens == 0
+
+
+def test_an_empty_response_is_undefined(model):
+    arguments = Grounding(("Tea calms.", "Tea stains."), ("pro", "con"))
+    examples = [
+        GroundedExample(text, arguments, ("tea",), text) for text in ("Tea.", "", "\u200b ")
+    ]
+    scorer = load_scorer("npov_hallucination", model=model)
+    first, *empty = scorer.score(examples)
+    assert 0 < first.value < 1
+    for score, example in zip(empty, examples[1:], strict=True):
+        assert (math.isnan(score.value), score.undefined) == (True, "the response is empty")
+        assert scorer.seen(example) is None
 
 
 def test_flipped_labels_flip_the_score(model):

@@ -113,7 +113,13 @@ def test_bad_examples(arguments, message):
             {"normalization": "qa"},
             "token_f1: normalization: 'qa' is none of true, squad",
         ),
-        ("bleu", {"order": 2}, "bleu has no option 'order'. It has no options."),
+        ("bleu", {"order": 2}, "bleu has no option 'order'. Its options: normalization."),
+        ("coverage", {"normalization": "squad"}, "'squad' is none of published, unicode"),
+        (
+            "q2_baseline_bleu",
+            {"normalization": "unicode"},
+            "q2_baseline_bleu has no option 'normalization'. It has no options.",
+        ),
     ],
 )
 def test_unknown_names_and_options(name, options, message):
@@ -128,7 +134,7 @@ def test_options_that_scorers_share_are_listed_after_their_own():
     assert scorer_options("nli_entailment") == ["model", "labels", *shared]
     assert scorer_options("faith_critic") == ["model", "faithful_label", "form", *shared]
     assert scorer_options("summac_zs") == ["model", "labels", "use_contradiction", *shared]
-    assert scorer_options("bleu") == []
+    assert scorer_options("q2_baseline_bleu") == []
 
 
 def test_what_rouge_cannot_read_is_said():

@@ -1,0 +1,113 @@
+"""Scorers of texts alone: which texts they can split into words, and which characters they see."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import regex
+
+from faith_jax.core.types import GroundedExample, Score, ScorerCard, WordScore
+from faith_jax.core.words import visible
+from faith_jax.scoring.base import BaseScorer, joined
+
+_LETTERS = regex.compile(r"[\p{L}\p{N}]")
+_NOTHING_COMPARED = "there are no words to compare"
+
+
+class Reads(NamedTuple):
+    """What a scorer can split into words.
+
+    Attributes:
+      unread: the letters and digits that it cannot; None = it reads all.
+      hint: what can, in words.
+    """
+
+    unread: regex.Pattern[str] | None
+    hint: str = ""
+
+    def problem(self, text: str, name: str) -> str:
+        """Returns why a text cannot be split: it has no words, or most letters are unread."""
+        letters = len(_LETTERS.findall(text))
+        if not letters:
+            return f"the {name} has no words"
+        if self.unread is None or 2 * len(self.unread.findall(text)) <= letters:
+            return ""
+        return f"most of the {name} is in a script that it cannot split into words{self.hint}"
+
+
+_HINT = "; normalization=unicode can"
+ALL_SCRIPTS = Reads(None)
+# All but those in which a line may end between letters without a space (UAX #14): Chinese,
+# Japanese, Thai, Lao, Khmer, Burmese, Javanese, Tibetan, ...
+SPACED_SCRIPTS = Reads(
+    regex.compile(
+        r"[[\p{lb=ID}\p{lb=CJ}\p{lb=NS}\p{lb=SA}\p{lb=AK}\p{Tibetan}]&&\p{L}"
+        r"--[\p{Latin}\p{Hangul}]]",
+        regex.V1,
+    ),
+    _HINT,
+)
+ASCII = Reads(regex.compile(r"[[\p{L}\p{N}]--\p{ASCII}]", regex.V1), _HINT)
+
+
+class TextScorer(BaseScorer):
+    """A scorer that judges each example on its own, from its texts without invisible characters.
+
+    Undefined where it cannot split the response or the grounding into words.
+
+    Args:
+      card: of the scorer.
+      judge: returns the score of an example.
+      reads: what it can split.
+      reads_grounding: whether it compares the response with the grounding.
+    """
+
+    def __init__(
+        self,
+        card: ScorerCard,
+        judge: Callable[[GroundedExample], Score],
+        reads: Reads = SPACED_SCRIPTS,
+        reads_grounding: bool = True,
+    ):
+        self.card, self._judge = card, judge
+        self._reads, self._reads_grounding = reads, reads_grounding
+
+    def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
+        """Returns one score for each example."""
+        return [self._score(example) for example in examples]
+
+    def _score(self, example: GroundedExample) -> Score:
+        shown = _visible_example(example)
+        if problem := self._problem(shown):
+            return Score(math.nan, undefined=problem)
+        score = self._judge(shown)
+        if math.isnan(score.value):
+            score = dataclasses.replace(score, undefined=_NOTHING_COMPARED)
+        if shown is not example:
+            score = dataclasses.replace(score, words=tuple(_placed(score.words, example)))
+        return score
+
+    def _problem(self, example: GroundedExample) -> str:
+        found = self._reads.problem(example.response, "response")
+        if found or not self._reads_grounding:
+            return found
+        return self._reads.problem(joined(example.grounding), "grounding")
+
+
+def _visible_example(example: GroundedExample) -> GroundedExample:
+    given = (example.response, *example.grounding.texts)
+    response, *texts = shown = tuple(map(visible, given))
+    if shown == given:
+        return example
+    grounding = dataclasses.replace(example.grounding, texts=tuple(texts))
+    return dataclasses.replace(example, response=response, grounding=grounding)
+
+
+def _placed(words: Iterable[WordScore], example: GroundedExample) -> Iterator[WordScore]:
+    """Yields words of the visible texts with their offsets in the whole ones."""
+    for word in words:
+        text = example.response if word.text is None else example.grounding.texts[word.text]
+        places = [place for place, character in enumerate(text) if visible(character)]
+        start, end = places[word.start], places[word.end - 1] + 1
+        yield dataclasses.replace(word, word=text[start:end], start=start, end=end)
