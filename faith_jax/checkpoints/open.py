@@ -46,7 +46,7 @@ def open_checkpoint(
     elif is_t5x(path):
         checkpoint = read_t5x(path, config)
     else:
-        raise CheckpointError(_nothing_known(path))
+        raise CheckpointError(nothing_known(path))
     if config is not None:
         check_params(config, checkpoint.params, str(path))
     return checkpoint
@@ -107,7 +107,8 @@ def _with_base(checkpoint: Checkpoint, base: Checkpoint) -> dict:
     return unflatten(flatten(whole) | flatten(checkpoint.params))
 
 
-def _nothing_known(path: pathlib.Path) -> str:
+def nothing_known(path: pathlib.Path) -> str:
+    """Returns the message for a path that `open_checkpoint` does not know."""
     names = embedded_models()
     if not path.exists():
         beside = path.parent.iterdir() if path.parent.is_dir() else []

@@ -28,14 +28,14 @@ from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 
 FILE = "checkpoint"
-_STEP = re.compile(r"checkpoint_(\d+)")
+STEP = "checkpoint_"  # begins the name of a step's folder
 # T5X before June 2021 wrote bfloat16 as uint16; today's T5X does not read this, nor do we.
 _DTYPES = (np.float32, np.float16, ml_dtypes.bfloat16)
 
 
 def is_t5x(path: str | pathlib.Path) -> bool:
     """Whether a folder is a T5X checkpoint, or contains some."""
-    return _newest(pathlib.Path(path)) is not None
+    return newest_t5x(pathlib.Path(path)) is not None
 
 
 def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) -> Checkpoint:
@@ -43,13 +43,13 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
 
     Args:
       path: a folder checkpoint_<step>, the file `checkpoint` in it, or a folder of several, of
-        which the newest is read (T5X gives other names to those that it is still writing).
+        which the newest is read.
       config: the model's dimensions; by default, read from the parameters' shapes.
 
     Raises:
       CheckpointError: a file is truncated, or names a parameter that is missing or mis-shaped.
     """
-    folder = _newest(pathlib.Path(path))
+    folder = newest_t5x(pathlib.Path(path))
     if folder is None:
         raise CheckpointError(f"{path}: there is no T5X checkpoint here.")
     found = {
@@ -121,7 +121,11 @@ def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> Transform
         ) from None
 
 
-def _newest(path: pathlib.Path) -> pathlib.Path | None:
+def newest_t5x(path: pathlib.Path) -> pathlib.Path | None:
+    """Returns the folder of a checkpoint, the newest where there are several; None = there is none.
+
+    T5X gives other names to those that it is still writing.
+    """
     if path.name == FILE and path.is_file():
         return path.parent
     if (path / FILE).is_file():
@@ -131,7 +135,7 @@ def _newest(path: pathlib.Path) -> pathlib.Path | None:
     steps = {
         int(match.group(1)): folder
         for folder in path.iterdir()
-        if (match := _STEP.fullmatch(folder.name)) and (folder / FILE).is_file()
+        if (match := re.fullmatch(rf"{STEP}(\d+)", folder.name)) and (folder / FILE).is_file()
     }
     return steps[max(steps)] if steps else None
 

@@ -8,9 +8,9 @@ DECODE's critic, to which they are no contradiction.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError, FaithJaxError, counted
-from faith_jax.core.files import checkpoint_state
 from faith_jax.core.labels import Begin2021Label, CriticLabel, DecodeLabel, NliLabel
 from faith_jax.inference.opening import open_tokenizer
 from faith_jax.reproduce import workflow
@@ -111,7 +111,7 @@ class Table(workflow.Table):
                 self.left_out.append(f"tested on {column} (no data)")
         for row, critic in CRITICS.items() if self.corpora else ():
             if given := options.critics.get(row):
-                state = [checkpoint_state(given)]
+                state = [checkpoint_digest(given)["digest"]]
                 self.scores[row] = Scores(self._arguments(row, given), state=state)
             elif options.model and (count := rows(task_of(critic.task, options), "train")):
                 self.trainings[row] = self._training(critic, count)

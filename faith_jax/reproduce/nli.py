@@ -10,8 +10,8 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.core.errors import ConfigError, FaithJaxError, counted, did_you_mean
-from faith_jax.core.files import checkpoint_state
 from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.table_pages import joined, write_tables
@@ -209,7 +209,9 @@ class CorporaTable(workflow.Table):
         ]
         if training:
             return Scores(arguments, [trained(training)])
-        return Scores(arguments, state=[checkpoint_state(it) for it in dict.fromkeys(models)])
+        return Scores(
+            arguments, state=[checkpoint_digest(it)["digest"] for it in dict.fromkeys(models)]
+        )
 
     def read(self, folder: pathlib.Path, names: Sequence[str]) -> dict[str, Corpus]:
         """Returns the corpora with the scores of some commands."""

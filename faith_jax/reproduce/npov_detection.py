@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from faith_jax.checkpoints import embedded
+from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.core.errors import ConfigError, counted
-from faith_jax.core.files import checkpoint_state, write_text
+from faith_jax.core.files import write_text
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.table import MARK, figure_text
 from faith_jax.core.table import Table as ShownTable
@@ -91,7 +91,10 @@ class Table(workflow.Table):
         for temperature in TEMPERATURES:
             name = f"t{temperature:.1f}"
             files = ("runs/infer_file.gin", "decoding/temperature.gin")
-            bindings, state = self._decoding(name, temperature), [_state(options.model)]
+            bindings, state = (
+                self._decoding(name, temperature),
+                [checkpoint_digest(options.model)["digest"]],
+            )
             self.responses[name] = GinRun(files, bindings, [f"inputs/{name}.jsonl"], state)
         reader = {"model": options.salience_model or options.model}
         if options.vocabulary and not options.salience_model:
@@ -113,7 +116,9 @@ class Table(workflow.Table):
         for name, scorers in self.detectors.items():
             models = sorted({given["model"] for given in scorers.values() if given})
             given = ["--input=data/test.jsonl", "--batch-size=32", *scorer_flags(scorers)]
-            self.scores[name] = Scores(given, ["data/test.jsonl"], [_state(it) for it in models])
+            self.scores[name] = Scores(
+                given, ["data/test.jsonl"], [checkpoint_digest(it)["digest"] for it in models]
+            )
 
     @property
     def file_name(self) -> str:
@@ -209,11 +214,6 @@ class Table(workflow.Table):
                 )
             for trained_on, path in models.items():
                 yield f"Classifier for {error}{f', {trained_on}' if trained_on else ''}: {path}."
-
-
-def _state(model: str) -> str:
-    """Returns what changes with the files of a model, so that its step runs again."""
-    return checkpoint_state(str(embedded.checkpoint_path(model)))
 
 
 class Form(NamedTuple):

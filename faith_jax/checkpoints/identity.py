@@ -1,0 +1,132 @@
+"""What identifies a checkpoint: its step and a digest, which a run keeps to resume with the same.
+
+The digest is of contents. Times of change, places and the optimizer's state do not count, so a
+copied checkpoint has the same digest.
+"""
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypedDict
+
+from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.hugging_face.folder import COMPANIONS, CONFIG, is_huggingface
+from faith_jax.checkpoints.native import is_native, params_folder, read_model_json, run_folder
+from faith_jax.checkpoints.open import nothing_known
+from faith_jax.checkpoints.t5x import FILE, STEP, newest_t5x
+from faith_jax.core.errors import CheckpointError
+
+_WHOLE_BYTES = 256 * 2**20  # a checkpoint of at most so many bytes is read whole
+_END_BYTES, _BLOCK_BYTES, _BLOCKS = 2**20, 2**16, 32  # what is read of each file of a larger one
+
+
+class CheckpointDigest(TypedDict):
+    """What identifies a checkpoint."""
+
+    step: int | None  # of a training run or of T5X; None = this form has no steps
+    digest: str  # hexadecimal
+
+
+def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
+    """Returns the step of a checkpoint that is opened, and a digest of what it contains.
+
+    The digest covers the parameters, the model's description, and the tokenizer's and generation
+    files, by their names, sizes and contents; a base model by the content hash in model.json. Of a
+    checkpoint of more than 256 MiB it covers the first and last MiB of each file and 32 blocks of
+    64 KiB between them: this distinguishes models that were trained differently, but not copies
+    that differ only in bytes between the blocks.
+
+    Args:
+      path_or_name: what `open_checkpoint` opens.
+
+    Raises:
+      CheckpointError: nothing known is there.
+    """
+    place = _place(path_or_name)
+    files = dict(_files(place))
+    is_small = sum(path.stat().st_size for path in files.values()) <= _WHOLE_BYTES
+    content: list[Any] = [(name, _content(files[name], is_small)) for name in sorted(files)]
+    if is_native(place.root):
+        described = read_model_json(place.root)
+        base = (described.base or {}).get("content_hash")
+        content.append((described.config.to_dict(), described.family, base))
+    text = json.dumps(content, sort_keys=True)
+    return {"step": place.step, "digest": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def pinned(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:
+    """Returns the path of one step of a checkpoint, whichever is the newest or best step now.
+
+    Args:
+      path_or_name: what `open_checkpoint` opens.
+      step: as `checkpoint_digest` returned it for this path.
+
+    Raises:
+      CheckpointError: this step is not there; the error also names the one that is opened now.
+    """
+    place = _place(path_or_name)
+    if step == place.step:
+        return place.folder
+    path = pathlib.Path(path_or_name).expanduser().absolute()
+    if None not in (step, place.step) and place.folder not in (path, path.parent):
+        name = f"{STEP}{step}" if place.folder.name.startswith(STEP) else str(step)
+        wanted = place.folder.with_name(name)
+        if (wanted / "params").is_dir() or (wanted / FILE).is_file():
+            return wanted
+    began, now = ("no step" if it is None else f"step {it}" for it in (step, place.step))
+    raise CheckpointError(
+        f"{path_or_name}: the run began with {began}, which is gone; {now} is there now. Put it "
+        "back, or begin again with --restart."
+    )
+
+
+class _Place(NamedTuple):
+    """Where a checkpoint is."""
+
+    root: pathlib.Path  # with its description: of a step of a run, MODEL_DIR
+    folder: pathlib.Path  # with its parameters: of a MODEL_DIR, the step that is opened
+    step: int | None
+
+
+def _place(path_or_name: str | pathlib.Path) -> _Place:
+    path = checkpoint_path(path_or_name).absolute()
+    if is_native(path):
+        root, folder = run_folder(path), params_folder(path).parent
+        return _Place(root, folder, None if folder == root else int(folder.name))
+    if is_huggingface(path):
+        return _Place(path, path, None)
+    if (found := newest_t5x(path)) is not None:
+        step = found.name.removeprefix(STEP)
+        return _Place(found, found, int(step) if step.isdecimal() else None)
+    raise CheckpointError(nothing_known(path))
+
+
+def _files(place: _Place) -> Iterator[tuple[str, pathlib.Path]]:
+    """Yields the files that decide what a checkpoint computes, by their names in it."""
+    weights = () if is_native(place.root) else (".safetensors", ".safetensors.index.json")
+    for path in place.root.iterdir():
+        named = path.name in (*COMPANIONS, CONFIG, FILE) or path.name.endswith(weights)
+        if named and path.is_file():
+            yield path.name, path
+    inner = [place.folder / "params", *place.folder.glob("target.*")]
+    for path in (path for folder in inner for path in folder.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(place.folder).as_posix(), path
+
+
+def _content(path: pathlib.Path, is_whole: bool) -> tuple[int, str]:
+    """Returns a file's size, and a hash of what is read of it."""
+    size, digest = path.stat().st_size, hashlib.sha256()
+    ranges = [(0, size)]
+    if not is_whole and size > 2 * _END_BYTES + _BLOCKS * _BLOCK_BYTES:
+        between = range(_END_BYTES, size - _END_BYTES, (size - 2 * _END_BYTES) // _BLOCKS)
+        blocks = [(start, _BLOCK_BYTES) for start in between[:_BLOCKS]]
+        ranges = [(0, _END_BYTES), *blocks, (size - _END_BYTES, _END_BYTES)]
+    with path.open("rb") as file:
+        for start, length in ranges:
+            file.seek(start)
+            while length > 0 and (block := file.read(min(length, _END_BYTES))):
+                digest.update(block)
+                length -= len(block)
+    return size, digest.hexdigest()
