@@ -290,17 +290,6 @@ def content_digest(values: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-def checkpoint_state(model: str) -> str:
-    """Returns a hash that changes with the files of a checkpoint, by their sizes and times."""
-    root = pathlib.Path(model).expanduser()
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        if path.is_file():
-            status = path.stat()
-            digest.update(repr((path.name, status.st_size, status.st_mtime_ns)).encode())
-    return digest.hexdigest()[:16]
-
-
 def check_settings(path: pathlib.Path, settings: Mapping[str, Any], kept: str) -> None:
     """Checks that files were made with the settings that are asked for.
 
@@ -385,6 +374,11 @@ def keep_rows(path: pathlib.Path, number: int) -> int:
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
     """Returns the folder that keeps what is made of an output until it is whole."""
     return target.with_name(f"{target.name}.partial")
+
+
+def kept_note(target: pathlib.Path) -> dict[str, Any]:
+    """Returns what a stopped run has noted of itself; empty if there is none."""
+    return kept_json(partial_folder(target) / _NOTE) or {}
 
 
 def kept_rows(target: pathlib.Path) -> int:

@@ -31,8 +31,7 @@ from faith_jax.input.row_cache import RowCache, read_cache, write_cache
 from faith_jax.input.rows import PairRows, Row, TextRows
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import on_first_process
-from faith_jax.tokenizers.base import Tokenizer
-from faith_jax.tokenizers.vocabularies import default_vocabulary, tokenizer_of
+from faith_jax.tokenizers.vocabularies import default_vocabulary, fingerprint_of, tokenizer_of
 
 Batch = dict[str, np.ndarray]
 _Length = Annotated[int, msgspec.Meta(ge=1)]
@@ -307,8 +306,7 @@ def _fingerprint(config: DatasetConfig, model: TransformerConfig, task: Any) -> 
     """
     import gin
 
-    vocabulary = tokenizer_of(task.output_features["targets"].vocabulary)
-    known = vocabulary.fingerprint() if isinstance(vocabulary, Tokenizer) else str(vocabulary)
+    known = fingerprint_of(tokenizer_of(task.output_features["targets"].vocabulary))
     digest = hashlib.sha256(repr((config, task.name, model, known)).encode())
     digest.update(gin.config_str().encode())
     return digest.hexdigest()

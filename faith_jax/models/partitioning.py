@@ -252,3 +252,14 @@ def on_first_process(make: Callable[[], T], what: str) -> T | None:
     if not is_made:
         raise ConfigError(f"process 0 could not make {what}; see what it says.")
     return made
+
+
+def number_of_first_process(make: Callable[[], int], what: str) -> int:
+    """Returns to all processes the number that `make` returns on process 0.
+
+    See `on_first_process` for the arguments and errors.
+    """
+    found = on_first_process(make, what) or 0
+    if jax.process_count() > 1:
+        found = int(multihost_utils.broadcast_one_to_all(np.int32(found)))
+    return found

@@ -15,21 +15,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 from jax.experimental import multihost_utils
 
-from faith_jax.checkpoints import embedded
+from faith_jax.checkpoints.identity import checkpoint_digest, pinned
 from faith_jax.core.cutting import Kind, by_name, check_policy
 from faith_jax.core.errors import ConfigError, InputError, counted
 from faith_jax.core.files import (
     ROWS,
     append_rows,
-    checkpoint_state,
     content_digest,
     count_whole_rows,
     difference,
     keep_rows,
     kept_json,
+    kept_note,
     partial_folder,
     partial_output,
     put,
@@ -46,17 +45,17 @@ from faith_jax.input.infer_rows import InputRow, RowTokens, read_input_file, tas
 from faith_jax.input.layout import InputLayout
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.partitioning import Partitioner, make_partitioner, on_first_process
+from faith_jax.models.partitioning import Partitioner, make_partitioner, number_of_first_process
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, setup
 from faith_jax.runs.model_dir import make_folder
 from faith_jax.tokenizers.carried import RunVocabulary
-from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
+from faith_jax.tokenizers.vocabularies import fingerprint_of, tokenizer_of, with_own_vocabulary
 
 logger = logging.getLogger("faith_jax")
 
 PREDICTIONS, SUMMARY = "predictions.jsonl", "summary.json"
-_FINISHED = -1
+_FINISHED = _NO_STEP = -1
 _PARTS = tuple(kind.name.lower() for kind in (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE))
 
 
@@ -141,6 +140,7 @@ def infer(
     finished = []
     for one in _systems(checkpoint_path, output, system):
         # Its rows, and whether they have responses already.
+        one = one.pinned({} if restart else kept_note(one.output))
         chosen = RunVocabulary.choose(vocabulary, one.checkpoint)
         make_folder(str(output.parent if dry_run else one.output.parent))
         tokenizer = source.tokenizer(chosen)
@@ -150,7 +150,8 @@ def infer(
         prefix = _control_prefix(control_tokens, tokenizer)
         own = [one.row(prefix, row) for row in rows[: limit or None]]
         run = {
-            "checkpoint": checkpoint_state(str(embedded.checkpoint_path(one.checkpoint))),
+            "checkpoint": checkpoint_digest(one.checkpoint),
+            "tokenizer": fingerprint_of(tokenizer),
             "rows": content_digest(own),
             "decoding": dataclasses.asdict(decoding),
             source.setting: source.max_length,
@@ -290,6 +291,21 @@ class _System(NamedTuple):
     output: pathlib.Path
     fields: Mapping[str, str]
 
+    def pinned(self, note: Mapping[str, Any]) -> "_System":
+        """Returns this with the step of its checkpoint that a stopped run noted, or that is there.
+
+        A training may write further steps meanwhile.
+        """
+
+        def step() -> int:
+            found = note.get("checkpoint") or checkpoint_digest(self.checkpoint)
+            return _NO_STEP if found["step"] is None else int(found["step"])
+
+        found = number_of_first_process(step, f"the step of {self.checkpoint}")
+        if found == _NO_STEP:
+            return self
+        return self._replace(checkpoint=str(pinned(self.checkpoint, found)))
+
     def row(self, prefix: str, row: InputRow) -> InputRow:
         """Returns a row with these fields, and with a prefix of its inputs."""
         fields = {**row.fields, **self.fields}
@@ -334,9 +350,7 @@ def _resumed(
             done = count_whole_rows(rows)
             return keep_rows(rows, done - done % batch_size) if done < total else done
 
-        done = on_first_process(begin, f"the folder of {output}")
-        if jax.process_count() > 1:
-            done = int(multihost_utils.broadcast_one_to_all(np.int32(done or 0)))
+        done = number_of_first_process(begin, f"the folder of {output}")
         yield None if done == _FINISHED else done
 
 

@@ -15,15 +15,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.checkpoints import embedded
 from faith_jax.core.errors import ConfigError, InputError, counted
 from faith_jax.core.files import (
     ROWS,
     ContentDigest,
     append_rows,
     check_outputs,
-    checkpoint_state,
     count_whole_rows,
+    kept_note,
     note_later,
     partial_output,
     put,
@@ -114,10 +113,11 @@ def score(
     """
     target = pathlib.Path(output)
     form = _output_format(target, output_format)
-    loaded = _loaded(scorers, target)
+    chosen, digests = _pinned(scorers, {} if restart else kept_note(target))
+    loaded = _loaded(chosen, target)
     check_outputs([output], {"--costs": costs})
     bad_rows = bad_rows or BadRows()
-    run = {"scorers": scorers, "input": given.options(), "models": _states(scorers)}
+    run = {"scorers": scorers, "input": given.options(), "models": digests}
     with partial_output(target, run, restart) as folder:
         # Bad input is found before anything is scored.
         digest = ContentDigest()
@@ -148,14 +148,24 @@ def score(
     return summary
 
 
-def _states(scorers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns what is in the checkpoints that options of scorers name."""
-    return {
-        f"{name}.{option}": checkpoint_state(str(embedded.checkpoint_path(path)))
-        for name, told in scorers.items()
-        for option, path in told.items()
-        if option in _MODELS
-    }
+def _pinned(
+    scorers: Mapping[str, Mapping[str, Any]], note: Mapping[str, Any]
+) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Returns scorers with the steps of checkpoints that a stopped run noted, or that are there.
+
+    Also returns what identifies each of these checkpoints.
+    """
+    chosen = {name: dict(told) for name, told in scorers.items()}
+    kept, digests = note.get("models", {}), {}
+    for name, told in chosen.items():
+        for option in (it for it in _MODELS if isinstance(told.get(it), str)):
+            from faith_jax.checkpoints.identity import checkpoint_digest, pinned  # imports JAX
+
+            path, place = told[option], f"{name}.{option}"
+            step = (kept.get(place) or checkpoint_digest(path))["step"]
+            told[option] = path if step is None else str(pinned(path, step))
+            digests[place] = checkpoint_digest(told[option])
+    return chosen, digests
 
 
 def preflight(

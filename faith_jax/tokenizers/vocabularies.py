@@ -172,6 +172,11 @@ def tokenizer_of(vocabulary: Any) -> Any:
     return found if found.is_t5 else vocabulary
 
 
+def fingerprint_of(vocabulary: Any) -> str:
+    """Returns what identifies a tokenizer, ours or a SeqIO task's."""
+    return vocabulary.fingerprint() if isinstance(vocabulary, Tokenizer) else str(vocabulary)
+
+
 # SeqIO and T5X read tasks from a registry of the process, by name. For a registered task to use a
 # run's tokenizer, it stands here while the run lasts: `RunVocabulary.choose` sets it, and
 # `with_own_vocabulary` ends it. Real T5X, which calls no run of ours, sets it by gin.

@@ -17,7 +17,6 @@ from faith_jax.core.files import (
     ROWS,
     append_rows,
     check_settings,
-    checkpoint_state,
     count_whole_rows,
     keep_rows,
     kept_rows,
@@ -264,16 +263,6 @@ def test_another_value_is_named(tmp_path):
         check_settings(path, {"seed": 0, "model": "b"}, "draws")
     with pytest.raises(ConfigError, match=r"another value of later \(None, not 2\)"):
         check_settings(path, {"later": 2}, "draws")
-
-
-def test_the_state_of_a_checkpoint_changes_with_its_files(tmp_path):
-    file = tmp_path / "deep" / "model.safetensors"
-    file.parent.mkdir()
-    file.write_bytes(b"1")
-    first = checkpoint_state(str(tmp_path))
-    assert checkpoint_state(str(tmp_path)) == first
-    file.write_bytes(b"12")
-    assert checkpoint_state(str(tmp_path)) != first
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):

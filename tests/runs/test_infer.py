@@ -1,6 +1,7 @@
 """Inference and evaluation of a tiny model on the sample's tasks."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -161,6 +162,40 @@ def test_an_output_has_one_writer_and_rows_of_another_run_are_kept(
         2,
         True,
     )
+
+
+def test_a_run_stays_with_the_step_with_which_it_began(command, tiny_run, tmp_path, monkeypatch):
+    """A training writes its second step between two parts of a run."""
+    model, out = shutil.copytree(tiny_run, tmp_path / "model"), tmp_path / "out"
+    second = (model / "checkpoints" / "2").rename(tmp_path / "2")
+    assert command(*arguments(model, tmp_path / "unbroken"))[0] == 0
+    append, calls = infer.append_rows, []
+
+    def fail_at_third_batch(path, rows):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        append(path, rows)
+
+    monkeypatch.setattr(infer, "append_rows", fail_at_third_batch)
+    assert command(*arguments(model, out))[0] == 130
+    monkeypatch.undo()
+    second.rename(model / "checkpoints" / "2")
+    left = shutil.copytree(f"{out}.partial", tmp_path / "left")
+    status, _, err = command(*arguments(model, out))
+    assert status == 0, err
+    whole = (tmp_path / "unbroken" / "predictions.jsonl").read_bytes()
+    assert (out / "predictions.jsonl").read_bytes() == whole
+    step = json.loads((out / "summary.json").read_text())["run"]["checkpoint"]["step"]
+    assert step == 1
+    # The next run has the second step, and other responses; a first step that is gone is an error.
+    assert command(*arguments(model, tmp_path / "second"))[0] == 0
+    assert (tmp_path / "second" / "predictions.jsonl").read_bytes() != whole
+    shutil.rmtree(model / "checkpoints" / "1")
+    left.rename(tmp_path / "gone.partial")
+    status, _, err = command(*arguments(model, tmp_path / "gone"))
+    assert status == 2
+    assert "the run began with step 1, which is gone; step 2 is there now" in err
 
 
 def test_samples_do_not_depend_on_the_batch_size(command, tiny_run, tmp_path, unbroken):
