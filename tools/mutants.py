@@ -638,8 +638,8 @@ STATISTICS = _of(
     (
         "bootstrap-clusters",
         "bootstrap.py",
-        "return drawn[groups] if clusters is not None else drawn",
-        "return drawn[groups[::-1]] if clusters is not None else drawn",
+        "yield drawn.take(groups, axis=1) if clusters is not None else drawn",
+        "yield drawn.take(groups[::-1], axis=1) if clusters is not None else drawn",
         "tests/statistics/test_bootstrap.py::test_clusters_are_drawn_whole",
     ),
     (

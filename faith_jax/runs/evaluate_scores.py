@@ -24,11 +24,14 @@ from faith_jax.statistics.auc_table import auc_figures, auc_rows, auc_table, npo
 from faith_jax.statistics.npov_detection import npov_cells, without_spans
 from faith_jax.statistics.protocols import AccuracyLayout
 from faith_jax.statistics.scored_corpora import (
+    EVERYTHING,
     Corpus,
+    Kept,
     Range,
     check_usable,
     chosen_scorers,
     few_rows,
+    only_fields,
     read_corpora,
     row_notes,
     with_ensembles,
@@ -102,9 +105,11 @@ def write_evaluation(found: Evaluation, json_path: str, tables: Mapping[str, str
         write_text(path, rendered(found.table, form))
 
 
-def _corpora(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus]:
+def _corpora(
+    files: Sequence[str], options: EvaluateOptions, kept: Kept = EVERYTHING
+) -> dict[str, Corpus]:
     rows = {path: read_scored_rows(pathlib.Path(path)) for path in files}
-    found = read_corpora(rows)
+    found = read_corpora(rows, kept)
     ensembles = _ensembles(options.ensemble)
     for name, ranges in ensembles.items():
         found = with_ensembles(found, {name: tuple(ranges)}, functools.partial(_range, ranges))
@@ -167,7 +172,7 @@ def _ensemble_note(ensembles: Mapping[str, Mapping[str, Range | None]]) -> str:
 
 
 def _auc(files: Sequence[str], options: EvaluateOptions) -> Made:
-    corpora = _corpora(files, options)
+    corpora = _corpora(files, options, only_fields(options.cluster_field))
     check_usable(corpora)
     found = auc_table(
         corpora,
@@ -191,7 +196,8 @@ def _begin(files: Sequence[str], options: EvaluateOptions) -> Made:
     if not options.development:
         raise ConfigError("--protocol=begin needs --development, the scored development part.")
     parts = {options.development: [options.development], "the test files": files}
-    found = {what: _corpora(paths, options) for what, paths in parts.items()}
+    kept = only_fields(options.group_field)
+    found = {what: _corpora(paths, options, kept) for what, paths in parts.items()}
     for what, corpora in found.items():
         if len(corpora) > 1:
             raise InputError(f"{what}: expected one corpus, got {', '.join(corpora)}.")
@@ -201,7 +207,7 @@ def _begin(files: Sequence[str], options: EvaluateOptions) -> Made:
 
 
 def _pronouns(files: Sequence[str], options: EvaluateOptions) -> Made:
-    corpora = _corpora(files, options)
+    corpora = _corpora(files, options, only_fields()._replace(texts=True))
     table = protocols.pronoun_table(corpora)
     return table, {"rows": table.records()}, corpora
 
@@ -233,7 +239,10 @@ def _systems(files: Sequence[str], options: EvaluateOptions) -> Made:
             # Scorers may compare the same responses with different texts.
             yield {**row, "corpus": name, "grounding": []}
 
-    found = read_corpora({path: rows(path) for path in files})
+    layout = _read_table(options.table, Layout) if options.table else Layout()
+    references = [column.reference for column in layout.columns.values() if not column.scorer]
+    kept = Kept(bool(references), False, False, references)
+    found = read_corpora({path: rows(path) for path in files}, kept)
     grouped: dict[tuple[str, str], list[Corpus]] = {}
     for name, corpus in chosen_scorers(found, options.scorers).items():
         grouped.setdefault(places[name], []).append(corpus)
@@ -241,7 +250,6 @@ def _systems(files: Sequence[str], options: EvaluateOptions) -> Made:
     if options.baseline:
         systems = dict.fromkeys(system for _, system in grouped)
         baselines = {name: options.baseline for name in systems if name != options.baseline}
-    layout = _read_table(options.table, Layout) if options.table else Layout()
     table = systems_table(
         grouped, layout, baselines, options.resamples, options.confidence, options.seed
     )
@@ -268,7 +276,7 @@ def _accuracy(files: Sequence[str], options: EvaluateOptions) -> Made:
             yield {**row, "corpus": name, "scores": {scorers[0]: row["scores"][scorers[0]]}}
 
     systems: dict[str, dict[str, Corpus]] = {}
-    for name, corpus in read_corpora({path: rows(path) for path in files}).items():
+    for name, corpus in read_corpora({path: rows(path) for path in files}, only_fields()).items():
         system, of = places[name]
         systems.setdefault(system, {})[of] = corpus
     layout = _read_table(options.table, AccuracyLayout) if options.table else AccuracyLayout()

@@ -1,35 +1,57 @@
 """The run `report`: scored files as one HTML page."""
 
+import collections
 import heapq
+import math
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import reserves, write_text
 from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.core.words import is_blank
 from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.html import report_page
 from faith_jax.report.panels import scorers_of
 from faith_jax.report.salience import salience_picture, salience_section
 from faith_jax.runs.options import ReportOptions
 from faith_jax.statistics.auc_table import auc_rows, auc_table
 from faith_jax.statistics.scored_corpora import (
+    Corpus,
     check_usable,
     chosen_scorers,
+    only_fields,
     read_corpora,
     row_notes,
 )
 
 _TEXTS = ("generated_text", "grounding", "perspectives", "history")
+# What a salience map is of.
+_RESPONSE, _GROUNDING = 1, 2
+# A corpus and an id, and rows by them.
+_Key = tuple[str, str]
+_Examples = dict[_Key, ScoredRow]
 
 
 @reserves(lambda options: (options.files, {"--output": options.output}))
 def report(options: ReportOptions) -> pathlib.Path:
     """Writes the page and returns its path."""
     target = pathlib.Path(options.output)
-    rows = {path: list(read_scored_rows(pathlib.Path(path))) for path in options.files}
-    corpora = chosen_scorers(read_corpora(rows), options.scorers)
+    examples: _Examples = {}
+    texts: dict[_Key, int] = {}
+    rows = {path: read_scored_rows(pathlib.Path(path)) for path in options.files}
+    if options.salience_model:
+        rows = {path: _noting_texts(own, texts) for path, own in rows.items()}
+    found = read_corpora(
+        {
+            path: _gathering(own, examples, lambda _: len(examples) < options.most_examples)
+            for path, own in rows.items()
+        },
+        only_fields(options.cluster_field),
+    )
+    corpora = chosen_scorers(found, options.scorers)
     check_usable(corpora, labels=False)  # examples can be read without
     # All that is shown but the examples is of the rows that the table is of; where there are no
     # labels, distributions are of all.
@@ -52,17 +74,16 @@ def report(options: ReportOptions) -> pathlib.Path:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     table = table._replace(notes=table.notes + row_notes(corpora))
-    examples = _joined(rows.values())
     note = ""
     sections: list[dict[str, Any]] = []
     if options.salience_model:
-        note, sections = _salience(examples, scorers_of(used)[0], options)
+        note, sections = _salience(found, texts, scorers_of(used)[0], options)
     page = report_page(
         options.title or ", ".join(pathlib.Path(path).name for path in options.files),
         used,
         table,
-        examples[: options.most_examples],
-        max(0, len(examples) - options.most_examples),
+        [row | {"generated_text": row["generated_text"] or ""} for row in examples.values()],
+        sum(len(corpus.ids) for corpus in found.values()) - len(examples),
         note,
         sections,
     )
@@ -71,25 +92,36 @@ def report(options: ReportOptions) -> pathlib.Path:
 
 
 def _salience(
-    rows: Sequence[dict[str, Any]], scorer: str, options: ReportOptions
+    corpora: Mapping[str, Corpus], texts: Mapping[_Key, int], scorer: str, options: ReportOptions
 ) -> tuple[str, list[dict[str, Any]]]:
     """Returns which rows have a map, in words, and the maps as the page shows them.
 
     The rows with the lowest score of the scorer have one, the lowest first; where none has a score,
-    the first rows. Rows without a response or a grounding are skipped.
+    the first rows. Rows without a response or a grounding (see `_noting_texts`) are skipped.
     """
-    usable = [row for row in rows if row["generated_text"].strip() and row["grounding"]]
+    usable = [key for key, known in texts.items() if known == _RESPONSE | _GROUNDING]
     if not usable:
         raise InputError(
             "--salience-model: no row has generated_text and grounding, which the maps are of."
         )
-    scored = [row for row in usable if row["scores"].get(scorer) is not None]
-    chosen = heapq.nsmallest(options.salience_rows, scored, key=lambda row: row["scores"][scorer])
+    values = {
+        (name, identifier): value
+        for name, corpus in corpora.items()
+        if scorer in corpus.scores
+        for identifier, value in zip(corpus.ids, corpus.scores[scorer].tolist(), strict=True)
+        if not math.isnan(value)
+    }
+    scored = [key for key in usable if key in values]
+    chosen = heapq.nsmallest(options.salience_rows, scored, key=values.__getitem__)
     rule = f"The {len(chosen)} rows with the lowest {scorer}, the lowest first."
     if not scored:
         chosen = usable[: options.salience_rows]
         rule = f"The first {len(chosen)} rows; none has a score of {scorer}."
-    examples = [_example(row) for row in chosen]
+    rows: _Examples = {}
+    for path in options.files:
+        again = read_scored_rows(pathlib.Path(path))
+        collections.deque(_gathering(again, rows, frozenset(chosen).__contains__), maxlen=0)
+    examples = [_example(rows[key]) for key in chosen]
     # JAX, which other reports do without.
     from faith_jax.scoring.salience.scorers import open_salience
 
@@ -113,17 +145,27 @@ def _example(row: dict[str, Any]) -> GroundedExample:
     return GroundedExample(name, Grounding(texts, sides), history, row["generated_text"])
 
 
-def _joined(files: Any) -> list[dict[str, Any]]:
-    """Returns each example once, with the scores and words of all files that have it."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for rows in files:
-        for row in rows:
-            known = found.get((row["corpus"], row["id"]))
-            if known is None:
-                found[row["corpus"], row["id"]] = dict(row)
-            else:
-                label = row["label"] if known["label"] is None else known["label"]
-                merged = {key: {**known[key], **row[key]} for key in ("scores", "words")}
-                texts = {key: known[key] or row[key] for key in _TEXTS}
-                known.update(merged, label=label, **texts)
-    return [row | {"generated_text": row["generated_text"] or ""} for row in found.values()]
+def _gathering(
+    rows: Iterable[ScoredRow], examples: _Examples, is_wanted: Callable[[_Key], bool]
+) -> Iterator[ScoredRow]:
+    """Yields rows, and adds the wanted ones: each once, with the scores and words of all files."""
+    for row in rows:
+        key = row["corpus"], row["id"]
+        if (known := examples.get(key)) is not None:
+            label = row["label"] if known["label"] is None else known["label"]
+            merged = {name: {**known[name], **row[name]} for name in ("scores", "words")}
+            texts = {name: known[name] or row[name] for name in _TEXTS}
+            known.update(merged, label=label, **texts)
+        elif is_wanted(key):
+            examples[key] = dict(row)
+        yield row
+
+
+def _noting_texts(rows: Iterable[ScoredRow], texts: dict[_Key, int]) -> Iterator[ScoredRow]:
+    """Yields rows, and notes which of them have a response and a grounding, in any file."""
+    for row in rows:
+        key = row["corpus"], row["id"]
+        speaks = not is_blank(row["generated_text"] or "")
+        found = _RESPONSE * speaks | _GROUNDING * bool(row["grounding"])
+        texts[key] = texts.get(key, 0) | found
+        yield row

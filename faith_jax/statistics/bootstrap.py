@@ -9,14 +9,14 @@ same draws. The same seed gives the same draws.
 Interval(low=1.0, high=1.0)
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.core.errors import counted
-from faith_jax.statistics.roc import checked, weighted_roc_auc
+from faith_jax.statistics.roc import CELLS, checked, sorted_classes, weighted_areas
 
 RESAMPLES = 1000
 
@@ -43,13 +43,32 @@ def resampled_counts(
     """
     if size < 1:
         raise ValueError("There are no rows to draw from.")
+    return np.concatenate(list(drawn_counts(size, resamples, seed, clusters))).T
+
+
+def drawn_counts(
+    size: int,
+    resamples: int = RESAMPLES,
+    seed: int | Sequence[int] = 0,
+    clusters: Sequence[Hashable] | None = None,
+    cells: int = CELLS,
+) -> Iterator[NDArray[np.uint16]]:
+    """Yields `resampled_counts` in parts of at most so many cells: [some resamples, rows] each.
+
+    Raises:
+      ValueError: for no rows.
+    """
+    if size < 1:
+        raise ValueError("There are no rows to draw from.")
     groups = cluster_numbers(size, clusters)
     count = int(groups.max()) + 1
     generator = np.random.default_rng(seed)
-    drawn = np.empty((count, resamples), np.uint16)
-    for column in range(resamples):
-        drawn[:, column] = np.bincount(generator.integers(count, size=count), minlength=count)
-    return drawn[groups] if clusters is not None else drawn
+    step = max(1, cells // size)
+    for start in range(0, resamples, step):
+        drawn = np.empty((min(step, resamples - start), count), np.uint16)
+        for line in drawn:
+            line[:] = np.bincount(generator.integers(count, size=count), minlength=count)
+        yield drawn.take(groups, axis=1) if clusters is not None else drawn
 
 
 def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> NDArray[np.intp]:
@@ -72,9 +91,12 @@ def bootstrap_auc(
     Scores are [scorers, rows], labels [rows], the areas [scorers, resamples].
     """
     values, positive = checked(scores, labels)
-    weights = resampled_counts(positive.size, resamples, seed, clusters)
-    areas = [weighted_roc_auc(row, positive, weights) for row in values]
-    return np.stack(areas) if areas else np.zeros((0, resamples))
+    orders = [sorted_classes(row, positive) for row in values]
+    parts = [
+        [weighted_areas(order, counts) for order in orders]
+        for counts in drawn_counts(positive.size, resamples, seed, clusters)
+    ]
+    return np.concatenate(parts, axis=1) if orders else np.zeros((0, resamples))
 
 
 def interval_note(confidence: float, resamples: int) -> str:

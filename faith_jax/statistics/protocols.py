@@ -15,9 +15,9 @@ from faith_jax.core.words import STEEN_PRONOUNS, first_person_count
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
+    drawn_counts,
     interval_note,
     percentile_interval,
-    resampled_counts,
 )
 from faith_jax.statistics.scored_corpora import Corpus
 
@@ -237,8 +237,8 @@ def accuracy(
     hits = ((given[known] >= 0.5) == (truth[known] == 1)).astype(np.float64)
     if not hits.size:
         return Accuracy(math.nan, Interval(math.nan, math.nan), 0)
-    drawn = resampled_counts(hits.size, resamples, seed)
-    interval = percentile_interval(hits @ drawn / hits.size, confidence)
+    drawn = [counts @ hits for counts in drawn_counts(hits.size, resamples, seed)]
+    interval = percentile_interval(np.concatenate(drawn) / hits.size, confidence)
     return Accuracy(float(hits.mean()), interval, int(hits.size))
 
 

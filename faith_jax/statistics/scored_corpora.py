@@ -4,9 +4,11 @@ Files may hold different corpora, or different scorers of the same one; then the
 ids of their rows.
 """
 
+import array
+import collections
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,10 +78,14 @@ class Corpus:
             words={name: tuple(rows[i] for i in kept) for name, rows in self.words.items()},
         )
 
+    def places(self, ids: Sequence[str]) -> NDArray[np.intp]:
+        """Returns the numbers of the rows with these ids."""
+        places = {identifier: place for place, identifier in enumerate(self.ids)}
+        return np.array([places[identifier] for identifier in ids], np.intp)
+
     def ordered(self, ids: Sequence[str]) -> "Corpus":
         """Returns the corpus with its rows in the order of these ids."""
-        places = {identifier: place for place, identifier in enumerate(self.ids)}
-        return self.part(np.array([places[identifier] for identifier in ids], int))
+        return self.part(self.places(ids))
 
     def field(self, name: str) -> list[str]:
         """Returns a field of all rows; one that lacks it is an InputError."""
@@ -92,65 +98,149 @@ class Corpus:
         return [fields[name] for fields in self.fields]
 
 
-def read_corpora(files: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, Corpus]:
+class Kept(NamedTuple):
+    """What is kept of rows beside ids, labels and scores; by default everything.
+
+    Attributes:
+      texts: whether the responses are.
+      groundings: whether they are.
+      words: whether the scores of words are.
+      fields: the names of those that are; None = all.
+    """
+
+    texts: bool = True
+    groundings: bool = True
+    words: bool = True
+    fields: Collection[str] | None = None
+
+
+EVERYTHING = Kept()
+
+
+def only_fields(*names: str) -> Kept:
+    """Returns what keeps the scores and these fields; "" is none."""
+    return Kept(False, False, False, tuple(filter(None, names)))
+
+
+def read_corpora(
+    files: Mapping[str, Iterable[Mapping[str, Any]]], kept: Kept = EVERYTHING
+) -> dict[str, Corpus]:
     """Returns the corpora that scored files hold, by name, in order of appearance.
 
-    Files are the rows, in the form of `faith_jax.export.scored_rows`, by path.
+    Files are the rows, in the form of `faith_jax.export.scored_rows`, by path. They are read once;
+    nothing of a row stays in memory but what is kept.
 
     Raises:
       InputError: for rows or files that do not fit together, and where there are no rows.
     """
-    found: dict[str, Corpus] = {}
+    found: dict[str, _Part] = {}
     origin: dict[str, str] = {}
     for path, rows in files.items():
-        for corpus in _corpora_of_file(path, rows):
-            if corpus.name in found:
-                corpus = _joined(found[corpus.name], corpus, origin[corpus.name], path)
-            found[corpus.name], origin[corpus.name] = corpus, path
+        columns: dict[str, _Columns] = {}
+        for row in rows:
+            name = row["corpus"]
+            if name not in columns:
+                columns[name] = _Columns(path, name, row["scores"], kept)
+            columns[name].add(row)
+        for name, read in columns.items():
+            part = read.part()
+            if name in found:
+                part = _joined(found[name], part, origin[name], path)
+            found[name], origin[name] = part, path
     if not found:
         raise InputError(f"{', '.join(files)}: no scored rows.")
-    return found
+    return {name: part.corpus for name, part in found.items()}
 
 
-def _corpora_of_file(path: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[Corpus]:
-    by_name: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        by_name.setdefault(row["corpus"], []).append(row)
-    for name, members in by_name.items():
-        ids = [row["id"] for row in members]
-        if len(set(ids)) < len(ids):
-            twice = next(i for i in ids if ids.count(i) > 1)
-            raise InputError(f"{path}: corpus {name!r} has the id {twice!r} twice.")
-        scorers = list(members[0]["scores"])
-        for row in members:
-            if set(row["scores"]) != set(scorers):
-                raise InputError(
-                    f"{path}: row {row['id']!r} of {name!r} has scores of "
-                    f"{', '.join(row['scores'])}, others of {', '.join(scorers)}."
-                )
-        texts = [row["generated_text"] for row in members]
-        yield Corpus(
-            name=name,
-            ids=tuple(ids),
-            labels=_numbers([row["label"] for row in members]),
-            scores={s: _numbers([row["scores"][s] for row in members]) for s in scorers},
-            responses=() if None in texts else tuple(texts),
-            fields=tuple(row["fields"] for row in members),
-            groundings=tuple(tuple(row.get("grounding") or ()) for row in members),
+class _Part(NamedTuple):
+    """A corpus with hashes of its rows' texts, by which files are compared: [rows].
+
+    No hashes of responses where a row lacks its text; that of a grounding without texts is 0.
+    """
+
+    corpus: Corpus
+    responses: NDArray[np.int64]
+    groundings: NDArray[np.int64]
+
+
+class _Columns:
+    """The rows of one corpus in one file, column by column."""
+
+    def __init__(self, path: str, name: str, scorers: Iterable[str], kept: Kept):
+        self._path, self._name, self._kept = path, name, kept
+        self._ids: list[str] = []
+        self._labels = array.array("d")
+        self._scores = {scorer: array.array("d") for scorer in scorers}
+        self._hashes = array.array("q"), array.array("q")
+        self._lacks_text = False
+        self._responses: list[str] = []
+        self._groundings: list[tuple[str, ...]] = []
+        self._fields: list[Mapping[str, str]] = []
+        self._words: list[Mapping[str, Sequence[Sequence[Any]]]] = []
+        self._known: dict[str, str] = {}  # equal values of fields are one text in memory
+        self._told_missing: set[str] = set()
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Adds a row; one with other scorers is an InputError."""
+        scores, kept = row["scores"], self._kept
+        if scores.keys() != self._scores.keys():
+            raise InputError(
+                f"{self._path}: row {row['id']!r} of {self._name!r} has scores of "
+                f"{', '.join(scores)}, others of {', '.join(self._scores)}."
+            )
+        text, grounding = row["generated_text"], tuple(row.get("grounding") or ())
+        self._ids.append(row["id"])
+        self._labels.append(math.nan if row["label"] is None else row["label"])
+        for scorer, values in self._scores.items():
+            score = scores[scorer]
+            values.append(math.nan if score is None else score)
+        self._lacks_text |= text is None
+        for hashes, value in zip(self._hashes, (text, grounding), strict=True):
+            hashes.append(hash(value) if value or value == "" else 0)
+        if kept.texts and not self._lacks_text:
+            self._responses.append(text)
+        if kept.groundings:
+            self._groundings.append(grounding)
+        if kept.words:
+            self._words.append(row.get("words") or {})
+        if kept.fields is None or kept.fields:
+            self._fields.append(self._kept_fields(row["fields"]))
+
+    def _kept_fields(self, fields: Mapping[str, str]) -> Mapping[str, str]:
+        """Returns the fields that are kept; all, of the first row that lacks one, for its error."""
+        wanted = fields.keys() if self._kept.fields is None else self._kept.fields
+        missing = set(wanted) - fields.keys() - self._told_missing
+        self._told_missing |= missing
+        names = fields.keys() if missing else [name for name in wanted if name in fields]
+        return {name: self._known.setdefault(fields[name], fields[name]) for name in names}
+
+    def part(self) -> _Part:
+        """Returns the corpus; an id that it has twice is an InputError."""
+        if len(set(self._ids)) < len(self._ids):
+            counts = collections.Counter(self._ids)
+            twice = next(identifier for identifier, count in counts.items() if count > 1)
+            raise InputError(f"{self._path}: corpus {self._name!r} has the id {twice!r} twice.")
+        corpus = Corpus(
+            name=self._name,
+            ids=tuple(self._ids),
+            labels=np.array(self._labels),
+            scores={scorer: np.array(values) for scorer, values in self._scores.items()},
+            responses=() if self._lacks_text else tuple(self._responses),
+            fields=tuple(self._fields),
+            groundings=tuple(self._groundings),
             words={
-                scorer: tuple((row.get("words") or {}).get(scorer, []) for row in members)
-                for scorer in scorers
-                if any(scorer in (row.get("words") or {}) for row in members)
+                scorer: tuple(words.get(scorer, []) for words in self._words)
+                for scorer in self._scores
+                if any(scorer in words for words in self._words)
             },
         )
+        responses, groundings = (np.array(hashes, np.int64) for hashes in self._hashes)
+        return _Part(corpus, responses[:0] if self._lacks_text else responses, groundings)
 
 
-def _numbers(values: Sequence[float | None]) -> NDArray[np.float64]:
-    return np.array([math.nan if value is None else value for value in values], np.float64)
-
-
-def _joined(first: Corpus, second: Corpus, origin: str, path: str) -> Corpus:
+def _joined(first_part: _Part, second_part: _Part, origin: str, path: str) -> _Part:
     """Returns a corpus with the scores of both, on the rows of the first."""
+    first, second = first_part.corpus, second_part.corpus
     if missing := sorted(set(first.ids) ^ set(second.ids)):
         where = path if missing[0] in first.ids else origin
         raise InputError(
@@ -159,14 +249,16 @@ def _joined(first: Corpus, second: Corpus, origin: str, path: str) -> Corpus:
         )
     if both := sorted(set(first.scores) & set(second.scores)):
         raise InputError(f"{origin} and {path} both have scores of {both[0]} on {first.name!r}.")
-    second = second.ordered(first.ids)
-    _check_same_texts(first, second, origin, path)
+    places = second.places(first.ids)
+    second = second.part(places)
+    second_part = _Part(second, *(one[places] if len(one) else one for one in second_part[1:]))
+    _check_same_texts(first_part, second_part, origin, path)
     differing = ~((first.labels == second.labels) | np.isnan(first.labels + second.labels))
     if differing.any():
         row = first.ids[int(np.argmax(differing))]
         raise InputError(f"{origin} and {path} have different labels of {first.name!r}, {row!r}.")
     labels = np.where(np.isnan(first.labels), second.labels, first.labels)
-    return dataclasses.replace(
+    corpus = dataclasses.replace(
         first,
         labels=labels,
         responses=first.responses or second.responses,
@@ -175,19 +267,29 @@ def _joined(first: Corpus, second: Corpus, origin: str, path: str) -> Corpus:
         scores={**first.scores, **second.scores},
         words={**first.words, **second.words},
     )
+    with_texts = [first_part if len(first_part.responses) else second_part]
+    with_texts.append(first_part if first_part.groundings.any() else second_part)
+    return _Part(corpus, with_texts[0].responses, with_texts[1].groundings)
 
 
-def _check_same_texts(first: Corpus, second: Corpus, origin: str, path: str) -> None:
+def _check_same_texts(first: _Part, second: _Part, origin: str, path: str) -> None:
     """Refuses to join other responses to those of equal ids; texts that a file lacks pass."""
-    for what in ("responses", "groundings"):
-        pairs = zip(first.ids, getattr(first, what), getattr(second, what), strict=False)
-        for identifier, one, other in pairs:
-            if one != other and one != () and other != ():
-                raise InputError(
-                    f"{origin} and {path} have different {what} of {first.name!r}, row "
-                    f"{identifier!r}; if they are of different systems or data, give each a corpus "
-                    "of its own (score --corpus=NAME, or the field 'corpus')."
-                )
+    if len(first.responses) and len(second.responses):
+        _check_equal(first.responses != second.responses, "responses", first, origin, path)
+    known = (first.groundings != 0) & (second.groundings != 0)
+    _check_equal(known & (first.groundings != second.groundings), "groundings", first, origin, path)
+
+
+def _check_equal(
+    differing: NDArray[np.bool_], what: str, first: _Part, origin: str, path: str
+) -> None:
+    if differing.any():
+        corpus = first.corpus
+        raise InputError(
+            f"{origin} and {path} have different {what} of {corpus.name!r}, row "
+            f"{corpus.ids[int(np.argmax(differing))]!r}; if they are of different systems or data, "
+            "give each a corpus of its own (score --corpus=NAME, or the field 'corpus')."
+        )
 
 
 def chosen_scorers(corpora: Mapping[str, Corpus], scorers: Sequence[str]) -> dict[str, Corpus]:

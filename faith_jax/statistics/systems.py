@@ -9,6 +9,7 @@ each row's summands, so that the figure of any resample is one matrix product aw
 ('0.20', '0.80')
 """
 
+import collections
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,9 +24,9 @@ from faith_jax.core.table import MARK, Table, figure_text
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
+    drawn_counts,
     interval_note,
     percentile_interval,
-    resampled_counts,
 )
 from faith_jax.statistics.scored_corpora import Corpus, few_rows
 from faith_jax.statistics.significance import (
@@ -35,7 +36,9 @@ from faith_jax.statistics.significance import (
 )
 
 Floats = NDArray[np.float64]
+# Rounds of exchanges that are drawn at once, and cells [rounds or resamples, rows] that are held.
 _ROUNDS_AT_ONCE = 100
+_CELLS = 1 << 22
 
 
 class Measure(NamedTuple):
@@ -181,7 +184,12 @@ def compared(
     """
     measures = next(iter(systems.values()))
     rows = len(next(iter(measures.values())).summands)
-    counts = resampled_counts(rows, resamples, seed).T.astype(np.float64)
+    totals: dict[tuple[str, str], list[Floats]] = collections.defaultdict(list)
+    for drawn in drawn_counts(rows, resamples, seed, cells=_CELLS):
+        counts = drawn.astype(np.float64)
+        for name, given in systems.items():
+            for measure in measures:
+                totals[name, measure].append(counts @ given[measure].summands)
     cells: dict[str, dict[str, Cell]] = {name: {} for name in systems}
     for measure in measures:
         p_values = {
@@ -195,7 +203,7 @@ def compared(
             it, pair = given[measure], (name, baselines.get(name, ""))
             cells[name][measure] = Cell(
                 _total(it),
-                percentile_interval(it.value(counts @ it.summands), confidence),
+                percentile_interval(it.value(np.concatenate(totals[name, measure])), confidence),
                 p_values.get(pair, math.nan),
                 corrected.get(pair, math.nan) <= SIGNIFICANT,
                 it.defined,
@@ -217,8 +225,9 @@ def randomization(first: Measure, second: Measure, rounds: int = RESAMPLES, seed
     apart = second.summands - first.summands
     generator = np.random.default_rng(seed)
     exchanged = []
-    for start in range(0, rounds, _ROUNDS_AT_ONCE):
-        count = min(_ROUNDS_AT_ONCE, rounds - start)
+    step = max(1, min(_ROUNDS_AT_ONCE, _CELLS // max(1, len(apart))))
+    for start in range(0, rounds, step):
+        count = min(step, rounds - start)
         swapped = (generator.random((count, len(apart))) < 0.5).astype(np.float64) @ apart
         exchanged.append(first.value(own + swapped) - second.value(other - swapped))
     return randomization_p_value(_total(first) - _total(second), np.concatenate(exchanged))

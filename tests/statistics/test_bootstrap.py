@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -27,6 +28,26 @@ def test_clusters_are_drawn_whole():
     assert (counts[3] == counts[4]).all()
     assert (counts[[0, 1, 3]].sum(axis=0) == 3).all()
     assert set(counts.sum(axis=0)) > {6}  # the number of rows varies
+
+
+@pytest.mark.parametrize("clusters", [None, ["a", "b", "a", "c", "c", "c"]])
+def test_counts_in_parts_are_the_same(clusters):
+    parts = list(bootstrap.drawn_counts(6, 11, 3, clusters, cells=13))
+    assert [part.shape for part in parts] == [(2, 6)] * 5 + [(1, 6)]
+    whole = bootstrap.resampled_counts(6, 11, 3, clusters)
+    np.testing.assert_array_equal(np.concatenate(parts).T, whole)
+
+
+def test_many_rows_take_little_memory():
+    generator = np.random.default_rng(0)
+    labels, scores = np.arange(20_000) % 2, generator.normal(size=(2, 20_000))
+    tracemalloc.start()
+    try:
+        bootstrap.bootstrap_auc(scores, labels, 1000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10e6  # all counts together take 40 MB
 
 
 @given(st.integers(0, 1000), st.booleans())

@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from faith_jax.statistics.scored_corpora import (
     Range,
     check_usable,
     chosen_scorers,
+    only_fields,
     read_corpora,
     row_notes,
     with_ensembles,
@@ -104,6 +106,59 @@ def test_texts_that_only_one_file_has_are_no_difference():
     other = [{**r, "generated_text": "another"} for r in SECOND]
     with pytest.raises(InputError, match="different responses of 'c', row '1'; if they are of"):
         read_corpora({"f": FIRST, "s": other})
+
+
+def test_only_what_is_asked_for_is_kept():
+    word = [[0, 1, 0.5, None]]
+    rows = [
+        row("1", {"a": 0.1}, source="x", turn="3") | {"words": {"a": word}, "grounding": ["g"]},
+        row("2", {"a": 0.2}, turn="4") | {"words": {"a": word}, "grounding": ["g"]},
+        row("3", {"a": 0.3}, turn="5"),
+    ]
+    whole = read_corpora({"f": rows})["c"]
+    assert whole.groundings == (("g",), ("g",), ())
+    assert whole.words == {"a": (word, word, [])}
+    corpus = read_corpora({"f": rows}, only_fields("source", ""))["c"]
+    assert (corpus.responses, corpus.groundings, corpus.words) == ((), (), {})
+    # The first row that lacks the field keeps the others, which its error names.
+    assert corpus.fields == ({"source": "x"}, {"turn": "4"}, {})
+    for one in (whole, corpus):
+        with pytest.raises(InputError, match=r"row '2' has no field 'source'; it has: turn\."):
+            one.field("source")
+    np.testing.assert_array_equal(corpus.scores["a"], whole.scores["a"])
+    assert read_corpora({"f": rows}, only_fields())["c"].fields == ()
+
+
+@pytest.mark.parametrize("what", ["generated_text", "grounding"])
+def test_other_texts_are_found_where_no_text_is_kept(what):
+    given = [{**r, "grounding": ["g"]} for r in FIRST]
+    same = [{**r, "grounding": ["g"]} for r in SECOND]
+    other = [{**r, what: ["other"] if what == "grounding" else ""} for r in same]
+    found = read_corpora({"f": given, "s": same, "bare": _named(FIRST, "d")}, only_fields())
+    assert list(found["c"].scores) == ["a", "b", "d"]
+    with pytest.raises(InputError, match=r"f and s have different .* of 'c', row '1'; if they"):
+        read_corpora({"f": given, "s": other}, only_fields())
+    bare = [{**r, "generated_text": None} for r in _named(FIRST, "d")]
+    with pytest.raises(InputError, match="have different"):
+        read_corpora({"f": given, "bare": bare, "s": other}, only_fields())
+
+
+def _named(rows, scorer):
+    return [{**r, "scores": {scorer: 0.5}} for r in rows]
+
+
+def test_texts_that_are_not_kept_take_no_memory():
+    def peak(count):
+        rows = (row(str(i), {"a": 0.5}, source="x" * 999, turn="y" * 999) for i in range(count))
+        given = ({**r, "generated_text": "z" * 10_000, "grounding": ["g" * 9_999]} for r in rows)
+        tracemalloc.start()
+        try:
+            read_corpora({"f": given}, only_fields("source"))
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert (peak(3000) - peak(1000)) / 2000 < 1500  # bytes a row, of 22,000
 
 
 RANGES = {"probability": Range(0.0, 1.0), "e_minus_c": Range(-1.0, 1.0)}
