@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 
+import hypothesis
 import jaxtyping
 import pytest
 
@@ -33,6 +34,12 @@ os.environ.setdefault(
 )
 # An array takes another one's rank only where the code says so.
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
+
+# A machine that is busy with other work makes no property test fail.
+hypothesis.settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("busy")
 
 # Rooms with slow tests: they come first, so that no process is left alone with one at the end.
 SLOW = ("training", "models", "reproduce", "runs", "tools", "tasks", "scoring", "inference")

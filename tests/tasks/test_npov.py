@@ -330,7 +330,7 @@ def test_processes_that_start_together_prepare_in_turn(tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "file" / "data"))
-    with pytest.raises(InputError, match="cannot be written") as error:
+    with pytest.raises(ConfigError, match="cannot be written") as error:
         lookup.check_split(lookup.get_task(TASK), "train")
     assert "\n" not in str(error.value)
 

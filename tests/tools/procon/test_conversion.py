@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.datasets import npov
 from tests.paths import REAL, needs_shared
 from tools.procon import conversion as procon_conversion
@@ -114,7 +114,7 @@ def test_an_output_is_replaced_only_when_asked_to_and_only_a_conversion(pages, t
         convert(pages, out, overwrite=True)
     with pytest.raises(InputError, match="expected a folder to make, got a file"):
         convert(pages, out / "thesis.txt", overwrite=True)
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(ConfigError, match="cannot be written"):
         convert(pages, out / "thesis.txt" / "deeper")
 
 
