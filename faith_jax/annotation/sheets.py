@@ -27,6 +27,7 @@ import msgspec
 from faith_jax.core.errors import ConfigError, InputError, field_error
 from faith_jax.core.rows import Row, decoded, read_jsonl, read_lines
 from faith_jax.core.schema import Text, converted
+from faith_jax.core.table import guarded, unguarded
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.delimited import read_csv
 
@@ -42,8 +43,6 @@ COLUMNS = ("id", "annotator", "query", "arguments", "response", *MARKS)
 # In the labels of a grounding without perspectives.
 _PLAIN_SIDE = "text"
 _INDENT = " " * 4
-# Full-width signs are formulas to spreadsheet programs of East Asian languages.
-_FORMULA = r"(?:\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n])"
 
 
 class _Told(msgspec.Struct):
@@ -79,16 +78,6 @@ def query_of(example: GroundedExample) -> str:
 def one_line_end(text: str) -> str:
     r"""Returns a text whose line ends are all "\n", as spreadsheet programs make them."""
     return re.sub(r"\r\n?", "\n", text)
-
-
-def guarded(text: str) -> str:
-    """Returns a cell that no spreadsheet program runs as a formula; see `unguarded`."""
-    return f"'{text}" if re.match(f"'*{_FORMULA}", text) else text
-
-
-def unguarded(cell: str) -> str:
-    """Returns the text that `guarded` made a cell of; other texts as they are."""
-    return cell[1:] if re.match(f"'+{_FORMULA}", cell) else cell
 
 
 def arguments_by_label(grounding: Grounding) -> dict[str, str]:

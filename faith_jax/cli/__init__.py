@@ -32,6 +32,7 @@ from faith_jax.core.errors import (
     did_you_mean,
     storage_failure,
 )
+from faith_jax.core.table import printable
 from faith_jax.version import __version__
 
 _GIN_RUNS = (Train, Eval, Infer)
@@ -76,6 +77,7 @@ class LogFormat(logging.Formatter):
         """Returns the line of a record."""
         if record.levelno == logging.WARNING:
             record.message = f"warning: {record.message}"
+        record.message = printable(record.message, "\n\t")
         return super().formatMessage(record)
 
 
@@ -85,10 +87,11 @@ def _dispatch(parser: CommandParser, arguments: Sequence[str] | None) -> int:
     try:
         options, unknown = parser.parse_known_args([part for parts in split for part in parts])
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        print(first_line(error), file=sys.stderr)
         return 2
     if unknown:
-        print(f"{parser.prog}: {_unknown(parser.called(options), unknown[0])}", file=sys.stderr)
+        told = _unknown(parser.called(options), unknown[0])
+        print(f"{parser.prog}: {printable(told)}", file=sys.stderr)
         return 2
     keep_compiled_programs()
     handler = logging.StreamHandler()

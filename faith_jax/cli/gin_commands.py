@@ -24,6 +24,8 @@ class _GinRun:
       gin_search_paths (FOLDERS): folders of gin files, separated by commas
       seqio_additional_cache_dirs (FOLDERS): where USE_CACHED_TASKS looks for cached tasks,
         separated by commas
+      gin_allow (MODULE): a further module whose functions gin files can name (repeatable); they can
+        name those of faith_jax, seqio, t5x, optax, flax and jax. A gin file is code
       bindings (--gin.NAME=VALUE): set a macro or a parameter; VALUE is a Python literal, or else a
         string
       coordinator_address (HOST:PORT): of the first of several processes
@@ -35,6 +37,7 @@ class _GinRun:
     gin_file: tuple[str, ...] = ()
     gin_search_paths: Names = ()
     seqio_additional_cache_dirs: Names = ()
+    gin_allow: tuple[str, ...] = ()
     bindings: tuple[str, ...] = ()
     coordinator_address: str | None = None
     process_count: int | None = None
@@ -65,7 +68,7 @@ class _GinRun:
             import jax
 
             jax.distributed.initialize(*processes)
-        gin_config.parse(self.gin_file, self.bindings, self.gin_search_paths)
+        gin_config.parse(self.gin_file, self.bindings, self.gin_search_paths, self.gin_allow)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,7 @@ from typing import Any, NoReturn
 
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.settings import from_text
+from faith_jax.core.table import printable
 
 _INVALID = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)")
 _ATTRIBUTE = re.compile(r"(\w+)(?: \((.*?)\))?: (.*)", re.DOTALL)
@@ -162,7 +163,7 @@ def _run(cls: type[Any], options: argparse.Namespace) -> int:
     if isinstance(made, int):
         return made
     for text in [made] if isinstance(made, str) else made or ():
-        print(text.removesuffix("\n"))
+        print(printable(text.removesuffix("\n"), "\n\t"))
     return 0
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from faith_jax.core.errors import storage_failure
+from faith_jax.core.table import printable
 
 _MOST_COMPILED = 4 * 1024**3  # bytes; the programs that were used last are kept
 
@@ -17,7 +18,7 @@ _MOST_COMPILED = 4 * 1024**3  # bytes; the programs that were used last are kept
 def first_line(error: BaseException) -> str:
     """Returns an error's message without what gin adds of its call stack."""
     lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return printable(lines[0]) if lines else type(error).__name__
 
 
 class TerminatedError(KeyboardInterrupt):

@@ -5,11 +5,39 @@
 """
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 # Of a figure that differs significantly, in all tables.
 MARK = "*"
+
+
+# Full-width signs are formulas to spreadsheet programs of East Asian languages.
+_FORMULA = r"(?:\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n])"
+# Control characters, which terminals obey, and characters that turn the direction of a text.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def guarded(text: str) -> str:
+    """Returns a cell that no spreadsheet program runs as a formula; see `unguarded`."""
+    return f"'{text}" if re.match(f"'*{_FORMULA}", text) else text
+
+
+def unguarded(cell: str) -> str:
+    """Returns the text that `guarded` made a cell of; other texts as they are."""
+    return cell[1:] if re.match(f"'+{_FORMULA}", cell) else cell
+
+
+def printable(text: str, kept: str = "") -> str:
+    r"""Returns a text without characters that a terminal obeys: they are shown as escapes.
+
+    Characters of `kept`, such as line feeds, stay as they are.
+
+    >>> printable("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    return _CONTROL.sub(lambda it: it[0] if it[0] in kept else ascii(it[0])[1:-1], text)
 
 
 class Table(NamedTuple):

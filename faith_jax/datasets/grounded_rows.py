@@ -339,6 +339,14 @@ def _label(value: Any, columns: Columns, name: str, place: str) -> int | None:
 
 
 def _identifier(value: Any, place: str, number: int, column: str | None) -> str:
+    if isinstance(value, list | dict | bool):
+        raise field_error(
+            place,
+            column or "id",
+            "a text or a number",
+            value,
+            "--id-column= takes the rows' numbers",
+        )
     if column and not _shown(value):
         raise field_error(place, column, "an id", value, "--id-column= takes the rows' numbers")
     return _shown(value) or str(number)

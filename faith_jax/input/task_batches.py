@@ -77,11 +77,11 @@ class DatasetConfig:
     def __post_init__(self):
         try:
             lengths = msgspec.convert(dict(self.task_feature_lengths), _Lengths)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, TypeError, ValueError):
             raise ConfigError(
                 "TASK_FEATURE_LENGTHS: expected {'inputs': N, 'targets': M}, to contrast also "
                 "'negatives': (texts, tokens of each), such as (8, 64); got "
-                f"{dict(self.task_feature_lengths)!r}."
+                f"{self.task_feature_lengths!r}."
             ) from None
         if self.pack and lengths.negatives:
             raise ConfigError(

@@ -4,17 +4,19 @@ import csv
 import io
 import math
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tabulate
 
 from faith_jax.core.files import write_json, write_text
-from faith_jax.core.table import MARK, Table
+from faith_jax.core.table import MARK, Table, guarded, printable
 
 FORMATS = ("text", "markdown", "latex", "csv")
 _STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs"}
 _DASH = "\u2013"
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")  # what a page would take for HTML
 
 
 def rendered(table: Table, form: str = "text") -> str:
@@ -27,9 +29,10 @@ def rendered(table: Table, form: str = "text") -> str:
     if form == "csv":
         tidy = table.tidy or table
         buffer = io.StringIO()
-        rows = ([None if _is_undefined(v) else v for v in row] for row in tidy.rows)
-        csv.writer(buffer, lineterminator="\n").writerows([tidy.columns, *rows])
+        rows = ([_csv_cell(value) for value in row] for row in (tidy.columns, *tidy.rows))
+        csv.writer(buffer, lineterminator="\n").writerows(rows)
         return buffer.getvalue()
+    table = _printable(table, form)
     cells = [[cell_text(value) for value in row] for row in table.rows]
     align = ["left" if isinstance(v, str) else "right" for row in table.rows[:1] for v in row]
     text = tabulate.tabulate(
@@ -46,8 +49,35 @@ def rendered(table: Table, form: str = "text") -> str:
     return f"{table.title}\n{text}\n" + "".join(f"{note}\n" for note in table.notes)
 
 
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return guarded(printable(value))
+    return None if _is_undefined(value) else value
+
+
+def _printable(table: Table, form: str) -> Table:
+    """Returns a table whose texts hold no control characters, and in Markdown no cells or tags."""
+
+    def shown(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        text = printable(value)
+        return _TAG.sub("&lt;", text).replace("|", r"\|") if form == "markdown" else text
+
+    return Table(
+        printable(table.title),
+        tuple(map(shown, table.columns)),
+        tuple(tuple(map(shown, row)) for row in table.rows),
+        tuple(printable(note, "\n") for note in table.notes),
+    )
+
+
 def _latex_text(text: str) -> str:
-    special = {**{c: rf"\{c}" for c in "%&_#$"}, "\u2264": r"$\leq$", "\u2265": r"$\geq$"}
+    special = {
+        **{c: rf"\{c}" for c in "%&_#${}"},
+        **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+        **{"\u2264": r"$\leq$", "\u2265": r"$\geq$"},
+    }
     return _latex_dashes("".join(special.get(character, character) for character in text))
 
 

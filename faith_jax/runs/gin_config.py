@@ -6,6 +6,7 @@ Nothing that a config names is run for that.
 """
 
 import ast
+import functools
 import inspect
 import io
 import logging
@@ -50,6 +51,11 @@ RENAMED_CONFIGURABLES = {
     "prompts.uniform": "soft_prompt.uniform",
     "truncation.LossTruncation": "loss_truncation.LossTruncation",
 }
+# What gin files can name; `--gin_allow` adds to it.
+ALLOWED = ("faith_jax", "seqio", "t5x", "optax", "flax", "jax", "jaxlib")
+_ALLOW = "A gin file can run what it names: if you trust this one, add --gin_allow={}."
+_IMPORT = re.compile(r"\s*(?:import\s+([\w.]+)|from\s+([\w.]+)\s+import\b)")
+_MACRO_SET = re.compile(r"^([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
 _GIN_ERRORS = (
     ValueError, SyntaxError, OSError, ImportError, LookupError, NameError, TypeError,
 )  # fmt: skip
@@ -65,21 +71,31 @@ def config_folder() -> pathlib.Path:
 
 
 def parse(
-    gin_files: Sequence[str], bindings: Sequence[str], search_paths: Sequence[str] = ()
+    gin_files: Sequence[str],
+    bindings: Sequence[str],
+    search_paths: Sequence[str] = (),
+    allow: Sequence[str] = (),
 ) -> None:
     """Parses gin files and bindings, as T5X's launcher does; mistakes are ConfigErrors.
+
+    A gin file can call whatever it names. So it can only import and name what is in `ALLOWED`
+    modules and those of `allow`; other macros than the library's must be read by something.
 
     Args:
       gin_files: paths, absolute, relative to the working folder, to a search path or to the
         library's own gin_configs folder; later ones override earlier ones.
       bindings: "NAME=value" or "module.function.argument=value", which override the files.
       search_paths: folders to look in before the library's own.
+      allow: further modules, with all that is in them.
     """
+    allowed = (*ALLOWED, *allow)
     gin.clear_config()
     gin.config._LOCATION_PREFIXES[:] = [""]  # gin keeps search paths for the process's lifetime
     # Gin would also take 'runs/train.gin' for a file of a Python package `runs`, and break where
     # the working folder has a folder of that name.
-    gin.config._FILE_READERS[:] = [(_opened, os.path.isfile)]
+    given: dict[str, str] = {}  # macros of the user's files, and the files
+    read = functools.partial(_opened, allowed=allowed, given=given)
+    gin.config._FILE_READERS[:] = [(read, os.path.isfile)]
     paths = [*search_paths, str(config_folder())]
     for path in paths:
         gin.add_config_file_search_path(path)
@@ -94,6 +110,7 @@ def parse(
         for binding in bindings:
             where = f"--gin.{binding}: "
             _check_closed(quoted(binding), f"--gin.{binding}")
+            _check_imports(binding, f"--gin.{binding}", allowed)
             gin.parse_config(with_present_names(quoted(binding)))
     except ConfigError:
         raise
@@ -101,13 +118,19 @@ def parse(
         raise ConfigError(where + _gin_message(error, paths)) from None
     finally:
         logging.getLogger().removeFilter(_is_not_a_missed_search_path)
+    _check_references(allowed)
     _check_macros()
+    _check_read(given)
     _check_types()
     gin.finalize()
 
 
-def _opened(path: str) -> typing.TextIO:
-    """Opens a gin file for gin, which names neither a file that is cut off nor one not in UTF-8."""
+def _opened(path: str, allowed: Sequence[str], given: dict[str, str]) -> typing.TextIO:
+    """Opens a gin file for gin, which names neither a file that is cut off nor one not in UTF-8.
+
+    What it must not import is an error before it is imported. Adds its macros to `given`, unless
+    the file is the library's.
+    """
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -116,6 +139,9 @@ def _opened(path: str) -> typing.TextIO:
             f"{error.start}."
         ) from None
     _check_closed(text, f"gin: {path}")
+    _check_imports(text, f"gin: {path}", allowed)
+    if not pathlib.Path(path).resolve().is_relative_to(config_folder().resolve()):
+        given |= dict.fromkeys(_MACRO_SET.findall(text), path)
     file = _Text(with_present_names(text))
     file.name = path
     return file
@@ -125,6 +151,34 @@ class _Text(io.StringIO):
     """A text with the name of its file, which gin tells in errors."""
 
     name: str
+
+
+def _check_imports(text: str, where: str, allowed: Sequence[str]) -> None:
+    """Raises ConfigError for a text that imports what is not allowed."""
+    for line in text.splitlines():
+        found = _IMPORT.match(line)
+        module = (found[1] or found[2]) if found else "__gin__"
+        if not _is_allowed(module, ("__gin__", "gin", *allowed)):
+            raise ConfigError(f"{where}: imports {module}. {_ALLOW.format(module)}")
+
+
+def _check_references(allowed: Sequence[str]) -> None:
+    """Raises ConfigError where a config names what is not in an allowed module.
+
+    What counts is where it was defined: modules also have others' attributes.
+    """
+    for reference in gin.config.iterate_references(gin.config._CONFIG):
+        selector = reference.configurable.selector
+        named = reference.configurable.wrapped
+        module = getattr(named, "__module__", None) or type(named).__module__
+        if selector not in ("gin.macro", "gin.constant", "gin.singleton") and not _is_allowed(
+            module, allowed
+        ):
+            raise ConfigError(f"gin: @{selector} is in {module}. {_ALLOW.format(module)}")
+
+
+def _is_allowed(module: str, allowed: Sequence[str]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in allowed)
 
 
 def _check_closed(text: str, where: str) -> None:
@@ -216,8 +270,16 @@ def _check_macros() -> None:
             )
 
 
+def _check_read(given: Mapping[str, str]) -> None:
+    """Raises ConfigError for a macro of a user's file that nothing reads."""
+    used = _used_macros()
+    for name in sorted(given.keys() - used):
+        hint = did_you_mean(name, used)
+        raise ConfigError(f"gin: {given[name]}: nothing reads the macro {name}.{hint}")
+
+
 def _check_types() -> None:
-    """Checks what is bound to arguments whose annotation is a number, a truth value or a text."""
+    """Checks what is bound to arguments that are a number, a truth value or a text, in a range."""
     macros = _macros()
     for (_, selector), values in gin.config._CONFIG.items():
         if selector == "gin.macro":
@@ -228,17 +290,23 @@ def _check_types() -> None:
             macro = _MACRO_USE.fullmatch(repr(value))
             if macro is not None:
                 name, value = macro.group(1), macros.get(macro.group(1))
-            kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+            is_union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+            kinds = [_plain(kind) for kind in (typing.get_args(hint) if is_union else (hint,))]
             # What a reference stands for is not known.
             if all(kind in _CHECKED for kind in kinds) and repr(value)[0] not in "@%":
                 checked(name, value, hint)
+
+
+def _plain(hint: Any) -> Any:
+    """Returns a type without what else is said of it, such as a range."""
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
 
 
 def _hints(configurable: Any) -> dict[str, Any]:
     """Returns the types of a function's or a class's arguments, none where they cannot be told."""
     function = configurable.__init__ if inspect.isclass(configurable) else configurable
     try:
-        return typing.get_type_hints(function)
+        return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError):
         return {}
 

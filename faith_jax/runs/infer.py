@@ -37,6 +37,7 @@ from faith_jax.core.files import (
 )
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import read_jsonl
+from faith_jax.core.settings import NotNegative, Positive
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
@@ -66,18 +67,18 @@ def infer(
     dataset: DatasetConfig | None = None,
     input_file: str | None = None,
     knowledge: str = "procon_npov",
-    arguments_per_side: int = 2,
-    max_input_length: int = 512,
-    batch_size: int = 16,
+    arguments_per_side: NotNegative = 2,
+    max_input_length: Positive = 512,
+    batch_size: Positive = 16,
     decoding: DecodingConfig | None = None,
     model: Transformer | None = None,
-    seed: int = 0,
+    seed: NotNegative = 0,
     formats: Sequence[str] = ("jsonl", "tfds"),
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
     vocabulary: str | None = None,
     cut_policy: str = "knowledge",
     system: str = "",
-    limit: int = 0,
+    limit: NotNegative = 0,
     control_tokens: Sequence[str] = (),
     restart: bool = False,
     dry_run: bool = False,

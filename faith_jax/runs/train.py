@@ -18,6 +18,7 @@ import optax
 
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.progress import Progress
+from faith_jax.core.settings import NotNegative, Positive
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
@@ -49,7 +50,7 @@ def train(
     model_dir: str,
     train_dataset: DatasetConfig,
     optimizer: optax.GradientTransformation,
-    total_steps: int,
+    total_steps: Positive,
     eval_dataset: DatasetConfig | None = None,
     decoding: DecodingConfig | None = None,
     objective: Objective | None = None,
@@ -57,14 +58,14 @@ def train(
     trainable: Sequence[str] = (".*",),
     prompt_initializer: PromptInitializer | None = None,
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
-    num_microbatches: int = 1,
-    seed: int = 0,
-    log_period: int = 10,
-    eval_period: int = 100,
-    decoded_eval_period: int | None = None,
-    checkpoint_period: int = 100,
-    keep_last: int = 2,
-    keep_best: int = 1,
+    num_microbatches: NotNegative = 1,
+    seed: NotNegative = 0,
+    log_period: Positive = 10,
+    eval_period: Positive = 100,
+    decoded_eval_period: Positive | None = None,
+    checkpoint_period: Positive = 100,
+    keep_last: Positive = 2,
+    keep_best: NotNegative = 1,
     vocabulary: str | None = None,
     dry_run: bool = False,
 ) -> dict[str, float]:

@@ -12,14 +12,13 @@ from faith_jax.annotation.sheets import (
     MARKS,
     arguments_by_label,
     arguments_cell,
-    guarded,
     one_line_end,
     parsed_arguments,
     read_sheet,
     sheet_text,
-    unguarded,
 )
 from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.table import guarded, unguarded
 from faith_jax.core.types import GroundedExample, Grounding
 
 # Every character but half surrogates, and often those that mean something to csv and spreadsheets.

@@ -53,3 +53,32 @@ def test_texts_are_escaped_and_published_rows_look_different():
     assert '<p class="faint">N.</p>' in page
     assert "<script" not in page
     assert "://" not in page
+
+
+def test_texts_of_data_are_neutralised_in_every_format():
+    """Formulas for spreadsheets, escapes for terminals, tags and cells for pages."""
+    names = ("=cmd|'/C calc'!A0", "a\x1b[31mb\u202ec", "<script>x</script>|y", r"\input{a}~^")
+    table = Table("T\x1b]0;t\x07", ("name\x1b[2J", "n"), tuple((name, 1) for name in names))
+    csv = rendered(table, "csv")
+    assert csv.splitlines()[:3] == [
+        "name\\x1b[2J,n",
+        "'=cmd|'/C calc'!A0,1",
+        r"a\x1b[31mb\u202ec,1",
+    ]
+    for form in ("text", "markdown", "latex", "csv"):
+        text = rendered(table, form)
+        assert not any(ord(c) < 32 and c != "\n" for c in text)
+        assert "\u202e" not in text
+    markdown = rendered(table, "markdown")
+    assert r"&lt;script>x&lt;/script>\|y" in markdown
+    latex = rendered(table, "latex")
+    assert r"\input" not in latex
+    assert r"\textbackslash" in latex
+    assert r"\textasciitilde{}" in latex
+
+
+def test_the_caption_of_latex_is_text():
+    made = rendered(Table(r"\input{a} 5% of ~$x^2$", ("n",), ((1,),)), "latex")
+    assert (
+        r"\caption{\textbackslash{}input\{a\} 5\% of \textasciitilde{}\$x\textasciicircum{}2\$.}"
+    ) in made

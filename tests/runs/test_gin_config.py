@@ -241,7 +241,7 @@ def test_a_value_that_is_no_literal_is_a_string(binding, expected):
         ("INITIAL_CHECKPOINT_PATH=3", "INITIAL_CHECKPOINT_PATH: expected a text or None, got 3"),
         (
             "train.train.log_period=often",
-            r"train\.log_period: expected a whole number, got 'often'",
+            r"train\.log_period: expected a positive whole number, got 'often'",
         ),
     ],
 )
