@@ -131,7 +131,8 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
             begin, end = entry["data_offsets"]
             dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
             tensors[name] = tensor = StoredTensor(path, name, dtype, shape, data + begin)
-            if begin >= 0 and tensor.end == data + end:
+            are_counts = all(type(number) is int and number >= 0 for number in (*shape, begin))
+            if are_counts and tensor.end == data + end:
                 is_cut = tensor.end > size
                 problem = f"ends at byte {tensor.end} of {size}: cut short" if is_cut else ""
         if problem:

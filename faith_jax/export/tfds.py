@@ -126,9 +126,9 @@ def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
             examples = builder.as_dataset(split=split, shuffle_files=False)
             for number, example in enumerate(_examples(examples), start=1):
                 yield Row(f"{folder}, {split}: row {number}", _scored_fields(example))
-    except InputError:
+    except (InputError, GeneratorExit):
         raise
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # TFDS, TensorFlow and protobuf raise many kinds for broken files
         problem = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{folder}: cannot be read as a TFDS data set ({problem}).") from None
 

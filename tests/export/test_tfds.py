@@ -1,6 +1,12 @@
+import json
+import shutil
+
+import pytest
 import tensorflow_datasets as tfds
 
-from faith_jax.export.tfds import write_tfds
+from faith_jax.cli import main
+from faith_jax.core.errors import InputError
+from faith_jax.export.tfds import read_scored_tfds, write_tfds
 
 ROWS = [
     {"id": "b", "prediction": "Zwei \u00e4pfel", "log_prob": -1.5, "num_tokens": 3},
@@ -23,3 +29,38 @@ def test_rows_come_back_in_order_with_their_types(tmp_path, capfd):
         assert row["prediction"].decode() == expected["prediction"]
         assert float(row["log_prob"]) == expected["log_prob"]
         assert int(row["num_tokens"]) == expected["num_tokens"]
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """A folder that `score` writes, of 20 rows."""
+    folder = tmp_path_factory.mktemp("scored")
+    rows = [{"grounding": "Tea is hot.", "generated_text": f"Tea is {i}."} for i in range(20)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = folder / "scores"
+    command = ["score", "--scorers=token_f1", f"--input={folder / 'rows.jsonl'}", "--format=tfds"]
+    assert main([*command, f"--output={out}"]) == 0
+    assert len(list(read_scored_tfds(out))) == 20
+    return out
+
+
+@pytest.mark.parametrize("name", ["dataset_info.json", "features.json", "*.tfrecord*"])
+@pytest.mark.parametrize("how", ["cut", "empty", "garbled"])
+def test_a_broken_folder_is_one_error(scored, tmp_path, name, how):
+    broken = shutil.copytree(scored, tmp_path / "broken")
+    (path,) = broken.rglob(name)
+    whole = path.read_bytes()
+    made = {"cut": whole[: len(whole) // 2], "empty": b"", "garbled": bytes(len(whole))}
+    path.write_bytes(made[how])
+    with pytest.raises(InputError, match=str(broken)) as error:
+        list(read_scored_tfds(broken))
+    assert "\n" not in str(error.value)
+
+
+def test_rows_that_are_missing_are_counted(scored, tmp_path):
+    broken = shutil.copytree(scored, tmp_path / "broken")
+    (path,) = broken.rglob("*.tfrecord*")
+    length = int.from_bytes(path.read_bytes()[:8], "little") + 16  # of a record with its checksums
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(InputError, match="expected to contain 20 elements but contained only 1"):
+        list(read_scored_tfds(broken))

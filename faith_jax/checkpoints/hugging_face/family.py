@@ -4,12 +4,13 @@ import dataclasses
 import json
 import pathlib
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.errors import CheckpointError, ConfigError, shown
 from faith_jax.models.config import TransformerConfig
 
 HEAD = "lm_head.weight"
@@ -51,7 +52,7 @@ class ConfigFields:
 
     def error(self, name: str, expected: str) -> CheckpointError:
         """Returns the error that a field is not what is expected."""
-        found = json.dumps(self.fields.get(name))
+        found = shown(self.fields.get(name))
         return CheckpointError(f"{self.path}: field {name!r}: expected {expected}, got {found}.")
 
     def get(self, *names: str, default: Any) -> Any:
@@ -64,6 +65,8 @@ class ConfigFields:
         value = default if value is None else value
         expected, types = _EXPECTED[type(default)]
         right = isinstance(value, types) and isinstance(value, bool) == (bool in types)
+        if right and float in types:
+            right = abs(value) <= sys.float_info.max  # not NaN, nor infinite, nor of 400 digits
         if not right or (str in types and value not in ACTIVATIONS):
             raise self.error(name, expected)
         return ACTIVATIONS[value] if str in types else float(value) if float in types else value
@@ -242,6 +245,7 @@ class Family:
           CheckpointError: a value is missing, wrong or not supported.
         """
         given = ConfigFields(fields, path)
+        given.get("tie_word_embeddings", default=True)  # of all families, though few read it
         for name, (default, *allowed) in self.required.items():
             given.require(name, default, *allowed)
         said = dict(self.constants)
