@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import optax
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.files import check_space
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Transformer
@@ -271,7 +272,9 @@ def fit(
 
     Raises:
       Stopped: after a SIGTERM, when the state is saved.
+      StorageError: the disk has no room for a checkpoint.
     """
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))  # bytes, all shards
     with _termination() as is_asked_to_stop:
         for step in range(int(state.step) + 1, periods.total + 1):
             final = step == periods.total
@@ -281,6 +284,8 @@ def fit(
             validation = watcher.evaluate(step, state.params, final)
             stopping = is_asked_to_stop(step)
             if final or stopping or step % periods.checkpoint == 0:
+                if jax.process_index() == 0:  # Orbax would leave half a checkpoint
+                    check_space(checkpoints.folder, 2 * size)
                 checkpoints.save(state, validation)
             if stopping and not final:
                 checkpoints.wait()
