@@ -16,6 +16,8 @@ from faith_jax.core.table import MARK, Table, guarded, printable
 FORMATS = ("text", "markdown", "latex", "csv")
 _STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs"}
 _DASH = "\u2013"
+# A method's name, such as +Synth: without brackets or bars it calls nothing.
+_SIGNED_NAME = re.compile(r"[+-] ?[\w .\u2212-]+")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")  # what a page would take for HTML
 
 
@@ -51,7 +53,8 @@ def rendered(table: Table, form: str = "text") -> str:
 
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, str):
-        return guarded(printable(value))
+        text = printable(value)
+        return text if _SIGNED_NAME.fullmatch(text) else guarded(text)
     return None if _is_undefined(value) else value
 
 

@@ -77,6 +77,12 @@ def test_texts_of_data_are_neutralised_in_every_format():
     assert r"\textasciitilde{}" in latex
 
 
+def test_a_methods_name_may_begin_with_a_sign():
+    cells = ("+Synth", "+ e\u2212c", "-1+1|x", "+cmd()", "@x", "-")
+    lines = rendered(Table("T", ("a",), tuple((cell,) for cell in cells)), "csv").splitlines()
+    assert lines == ["a", "+Synth", "+ e\u2212c", "'-1+1|x", "'+cmd()", "'@x", "'-"]
+
+
 def test_the_caption_of_latex_is_text():
     made = rendered(Table(r"\input{a} 5% of ~$x^2$", ("n",), ((1,),)), "latex")
     assert (
