@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shutil
 import zlib
 
 import numpy as np
@@ -155,7 +156,8 @@ def test_draws_of_phrases(tmp_path, monkeypatch, models, is_spoken):
     made = tmp_path / "made"
     learnt = {models["augmented"]: PHRASES}
     for number in range(DRAWS):  # as their trainings leave them
-        (made / "models" / f"draw_{number}").mkdir(parents=True)
+        best = made / "models" / f"draw_{number}" / "checkpoints" / "best"
+        shutil.copytree(models["base"], best)
         learnt[f"models/draw_{number}/checkpoints/best"] = phrase_draw(number)
     without_snakemake(monkeypatch)
     plant(monkeypatch, lambda model: learnt.get(model, ()))
