@@ -257,8 +257,11 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
     [
         (("--gin.MAX_INPUT_LENGTH=300",), ["MAX_INPUT_LENGTH", "take 30"]),
         (("--gin.DECODE_LENGTH=300",), ["DECODE_LENGTH: ", "responses take 3"]),
-        (("--gin.MAX_INPUT_LENGTH=0",), ["MAX_INPUT_LENGTH: expected at least"]),
-        (("--gin.BATCH_SIZE=0",), ["BATCH_SIZE: expected a positive number"]),
+        (
+            ("--gin.MAX_INPUT_LENGTH=0",),
+            ["MAX_INPUT_LENGTH: expected a positive whole number, got 0"],
+        ),
+        (("--gin.BATCH_SIZE=0",), ["BATCH_SIZE: expected a positive whole number, got 0"]),
     ],
 )
 def test_limits_are_named_by_the_runs_own_macros(command, folder, tmp_path, bindings, parts):

@@ -158,7 +158,7 @@ def test_a_config_that_cannot_be_read_is_warned_of(command, resumed, caplog):
 @pytest.mark.parametrize(
     ("bindings", "parts"),
     [
-        (["KEEP_LAST=0"], ["KEEP_LAST = 0"]),
+        (["KEEP_LAST=0"], ["KEEP_LAST: expected a positive whole number, got 0"]),
         (
             [
                 "OBJECTIVE=@contrastive.InfoNCE()",

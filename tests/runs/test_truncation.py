@@ -86,7 +86,7 @@ def test_a_run_in_two_parts_drops_the_same(train, tmp_path):
     [
         (
             "--gin.TRUNCATION_DROP_FRACTION=1.5",
-            "drop_fraction: expected a share in [0, 1)",
+            "TRUNCATION_DROP_FRACTION: expected a share in [0, 1)",
         ),
         ("--gin.PACK=True", "LossTruncation: packed examples have no losses of their own"),
     ],
