@@ -10,9 +10,18 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypedDict
 
+import msgspec
+
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.hugging_face.folder import COMPANIONS, CONFIG, is_huggingface
-from faith_jax.checkpoints.native import is_native, params_folder, read_model_json, run_folder
+from faith_jax.checkpoints.manifest import read_manifest
+from faith_jax.checkpoints.native import (
+    PARAMS,
+    is_native,
+    params_folder,
+    read_model_json,
+    run_folder,
+)
 from faith_jax.checkpoints.open import nothing_known
 from faith_jax.checkpoints.t5x import FILE, STEP, newest_t5x
 from faith_jax.core.errors import CheckpointError
@@ -33,9 +42,11 @@ def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
 
     The digest covers the parameters, the model's description, and the tokenizer's and generation
     files, by their names, sizes and contents; a base model by the content hash in model.json. Of a
-    checkpoint of more than 256 MiB it covers the first and last MiB of each file and 32 blocks of
-    64 KiB between them: this distinguishes models that were trained differently, but not copies
-    that differ only in bytes between the blocks.
+    checkpoint with a manifest it covers the digests in that, which are verified when the parameters
+    are read, so nothing large is read for it. Of one of more than 256 MiB without a manifest, it
+    covers the first and last MiB of each file and 32 blocks of 64 KiB between them: this
+    distinguishes models that were trained differently, but not copies that differ only in bytes
+    between the blocks.
 
     Args:
       path_or_name: what `open_checkpoint` opens.
@@ -44,15 +55,26 @@ def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
       CheckpointError: nothing known is there.
     """
     place = _place(path_or_name)
-    files = dict(_files(place))
+    files, known = dict(_files(place)), read_manifest(place.folder)
+    content: list[Any] = []
+    if known is not None:
+        # Of a step of a run, the optimizer's state has digests there too.
+        digests = {name: told for name, told in known.tensors.items() if _is_parameter(name, place)}
+        content = [sorted(msgspec.to_builtins(digests).items())]
+        files = {name: path for name, path in files.items() if path.parent == place.root}
+        files = {name: path for name, path in files.items() if not name.endswith(".safetensors")}
     is_small = sum(path.stat().st_size for path in files.values()) <= _WHOLE_BYTES
-    content: list[Any] = [(name, _content(files[name], is_small)) for name in sorted(files)]
+    content += [(name, _content(files[name], is_small)) for name in sorted(files)]
     if is_native(place.root):
         described = read_model_json(place.root)
         base = (described.base or {}).get("content_hash")
         content.append((described.config.to_dict(), described.family, base))
     text = json.dumps(content, sort_keys=True)
     return {"step": place.step, "digest": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def _is_parameter(name: str, place: "_Place") -> bool:
+    return place.folder == place.root or name.startswith(f"{PARAMS}/")
 
 
 def pinned(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:
@@ -72,7 +94,7 @@ def pinned(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:
     if None not in (step, place.step) and place.folder not in (path, path.parent):
         name = f"{STEP}{step}" if place.folder.name.startswith(STEP) else str(step)
         wanted = place.folder.with_name(name)
-        if (wanted / "params").is_dir() or (wanted / FILE).is_file():
+        if (wanted / PARAMS).is_dir() or (wanted / FILE).is_file():
             return wanted
     began, now = ("no step" if it is None else f"step {it}" for it in (step, place.step))
     raise CheckpointError(
@@ -109,7 +131,7 @@ def _files(place: _Place) -> Iterator[tuple[str, pathlib.Path]]:
         named = path.name in (*COMPANIONS, CONFIG, FILE) or path.name.endswith(weights)
         if named and path.is_file():
             yield path.name, path
-    inner = [place.folder / "params", *place.folder.glob("target.*")]
+    inner = [place.folder / PARAMS, *place.folder.glob("target.*")]
     for path in (path for folder in inner for path in folder.rglob("*")):
         if path.is_file():
             yield path.relative_to(place.folder).as_posix(), path

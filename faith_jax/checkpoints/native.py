@@ -3,14 +3,18 @@
 - An imported checkpoint is a folder with model.json and params/.
 - A training run's MODEL_DIR has model.json and checkpoints/<step>/params/. If only a soft prompt is
   trained, params contain nothing else; model.json names the base model by path and content hash.
+- manifest.json beside params/ has the digests of the parameters, which reading verifies; model.json
+  has its own.
 
 Orbax writes the arrays, and TensorStore reads them one by one: Orbax's own reader does not say
 which array of a broken folder is broken, and its other threads print tracebacks.
 """
 
 import dataclasses
+import hashlib
 import json
 import pathlib
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -18,15 +22,23 @@ import numpy as np
 import orbax.checkpoint as ocp
 import tensorstore
 
-from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash, new_folder, unflatten
+from faith_jax.checkpoints import manifest
+from faith_jax.checkpoints.checkpoint import (
+    Checkpoint,
+    content_hash,
+    flatten,
+    new_folder,
+    unflatten,
+)
 from faith_jax.checkpoints.hugging_face.families import family_name
-from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.errors import CheckpointError, ConfigError, did_you_mean
 from faith_jax.core.files import written_whole
 from faith_jax.core.rows import read_json
 from faith_jax.core.schema import read_json_as
 from faith_jax.models.config import TransformerConfig
 
 MODEL_JSON = "model.json"
+PARAMS = "params"  # the folder of the parameters, and what their names in the manifest begin with
 _METADATA = "_METADATA"  # Orbax's description of its files
 
 
@@ -36,12 +48,16 @@ class _Base(msgspec.Struct):
 
 
 class _Described(msgspec.Struct):
-    """model.json, whose other fields are "config" and "metadata"."""
+    """model.json; those of former versions have no sha256, which is of the rest."""
 
     format: Literal["faith_jax"]
     version: Literal[1]
+    config: dict[str, Any]
     family: str = ""
+    content_hash: str | None = None
     base: _Base | None = None
+    metadata: dict[str, Any] | None = None
+    sha256: str | None = None
 
 
 def write_model_json(folder: str | pathlib.Path, checkpoint: Checkpoint) -> None:
@@ -61,23 +77,42 @@ def write_model_json(folder: str | pathlib.Path, checkpoint: Checkpoint) -> None
         "base": checkpoint.base,
         "metadata": checkpoint.metadata,
     }
+    described["sha256"] = _own_digest(json.loads(json.dumps(described)))
     with written_whole(pathlib.Path(folder) / MODEL_JSON) as beside:
         beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+
+
+def _own_digest(described: Mapping[str, Any]) -> str:
+    """Returns the digest of a description, which the path of the base is not part of."""
+    rest = {name: value for name, value in described.items() if name != "sha256"}
+    if rest.get("base"):
+        rest["base"] = {**rest["base"], "path": None}
+    text = json.dumps(rest, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_model_json(folder: str | pathlib.Path) -> Checkpoint:
     """Reads what `write_model_json` wrote, a model without its parameters.
 
     Raises:
-      CheckpointError: it cannot be read, or is of another program or version.
+      CheckpointError: it cannot be read, is of another program or version, or has changed.
     """
     path = pathlib.Path(folder) / MODEL_JSON
     described = read_json(path, CheckpointError)
     known = read_json_as(path, _Described, CheckpointError)
+    if unknown := sorted(described.keys() - set(known.__struct_fields__)):
+        near = did_you_mean(unknown[0], known.__struct_fields__)
+        raise CheckpointError(f"{path}: has an unknown field {unknown[0]!r}.{near}")
     try:
         config = TransformerConfig.from_dict(described["config"])
     except (ConfigError, TypeError, KeyError) as error:
         raise CheckpointError(f"{path}: field 'config': {error}") from None
+    if known.sha256 not in (None, _own_digest(described)) and manifest.is_verifying():
+        raise CheckpointError(
+            f"{path}: differs from what was written, other than in the path of the base. Copy the "
+            "checkpoint again, or remove the field 'sha256' if you have edited it; --no-verify "
+            "opens it as it is."
+        )
     metadata, base = described.get("metadata") or {}, described.get("base")
     return Checkpoint(config, {}, metadata, known.family, base)
 
@@ -95,7 +130,10 @@ def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
         )
     folder = new_folder(folder)
     with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(folder / "params", checkpoint.params)
+        checkpointer.save(folder / PARAMS, checkpoint.params)
+    flat = {name: np.asarray(array) for name, array in flatten(checkpoint.params).items()}
+    digests = manifest.tensor_digests(flat)
+    manifest.write_manifest(folder, {f"{PARAMS}/{name}": told for name, told in digests.items()})
     write_model_json(folder, checkpoint)
 
 
@@ -106,12 +144,16 @@ def read_native(path: str | pathlib.Path) -> Checkpoint:
       path: an imported checkpoint, a MODEL_DIR (its newest step), or MODEL_DIR/checkpoints/<step>.
 
     Raises:
-      CheckpointError: the checkpoint is not whole.
+      CheckpointError: the checkpoint is not whole, or differs from its manifest.
     """
     path = pathlib.Path(path).expanduser().absolute()
     checkpoint = read_model_json(run_folder(path))
     metadata = {**checkpoint.metadata, "source": str(path)}
-    params = _read_arrays(params_folder(path))
+    manifest.check_files(run_folder(path))
+    folder = params_folder(path)
+    params = _read_arrays(folder)
+    read = {f"{PARAMS}/{name}": array for name, array in flatten(params).items()}
+    manifest.check_tensors(folder.parent, manifest.read_manifest(folder.parent), read)
     return dataclasses.replace(checkpoint, params=params, metadata=metadata)
 
 
@@ -147,26 +189,40 @@ def params_folder(path: str | pathlib.Path) -> pathlib.Path:
     """
     path = pathlib.Path(path).expanduser().absolute()
     folder = run_folder(path)
-    if (path / "params").is_dir():
-        return path / "params"
+    if (path / PARAMS).is_dir():
+        return path / PARAMS
     steps = sorted(
         int(step.name)
         for step in (folder / "checkpoints").glob("*")
-        if step.name.isdigit() and (step / "params").is_dir()
+        if step.name.isdigit() and (step / PARAMS).is_dir()
     )
     if not steps or path != folder:
         problem = "no checkpoint has been written here yet"
         if steps:
             problem = f"no checkpoint of this step; there are {', '.join(map(str, steps))}"
         raise CheckpointError(f"{path}: {problem}.")
-    return folder / "checkpoints" / str(steps[-1]) / "params"
+    return folder / "checkpoints" / str(steps[-1]) / PARAMS
 
 
-def _read_arrays(folder: pathlib.Path) -> dict[str, Any]:
-    """Reads a tree that Orbax wrote as NumPy arrays."""
+def read_part(folder: pathlib.Path, name: str, box: tuple[slice, ...]) -> np.ndarray:
+    """Reads a part of an array of a step; `name` is that in the manifest, such as "params/a/b".
+
+    Raises:
+      CheckpointError: it cannot be read.
+    """
+    item, *path = name.split("/")
+    described, _ = _description(folder / item)
+    try:
+        return np.asarray(_opened(folder / item, described, path).result()[box].read().result())
+    except (OSError, ValueError) as error:
+        raise unreadable(folder, name, error) from None
+
+
+def _description(folder: pathlib.Path) -> tuple[dict[str, Any], list[list[str]]]:
+    """Returns Orbax's description of its files, and the names of the arrays in them."""
     try:
         described = json.loads((folder / _METADATA).read_text(encoding="utf-8"))
-        names = [
+        return described, [
             [part["key"] for part in entry["key_metadata"]]
             for entry in described["tree_metadata"].values()
         ]
@@ -175,17 +231,24 @@ def _read_arrays(folder: pathlib.Path) -> dict[str, Any]:
         raise CheckpointError(
             f"{folder / _METADATA}: {reason}; copy the checkpoint again."
         ) from None
-    driver = "zarr3" if described.get("use_zarr3") else "zarr"
-    opened = {}
-    for name in names:
-        store: dict[str, Any] = {"driver": "file", "path": f"{folder / '.'.join(name)}/"}
-        if described.get("use_ocdbt"):
-            base = {"driver": "file", "path": f"{folder}/"}
-            store = {"driver": "ocdbt", "base": base, "path": f"{'.'.join(name)}/"}
-        spec = {"driver": driver, "kvstore": store}
-        opened["/".join(name)] = tensorstore.open(spec, read=True, open=True)
+
+
+def _read_arrays(folder: pathlib.Path) -> dict[str, Any]:
+    """Reads a tree that Orbax wrote as NumPy arrays."""
+    described, names = _description(folder)
+    opened = {"/".join(name): _opened(folder, described, name) for name in names}
     # All are opened before the first is waited for.
     return unflatten({name: _result(folder, name, array) for name, array in opened.items()})
+
+
+def _opened(folder: pathlib.Path, described: Mapping[str, Any], name: list[str]) -> Any:
+    """Returns TensorStore's future of an array that Orbax wrote."""
+    store: dict[str, Any] = {"driver": "file", "path": f"{folder / '.'.join(name)}/"}
+    if described.get("use_ocdbt"):
+        base = {"driver": "file", "path": f"{folder}/"}
+        store = {"driver": "ocdbt", "base": base, "path": f"{'.'.join(name)}/"}
+    driver = "zarr3" if described.get("use_zarr3") else "zarr"
+    return tensorstore.open({"driver": driver, "kvstore": store}, read=True, open=True)
 
 
 def _result(folder: pathlib.Path, name: str, array: Any) -> np.ndarray:

@@ -2,6 +2,9 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Iterator
+
+import numpy as np
 
 from faith_jax.checkpoints.checkpoint import (
     PROMPTS,
@@ -15,9 +18,17 @@ from faith_jax.checkpoints.checkpoint import (
 )
 from faith_jax.checkpoints.embedded import checkpoint_path, embedded_models
 from faith_jax.checkpoints.hugging_face.folder import is_huggingface, read_huggingface
-from faith_jax.checkpoints.native import is_native, read_native, run_folder
+from faith_jax.checkpoints.manifest import check_finite
+from faith_jax.checkpoints.native import (
+    PARAMS,
+    is_native,
+    params_folder,
+    read_native,
+    run_folder,
+)
 from faith_jax.checkpoints.peft import is_peft
-from faith_jax.checkpoints.t5x import is_t5x, read_t5x
+from faith_jax.checkpoints.t5x import is_t5x, newest_t5x, read_t5x, t5x_tensors
+from faith_jax.checkpoints.tensors import find_tensors
 from faith_jax.core.errors import CheckpointError, did_you_mean
 from faith_jax.models.config import TransformerConfig
 
@@ -36,7 +47,8 @@ def open_checkpoint(
       base: where the base model of a prompt-tuned checkpoint of ours is, if it has moved.
 
     Raises:
-      CheckpointError: nothing known is there, or what is there is broken.
+      CheckpointError: nothing known is there, what is there is broken or differs from its manifest,
+        or a parameter is NaN or infinite.
     """
     path = checkpoint_path(path_or_name)
     if is_native(path):
@@ -49,7 +61,30 @@ def open_checkpoint(
         raise CheckpointError(nothing_known(path))
     if config is not None:
         check_params(config, checkpoint.params, str(path))
+    check_finite(flatten(checkpoint.params), path)
     return checkpoint
+
+
+def stored_tensors(
+    path_or_name: str | pathlib.Path,
+) -> tuple[pathlib.Path, Iterator[tuple[str, np.ndarray]]]:
+    """Returns the folder of a checkpoint's manifest, and its tensors one by one.
+
+    They have the names and values of the files, not those of our parameters.
+
+    Raises:
+      CheckpointError: nothing known is there, or what is there is broken.
+    """
+    path = checkpoint_path(path_or_name)
+    if is_native(path):
+        params = flatten(read_native(path).params)
+        named = ((f"{PARAMS}/{name}", array) for name, array in params.items())
+        return params_folder(path).parent, named
+    if is_huggingface(path):
+        return path, ((name, tensor.read()) for name, tensor in find_tensors(path).items())
+    if (folder := newest_t5x(path)) is not None:
+        return folder, t5x_tensors(folder)
+    raise CheckpointError(nothing_known(path))
 
 
 def is_checkpoint(path: pathlib.Path) -> bool:

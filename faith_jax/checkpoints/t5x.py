@@ -7,7 +7,7 @@ with a folder `target.<name with dots>` beside it; a small one may be an array i
 import math
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import flax.serialization
@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 import tensorstore
 
+from faith_jax.checkpoints import manifest
 from faith_jax.checkpoints.checkpoint import (
     Checkpoint,
     check_params,
@@ -47,7 +48,8 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
       config: the model's dimensions; by default, read from the parameters' shapes.
 
     Raises:
-      CheckpointError: a file is truncated, or names a parameter that is missing or mis-shaped.
+      CheckpointError: a file is truncated, a parameter (which the error names) is missing or
+        mis-shaped, or the folder has a manifest from which it differs.
     """
     folder = newest_t5x(pathlib.Path(path))
     if folder is None:
@@ -62,10 +64,21 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
         config = infer_config(shapes, folder)
     # Before anything large is read.
     check_params(config.replace(scan_layers=scanned), unflatten(found), str(folder))
-    params = unflatten({name: _read(folder, name, array) for name, array in found.items()})
+    manifest.check_files(folder)
+    known, read = manifest.read_manifest(folder), dict[str, np.ndarray]()
+    for name, array in found.items():
+        read[name] = _read(folder, name, array)
+        manifest.check_tensors(folder, known, {name: read[name]})
+    params = unflatten(read)
     if config.scan_layers != scanned:
         params = unstack_layers(params) if scanned else stack_layers(params)
     return Checkpoint(config, params, {"source": str(folder.absolute()), "format": "t5x"})
+
+
+def t5x_tensors(folder: pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields the parameters of one checkpoint as they are stored."""
+    for name, value in _leaves(_read_tree(folder / FILE)).items():
+        yield name, _read(folder, name, _opened(folder, name, value))
 
 
 def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> TransformerConfig:

@@ -16,6 +16,7 @@ from faith_jax.cli.checkpoint_commands import (
     ImportCheckpoint,
     ImportPrompt,
     PromptReport,
+    WriteManifest,
 )
 from faith_jax.cli.data_commands import ControlTokens, Describe, Negatives, Npov, Prepare, Tasks
 from faith_jax.cli.evaluate_commands import Annotate, Evaluate, Explain, Report
@@ -37,7 +38,8 @@ from faith_jax.version import __version__
 
 _GIN_RUNS = (Train, Eval, Infer)
 _COMMANDS = (
-    *(ImportCheckpoint, ExportCheckpoint, PromptReport, ExportPrompt, ImportPrompt),
+    *(ImportCheckpoint, ExportCheckpoint, WriteManifest),
+    *(PromptReport, ExportPrompt, ImportPrompt),
     *(Tasks, Prepare, Describe, ControlTokens, Negatives),
     *(Score, Scorers, Evaluate, Report),
 )

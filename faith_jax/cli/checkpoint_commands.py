@@ -1,7 +1,7 @@
 """The commands about checkpoints and their soft prompts."""
 
 import dataclasses
-from typing import Literal
+from typing import ClassVar, Literal
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.settings import Positive
@@ -18,6 +18,7 @@ class _Conversion:
       overwrite: replace TARGET
     """
 
+    opens_checkpoints: ClassVar = True
     source: str
     target: str
     _: dataclasses.KW_ONLY
@@ -77,6 +78,28 @@ class ExportCheckpoint(_Conversion):
         else:
             convert.export_checkpoint(self.source, self.target, self.overwrite, self.dtype)
         return self.target
+
+
+@dataclasses.dataclass(frozen=True)
+class WriteManifest:
+    """Writes digests of a checkpoint's tensors and files, which reading it then verifies.
+
+    import-checkpoint, export-checkpoint and train write such a manifest.json themselves. Write one
+    for a checkpoint that you have downloaded, before you copy it to other machines.
+
+    Attributes:
+      source (SOURCE): a Hugging Face folder, a T5X checkpoint, or a checkpoint of ours without one
+
+    Examples:
+      %(prog)s checkpoints/flan_t5_xl
+    """
+
+    source: str
+
+    def run(self) -> str:
+        from faith_jax.runs import convert
+
+        return str(convert.add_manifest(self.source))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -164,6 +187,7 @@ class PromptReport:
       %(prog)s runs/seed0 runs/seed1 runs/uniform0 --html=prompts.html --png=prompts.png
     """
 
+    opens_checkpoints: ClassVar = True
     runs: tuple[str, ...]
     _: dataclasses.KW_ONLY
     nearest: Positive = 3

@@ -142,6 +142,7 @@ class ControlTokens:
       %(prog)s downloads/faithdial --nli=labels_of_pairs.jsonl
     """
 
+    opens_checkpoints: ClassVar = True
     folder: str
     _: dataclasses.KW_ONLY
     model: str = ""
@@ -181,6 +182,8 @@ class Negatives(NegativesOptions):
       FAITH_JAX_DATA_DIR=faithdial_negatives/tfds t5x train \
           --gin_file=faithdial_generate_infonce.gin …
     """
+
+    opens_checkpoints = True
 
     def run(self) -> list[str]:
         quiet_tensorflow()

@@ -50,6 +50,8 @@ class Report(ReportOptions):
       %(prog)s npov.jsonl --salience-model=runs/npov --salience-rows=3 --output=report.html
     """
 
+    opens_checkpoints = True
+
     def run(self) -> str:
         if any(map(os.path.isdir, self.files)):
             quiet_tensorflow()
@@ -76,6 +78,8 @@ class Explain(ExplainOptions):
           --response="A green leaf."
       %(prog)s --model=runs/npov --input=responses.jsonl --id=voting-2 --html=voting.html
     """
+
+    opens_checkpoints = True
 
     def run(self) -> list[str]:
         from faith_jax.report.salience import salience_text

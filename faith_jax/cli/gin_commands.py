@@ -34,6 +34,7 @@ class _GinRun:
     """
 
     underscores: ClassVar = True
+    opens_checkpoints: ClassVar = True
     gin_file: tuple[str, ...] = ()
     gin_search_paths: Names = ()
     seqio_additional_cache_dirs: Names = ()

@@ -17,9 +17,11 @@ has `underscores`), type and default are those of the option, which is required 
 Fields that are not `KW_ONLY` are arguments without a name. What stands for a value in the help is
 in parentheses: "output (FOLDER): all that is made", or an option's own name, such as
 "(--gin.NAME=VALUE)". Options that a class inherits from one with a `group` stand under this title.
+A class with `opens_checkpoints` has the option --no-verify too.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -61,6 +63,12 @@ def add_commands(commands: argparse._SubParsersAction, classes: Iterable[type]) 
             between = "_" if hasattr(cls, "underscores") else "-"
             for name in (n for n in names if n in fields and owners[n] is base):
                 _add_option(group, fields[name], *told[name], between)
+        if getattr(cls, "opens_checkpoints", False):
+            parser.add_argument(
+                "--no_verify" if hasattr(cls, "underscores") else "--no-verify",
+                action="store_true",
+                help="open checkpoints without comparing them with their manifest.json",
+            )
 
 
 def add_command(commands: argparse._SubParsersAction, name: str, text: str) -> "CommandParser":
@@ -159,11 +167,16 @@ def _run(cls: type[Any], options: argparse.Namespace) -> int:
                 raise ConfigError(f"--{field.name}: {twice[0]!r} is given twice.")
             value = dict(value)
         given[field.name] = tuple(value) if isinstance(value, list) else value
-    made = cls(**given).run()
-    if isinstance(made, int):
-        return made
-    for text in [made] if isinstance(made, str) else made or ():
-        print(printable(text.removesuffix("\n"), "\n\t"))
+    with contextlib.ExitStack() as held:
+        if getattr(options, "no_verify", False):
+            from faith_jax.checkpoints.manifest import unverified
+
+            held.enter_context(unverified())
+        made = cls(**given).run()
+        if isinstance(made, int):
+            return made
+        for text in [made] if isinstance(made, str) else made or ():
+            print(printable(text.removesuffix("\n"), "\n\t"))
     return 0
 
 

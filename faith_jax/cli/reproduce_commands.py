@@ -8,6 +8,7 @@ import argparse
 import importlib
 import json
 import pathlib
+from typing import ClassVar
 
 import faith_jax.reproduce
 from faith_jax.cli.parser import add_command, add_commands
@@ -40,6 +41,8 @@ Examples:
 
 class _Table(Output):
     """A table that is made."""
+
+    opens_checkpoints: ClassVar = True
 
     def run(self) -> int:
         quiet_tensorflow()

@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from faith_jax.cli.shared import resumable
 from faith_jax.core.errors import counted
@@ -54,6 +54,7 @@ class Score(ScoreInput):
           --scorer-option=large.model=checkpoints/gpt2-xl --input=rows.jsonl --output=both.jsonl
     """
 
+    opens_checkpoints: ClassVar = True
     scorers: str
     scorer_option: tuple[str, ...] = ()
     output: str

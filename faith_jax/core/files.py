@@ -130,17 +130,17 @@ def put(made: pathlib.Path, target: pathlib.Path) -> None:
     Its data is on disk before it has its name. A folder takes the place of a file or an empty
     folder only.
     """
-    _sync(made)
+    sync(made)
     os.replace(made, target)
     _sync_entry(target.parent)
 
 
-def _sync(path: pathlib.Path) -> None:
+def sync(path: pathlib.Path) -> None:
     """Returns when a file, or a folder with all that is in it, is on disk."""
     if path.is_dir():
         for inner in path.iterdir():
             if not inner.is_symlink():
-                _sync(inner)
+                sync(inner)
     _sync_entry(path)
 
 
@@ -491,7 +491,7 @@ def written_folder(
             yield made
             with writing(f"{option}: {target}"):
                 if made.exists() and target.exists():
-                    _sync(made)
+                    sync(made)
                     os.replace(target, folder / _REPLACED)
                 if made.exists():
                     put(made, target)

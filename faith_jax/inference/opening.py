@@ -6,8 +6,6 @@ import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 
-import jax
-import jax.numpy as jnp
 import msgspec
 import numpy as np
 
@@ -16,7 +14,6 @@ from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import CheckpointError, ConfigError, InputError
 from faith_jax.core.settings import NotNegative, Positive, checked
-from faith_jax.core.types import Array
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
@@ -47,8 +44,9 @@ def load_model(
       BLOOM, Gemma, Llama, Mistral) or an `EncoderModel` (RoBERTa, DeBERTa-v3).
 
     Raises:
-      CheckpointError: on a checkpoint that is missing, foreign, truncated or mis-shaped, naming
-        the parameter; and on what is no path.
+      CheckpointError: on a checkpoint that is missing, foreign, truncated or mis-shaped, that
+        differs from its manifest, or has NaN or infinite weights, naming the parameter; and on
+        what is no path.
       ConfigError: on another dtype.
     """
     if not path or not isinstance(path, str | os.PathLike):
@@ -66,31 +64,13 @@ def load_model(
 
 @functools.lru_cache(maxsize=4)
 def open_model(model: str, dtype: str | None = None) -> Model:
-    """Opens a checkpoint, once for all scorers of a process that name it.
-
-    Raises:
-      CheckpointError: where it cannot be opened, and on weights that are NaN or infinite, by which
-        every score would be undefined.
-    """
-    opened = load_model(model, dtype=dtype)
-    for path, leaf in jax.tree_util.tree_leaves_with_path(opened.params):
-        if jnp.issubdtype(leaf.dtype, jnp.floating) and not _all_finite(leaf):
-            name = jax.tree_util.keystr(path, simple=True, separator="/")
-            raise CheckpointError(
-                f"{model}: parameter {name}: expected finite numbers, got NaN or infinity; no "
-                "response can be scored with it. Give another checkpoint."
-            )
-    return opened
+    """Opens a checkpoint, once for all scorers of a process that name it; see `load_model`."""
+    return load_model(model, dtype=dtype)
 
 
 def forget_models() -> None:
     """Lets go of the models that `open_model` keeps; who still holds one keeps it."""
     open_model.cache_clear()
-
-
-@jax.jit
-def _all_finite(values: Array) -> Array:
-    return jnp.isfinite(values).all()
 
 
 def open_tokenizer(model: str, vocabulary: str | None, config: TransformerConfig) -> Tokenizer:

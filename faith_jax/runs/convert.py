@@ -1,4 +1,4 @@
-"""The runs `import-checkpoint`, `export-checkpoint`, `import-prompt` and `export-prompt`."""
+"""The runs that convert checkpoints and soft prompts, and `write-manifest`."""
 
 import contextlib
 import dataclasses
@@ -11,10 +11,16 @@ import jax
 import ml_dtypes
 import numpy as np
 
-from faith_jax.checkpoints.checkpoint import PROMPTS, Checkpoint
+from faith_jax.checkpoints.checkpoint import PROMPTS, Checkpoint, flatten
 from faith_jax.checkpoints.hugging_face import folder as hugging_face
+from faith_jax.checkpoints.manifest import (
+    MANIFEST,
+    check_finite,
+    tensor_digests,
+    write_manifest,
+)
 from faith_jax.checkpoints.native import is_native, read_native, write_native
-from faith_jax.checkpoints.open import is_checkpoint, open_checkpoint
+from faith_jax.checkpoints.open import is_checkpoint, open_checkpoint, stored_tensors
 from faith_jax.checkpoints.peft import (
     DECODER_ONLY,
     ENCODER_DECODER,
@@ -61,13 +67,35 @@ def export_checkpoint(
     def write(checkpoint: Checkpoint, folder: pathlib.Path) -> None:
         if dtype is not None:
             numpy = np.dtype(getattr(ml_dtypes, dtype, None) or dtype)
-            params = jax.tree.map(lambda x: np.asarray(x).astype(numpy), checkpoint.params)
+            with np.errstate(over="ignore"):  # named below
+                params = jax.tree.map(lambda x: np.asarray(x).astype(numpy), checkpoint.params)
+            check_finite(flatten(params), f"{source}, rounded to {dtype}")
             checkpoint = dataclasses.replace(checkpoint, params=params)
         hugging_face.write_huggingface(checkpoint, folder)
         if "huggingface" not in checkpoint.metadata and not checkpoint.config.is_encoder_only:
             _write_generation_config(folder)
 
     _convert(source, target, overwrite, write)
+
+
+def add_manifest(source: str) -> pathlib.Path:
+    """Writes the manifest of a checkpoint that has none; returns its path.
+
+    The checkpoint is opened first, so a broken one gets no manifest.
+
+    Raises:
+      CheckpointError: it cannot be opened.
+      ConfigError: it has a manifest, or its folder cannot be written to.
+    """
+    folder, tensors = stored_tensors(source)
+    path = folder / MANIFEST
+    if path.exists():
+        raise ConfigError(f"{path}: exists already; remove it to write it anew.")
+    open_checkpoint(source)
+    digests = {name: tensor_digests({name: tensor})[name] for name, tensor in tensors}
+    with writing(path), locked(path, option="SOURCE"):
+        write_manifest(folder, digests)
+    return path
 
 
 def _write_generation_config(folder: pathlib.Path) -> None:

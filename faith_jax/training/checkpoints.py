@@ -1,19 +1,26 @@
 """Checkpoints of a training run, with Orbax.
 
 MODEL_DIR/checkpoints/<step>/ holds the items `params` (trainable parameters only), `opt_state` and,
-for objectives that have a state, `objective`; a checkpoint that was being written when a run was
-killed is not seen again.
+for objectives that have a state, `objective`, and a manifest of all their arrays; a checkpoint that
+was being written when a run was killed is not seen again.
 """
 
 import math
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import jax
+import numpy as np
 import orbax.checkpoint as ocp
+from jax.experimental import multihost_utils
 from orbax.checkpoint import checkpoint_managers
 
+from faith_jax.checkpoints import manifest
+from faith_jax.checkpoints.manifest import TensorDigests
+from faith_jax.checkpoints.native import read_part
 from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.files import sync
 from faith_jax.core.types import PyTree
 from faith_jax.training.trainer import TrainState
 
@@ -78,6 +85,8 @@ class TrainCheckpoints:
                     keep_checkpoints_without_metrics=False,
                 )
             )
+        # Of the checkpoint that is being written: its step, and the digests of its arrays.
+        self._saved: tuple[int, dict[str, TensorDigests]] | None = None
         self._manager = ocp.CheckpointManager(
             self.folder,
             item_names=("params", "opt_state", "objective"),
@@ -87,6 +96,7 @@ class TrainCheckpoints:
                 best_mode="max",
                 cleanup_tmp_directories=True,
                 save_root_metadata=False,
+                async_options=ocp.AsyncOptions(post_finalization_callback=self._complete),
             ),
         )
 
@@ -111,21 +121,33 @@ class TrainCheckpoints:
         step = int(state.step)
         if step in self._manager.all_steps():
             return
+        self.wait()
+        items = _items(state)
+        self._saved = step, array_digests(_named(items))
         self._manager.save(
             step,
             args=ocp.args.Composite(
-                **{item: ocp.args.StandardSave(tree) for item, tree in _items(state).items()}
+                **{item: ocp.args.StandardSave(tree) for item, tree in items.items()}
             ),
             metrics=dict(metrics) if metrics else None,
             force=True,
         )
+
+    def _complete(self) -> None:
+        """Adds the manifest to a checkpoint, and syncs it to disk, before it gets its name."""
+        if self._saved is None or jax.process_index():
+            return
+        step, digests = self._saved
+        for folder in self.folder.glob(f"{step}.orbax-checkpoint-tmp*"):
+            manifest.write_manifest(folder, digests)
+            sync(folder)
 
     def restore(self, state: TrainState, step: int | None = None) -> TrainState:
         """Returns the saved state, with the shapes and shardings of `state`.
 
         Raises:
           CheckpointError: on a checkpoint of other parameters or another optimizer, naming the
-            array; on one that is damaged; where there is none.
+            array; on one that is damaged, or differs from its manifest; where there is none.
         """
         step = self._manager.latest_step() if step is None else step
         if step not in self.all_steps():
@@ -152,6 +174,7 @@ class TrainCheckpoints:
             )
         except Exception as error:  # Orbax and TensorStore raise many kinds for a broken folder
             raise _damaged(folder, error) from error
+        check_arrays(folder, _named({item: restored[item] for item in wanted}))
         count = jax.device_put(jax.numpy.int32(step), state.step.sharding)
         objective = restored["objective"] if "objective" in wanted else state.objective
         return TrainState(count, restored["params"], restored["opt_state"], objective)
@@ -179,6 +202,125 @@ class TrainCheckpoints:
     def close(self) -> None:
         """Waits, and frees what the manager holds."""
         self._manager.close()
+
+
+def _named(items: Mapping[str, PyTree]) -> dict[str, jax.Array]:
+    """Returns the arrays of items by their names in the manifest."""
+    return {
+        f"{item}/{jax.tree_util.keystr(path, simple=True, separator='/')}": array
+        for item, tree in items.items()
+        for path, array in jax.tree_util.tree_leaves_with_path(tree)
+    }
+
+
+def _is_here(array: jax.Array) -> bool:
+    """Whether this process has all of an array."""
+    return array.is_fully_addressable or array.is_fully_replicated
+
+
+def array_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
+    """Returns the digests of arrays on a mesh; each process computes those of its own shards."""
+    found = manifest.tensor_digests({n: np.asarray(x) for n, x in arrays.items() if _is_here(x)})
+    apart = {name: array for name, array in arrays.items() if name not in found}
+    found |= shard_digests(apart) if apart else {}
+    return {name: found[name] for name in arrays}
+
+
+def shard_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
+    """Returns the digests of sharded arrays, whose chunks are parts of shards."""
+    found, parts = {}, []
+    for name, array in arrays.items():
+        shard = array.sharding.shard_shape(array.shape)
+        chunk = manifest.chunk_shape(shard, array.dtype.itemsize, divides=True)
+        found[name] = TensorDigests(array.dtype.name, array.shape, chunk, [])
+        places = manifest.boxes(array.shape, chunk)
+        mine = np.zeros((len(places), 32), np.uint8)
+        for place, box in enumerate(places):
+            part = _part(array, box, own=True)
+            if part is not None:
+                mine[place] = np.frombuffer(manifest.chunk_digest(part), np.uint8)
+        parts.append(mine)
+    digests = np.concatenate(parts)
+    if jax.process_count() > 1:
+        digests = multihost_utils.process_allgather(digests).max(axis=0)
+    rows: Iterator[np.ndarray] = iter(digests)
+    for name, mine in zip(arrays, parts, strict=True):
+        found[name].sha256.extend(next(rows).tobytes().hex() for _ in mine)
+    return found
+
+
+def _part(array: jax.Array, box: manifest.Box, own: bool = False) -> np.ndarray | None:
+    """Returns a part of an array that lies in one shard of this process; None = it does not.
+
+    Args:
+      array: on a mesh.
+      box: the part.
+      own: of several equal shards only the first counts.
+    """
+    for shard in array.addressable_shards:
+        starts = [index.start or 0 for index in shard.index]
+        ends = [start + size for start, size in zip(starts, shard.data.shape, strict=True)]
+        is_within = all(
+            start <= part.start and part.stop <= end
+            for start, part, end in zip(starts, box, ends, strict=True)
+        )
+        if is_within and not (own and shard.replica_id):
+            inner = [slice(p.start - s, p.stop - s) for s, p in zip(starts, box, strict=True)]
+            return np.asarray(shard.data)[tuple(inner)]
+    return None
+
+
+def check_arrays(folder: pathlib.Path, arrays: Mapping[str, jax.Array]) -> None:
+    """Checks the arrays of a step that were read; each process those that it has shards of.
+
+    Raises:
+      CheckpointError: in all processes, if an array differs from the manifest in one.
+    """
+    known, problem = manifest.read_manifest(folder), None
+    if known is None:
+        return
+    try:
+        here = {name: np.asarray(array) for name, array in arrays.items() if _is_here(array)}
+        manifest.check_tensors(folder, known, here)
+        for name, array in arrays.items():
+            if name not in here:
+                check_shards(folder, known, name, array)
+    except CheckpointError as error:
+        problem = error
+    if jax.process_count() > 1:
+        failed = multihost_utils.process_allgather(np.array(problem is not None))
+        if failed.any() and problem is None:
+            problem = CheckpointError(f"{folder}: another process found it damaged.")
+    if problem is not None:
+        raise problem
+
+
+def check_shards(
+    folder: pathlib.Path, known: manifest.Manifest, name: str, array: jax.Array
+) -> None:
+    """Checks the chunks of an array that lie, in part or as a whole, in shards of this process.
+
+    Raises:
+      CheckpointError: one differs from the manifest.
+    """
+    digests = manifest.digests_of(folder, known, name, array.shape, array.dtype)
+    places = manifest.boxes(array.shape, digests.chunk)
+    for place, (box, sha256) in enumerate(zip(places, digests.sha256, strict=True)):
+        part = _part(array, box)
+        if part is None:
+            if not any(_overlap(box, shard.index) for shard in array.addressable_shards):
+                continue
+            # Written on another mesh: it lies in several shards, and perhaps not all are here.
+            part = read_part(folder, name, box)
+        if manifest.chunk_digest(part).hex() != sha256:
+            raise manifest.chunk_differs(folder, name, place, len(places))
+
+
+def _overlap(box: manifest.Box, index: tuple[Any, ...]) -> bool:
+    return all(
+        (other.start or 0) < part.stop and (other.stop is None or part.start < other.stop)
+        for part, other in zip(box, index, strict=True)
+    )
 
 
 def _damaged(folder: pathlib.Path, error: Exception) -> CheckpointError:

@@ -52,11 +52,9 @@ def test_weights_that_are_not_finite_are_refused(
     with pytest.raises(CheckpointError) as caught:
         load_scorer(name, model=folder, **options)
     message = str(caught.value)
-    assert message.startswith(f"{folder}: parameter {parameter}")
-    assert message.endswith(
-        ": expected finite numbers, got NaN or infinity; no response can be scored with it. Give "
-        "another checkpoint."
-    )
+    assert message.startswith(f"{folder}: the parameter {parameter}")
+    assert ": expected finite numbers, but 1 of " in message
+    assert message.endswith(" are NaN or infinite. Give another checkpoint.")
 
 
 def test_finite_weights_are_not(folders, tmp_path):

@@ -123,6 +123,16 @@ def test_parameters_and_moments_lie_in_pieces(runs, case, mesh, name, shape):
 
 
 @pytest.mark.devices
+def test_digests_of_shards_are_those_of_their_parts(runs):
+    found = {name: runs[f"sharded_manifest/{name}"] for name in ("found", "expected")}
+    assert found["found"].tolist() == found["expected"].tolist()
+    assert len(set(found["found"])) == 8
+    # On four meshes all is read, and a wrong digest of any chunk is found.
+    assert int(runs["sharded_manifest/read"]) == 4
+    assert int(runs["sharded_manifest/refused"]) == 4 * 8
+
+
+@pytest.mark.devices
 def test_one_window_of_losses_for_all_devices(runs):
     """Which examples are dropped, and every loss in the window, in the order of the batches."""
     one, several = of(runs, "truncation", "1x1"), of(runs, "truncation", "8x1")

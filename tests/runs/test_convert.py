@@ -47,9 +47,9 @@ def names(folder):
 def test_hugging_face_to_ours_and_back(tmp_path, source):
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     import_checkpoint(str(source), str(ours))
-    assert names(ours) == {"model.json", "params", *COMPANIONS}
+    assert names(ours) == {"model.json", "manifest.json", "params", *COMPANIONS}
     export_checkpoint(str(ours), str(theirs))
-    assert names(theirs) == {"config.json", "model.safetensors", *COMPANIONS}
+    assert names(theirs) == {"config.json", "manifest.json", "model.safetensors", *COMPANIONS}
     assert stored(theirs) == stored(source)
     for name, content in COMPANIONS.items():
         assert (theirs / name).read_bytes() == content
@@ -77,7 +77,7 @@ def test_a_target_that_exists_is_replaced_only_where_asked(tmp_path, source):
     export_checkpoint(str(source), str(target), overwrite=True)
     assert stored(target) == stored(source)
     import_checkpoint(str(source), str(target), overwrite=True)
-    assert names(target) == {"model.json", "params", *COMPANIONS}
+    assert names(target) == {"model.json", "manifest.json", "params", *COMPANIONS}
     assert names(tmp_path) == {"source", "target"}
 
 
@@ -163,7 +163,7 @@ def test_leftovers_of_a_killed_conversion_do_not_matter(tmp_path, source):
     (tmp_path / "target").mkdir()
     import_checkpoint(str(source), str(tmp_path / "target"), overwrite=True)
     assert names(tmp_path) == {"source", "target"}
-    assert names(tmp_path / "target") == {"model.json", "params", *COMPANIONS}
+    assert names(tmp_path / "target") == {"model.json", "manifest.json", "params", *COMPANIONS}
 
 
 def test_a_target_below_a_file_cannot_be_written(tmp_path, source):

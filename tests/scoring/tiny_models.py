@@ -11,6 +11,7 @@ import numpy as np
 from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
+from faith_jax.checkpoints.manifest import MANIFEST
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, parameter_shapes
 from faith_jax.tokenizers.vocabularies import load_vocabulary
@@ -105,6 +106,7 @@ def write_model(folder, family, seed=0, **changes):
     write_huggingface(Checkpoint(config, unflatten(params)), beside)
     tokenizer_config = folder / "config.json"
     ids = json.loads(tokenizer_config.read_text()) if tokenizer_config.exists() else {}
+    (beside / MANIFEST).unlink()  # published folders have none
     for file in beside.iterdir():
         file.replace(folder / file.name)
     written = json.loads((folder / "config.json").read_text())
@@ -122,6 +124,7 @@ def write_t5(folder, **changes):
     config = tiny.TINY.replace(vocab_size=4224, num_encoder_layers=1, num_decoder_layers=1)
     config = config.replace(**changes)
     write_huggingface(Checkpoint(config, tiny.model_and_params(config)[1]), folder)
+    (folder / MANIFEST).unlink()
     shutil.copy(checkpoint_path("mini") / "spiece.model", folder)
     return str(folder)
 

@@ -5,6 +5,7 @@ number of devices is fixed when JAX starts, so tests call it once, in a process 
 arrays in OUTPUT are named "<case>/<mesh>/<what>".
 """
 
+import pathlib
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,19 +14,22 @@ import flax.traverse_util
 import jax
 import numpy as np
 import optax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from faith_jax.checkpoints import manifest
+from faith_jax.core.errors import CheckpointError
 from faith_jax.decoding.search import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.models import partitioning
 from faith_jax.models.config import TransformerConfig
 from faith_jax.runs import setup
+from faith_jax.training import checkpoints as training_checkpoints
 from faith_jax.training import optimizers
 from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.infonce import InfoNCE
 from faith_jax.training.loss_truncation import LossTruncation
 from faith_jax.training.objectives import CrossEntropy, Objective
-from faith_jax.training.trainer import Trainer, merge_params, split_params
+from faith_jax.training.trainer import Trainer, TrainState, merge_params, split_params
 from tests.models import tiny
 
 FLAGS = "--xla_force_host_platform_device_count=8"
@@ -211,6 +215,51 @@ def saved_and_restored(mesh, folder, state):
     return restored, leaves | {"shardings_kept": np.asarray(all(jax.tree.leaves(same)))}
 
 
+def sharded_manifest(folder: str) -> dict[str, np.ndarray]:
+    """Returns how the digests of an array's shards compare with those of the whole array.
+
+    "found" and "expected" are digests; "refused" counts the meshes on which one wrong digest of
+    another chunk is found, and "read" those on which the array is what was written.
+    """
+    mesh = make_partitioner("4x2", UNEVEN).mesh
+    values = np.arange(16 * 24, dtype=np.float32).reshape(16, 24)
+    name = "params/kernel"
+
+    def on_mesh(*axes):
+        return jax.device_put(values, NamedSharding(mesh, PartitionSpec(*axes)))
+
+    kernel, one = on_mesh("data", "model"), jax.numpy.ones(1)
+    saved = TrainState(jax.numpy.int32(1), {"kernel": kernel}, {"one": one})
+    checkpoints = TrainCheckpoints(f"{folder}/sharded")
+    checkpoints.save(saved)
+    checkpoints.close()
+    digests = training_checkpoints.shard_digests({name: saved.params["kernel"]})
+    told = digests[name]
+    expected = [
+        manifest.chunk_digest(values[b]).hex() for b in manifest.boxes((16, 24), told.chunk)
+    ]
+    step, read, refused = pathlib.Path(folder) / "sharded" / "1", 0, 0
+    for axes in [("data", "model"), ("model", "data"), (None, ("data", "model")), (None, "model")]:
+        array = on_mesh(*axes)
+        known = manifest.Manifest(digests, {})
+        training_checkpoints.check_shards(step, known, name, array)
+        read += 1
+        for place in range(len(expected)):
+            wrong = [digest if i != place else "0" for i, digest in enumerate(expected)]
+            other = manifest.TensorDigests(told.dtype, told.shape, told.chunk, wrong)
+            try:
+                known = manifest.Manifest({name: other}, {})
+                training_checkpoints.check_shards(step, known, name, array)
+            except CheckpointError as error:
+                refused += f"chunk {place + 1} of {len(expected)}" in str(error)
+    return {
+        "sharded_manifest/found": np.asarray(told.sha256),
+        "sharded_manifest/expected": np.asarray(expected),
+        "sharded_manifest/read": np.asarray(read),
+        "sharded_manifest/refused": np.asarray(refused),
+    }
+
+
 def initial_parameters() -> dict[str, np.ndarray]:
     """Returns freshly drawn parameters, on one device and on eight."""
     found = {}
@@ -224,7 +273,7 @@ def initial_parameters() -> dict[str, np.ndarray]:
 
 def main(output: str, folder: str) -> None:
     """Runs every case on its meshes."""
-    found = initial_parameters()
+    found = initial_parameters() | sharded_manifest(folder)
     for name, case in CASES.items():
         for mesh in case.meshes:
             run = train_and_decode(name, mesh, folder)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.checkpoints import tensors
+from faith_jax.checkpoints import manifest, tensors
 from faith_jax.checkpoints.checkpoint import (
     Checkpoint,
     check_shapes,
@@ -59,9 +59,11 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
 
     Raises:
       CheckpointError: the family or a setting is not supported, weights are pickled, a file is
-        truncated, or a tensor (which the error names) is missing, unexpected or mis-shaped.
+        truncated, a tensor (which the error names) is missing, unexpected or mis-shaped, or the
+        folder has a manifest from which it differs.
     """
     folder = pathlib.Path(folder).absolute()
+    manifest.check_files(folder)
     fields = read_json(folder / CONFIG, CheckpointError)
     family = FAMILIES.get(str(fields.get("model_type")))
     if family is None:
@@ -80,9 +82,12 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         if name in expected or not family.is_unused(name)
     }
     check_shapes(found, expected, folder, "tensor")
+    expected_digests = manifest.read_manifest(folder)
     params: dict[str, np.ndarray] = {}
     for tensor in maps:
-        params |= tensor.split(stored[tensor.theirs].read_floats())
+        array = stored[tensor.theirs].read_floats()
+        manifest.check_tensors(folder, expected_digests, {stored[tensor.theirs].name: array})
+        params |= tensor.split(array)
     metadata = {
         "source": str(folder),
         "format": "huggingface",
@@ -185,6 +190,7 @@ def write_huggingface(checkpoint: Checkpoint, folder: str | pathlib.Path) -> Non
     (folder / CONFIG).write_text(text, encoding="utf-8")
     joined = {tensor.theirs: tensor.join(params) for tensor in maps}
     tensors.write_tensor_file(folder / tensors.WHOLE, joined, {"format": "pt"})
+    manifest.write_manifest(folder, manifest.tensor_digests(joined))
 
 
 def _without_place(
@@ -215,6 +221,7 @@ def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> N
         found = pathlib.Path(source) / name
         if found.is_file():
             shutil.copyfile(found, pathlib.Path(folder) / name)
+    manifest.update_files(pathlib.Path(folder))
 
 
 # Settings that config.json may leave out, and when: those of training, or without effect.

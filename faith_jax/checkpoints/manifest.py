@@ -1,0 +1,296 @@
+"""The manifest of a checkpoint: digests of its tensors, by which changed bits are found.
+
+`manifest.json` lies beside the parameters: in an imported or exported checkpoint, and in each step
+of a training run. It has the SHA-256 of each tensor in chunks of at most 64 MiB, so that whoever
+reads a part of a large tensor verifies that part alone, and of the tokenizer's and configuration
+files. Folders without a manifest, such as published ones, are read as they are.
+"""
+
+import concurrent.futures
+import contextlib
+import hashlib
+import itertools
+import math
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from faith_jax.core.errors import CheckpointError
+from faith_jax.core.files import write_text
+from faith_jax.core.schema import read_json_as
+
+MANIFEST = "manifest.json"
+CHUNK_BYTES = 64 * 2**20
+_NO_VERIFY = "FAITH_JAX_NO_VERIFY"
+# Where one bit more than these is set in a float's bytes, it is infinite or NaN.
+_LARGEST = {"float32": 0x7F7FFFFF, "float16": 0x7BFF, "bfloat16": 0x7F7F}
+
+Box = tuple[slice, ...]
+
+
+class TensorDigests(msgspec.Struct):
+    """The digests of one tensor.
+
+    Attributes:
+      dtype: NumPy's name.
+      shape: of the tensor.
+      chunk: the shape of a chunk; those at an end may be smaller.
+      sha256: of each chunk's bytes in C order (little-endian), in hexadecimal; the chunks in C
+        order.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    chunk: tuple[int, ...]
+    sha256: list[str]
+
+
+class Manifest(msgspec.Struct):
+    """manifest.json: the digests of tensors by their names, and of files by theirs."""
+
+    tensors: dict[str, TensorDigests]
+    files: dict[str, str]
+    format: Literal["faith_jax_manifest"] = "faith_jax_manifest"
+    version: Literal[1] = 1
+
+
+@contextlib.contextmanager
+def unverified() -> Iterator[None]:
+    """Within, checkpoints are read without a look at their manifests, by child processes too."""
+    before = os.environ.get(_NO_VERIFY)
+    os.environ[_NO_VERIFY] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_NO_VERIFY)
+        if before is not None:
+            os.environ[_NO_VERIFY] = before
+
+
+def is_verifying() -> bool:
+    """Whether checkpoints are verified when they are read."""
+    return not os.environ.get(_NO_VERIFY)
+
+
+def chunk_shape(
+    shape: Sequence[int], itemsize: int, divides: bool = False, limit: int = CHUNK_BYTES
+) -> tuple[int, ...]:
+    """Returns the shape of the chunks of a tensor: the last axes whole as far as there is room.
+
+    Args:
+      shape: of the tensor, or of each shard of one.
+      itemsize: bytes of an element.
+      divides: `shape` is a shard's, which chunks must fill.
+      limit: bytes of a chunk.
+    """
+    chunk, room = [], max(1, limit // itemsize)
+    for size in reversed(shape):
+        part = max(1, min(size, room))
+        if divides:
+            part = next(count for count in range(part, 0, -1) if size % count == 0)
+        chunk.append(part)
+        room //= part
+    return tuple(reversed(chunk))
+
+
+def boxes(shape: Sequence[int], chunk: Sequence[int]) -> list[Box]:
+    """Returns the place of each chunk in a tensor."""
+    axes = (
+        [slice(start, min(start + part, size)) for start in range(0, size, part)]
+        for size, part in zip(shape, chunk, strict=True)
+    )
+    return list(itertools.product(*axes))
+
+
+def chunk_digest(chunk: np.ndarray) -> bytes:
+    """Returns the SHA-256 of an array's bytes in C order."""
+    flat = np.ascontiguousarray(chunk).reshape(-1)
+    return hashlib.sha256(flat.view(np.uint8).data if flat.size else b"").digest()
+
+
+def tensor_digests(tensors: Mapping[str, np.ndarray]) -> dict[str, TensorDigests]:
+    """Returns the digests of tensors by name."""
+    found = {
+        name: TensorDigests(
+            array.dtype.name, array.shape, chunk_shape(array.shape, array.dtype.itemsize), []
+        )
+        for name, array in tensors.items()
+    }
+    parts = [
+        (found[name], array[box])
+        for name, array in tensors.items()
+        for box in boxes(array.shape, found[name].chunk)
+    ]
+    for (digests, _), digest in zip(parts, _digests(part for _, part in parts), strict=True):
+        digests.sha256.append(digest.hex())
+    return found
+
+
+def _digests(chunks: Iterable[np.ndarray]) -> Iterator[bytes]:
+    """Yields the digests of chunks in their order, computed on all processors."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(chunk_digest, chunks)
+
+
+def write_manifest(folder: pathlib.Path, tensors: Mapping[str, TensorDigests]) -> None:
+    """Writes the manifest of a checkpoint's folder.
+
+    Args:
+      folder: with the files beside the tensors, which get digests too.
+      tensors: the digests by name.
+    """
+    files = {
+        path.name: file_digest(path)
+        for path in sorted(folder.iterdir())
+        if path.is_file() and _is_companion(path.name)
+    }
+    made = msgspec.json.encode(Manifest(dict(tensors), files))
+    text = msgspec.json.format(made, indent=1).decode() + "\n"
+    write_text(folder / MANIFEST, text)
+
+
+def update_files(folder: pathlib.Path) -> None:
+    """Writes the manifest anew, if there is one, after files have come to a folder."""
+    if (folder / MANIFEST).is_file():
+        write_manifest(folder, _read(folder / MANIFEST).tensors)
+
+
+def _is_companion(name: str) -> bool:
+    """Whether a file beside the tensors is part of the checkpoint, and not written later."""
+    # The index of shards ends in .json.
+    return name not in (MANIFEST, "model.json") and name.endswith((".json", ".model", ".txt"))
+
+
+def file_digest(path: pathlib.Path) -> str:
+    """Returns the SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_manifest(folder: pathlib.Path) -> Manifest | None:
+    """Returns the manifest of a folder; None = it has none, or nothing is to be verified.
+
+    Raises:
+      CheckpointError: it is no manifest.
+    """
+    path = folder / MANIFEST
+    return _read(path) if is_verifying() and path.is_file() else None
+
+
+def _read(path: pathlib.Path) -> Manifest:
+    return read_json_as(path, Manifest, CheckpointError)
+
+
+def check_files(folder: pathlib.Path) -> None:
+    """Checks the files beside the tensors of a folder, if it has a manifest.
+
+    Raises:
+      CheckpointError: one is missing or differs.
+    """
+    manifest = read_manifest(folder)
+    for name, digest in (manifest.files if manifest else {}).items():
+        path = folder / name
+        if not path.is_file():
+            raise _differs(folder, f"the file {name} is missing")
+        if file_digest(path) != digest:
+            raise _differs(folder, f"the file {name} differs from the one that was written")
+
+
+def check_tensors(
+    folder: pathlib.Path, manifest: Manifest | None, tensors: Mapping[str, np.ndarray]
+) -> None:
+    """Checks tensors that were read.
+
+    Args:
+      folder: of the manifest, for errors.
+      manifest: of `read_manifest`; None = nothing is checked.
+      tensors: by their names in the manifest.
+
+    Raises:
+      CheckpointError: names the first tensor, and its chunk, that differs from what was written.
+    """
+    if manifest is None:
+        return
+    parts = []
+    for name, array in tensors.items():
+        digests = digests_of(folder, manifest, name, array.shape, array.dtype)
+        places = boxes(array.shape, digests.chunk)
+        parts += [
+            (name, place, sha256, array[box])
+            for place, (box, sha256) in enumerate(zip(places, digests.sha256, strict=True))
+        ]
+    computed = _digests(part for *_, part in parts)
+    for (name, place, sha256, _), found in zip(parts, computed, strict=True):
+        if found.hex() != sha256:
+            raise chunk_differs(folder, name, place, len(manifest.tensors[name].sha256))
+
+
+def digests_of(
+    folder: pathlib.Path, manifest: Manifest, name: str, shape: Sequence[int], dtype: Any
+) -> TensorDigests:
+    """Returns the digests of a tensor that has been read.
+
+    Raises:
+      CheckpointError: the manifest does not know it, or of another form.
+    """
+    digests = manifest.tensors.get(name)
+    if digests is None:
+        raise _differs(folder, f"the tensor {name} is not in {MANIFEST}")
+    form = (digests.dtype, digests.shape)
+    count = math.prod(
+        math.ceil(size / max(1, part))
+        for size, part in zip(digests.shape, digests.chunk, strict=False)
+    )
+    is_whole = len(digests.chunk) == len(digests.shape) and len(digests.sha256) == count
+    if form != (np.dtype(dtype).name, tuple(shape)) or not is_whole or 0 in digests.chunk:
+        raise _differs(folder, f"the tensor {name} has another form than {MANIFEST} says")
+    return digests
+
+
+def chunk_differs(folder: pathlib.Path, name: str, place: int, count: int) -> CheckpointError:
+    """Returns the error of a chunk whose digest is not what the manifest says."""
+    return _differs(
+        folder, f"the tensor {name} differs from what was written (chunk {place + 1} of {count})"
+    )
+
+
+def _differs(folder: pathlib.Path, problem: str) -> CheckpointError:
+    return CheckpointError(
+        f"{folder}: {problem}. Copy the checkpoint again; if you have changed it, remove "
+        f"{MANIFEST}; --no-verify opens it as it is."
+    )
+
+
+def check_finite(tensors: Mapping[str, np.ndarray], where: Any) -> None:
+    """Checks that no weight is NaN or infinite.
+
+    Args:
+      tensors: parameters by name; those that are no floats are not looked at.
+      where: names the checkpoint in errors.
+
+    Raises:
+      CheckpointError: names the first tensor with such a weight, and how many it has.
+    """
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, is_finite in zip(tensors, pool.map(_is_finite, tensors.values()), strict=True):
+            if not is_finite:
+                broken = int((~np.isfinite(tensors[name])).sum())
+                raise CheckpointError(
+                    f"{where}: the parameter {name}: expected finite numbers, but {broken:,} of "
+                    f"{tensors[name].size:,} are NaN or infinite. Give another checkpoint."
+                )
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    """Whether all floats are finite; by their bits, which is faster than NumPy's own for most."""
+    largest = _LARGEST.get(array.dtype.name)
+    if largest is None or not array.size:
+        return not np.issubdtype(array.dtype, np.floating) or bool(np.isfinite(array).all())
+    bits = np.dtype(f"u{array.dtype.itemsize}")
+    sign = 1 << (8 * array.dtype.itemsize - 1)
+    signed, unsigned = (array.view(kind) for kind in (f"i{bits.itemsize}", bits))
+    return int(signed.max()) <= largest and int(unsigned.max()) <= sign | largest
