@@ -20,7 +20,7 @@ from faith_jax.checkpoints import manifest
 from faith_jax.checkpoints.manifest import TensorDigests
 from faith_jax.checkpoints.native import read_part
 from faith_jax.core.errors import CheckpointError, ConfigError
-from faith_jax.core.files import sync
+from faith_jax.core.files import kept_json, sync
 from faith_jax.core.types import PyTree
 from faith_jax.training.trainer import TrainState
 
@@ -62,6 +62,7 @@ class TrainCheckpoints:
     Raises:
       ConfigError: on numbers of checkpoints that would not keep the newest, and on a path that
         Orbax cannot write to.
+      CheckpointError: the metrics of a kept step are broken.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class TrainCheckpoints:
     ):
         check_folder(folder, keep_last, keep_best)
         self.folder = pathlib.Path(folder).absolute()
+        _check_metrics(self.folder)
         self._best_metric = best_metric
         policies = [checkpoint_managers.LatestN(keep_last)]
         if keep_best:
@@ -321,6 +323,16 @@ def _overlap(box: manifest.Box, index: tuple[Any, ...]) -> bool:
         (other.start or 0) < part.stop and (other.stop is None or part.start < other.stop)
         for part, other in zip(box, index, strict=True)
     )
+
+
+def _check_metrics(folder: pathlib.Path) -> None:
+    for path in sorted(folder.glob("[0-9]*/metrics/metrics")):
+        found = kept_json(path)
+        if found is None or not all(isinstance(value, int | float) for value in found.values()):
+            raise CheckpointError(
+                f"{path}: expected the metrics of a step; remove the folder {path.parent}, then "
+                "the step counts as one without metrics."
+            )
 
 
 def _damaged(folder: pathlib.Path, error: Exception) -> CheckpointError:

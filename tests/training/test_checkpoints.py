@@ -1,3 +1,6 @@
+import hashlib
+import importlib.util
+import json
 import logging
 import os
 import pathlib
@@ -17,6 +20,11 @@ from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.trainer import TrainState
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
+_SPEC = importlib.util.spec_from_file_location(
+    "disk_faults", REPOSITORY / "tools" / "disk_faults.py"
+)
+disk_faults = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(disk_faults)
 
 
 # Orbax leaves the reads of a damaged checkpoint to the garbage collector.
@@ -219,6 +227,38 @@ def test_a_damaged_checkpoint_is_an_error_of_one_line(saved, tmp_path, damage):
     assert len(str(caught.value)) < 600
 
 
+def test_a_manifest_has_all_arrays_of_a_step(saved, tmp_path):
+    folder = tmp_path / "checkpoints"
+    shutil.copytree(saved, folder)
+    told = json.loads((folder / "3" / "manifest.json").read_text())
+    arrays = told["tensors"]
+    assert {name.split("/")[0] for name in arrays} == {"params", "opt_state"}
+    assert arrays["params/encoder/kernel"]["shape"] == [4, 3]
+    expected = hashlib.sha256(np.asarray(params()["encoder"]["kernel"]).tobytes()).hexdigest()
+    assert arrays["params/encoder/kernel"]["sha256"] == [expected]
+    assert len(arrays) == len(jax.tree.leaves((state().params, state().opt_state)))
+    for name, entry in arrays.items():
+        told["tensors"] = arrays | {name: entry | {"sha256": ["0" * 64]}}
+        (folder / "3" / "manifest.json").write_text(json.dumps(told))
+        with pytest.raises(CheckpointError, match=rf"/3: the tensor {name} differs from what was"):
+            restore(folder, state())
+    (folder / "3" / "manifest.json").unlink()  # of a version that wrote none
+    assert_identical(restore(folder, state()), state(3))
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0", b'{"loss": "x"}', b"[1]", b'{"\xff": 1}'])
+def test_broken_metrics_are_an_error(tmp_path, content):
+    assert losses_of(tmp_path, [2.0, 1.0]) == ([1, 2], 2, 2)
+    path = tmp_path / "2" / "metrics" / "metrics"
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"2/metrics/metrics: expected the metrics .* remove"):
+        TrainCheckpoints(tmp_path)
+    shutil.rmtree(path.parent)
+    checkpoints = TrainCheckpoints(tmp_path)
+    assert (checkpoints.all_steps(), checkpoints.best_step()) == ([1, 2], 1)
+    checkpoints.close()
+
+
 def test_what_a_killed_save_leaves_is_not_seen(saved, tmp_path):
     folder = tmp_path / "checkpoints"
     shutil.copytree(saved, folder)
@@ -264,3 +304,42 @@ def test_a_save_that_is_killed_leaves_a_whole_checkpoint(tmp_path):
     assert int(found.step) in (1, 2)
     assert int(found.opt_state["m"]) == int(found.step)
     assert np.unique(np.asarray(found.params["w"])) == [int(found.step)]
+
+
+SAVED = """
+import os, sys, jax.numpy as jnp
+from faith_jax.training.checkpoints import TrainCheckpoints
+from faith_jax.training.trainer import TrainState
+checkpoints = TrainCheckpoints(sys.argv[1])
+for step in (1, 2):
+    tree = {"w": jnp.full((300_000,), step, jnp.float32)}
+    state = TrainState(jnp.int32(step), tree, {"m": jnp.int32(step)})
+    checkpoints.save(state, {"loss": 3.0 - step})
+    checkpoints.wait()
+os._exit(9)
+"""
+
+
+def test_a_step_with_its_name_is_whole_after_a_power_cut(tmp_path):
+    if not disk_faults.is_possible(tmp_path):
+        pytest.skip("needs a C compiler and a file system with extended attributes")
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", SAVED, str(folder)],
+        cwd=REPOSITORY,
+        env=disk_faults.environment(disk_faults.shim(tmp_path), folder) | {"JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 9, done.stderr[-2000:]
+    disk_faults.cut(folder)
+    wanted = TrainState(jnp.int32(0), {"w": jnp.zeros((300_000,))}, {"m": jnp.int32(0)})
+    for step in (1, 2):
+        found = restore(folder, wanted, step)
+        assert int(found.opt_state["m"]) == step
+        assert np.unique(np.asarray(found.params["w"])) == [step]
+    checkpoints = TrainCheckpoints(folder)
+    assert (checkpoints.latest_step(), checkpoints.best_step()) == (2, 2)
+    checkpoints.close()
