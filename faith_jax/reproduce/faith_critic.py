@@ -8,7 +8,6 @@ DECODE's critic, to which they are no contradiction.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError, FaithJaxError, counted
 from faith_jax.core.labels import Begin2021Label, CriticLabel, DecodeLabel, NliLabel
@@ -111,8 +110,7 @@ class Table(workflow.Table):
                 self.left_out.append(f"tested on {column} (no data)")
         for row, critic in CRITICS.items() if self.corpora else ():
             if given := options.critics.get(row):
-                state = [checkpoint_digest(given)["digest"]]
-                self.scores[row] = Scores(self._arguments(row, given), state=state)
+                self.scores[row] = Scores(self._arguments(row, given), models=[given])
             elif options.model and (count := rows(task_of(critic.task, options), "train")):
                 self.trainings[row] = self._training(critic, count)
                 self.scores[row] = Scores(self._arguments(row, f"models/{row}"), [trained(row)])

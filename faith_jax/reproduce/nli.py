@@ -10,7 +10,6 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.core.errors import ConfigError, FaithJaxError, counted, did_you_mean
 from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.export.read_scored import read_scored_rows
@@ -22,6 +21,7 @@ from faith_jax.reproduce.workflow import (
     CountRows,
     Scores,
     leave_accelerators,
+    opened_by,
     scorer_flags,
     trained,
 )
@@ -48,7 +48,6 @@ MODELS = {
     "q2": "--q2-model",
 }
 _DROPOUT_OPTIONS = {"dropout_passes": "--dropout-passes", "seed": "--seed"}
-_MODEL_OPTIONS = ("model", "answer_model", "nli_model")
 
 
 class Method(NamedTuple):
@@ -200,18 +199,13 @@ class CorporaTable(workflow.Table):
         if training:
             for told in options.values():
                 told["model"] = f"models/{training}/checkpoints/best"
-        models = [told[it] for told in options.values() for it in _MODEL_OPTIONS if told.get(it)]
         arguments = [
             *(f"--tfds={data_of(corpus, self.options)}" for corpus in self.corpora),
             "--split=test",
             *scorer_flags({f"{name}={methods[name].scorer}": it for name, it in options.items()}),
             *([f"--costs={costs}"] if costs else ()),
         ]
-        if training:
-            return Scores(arguments, [trained(training)])
-        return Scores(
-            arguments, state=[checkpoint_digest(it)["digest"] for it in dict.fromkeys(models)]
-        )
+        return Scores(arguments, [trained(training)] if training else [], opened_by(options))
 
     def read(self, folder: pathlib.Path, names: Sequence[str]) -> dict[str, Corpus]:
         """Returns the corpora with the scores of some commands."""

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.files import write_text
 from faith_jax.core.rows import read_jsonl
@@ -91,11 +90,8 @@ class Table(workflow.Table):
         for temperature in TEMPERATURES:
             name = f"t{temperature:.1f}"
             files = ("runs/infer_file.gin", "decoding/temperature.gin")
-            bindings, state = (
-                self._decoding(name, temperature),
-                [checkpoint_digest(options.model)["digest"]],
-            )
-            self.responses[name] = GinRun(files, bindings, [f"inputs/{name}.jsonl"], state)
+            bindings = self._decoding(name, temperature)
+            self.responses[name] = GinRun(files, bindings, [f"inputs/{name}.jsonl"])
         reader = {"model": options.salience_model or options.model}
         if options.vocabulary and not options.salience_model:
             reader["vocabulary"] = options.vocabulary
@@ -116,9 +112,7 @@ class Table(workflow.Table):
         for name, scorers in self.detectors.items():
             models = sorted({given["model"] for given in scorers.values() if given})
             given = ["--input=data/test.jsonl", "--batch-size=32", *scorer_flags(scorers)]
-            self.scores[name] = Scores(
-                given, ["data/test.jsonl"], [checkpoint_digest(it)["digest"] for it in models]
-            )
+            self.scores[name] = Scores(given, ["data/test.jsonl"], models)
 
     @property
     def file_name(self) -> str:

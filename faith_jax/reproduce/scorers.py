@@ -15,6 +15,7 @@ from faith_jax.reproduce.workflow import (
     Scores,
     Table,
     leave_accelerators,
+    opened_by,
     scorer_flags,
 )
 from faith_jax.runs.options import scorer_options
@@ -131,7 +132,7 @@ class JudgedTable(Table):
                     f"--grounding-column={against}",
                     *scorer_flags(options),
                 ]
-                self.scores[f"{corpus}/{against}"] = Scores(arguments, files)
+                self.scores[f"{corpus}/{against}"] = Scores(arguments, files, opened_by(options))
 
     def comparisons(self) -> list[tuple[str, str]]:
         """Returns systems with those that they are compared with."""

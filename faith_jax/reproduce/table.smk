@@ -25,6 +25,7 @@ rule train:
         told("train", "inputs"),
     params:
         arguments=told("train", "arguments"),
+        state=told("train", "state"),
     threads: workflow.cores
     shell:
         "{faith_jax} train {params.arguments} --gin.MODEL_DIR=models/{wildcards.name}"

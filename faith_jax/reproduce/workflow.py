@@ -16,12 +16,16 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.identity import checkpoint_digest
+from faith_jax.checkpoints.open import is_checkpoint
 from faith_jax.core.errors import ConfigError, InputError, ProcessError
 from faith_jax.core.files import kept_json, working_folder, write_json
 from faith_jax.reproduce.options import Workflow
+from faith_jax.runs.options import MODEL_OPTIONS
 
 logger = logging.getLogger("faith_jax")
 
@@ -38,26 +42,39 @@ class GinRun(NamedTuple):
       files: gin files.
       bindings: of their macros.
       inputs: files that must be there.
-      state: what else changes the output, such as a model's files.
     """
 
     files: Sequence[str]
     bindings: Mapping[str, Any]
     inputs: Sequence[str] = ()
-    state: Sequence[str] = ()
 
     @property
     def arguments(self) -> str:
         """Its arguments for a shell."""
         return shlex.join([*(f"--gin_file={file}" for file in self.files), *flags(self.bindings)])
 
+    @property
+    def models(self) -> list[str]:
+        """The checkpoints that it opens."""
+        given = [self.bindings.get(f"{name}CHECKPOINT_PATH") or () for name in ("", "INITIAL_")]
+        return [path for value in given for path in _paths(value)]
+
+
+def _paths(value: Any) -> Iterator[str]:
+    """Yields the paths of CHECKPOINT_PATH, which may be one, several, or those of systems."""
+    if isinstance(value, str):
+        yield value
+        return
+    for inner in value.values() if isinstance(value, Mapping) else value:
+        yield from _paths(inner)
+
 
 class Scores(NamedTuple):
-    """One command that scores data sets; see `GinRun`."""
+    """One command that scores data sets, by scorers that open these models; see `GinRun`."""
 
     given: Sequence[str]
     inputs: Sequence[str] = ()
-    state: Sequence[str] = ()
+    models: Sequence[str] = ()
 
     @property
     def arguments(self) -> str:
@@ -123,12 +140,26 @@ class Table:
         }
         told = {
             rule: {
-                name: {"arguments": it.arguments, "inputs": it.inputs, "state": it.state}
+                name: {
+                    "arguments": it.arguments,
+                    "inputs": it.inputs,
+                    "state": [model_state(path) for path in dict.fromkeys(it.models)],
+                }
                 for name, it in steps.items()
             }
             for rule, steps in runs.items()
         }
         return {"made": [f"{name}.md" for name in tables] or files, "evaluate": tables, **told}
+
+
+def model_state(path: str) -> str:
+    """Returns what changes with a given checkpoint, by which Snakemake runs its steps again.
+
+    A checkpoint that the workflow makes is an input of the step; where there is none, the step
+    itself says so.
+    """
+    is_given = not path.startswith("models/") and is_checkpoint(checkpoint_path(path))
+    return checkpoint_digest(path)["digest"] if is_given else ""
 
 
 def trained(name: str) -> str:
@@ -241,6 +272,11 @@ def flags(bindings: Mapping[str, Any]) -> list[str]:
     ['--gin.TRAIN_STEPS=5', '--gin.DECODING=None']
     """
     return [f"--gin.{name}={value!r}" for name, value in bindings.items()]
+
+
+def opened_by(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns the checkpoints that scorers open, given their options by their names."""
+    return [told[name] for told in options.values() for name in MODEL_OPTIONS if told.get(name)]
 
 
 def scorer_flags(options: Mapping[str, Mapping[str, Any]]) -> list[str]:

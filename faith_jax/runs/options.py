@@ -16,6 +16,8 @@ import msgspec
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.settings import NotNegative, Positive, PositiveShare, Share, from_text
 
+MODEL_OPTIONS = ("model", "answer_model", "nli_model")  # of scorers, each a checkpoint
+
 
 def listed_names(listed: str) -> list[str]:
     """Returns the names that commas separate."""

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,10 +10,18 @@ import time
 
 import pytest
 
+from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.core.errors import ConfigError, ProcessError
 from faith_jax.core.files import working_folder
 from faith_jax.reproduce.options import PmiDecode
-from faith_jax.reproduce.workflow import row_counter, run_workflow
+from faith_jax.reproduce.workflow import (
+    GinRun,
+    Scores,
+    Table,
+    opened_by,
+    row_counter,
+    run_workflow,
+)
 from tests.paths import REPOSITORY
 
 SMK = """
@@ -135,6 +144,32 @@ def test_a_run_that_is_stopped_stops_its_steps_and_resumes(run, tmp_path, number
     assert process.wait(30) == (130 if number == signal.SIGINT else 143)
     assert time.monotonic() - started < 60
     assert run([1, 2]) == ["1", "2"]
+
+
+def test_a_given_checkpoint_that_changes_is_told_to_snakemake(tmp_path):
+    folder = shutil.copytree(checkpoint_path("mini"), tmp_path / "mini")
+    table = Table(PmiDecode(output=""), lambda *_: 9)
+    made = "models/own/checkpoints/best"
+    table.trainings["first"] = GinRun([], {"INITIAL_CHECKPOINT_PATH": str(folder)})
+    table.trainings["random"] = GinRun([], {"INITIAL_CHECKPOINT_PATH": None})
+    table.responses["both"] = GinRun([], {"CHECKPOINT_PATH": {"a": [str(folder)], "b": [made]}})
+    table.scores["judged"] = Scores([], [], opened_by({"q2": {"nli_model": str(folder)}, "x": {}}))
+    table.scores["nothing"] = Scores([], [], [str(tmp_path / "none")])
+
+    def states():
+        told = table.steps()
+        return [
+            step["state"] for rule in ("train", "infer", "score") for step in told[rule].values()
+        ]
+
+    before = states()
+    digest = before[0][0]
+    assert len(digest) == 64
+    assert before == [[digest], [], [digest, ""], [digest], [""]]
+    (folder / "spiece.model").write_bytes(b"another")
+    after = states()[0][0]
+    assert after != digest
+    assert states() == [[after], [], [after, ""], [after], [""]]
 
 
 def test_rows_are_counted_once(tmp_path, monkeypatch, offline_data_dir):
