@@ -13,7 +13,7 @@ import itertools
 import math
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -125,13 +125,16 @@ def tensor_digests(tensors: Mapping[str, np.ndarray]) -> dict[str, TensorDigests
         for name, array in tensors.items()
         for box in boxes(array.shape, found[name].chunk)
     ]
-    for (digests, _), digest in zip(parts, _digests(part for _, part in parts), strict=True):
+    for (digests, _), digest in zip(parts, _digests([part for _, part in parts]), strict=True):
         digests.sha256.append(digest.hex())
     return found
 
 
-def _digests(chunks: Iterable[np.ndarray]) -> Iterator[bytes]:
+def _digests(chunks: Sequence[np.ndarray]) -> Iterator[bytes]:
     """Yields the digests of chunks in their order, computed on all processors."""
+    if len(chunks) == 1:
+        yield chunk_digest(chunks[0])
+        return
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(chunk_digest, chunks)
 
@@ -223,7 +226,7 @@ def check_tensors(
             (name, place, sha256, array[box])
             for place, (box, sha256) in enumerate(zip(places, digests.sha256, strict=True))
         ]
-    computed = _digests(part for *_, part in parts)
+    computed = _digests([part for *_, part in parts])
     for (name, place, sha256, _), found in zip(parts, computed, strict=True):
         if found.hex() != sha256:
             raise chunk_differs(folder, name, place, len(manifest.tensors[name].sha256))

@@ -20,6 +20,7 @@ from faith_jax.checkpoints import manifest
 from faith_jax.checkpoints.checkpoint import (
     Checkpoint,
     check_params,
+    flatten,
     stack_layers,
     unflatten,
     unstack_layers,
@@ -65,11 +66,8 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
     # Before anything large is read.
     check_params(config.replace(scan_layers=scanned), unflatten(found), str(folder))
     manifest.check_files(folder)
-    known, read = manifest.read_manifest(folder), dict[str, np.ndarray]()
-    for name, array in found.items():
-        read[name] = _read(folder, name, array)
-        manifest.check_tensors(folder, known, {name: read[name]})
-    params = unflatten(read)
+    params = unflatten({name: _read(folder, name, array) for name, array in found.items()})
+    manifest.check_tensors(folder, manifest.read_manifest(folder), flatten(params))
     if config.scan_layers != scanned:
         params = unstack_layers(params) if scanned else stack_layers(params)
     return Checkpoint(config, params, {"source": str(folder.absolute()), "format": "t5x"})

@@ -4,7 +4,9 @@ Activations are float32 whatever dtype the tensors have; `faith_jax.load_model(p
 dtype="bfloat16")` says otherwise.
 """
 
+import concurrent.futures
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -82,12 +84,17 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         if name in expected or not family.is_unused(name)
     }
     check_shapes(found, expected, folder, "tensor")
-    expected_digests = manifest.read_manifest(folder)
-    params: dict[str, np.ndarray] = {}
-    for tensor in maps:
+    digests = manifest.read_manifest(folder)
+
+    def read(tensor: TensorMap) -> dict[str, np.ndarray]:
         array = stored[tensor.theirs].read_floats()
-        manifest.check_tensors(folder, expected_digests, {stored[tensor.theirs].name: array})
-        params |= tensor.split(array)
+        manifest.check_tensors(folder, digests, {stored[tensor.theirs].name: array})
+        return tensor.split(array)
+
+    params: dict[str, np.ndarray] = {}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for parts in pool.map(read, maps):
+            params |= parts
     metadata = {
         "source": str(folder),
         "format": "huggingface",
