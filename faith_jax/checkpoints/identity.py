@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypedDict
 import msgspec
 
 from faith_jax.checkpoints.embedded import checkpoint_path
-from faith_jax.checkpoints.hugging_face.folder import COMPANIONS, CONFIG, is_huggingface
-from faith_jax.checkpoints.manifest import read_manifest
+from faith_jax.checkpoints.hugging_face.folder import CONFIG, is_huggingface
+from faith_jax.checkpoints.manifest import COMPANIONS, read_manifest
 from faith_jax.checkpoints.native import (
     PARAMS,
     is_native,

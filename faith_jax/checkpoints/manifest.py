@@ -24,6 +24,21 @@ from faith_jax.core.files import write_text
 from faith_jax.core.schema import read_json_as
 
 MANIFEST = "manifest.json"
+# Files beside the weights that are copied with them.
+COMPANIONS = (
+    "spiece.model",
+    "spm.model",
+    "tokenizer.model",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "generation_config.json",
+)
+# Further files beside the weights, which are not copied.
+_DESCRIPTIONS = ("config.json", "model.safetensors.index.json")
 CHUNK_BYTES = 64 * 2**20
 _NO_VERIFY = "FAITH_JAX_NO_VERIFY"
 # Where one bit more than these is set in a float's bytes, it is infinite or NaN.
@@ -146,11 +161,8 @@ def write_manifest(folder: pathlib.Path, tensors: Mapping[str, TensorDigests]) -
       folder: with the files beside the tensors, which get digests too.
       tensors: the digests by name.
     """
-    files = {
-        path.name: file_digest(path)
-        for path in sorted(folder.iterdir())
-        if path.is_file() and _is_companion(path.name)
-    }
+    beside = [folder / name for name in sorted((*COMPANIONS, *_DESCRIPTIONS))]
+    files = {path.name: file_digest(path) for path in beside if path.is_file()}
     made = msgspec.json.encode(Manifest(dict(tensors), files))
     text = msgspec.json.format(made, indent=1).decode() + "\n"
     write_text(folder / MANIFEST, text)
@@ -160,12 +172,6 @@ def update_files(folder: pathlib.Path) -> None:
     """Writes the manifest anew, if there is one, after files have come to a folder."""
     if (folder / MANIFEST).is_file():
         write_manifest(folder, _read(folder / MANIFEST).tensors)
-
-
-def _is_companion(name: str) -> bool:
-    """Whether a file beside the tensors is part of the checkpoint, and not written later."""
-    # The index of shards ends in .json.
-    return name not in (MANIFEST, "model.json") and name.endswith((".json", ".model", ".txt"))
 
 
 def file_digest(path: pathlib.Path) -> str:

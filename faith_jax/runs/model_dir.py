@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.checkpoint import PROMPTS, Checkpoint
+from faith_jax.checkpoints.manifest import write_manifest
 from faith_jax.checkpoints.native import MODEL_JSON, read_model_json, write_model_json
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files import working_folder, write_text, written_whole
@@ -159,6 +160,7 @@ def describe_run(
 ) -> None:
     """Writes model.json, the vocabulary and the config in force; see `check_former_run`."""
     keep_vocabulary(vocabulary, folder)
+    write_manifest(folder, {})  # of the vocabulary; those of the steps have their arrays
     base = initial.described() if initial and frozen else None
     metadata = {_INITIAL: initial.described() if initial else None}
     family = initial.family if initial else ""

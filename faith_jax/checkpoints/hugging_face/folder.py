@@ -32,19 +32,6 @@ from faith_jax.core.rows import read_json
 from faith_jax.models.config import TransformerConfig
 
 CONFIG = "config.json"
-# Files beside the weights that are copied with them.
-COMPANIONS = (
-    "spiece.model",
-    "spm.model",
-    "tokenizer.model",
-    "vocab.json",
-    "merges.txt",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "generation_config.json",
-)
 _EMBEDDING = "token_embedder/embedding"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 Stored = dict[str, tensors.StoredTensor]
@@ -224,7 +211,7 @@ def _without_place(
 
 def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> None:
     """Copies the tokenizer's and generation files that lie beside a checkpoint."""
-    for name in COMPANIONS:
+    for name in manifest.COMPANIONS:
         found = pathlib.Path(source) / name
         if found.is_file():
             shutil.copyfile(found, pathlib.Path(folder) / name)
