@@ -24,7 +24,7 @@ from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
 from faith_jax.cli.parser import CommandParser, add_commands
 from faith_jax.cli.reproduce_commands import add_reproduce_command
 from faith_jax.cli.score_commands import Score, Scorers
-from faith_jax.cli.shared import first_line, keep_compiled_programs
+from faith_jax.cli.shared import first_line, hearing_signals, keep_compiled_programs
 from faith_jax.core.errors import (
     ConfigError,
     FaithJaxError,
@@ -122,7 +122,8 @@ def _is_binding(argument: str) -> bool:
 def _guarded(run: Callable[[], int], prog: str) -> int:
     """Turns a user's mistake into one line and status 2."""
     try:
-        return run()
+        with hearing_signals():
+            return run()
     except FaithJaxError as error:
         print(f"{prog}: {first_line(error)}", file=sys.stderr)
         return 2

@@ -1,12 +1,15 @@
 """What the commands share: how they stop, and the cache of compiled programs."""
 
+import _thread
+import contextlib
 import hashlib
 import os
 import platform
 import signal
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from faith_jax.core.errors import storage_failure
@@ -57,6 +60,33 @@ def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
     finally:
         if listens:
             signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def hearing_signals() -> Iterator[None]:
+    """Within, a Ctrl-C or SIGTERM whose exception Python drops comes again a moment later.
+
+    Python drops what is raised in a callback of its garbage collector, of which JAX has one, and in
+    finalizers.
+    """
+    before = sys.unraisablehook
+
+    def again(number: int) -> None:
+        time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    def hear(dropped: Any) -> None:
+        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+            return before(dropped)
+        terminated = isinstance(dropped.exc_value, TerminatedError)
+        # Not `threading`, whose locks may be held where the garbage collector came in.
+        _thread.start_new_thread(again, (signal.SIGTERM if terminated else signal.SIGINT,))
+
+    sys.unraisablehook = hear
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def keep_compiled_programs() -> None:

@@ -185,20 +185,23 @@ def _stored(
 ) -> pathlib.Path:
     import tensorflow_datasets as tfds
 
+    from faith_jax.datasets.builders.ordered_records import RowsBuilder
+
+    builder = RowsBuilder(
+        name=name,
+        version=_VERSION,
+        features=features,
+        split_datasets={split: dataset},
+        data_dir=str(folder),
+        description=description,
+        release_notes={_VERSION: description},
+        disable_shuffling=True,
+    )
     tfds.disable_progress_bar()
     try:
         # stdout belongs to the command's own result.
         with contextlib.redirect_stdout(io.StringIO()):
-            tfds.dataset_builders.store_as_tfds_dataset(
-                name=name,
-                version=_VERSION,
-                features=features,
-                split_datasets={split: dataset},
-                data_dir=str(folder),
-                description=description,
-                release_notes={_VERSION: description},
-                disable_shuffling=True,
-            )
+            builder.download_and_prepare()
     finally:
         tfds.enable_progress_bar()
     shutil.rmtree(folder / "downloads", ignore_errors=True)  # made by TFDS, and empty

@@ -22,6 +22,7 @@ from faith_jax.core.files import (
     append_rows,
     check_outputs,
     count_whole_rows,
+    keep_rows,
     kept_note,
     note_later,
     partial_output,
@@ -106,7 +107,8 @@ def score(
       scorers: options of each scorer by its name, or by "NAME=SCORER", whose scores are NAME's.
       output: the file, or for TFDS the folder, which must not exist.
       output_format: "jsonl", "parquet" or "tfds"; "" = as the ending says, TFDS without one.
-      batch_size: rows scored and written at once.
+      batch_size: rows scored and written at once; with models, must be the same when a stopped run
+        resumes, because the rows of a batch change the last digits of each other's scores.
       bad_rows: what to do with bad rows; by default scoring stops.
       restart: discard the rows of a run that was stopped.
       costs: a file for what each scorer costs; "" = none.
@@ -117,7 +119,9 @@ def score(
     loaded = _loaded(chosen, target)
     check_outputs([output], {"--costs": costs})
     bad_rows = bad_rows or BadRows()
-    run = {"scorers": scorers, "input": given.options(), "models": digests}
+    run: dict[str, Any] = {"scorers": scorers, "input": given.options(), "models": digests}
+    if digests:
+        run["--batch-size"] = batch_size
     with partial_output(target, run, restart) as folder:
         # Bad input is found before anything is scored.
         digest = ContentDigest()
@@ -128,6 +132,8 @@ def score(
         count = report["rows"]
         lines = folder / ROWS
         summary = ScoreSummary(target, count, left_out)
+        if digests and (done := count_whole_rows(lines)) < count:
+            keep_rows(lines, done - done % batch_size)
         for name in loaded:  # in their order
             summary.undefined[name], summary.cut[name] = collections.Counter(), 0
         _score_rows(given.rows(bad_rows), loaded, lines, batch_size, summary)

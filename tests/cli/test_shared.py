@@ -1,8 +1,13 @@
 """What all commands do before they begin."""
 
+import gc
 import os
+import signal
+import time
 
-from faith_jax.cli.shared import keep_compiled_programs
+import pytest
+
+from faith_jax.cli.shared import hearing_signals, keep_compiled_programs, resumable
 
 CACHE = "JAX_COMPILATION_CACHE_DIR"
 
@@ -19,3 +24,26 @@ def test_compiled_programs_are_kept_in_the_users_cache(tmp_path, monkeypatch):
     monkeypatch.setenv(CACHE, "elsewhere")
     keep_compiled_programs()
     assert os.environ[CACHE] == "elsewhere"
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_during_garbage_collection_is_heard(capsys, number, status):
+    """JAX has a callback of the garbage collector; Python drops what a signal raises in one."""
+    sent = []
+
+    def callback(*_):
+        if not sent:
+            sent.append(number)
+            signal.raise_signal(number)
+
+    def run():
+        gc.callbacks.append(callback)
+        gc.collect()
+        gc.callbacks.remove(callback)
+        assert sent
+        time.sleep(30)
+        return 0
+
+    with hearing_signals():
+        assert resumable(run, lambda: "kept") == status
+    assert capsys.readouterr().err.endswith("; kept\n")

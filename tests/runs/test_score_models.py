@@ -6,6 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from faith_jax.core.errors import ConfigError
+from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs import score as score_run
 from faith_jax.runs.preflight import percentiles
 from faith_jax.scoring.registry import load_scorer
 from tests.scoring import tiny_models
@@ -70,6 +73,42 @@ def test_scores_and_cuts(command, models, rows, tmp_path):
                 assert value is None
             else:
                 assert value == pytest.approx(score.value, abs=1e-4)
+
+
+@pytest.mark.parametrize(("kept", "again"), [(6, 7), (8, 3), (11, 0)])
+def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch, kept, again):
+    """Its rows are scored together, so that all scores have the bits of an unbroken run."""
+    source = tmp_path / "rows.jsonl"
+    # The first row of each batch of 4 is long, so that the others are padded to its length.
+    texts = [("Tea is a leaf. " * (1 if i % 4 else 6), f"Tea {i}.") for i in range(11)]
+    rows = [{"grounding": one.strip(), "generated_text": other} for one, other in texts]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    scorers = {name: {"model": str(model)} for name, model in models.items()}
+
+    def scored(name, batch_size=4):
+        given = ScoreInput(input=(str(source),))
+        score_run.score(given, scorers, str(tmp_path / name), batch_size=batch_size)
+        return (tmp_path / name).read_bytes()
+
+    whole = scored("whole.jsonl")
+
+    def torn(lines, *_):
+        lines.write_bytes(b"".join(whole.splitlines(True)[:kept]) + b'{"id": "1')
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(score_run, "_finish", torn)
+    with pytest.raises(KeyboardInterrupt):
+        scored("torn.jsonl")
+    monkeypatch.undo()
+    message = rf"{kept} rows of another run \(another value of --batch-size \(4, not 5\)\)"
+    with pytest.raises(ConfigError, match=message):
+        scored("torn.jsonl", batch_size=5)
+    append, appended = score_run.append_rows, []
+    monkeypatch.setattr(
+        score_run, "append_rows", lambda path, rows: appended.extend(rows) or append(path, rows)
+    )
+    assert scored("torn.jsonl") == whole
+    assert len(appended) == again
 
 
 LONG = [

@@ -64,6 +64,8 @@ def test_another_output_is_a_problem(setting, tmp_path):
         ([None], "", "hangs"),
         ([1], "faith-jax: no\n", "exit status [1]: ['faith-jax: no']"),
         ([0], "Traceback (most recent call last):\n", "traceback"),
+        ([143], "Traceback:\n  File x, in <module>\n    import y\nKeyboardInterrupt\n", ""),
+        ([143], "Traceback:\n  File x, in main\nKeyboardInterrupt\n", "traceback"),
     ],
 )
 def test_how_a_command_ends(tmp_path, statuses, text, told):

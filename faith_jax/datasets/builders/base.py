@@ -23,6 +23,7 @@ from faith_jax.core.files import kept_json, writing, written_folder
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets import raw_files
 from faith_jax.datasets.builders.apache_beam import BeamPipeline, numbered_examples
+from faith_jax.datasets.builders.ordered_records import OrderedWriter
 from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, Paths, RawDataset
 
 
@@ -85,6 +86,9 @@ class RawBuilder(
             disable_shuffling=True,  # the raw files' order; readers shuffle where they want it
             metadata=tfds.core.MetadataDict(),
         )
+
+    def _example_writer(self) -> tfds.core.ExampleWriter:
+        return OrderedWriter(self.info.file_format)
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
         if self.paths is None:
