@@ -132,7 +132,7 @@ def put(made: pathlib.Path, target: pathlib.Path) -> None:
     """
     sync(made)
     os.replace(made, target)
-    _sync_entry(target.parent)
+    sync_entry(target.parent)
 
 
 def sync(path: pathlib.Path) -> None:
@@ -141,10 +141,11 @@ def sync(path: pathlib.Path) -> None:
         for inner in path.iterdir():
             if not inner.is_symlink():
                 sync(inner)
-    _sync_entry(path)
+    sync_entry(path)
 
 
-def _sync_entry(path: pathlib.Path) -> None:
+def sync_entry(path: pathlib.Path) -> None:
+    """Returns when a file, or which names a folder has, is on disk."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
@@ -481,7 +482,7 @@ def written_folder(
         missing = [path for path in target.parents if not path.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         for path in missing:
-            _sync_entry(path.parent)
+            sync_entry(path.parent)
     with partial_output(
         target, {"makes": what}, replaces=replaces, option=option, wait=wait
     ) as folder:

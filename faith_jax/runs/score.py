@@ -36,6 +36,7 @@ from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.export.scored_rows import ScoredRow, scored_row, write_parquet
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import preflight as preflights
+from faith_jax.runs.options import MODEL_OPTIONS
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import load_scorer
 
@@ -43,8 +44,6 @@ logger = logging.getLogger("faith_jax")
 
 OUTPUT_FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 _TIMED_ROWS = 64  # of `costs`
-# The options of scorers that name a model.
-_MODELS = ("model", "answer_model", "nli_model")
 # Scored between two passes, so that the second one is not remembered.
 _OTHER = GroundedExample("other", Grounding(("Nothing is said.",)), (), "It is not said.")
 
@@ -164,7 +163,7 @@ def _pinned(
     chosen = {name: dict(told) for name, told in scorers.items()}
     kept, digests = note.get("models", {}), {}
     for name, told in chosen.items():
-        for option in (it for it in _MODELS if isinstance(told.get(it), str)):
+        for option in (it for it in MODEL_OPTIONS if isinstance(told.get(it), str)):
             from faith_jax.checkpoints.identity import checkpoint_digest, pinned  # imports JAX
 
             path, place = told[option], f"{name}.{option}"
@@ -295,7 +294,7 @@ def _write_costs(
         start = time.perf_counter()
         scorer.score(examples)
         seconds = time.perf_counter() - start
-        folders = dict.fromkeys(told[it] for it in _MODELS if told.get(it))
+        folders = dict.fromkeys(told[it] for it in MODEL_OPTIONS if told.get(it))
         found[name] = {
             "millions": [count_params(open_model(folder).params) / 1e6 for folder in folders],
             "examples_per_second": len(examples) / seconds,

@@ -20,7 +20,7 @@ from faith_jax.checkpoints import manifest
 from faith_jax.checkpoints.manifest import TensorDigests
 from faith_jax.checkpoints.native import read_part
 from faith_jax.core.errors import CheckpointError, ConfigError
-from faith_jax.core.files import kept_json, sync
+from faith_jax.core.files import kept_json, sync, sync_entry
 from faith_jax.core.types import PyTree
 from faith_jax.training.trainer import TrainState
 
@@ -200,9 +200,16 @@ class TrainCheckpoints:
     def wait(self) -> None:
         """Returns when all saves are on disk."""
         self._manager.wait_until_finished()
+        if self._saved is None or jax.process_index():
+            return
+        folder, self._saved = self.folder / str(self._saved[0]), None
+        if folder.is_dir():
+            sync(folder)
+            sync_entry(self.folder)
 
     def close(self) -> None:
         """Waits, and frees what the manager holds."""
+        self.wait()
         self._manager.close()
 
 
