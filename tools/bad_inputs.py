@@ -232,9 +232,9 @@ def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:
     """Spoils a case's input, runs its command, and judges how it ended."""
     from faith_jax import cli
 
-    rng, folder = random.Random(f"{case.name} {seed}"), work / "trial"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    rng = random.Random(f"{case.name} {seed}")
+    # Models are kept in memory by their folders, so that each trial has another one.
+    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
     given = folder / f"in{case.good.suffix if case.good and case.good.is_file() else ''}"
     if case.good:
         spoiled_files.copied(case.good, given)
@@ -250,10 +250,12 @@ def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:
         run = functools.partial(cli._guarded, functools.partial(case.run, given, output), prog)
     outcome = outcome_of(run, folder, work / "stderr")
     if case.is_data:
-        outcome = outcome._replace(after=_without_empty(folder, outcome.after) | outcome.before)
+        kept = outcome.after & outcome.before
+        outcome = outcome._replace(after=_without_empty(folder, outcome.after) | kept)
     problem = problem_of(outcome, change, prog)
     if seed == _WHOLE and outcome.status != 0:
         problem = problem or f"a good input is refused: {outcome.errors[-300:]!r}"
+    shutil.rmtree(folder)
     return Trial(case.name, seed, change, outcome.status, problem)
 
 

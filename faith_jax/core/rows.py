@@ -16,6 +16,7 @@ import contextlib
 import errno
 import json
 import pathlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
 
@@ -160,8 +161,8 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
         )
     except UnicodeEncodeError:
         problem = "holds half of a surrogate pair, no character"
-    except (RecursionError, ValueError) as error:  # too deep, or a number of too many digits
-        problem = f"not valid JSON: {error}"
+    except (RecursionError, ValueError) as error:
+        problem = f"not valid JSON: {_too_much(error)}"
     else:
         if isinstance(row, dict):
             return row
@@ -179,7 +180,17 @@ def read_value(path: str | pathlib.Path) -> Any:
     try:
         return json.loads(text)
     except (RecursionError, ValueError) as error:
-        raise InputError(f"{path}: not valid JSON: {error}; get the file again.") from None
+        problem = f"not valid JSON: {_too_much(error)}"
+        raise InputError(f"{path}: {problem}; get the file again.") from None
+
+
+def _too_much(error: Exception) -> str:
+    """Returns why JSON was not read: its error, or what there is too much of."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, json.JSONDecodeError):
+        return str(error)
+    return f"a number of more than {sys.get_int_max_str_digits():,} digits"
 
 
 def read_json(path: str | pathlib.Path, error: type[FaithJaxError] = ConfigError) -> dict[str, Any]:

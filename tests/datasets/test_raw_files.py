@@ -169,6 +169,21 @@ def test_an_archive_without_the_member(tmp_path, site, name, pack):
     assert files_below(tmp_path / "downloads") == [name]
 
 
+@ARCHIVES
+@pytest.mark.parametrize("keep", [0, 20, 60, -30])
+def test_a_broken_archive(tmp_path, site, name, pack, keep):
+    folder, url = site
+    packed = pack({"a.tsv": os.urandom(200)})[:keep]
+    (folder / name).write_bytes(packed)
+    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
+    with pytest.raises(
+        InputError, match=rf"{name}: holds no file a\.tsv \([^\n]+[^:]\)\. "
+    ) as told:
+        obtain(tmp_path, RawFile("a.tsv", f"{url}/{name}", checksum, member="a.tsv"))
+    assert "\n" not in str(told.value)
+    assert files_below(tmp_path / "downloads") == [name]
+
+
 def test_files_without_a_url_are_asked_for(tmp_path):
     with pytest.raises(InputError) as caught:
         obtain(tmp_path, RawFile("a.tsv"))
