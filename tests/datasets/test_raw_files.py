@@ -170,7 +170,7 @@ def test_an_archive_without_the_member(tmp_path, site, name, pack):
 
 
 @ARCHIVES
-@pytest.mark.parametrize("keep", [0, 20, 60, -30])
+@pytest.mark.parametrize("keep", [0, 20, 150])
 def test_a_broken_archive(tmp_path, site, name, pack, keep):
     folder, url = site
     packed = pack({"a.tsv": os.urandom(200)})[:keep]
