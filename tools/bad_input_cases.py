@@ -160,7 +160,7 @@ def _scoring(good: pathlib.Path) -> Iterator[Case]:
         required = (*_TEXT, UNIQUE)
         yield Case(f"score {form}", arguments, rows, (), required, options, 30)
     tasks = ("score", "--scorers=token_f1", "--tfds=npov_errors/sample", "--split=test[:5]")
-    choices = {"--tfds": None, "--split": None, "--label-column": None, "--costs": None}
+    choices = {"--tfds": None, "--split": None, "--label-column": None}
     yield Case("score tfds", (*tasks, "--output={OUT}"), options=choices, share=6)
     task = ("score", "--scorers=token_f1", "--task=faithdial_generate_sample", "--split=test")
     yield Case("score task", (*task, "--output={OUT}.jsonl"), options=choices, share=6)
@@ -433,7 +433,7 @@ def _options(good: pathlib.Path) -> Iterator[Case]:
     yield Case("reproduce begin", begin, options=options, share=4)
     models = {
         "pmi_decode": "--model=mini", "npov_detection": "--model=mini",
-        "faithdial": "--models=t5=mini", "faith_critic": f"--critics=MNLI={good}/roberta",
+        "faithdial": "--models=t5=mini", "faith_critic": f"--critics=MNLI={good}/deberta_nli",
         "nli": f"--model={good}/deberta_nli", "nli_phrases": f"--model={good}/deberta_nli",
     }  # fmt: skip
     counted = {"--seed": 0, "--cores": 0, "--resamples": 100, "--batch-size": 1}

@@ -85,7 +85,7 @@ def is_broken(path: pathlib.Path) -> bool:
 
 def spoil_bytes(rng: random.Random, path: pathlib.Path, canary: pathlib.Path) -> Change:
     """Changes the bytes of any file, or puts something else in its place."""
-    content = path.read_bytes()
+    content, was_broken = path.read_bytes(), is_broken(path)
     kind = rng.choice(
         ("cut", "cut", "flipped", "inserted", "taken out", "empty", "UTF-16", "a mark", "noise")
         + ("a folder", "missing", "a link to itself", "a pickle", "nested", "repeated")
@@ -117,7 +117,7 @@ def spoil_bytes(rng: random.Random, path: pathlib.Path, canary: pathlib.Path) ->
     }[kind]
     path.write_bytes(made)
     what = f"{kind} (byte {at}: {more!r})" if kind == "inserted" else kind
-    return Change(what, made != content and is_broken(path))
+    return Change(what, is_broken(path) and not was_broken)
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -339,7 +339,8 @@ def spoil_file(
       required: keys or columns that must be there; `UNIQUE` is one of them, too.
       canary: the file that a pickle writes.
     """
-    spoil = _FORMS.get(path.suffix)
+    # Some files are of another form than their names say.
+    spoil = None if is_broken(path) else _FORMS.get(path.suffix)
     if spoil and rng.random() < 0.6:
         change = spoil(rng, path, required, canary)
         return change._replace(must_refuse=change.must_refuse or is_broken(path))
