@@ -194,7 +194,7 @@ def _scored(good: pathlib.Path) -> Iterator[Case]:
     dialfact = ("evaluate", "{IN}", "--protocol=dialfact", "--dataset=dialfact/sample")
     rows = write_rows(good / "predictions.jsonl", claims)
     choices = {"--split": None, "--dataset": None}
-    yield Case("evaluate dialfact", dialfact, rows, (), ("id", "prediction"), choices)
+    yield Case("evaluate dialfact", dialfact, rows, (), ("id", "prediction", UNIQUE), choices)
     for form, suffix in {"jsonl": ".jsonl", "parquet": ".parquet", "tfds": ""}.items():
         file = good / f"scored/auc{suffix}"
         if form != "jsonl":

@@ -60,12 +60,10 @@ def is_broken(path: pathlib.Path) -> bool:
     try:
         if suffix in (".json", ".jsonl"):
             text = content.decode("utf-8-sig")
-            lines = text.split("\n") if suffix == ".jsonl" else [text]
-            for line in lines:
-                if suffix == ".jsonl" and not line.strip():
-                    continue
-                if not isinstance(json.loads(line), dict) and suffix == ".jsonl":
-                    return True
+            if suffix == ".json" or text.startswith("["):  # some authors' lines are an array
+                json.loads(text)
+            elif not all(isinstance(json.loads(t), dict) for t in text.split("\n") if t.strip()):
+                return True
         elif suffix in (".csv", ".tsv", ".gin"):
             content.decode("utf-8-sig")
         elif suffix == ".safetensors":
