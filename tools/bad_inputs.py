@@ -41,7 +41,7 @@ from bad_input_cases import Case, all_cases  # noqa: E402
 from spoiled_files import Change  # noqa: E402
 
 _HANGS = 120  # seconds
-_MEMORY = 16 * 2**30  # bytes of addresses; what asks for more gets a MemoryError
+_MEMORY = 10 * 2**30  # bytes of addresses; what asks for more gets a MemoryError
 _LINE = 1500  # characters of an error's line at most
 _LEFT = re.compile(r"\.(partial|lock|lease)\b")
 _CANARY = "canary"

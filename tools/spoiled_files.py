@@ -164,10 +164,19 @@ def _spoil_json(
     value = json.loads(path.read_text(encoding="utf-8-sig"))
     change = spoil_value(rng, value, required)
     text = json.dumps(value)
-    if rng.random() < 0.05:
-        text = text.replace(json.dumps(10**400), "9" * 5000)
+    if rng.random() < 0.1 and text.endswith("}"):
+        more, told = _too_much(rng)
+        text, change = f'{text[:-1]}, "more": {more}}}', Change(told)
     path.write_text(text)
     return change
+
+
+def _too_much(rng: random.Random) -> tuple[str, str]:
+    """Returns valid JSON that is too deep or too long for some readers, and what it is."""
+    if rng.random() < 0.3:
+        return "9" * 5000, "5,000 digits"
+    depth = rng.choice((90, 300, 450, 900, 1100, 3000, 100_000))
+    return "[" * depth + "]" * depth, f"{depth} lists in each other"
 
 
 def _spoil_jsonl(
@@ -175,7 +184,7 @@ def _spoil_jsonl(
 ) -> Change:
     lines = path.read_text(encoding="utf-8-sig").strip().split("\n")
     number = rng.randrange(len(lines))
-    match rng.choice(("value",) * 6 + ("twice", "cut", "no object", "digits")):
+    match rng.choice(("value",) * 6 + ("twice", "cut", "no object", "too much")):
         case "twice":
             lines.insert(number, lines[number])
             change = Change(f"line {number + 1} twice", UNIQUE in required)
@@ -185,9 +194,10 @@ def _spoil_jsonl(
         case "no object":
             lines[number] = rng.choice(("[]", "null", '"x"', "NaN", "{}x", "5"))
             change = Change(f"line {number + 1} is {lines[number]}", True)
-        case "digits":
-            lines[number] = lines[number][:-1] + f', "more": {"9" * 5000}}}'
-            change = Change(f"line {number + 1} has 5,000 digits")
+        case "too much":
+            more, told = _too_much(rng)
+            lines[number] = f'{lines[number][:-1]}, "more": {more}}}'
+            change = Change(f"line {number + 1} has {told}")
         case _:
             row = json.loads(lines[number])
             told = spoil_value(rng, row, required)
