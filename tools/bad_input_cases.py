@@ -163,7 +163,7 @@ def _scoring(good: pathlib.Path) -> Iterator[Case]:
     choices = {"--tfds": None, "--split": None, "--label-column": None}
     yield Case("score tfds", (*tasks, "--output={OUT}"), options=choices, share=6)
     task = ("score", "--scorers=token_f1", "--task=faithdial_generate_sample", "--split=test")
-    yield Case("score task", (*task, "--output={OUT}.jsonl"), options=choices, share=6)
+    yield Case("score task", (*task, "--output={OUT}.jsonl"), options=choices, share=3)
 
 
 def _scored(good: pathlib.Path) -> Iterator[Case]:
@@ -188,6 +188,12 @@ def _scored(good: pathlib.Path) -> Iterator[Case]:
         arguments = ("evaluate", "{IN}", f"--protocol={protocol}", "--json={OUT}", *more)
         required = ("id", "scores", UNIQUE)
         yield Case(f"evaluate {protocol}", arguments, file, (), required, draws, 12)
+    layout = {"title": "T", "published": {"rows": {"c": {"A": 9}}}}
+    column = {"scorer": "token_f1", "low": 0, "high": 0.01, "digits": 1}
+    (good / "table.json").write_text(json.dumps({**layout, "columns": {"A": column}}))
+    systems = ("evaluate", f"{good}/scored/systems.jsonl", "--protocol=systems")
+    laid_out = (*systems, "--table={IN}", "--latex={OUT}")
+    yield Case("evaluate table", laid_out, good / "table.json")
     claims = [{"id": f"3___1--{i}", "prediction": "SUPPORTS"} for i in range(4)]
     claims += [{"id": "4___2--0", "prediction": "REFUTES"}, {"id": "4___2--1", "prediction": "x"}]
     claims += [{"id": f"5___0--{i}", "prediction": "SUPPORTS"} for i in range(2)]
@@ -331,6 +337,9 @@ def _models(good: pathlib.Path) -> Iterator[Case]:
     write_native(Checkpoint(TINY, synthetic.tiny_params(TINY)), good / "native")
     export = ("export-checkpoint", "{IN}", "{OUT}")
     yield Case("export native", export, good / "native", ("model.json",), ("config",), share=20)
+    done("import-checkpoint", good / "t5", good / "imported")
+    imported = good / "imported"
+    yield Case("export imported", export, imported, ("model.json",), ("config",), share=14)
     prompt_run(good / "prompted", good / "native", synthetic.tiny_params(TINY))
     out = ("export-prompt", "{IN}", "{OUT}.npy")
     yield Case("export-prompt", out, good / "prompted", ("model.json",), ("config",))
@@ -387,6 +396,8 @@ def _runs(good: pathlib.Path) -> Iterator[Case]:
     yield Case("train gin file", ("t5x", *file), good / "tiny.gin", share=20, spoil=spoil_gin)
     start = (*train, "--gin.INITIAL_CHECKPOINT_PATH={IN}", "--dry_run")
     yield Case("train from a run", start, good / "run", (), share=10)
+    longer = (*_TRAIN, "--gin.TRAIN_STEPS=3", "--gin.MODEL_DIR={IN}")
+    yield Case("train resumed", longer, good / "run", (), share=6)
     np.save(good / "start.npy", np.ones((3, 16), np.float32))
     prompt = (
         *("--gin_file=prompts/from_npy.gin", "--gin.PROMPT_FILE={IN}", "--gin.PROMPT_LENGTH=3"),
