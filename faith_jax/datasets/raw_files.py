@@ -156,8 +156,13 @@ def checksum(path: pathlib.Path, like: str) -> str:
 def _opened_member(archive: pathlib.Path, member: str) -> Iterator[IO[bytes]]:
     """Opens one file of a zip or tar archive, without unpacking others."""
     if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source:
-            yield source
+        with zipfile.ZipFile(archive) as zipped:
+            try:
+                source = zipped.open(member)
+            except RuntimeError as error:  # packed in an unknown way, or with a password
+                raise zipfile.BadZipFile(str(error)) from None
+            with source:
+                yield source
         return
     with tarfile.open(archive) as tarred:
         names = (name for name in tarred.getnames() if name.removeprefix("./") == member)

@@ -6,6 +6,7 @@ Nothing that a config names is run for that.
 """
 
 import ast
+import enum
 import functools
 import inspect
 import io
@@ -264,7 +265,7 @@ def _check_macros() -> None:
         flags = " ".join(f"--gin.{name}=…" for name in unset)
         raise ConfigError(f"{', '.join(unset)} must be set: add {flags}")
     for name in sorted(_used_macros() - set(values)):
-        if _MACRO.match(name):
+        if not gin.config._CONSTANTS.matching_selectors(name):
             raise ConfigError(
                 f"The macro %{name} is used but has no value.{did_you_mean(name, values)}"
             )
@@ -292,9 +293,19 @@ def _check_types() -> None:
                 name, value = macro.group(1), macros.get(macro.group(1))
             is_union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
             kinds = [_plain(kind) for kind in (typing.get_args(hint) if is_union else (hint,))]
-            # What a reference stands for is not known.
-            if all(kind in _CHECKED for kind in kinds) and repr(value)[0] not in "@%":
+            if isinstance(value, gin.config.ConfigurableReference):
+                continue  # what it stands for is not known
+            if all(kind in _CHECKED for kind in kinds):
                 checked(name, value, hint)
+            elif all(map(_is_ours, kinds)) and not (value is None and type(None) in kinds):
+                raise ConfigError(f"{name}: expected a reference such as @NAME(), got {value!r}.")
+
+
+def _is_ours(kind: Any) -> bool:
+    """Whether values of a type cannot be written in gin, but only referred to."""
+    is_class = inspect.isclass(kind) and not issubclass(kind, enum.Enum)
+    is_class = is_class and kind.__module__.partition(".")[0] in ALLOWED
+    return is_class or kind is type(None) or typing.get_origin(kind) is Callable
 
 
 def _plain(hint: Any) -> Any:
