@@ -97,7 +97,8 @@ def problem_of(outcome: Outcome, change: Change, prog: str = "faith-jax") -> str
     told = lines[-1] if lines else ""
     if escaped := [name for name in new if not name.startswith(("out", "in"))]:
         return f"written elsewhere: {escaped[:3]}"
-    if gone := sorted(outcome.before - outcome.after):
+    gone = sorted(outcome.before - outcome.after)
+    if gone and outcome.status:  # a training that is done has fewer checkpoints
         return f"the input is gone: {gone[:3]}"
     if outcome.status is None:
         return "hangs"

@@ -184,6 +184,17 @@ def test_a_broken_archive(tmp_path, site, name, pack, keep):
     assert files_below(tmp_path / "downloads") == [name]
 
 
+def test_a_member_that_needs_a_password(tmp_path, site):
+    folder, url = site
+    packed = bytearray(zipped({"a.tsv": CONTENT}))
+    packed[packed.index(b"PK\x01\x02") + 8] |= 1  # a flag of the list of members
+    packed[6] |= 1  # and of the member
+    (folder / "d.zip").write_bytes(packed)
+    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
+    with pytest.raises(InputError, match=r"holds no file a\.tsv \(File 'a\.tsv' is encrypted"):
+        obtain(tmp_path, RawFile("a.tsv", f"{url}/d.zip", checksum, member="a.tsv"))
+
+
 def test_files_without_a_url_are_asked_for(tmp_path):
     with pytest.raises(InputError) as caught:
         obtain(tmp_path, RawFile("a.tsv"))

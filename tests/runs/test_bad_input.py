@@ -112,6 +112,11 @@ def test_a_missing_included_file_is_named(command, tmp_path):
     ("binding", "parts"),
     [
         ("KEEP_LAST=%NOPE", ["%NOPE is used but has no value"]),
+        ("TRAINABLE=%x", ["The macro %x is used but has no value"]),
+        ("OBJECTIVE=[[[]]]", ["OBJECTIVE: expected a reference such as @NAME(), got [[[]]]."]),
+        ("DECODING='greedy'", ["DECODING: expected a reference such as @NAME(), got 'greedy'."]),
+        ("RANDOM_SEED=" + "9" * 400, ["RANDOM_SEED: expected a number of 64 bits"]),
+        ("BATCH_SIZE=1000000000000", ["BATCH_SIZE: expected a whole number from 1 to 1,048,576"]),
         ("syntax error=3", ["--gin.syntax error=3: "]),
         ("OPTIMIZER=@optimizers.adafactor(", ["--gin.OPTIMIZER=@", "not closed"]),
         ("OPTIMIZER=@adafactr()", ["--gin.OPTIMIZER=@adafactr()", "No configurable"]),
