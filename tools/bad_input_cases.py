@@ -73,7 +73,7 @@ _RAW = {
     "dialogue_nli": "id sentence1 sentence2 label",
     "faith_critic": "utterances knowledge response",
     "faithdial": "utterances knowledge response",
-    "faithdial_audit": "evidence response BEGIN",
+    "faithdial_audit": "",  # rows without a label are empty in the authors' files
     "multidoc2dial": "dial_id turns role turn_id utterance doc_text",
     "nli": "id premise hypothesis label",
     "npov_errors": "id topic query response has_hallucination has_coverage_error error paraphrased",
