@@ -35,6 +35,7 @@ class Case:
       share: of the trials.
       spoil: spoils the input in another way.
       run: what runs in the command's place; it raises what a command raises.
+      resumes: the input is the output too: what is in it may change.
       is_data: the output is a folder of data sets: missing files are splits that are left out, and
         empty folders may stay.
     """
@@ -48,6 +49,7 @@ class Case:
     share: int = 10
     spoil: Callable[[random.Random, pathlib.Path], Change] | None = None
     run: Callable[[pathlib.Path, pathlib.Path], Any] | None = None
+    resumes: bool = False
     is_data: bool = False
 
 
@@ -397,7 +399,7 @@ def _runs(good: pathlib.Path) -> Iterator[Case]:
     start = (*train, "--gin.INITIAL_CHECKPOINT_PATH={IN}", "--dry_run")
     yield Case("train from a run", start, good / "run", (), share=10)
     longer = (*_TRAIN, "--gin.TRAIN_STEPS=3", "--gin.MODEL_DIR={IN}")
-    yield Case("train resumed", longer, good / "run", (), share=6)
+    yield Case("train resumed", longer, good / "run", (), share=6, resumes=True)
     np.save(good / "start.npy", np.ones((3, 16), np.float32))
     prompt = (
         *("--gin_file=prompts/from_npy.gin", "--gin.PROMPT_FILE={IN}", "--gin.PROMPT_LENGTH=3"),
@@ -429,8 +431,7 @@ def spoil_gin(rng: random.Random, path: pathlib.Path) -> Change:
     )  # fmt: skip
     if rng.random() < 0.7:
         line = rng.choice(wrong)
-        lines.insert(rng.choice((4, len(lines))), line)
-        path.write_text("\n".join(lines) + "\n")
+        path.write_text("\n".join([*lines, line]) + "\n")
         return Change(f"the line {line[:40]!r}", True)
     return spoil_bytes(rng, path, path.with_name("canary"))
 

@@ -97,15 +97,14 @@ def problem_of(outcome: Outcome, change: Change, prog: str = "faith-jax") -> str
     told = lines[-1] if lines else ""
     if escaped := [name for name in new if not name.startswith(("out", "in"))]:
         return f"written elsewhere: {escaped[:3]}"
-    gone = sorted(outcome.before - outcome.after)
-    if gone and outcome.status:  # a training that is done has fewer checkpoints
+    if gone := sorted(outcome.before - outcome.after):
         return f"the input is gone: {gone[:3]}"
     if outcome.status is None:
         return "hangs"
     if outcome.raised:
         return f"traceback: {outcome.raised}"
     if "Traceback (most recent call last)" in outcome.errors:
-        return "prints a traceback"
+        return f"prints a traceback: {outcome.errors.partition('Traceback')[2][-300:]!r}"
     if outcome.status == 0:
         left = [name for name in new if _LEFT.search(name)]
         if left:
@@ -250,6 +249,10 @@ def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:
     if case.run:
         run = functools.partial(cli._guarded, functools.partial(case.run, given, output), prog)
     outcome = outcome_of(run, folder, work / "stderr")
+    if case.resumes:
+        changed = {name for name in outcome.after | outcome.before if name.startswith("in/")}
+        changed = {name for name in changed if not _LEFT.search(name) or outcome.status != 0}
+        outcome = outcome._replace(before=outcome.before - changed, after=outcome.after - changed)
     if case.is_data:
         kept = outcome.after & outcome.before
         outcome = outcome._replace(after=_without_empty(folder, outcome.after) | kept)

@@ -24,6 +24,7 @@ from faith_jax.core.errors import ConfigError
 _MAX = sys.float_info.max
 Positive = Annotated[int, msgspec.Meta(ge=1, description="a positive whole number")]
 NotNegative = Annotated[int, msgspec.Meta(ge=0, description="0 or a positive whole number")]
+Path = Annotated[str, msgspec.Meta(min_length=1, description="a path")]
 TokenId = Annotated[int, msgspec.Meta(ge=0, description="a token id")]
 TokenIds = Annotated[tuple[TokenId, ...], msgspec.Meta(min_length=1, description="several")]
 Number = Annotated[float, msgspec.Meta(ge=-_MAX, le=_MAX, description="a number")]
