@@ -109,7 +109,7 @@ def _recipe_table(
     name, sample = options.name, options.sample
     recipe = RECIPES[name]
     left_out = [] if options.scorers else [it for it in recipe.scorers if is_missing(it)]
-    chosen = {scorer: told for scorer, told in given.items() if scorer not in left_out}
+    chosen = {scorer: dict(told) for scorer, told in given.items() if scorer not in left_out}
     if name == "begin":
         chosen = as_published(chosen)
     found = _evaluated(recipe, folder, chosen, sample)
