@@ -302,6 +302,11 @@ def _check_types() -> None:
             kinds = [_plain(part) for part in parts]
             if isinstance(value, gin.config.ConfigurableReference):
                 continue  # what it stands for is not known
+            if all(typing.get_origin(kind) is Sequence or kind is type(None) for kind in kinds):
+                is_none = value is None and type(None) in kinds
+                if not isinstance(value, str | list | tuple) and not is_none:
+                    raise ConfigError(f"{name}: expected a list such as ('a', 'b'), got {value!r}.")
+                continue
             if not all(kind in _CHECKED or _is_ours(kind) for kind in kinds):
                 continue
             written = [one for one in parts if _plain(one) in _CHECKED]

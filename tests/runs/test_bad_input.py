@@ -123,6 +123,7 @@ def test_files_that_include_each_other(command, tmp_path):
         ("LEARNING_RATE_SCHEDULE='x'", ["LEARNING_RATE_SCHEDULE: expected 0 or a positive number"]),
         ("LEARNING_RATE=1e400", ["LEARNING_RATE: expected 0 or a positive number, got inf"]),
         ("MODEL_DIR=", ["MODEL_DIR: expected a path, got ''"]),
+        ("TRAINABLE=1e400", ["TRAINABLE: expected a list such as ('a', 'b'), got inf."]),
         ("DECODING='greedy'", ["DECODING: expected a reference such as @NAME(), got 'greedy'."]),
         ("RANDOM_SEED=" + "9" * 400, ["RANDOM_SEED: expected a number of 64 bits"]),
         ("BATCH_SIZE=1000000000000", ["BATCH_SIZE: expected a whole number from 1 to 1,048,576"]),
