@@ -226,7 +226,7 @@ def _description(folder: pathlib.Path) -> tuple[dict[str, Any], list[list[str]]]
             [part["key"] for part in entry["key_metadata"]]
             for entry in described["tree_metadata"].values()
         ]
-    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a description of arrays by Orbax"
         raise CheckpointError(
             f"{folder / _METADATA}: {reason}; copy the checkpoint again."

@@ -137,6 +137,18 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
                 problem = f"ends at byte {tensor.end} of {size}: cut short" if is_cut else ""
         if problem:
             raise CheckpointError(f"{path}: the tensor {name} {problem}; copy the file again.")
+    expected = data
+    for tensor in sorted(tensors.values(), key=lambda it: (it.offset, it.end)):
+        if tensor.offset != expected:
+            raise CheckpointError(
+                f"{path}: the tensor {tensor.name} begins at byte {tensor.offset}, not behind the "
+                f"one before it, at {expected}; copy the file again."
+            )
+        expected = tensor.end
+    if expected != size:
+        raise CheckpointError(
+            f"{path}: has {size:,} bytes, but its tensors end at {expected:,}; copy the file again."
+        )
     return tensors, metadata
 
 

@@ -31,6 +31,7 @@ from faith_jax.core.errors import (
     ProcessError,
     StorageError,
     did_you_mean,
+    path_failure,
     storage_failure,
 )
 from faith_jax.core.table import printable
@@ -137,6 +138,9 @@ def _guarded(run: Callable[[], int], prog: str) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
+        if problem := path_failure(error):
+            print(f"{prog}: {printable(problem)}.", file=sys.stderr)
+            return 2
         if not (reason := storage_failure(error)):
             raise
         print(f"{prog}: {reason}. Free some space, then run this again.", file=sys.stderr)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.settings import Positive
 from faith_jax.runs.options import NegativesOptions, NpovInputs, NpovSets
 
 
@@ -32,9 +33,9 @@ class Tasks:
     task: str = ""
     _: dataclasses.KW_ONLY
     split: str | None = None
-    rows: int = 3
-    inputs_length: int = 512
-    targets_length: int = 128
+    rows: Positive = 3
+    inputs_length: Positive = 512
+    targets_length: Positive = 128
 
     def run(self) -> Iterable[str]:
         quiet_tensorflow()

@@ -15,13 +15,20 @@ from typing import Any
 from faith_jax.core.errors import storage_failure
 from faith_jax.core.table import printable
 
+_LONGEST_LINE = 1000  # characters; bad files have names and columns of any length
 _MOST_COMPILED = 4 * 1024**3  # bytes; the programs that were used last are kept
 
 
 def first_line(error: BaseException) -> str:
-    """Returns an error's message without what gin adds of its call stack."""
+    """Returns an error's message without what gin adds of its call stack.
+
+    Of a very long one the middle is left out: it begins with the place and ends with the remedy.
+    """
     lines = str(error).strip().splitlines()
-    return printable(lines[0]) if lines else type(error).__name__
+    told = printable(lines[0]) if lines else type(error).__name__
+    if len(told) <= _LONGEST_LINE:
+        return told
+    return f"{told[: _LONGEST_LINE // 2]} ... {told[-_LONGEST_LINE // 2 + 5 :]}"
 
 
 class TerminatedError(KeyboardInterrupt):

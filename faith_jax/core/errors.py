@@ -8,10 +8,11 @@ import difflib
 import errno
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 _SHOWN_CHARACTERS = 60
+_BAD_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
 _STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -53,18 +54,35 @@ def storage_failure(error: BaseException) -> str:
 
     Libraries that write say so in errors of their own, or in the text alone.
     """
-    chain: BaseException | None = error
-    while chain is not None:
-        if isinstance(chain, StorageError):
-            return str(chain).removesuffix(".")
-        if isinstance(chain, OSError) and chain.errno in _STORAGE:
-            place = f"{chain.filename}: " if chain.filename else ""
-            return f"{place}{os.strerror(chain.errno)}"
+    for link in _chain(error):
+        if isinstance(link, StorageError):
+            return str(link).removesuffix(".")
+        if isinstance(link, OSError) and link.errno in _STORAGE:
+            place = f"{link.filename}: " if link.filename else ""
+            return f"{place}{os.strerror(link.errno)}"
         for number in _STORAGE:
-            if os.strerror(number) in str(chain):
+            if os.strerror(number) in str(link):
                 return os.strerror(number)
-        chain = chain.__cause__ or chain.__context__
     return ""
+
+
+def path_failure(error: BaseException) -> str:
+    """Returns what is wrong with a path if this is why something failed, or "".
+
+    Wherever a path is looked at, its name may be too long, or it may be a link to itself.
+    """
+    for link in _chain(error):
+        if isinstance(link, OSError) and link.errno in _BAD_PATHS:
+            return f"{shown(os.fspath(link.filename or ''))}: {os.strerror(link.errno)}"
+    return ""
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yields an error, and those that it came of."""
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__ or link.__context__
 
 
 def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:

@@ -261,9 +261,24 @@ def working_folder(
     Raises:
       ConfigError: it cannot be made, or another run is writing into it.
     """
-    folder = made_folder(output, option)
-    with locked(folder, folder / _LOCK, option) as lock:
-        yield folder, lock
+    folder = pathlib.Path(output)
+    with _emptied(folder):
+        made_folder(folder, option)
+        with locked(folder, folder / _LOCK, option) as lock:
+            yield folder, lock
+
+
+@contextlib.contextmanager
+def _emptied(folder: pathlib.Path) -> Iterator[None]:
+    """Removes on an error a folder and those above it which are made within, if they are empty."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for path in made:
+                path.rmdir()
+        raise
 
 
 class ContentDigest:
@@ -478,14 +493,17 @@ def written_folder(
     Raises:
       ConfigError: see `partial_output`.
     """
-    with writing(f"{option}: {target}"):
-        missing = [path for path in target.parents if not path.exists()]
-        target.parent.mkdir(parents=True, exist_ok=True)
-        for path in missing:
-            sync_entry(path.parent)
-    with partial_output(
-        target, {"makes": what}, replaces=replaces, option=option, wait=wait
-    ) as folder:
+    with contextlib.ExitStack() as held:
+        held.enter_context(_emptied(target.parent))
+        with writing(f"{option}: {target}"):
+            missing = [path for path in target.parents if not path.exists()]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            for path in missing:
+                sync_entry(path.parent)
+        run = {"makes": what}
+        folder = held.enter_context(
+            partial_output(target, run, replaces=replaces, option=option, wait=wait)
+        )
         made = folder / "made"
         shutil.rmtree(made, ignore_errors=True)
         try:

@@ -12,8 +12,11 @@ from typing import IO, Any
 import ijson
 
 from faith_jax.core.errors import InputError, shown
-from faith_jax.core.rows import BadRows, Row, opened
+from faith_jax.core.rows import BadRows, Row, check_depth, opened
 
+# Brackets that a piece of a file opens and does not close: ijson takes memory for the names of all
+# levels, which is quadratic in their number.
+_MOST_OPEN = 5_000
 _KINDS = {"start_array": "an array", "start_map": "an object", "string": "a text"}
 
 
@@ -75,6 +78,11 @@ def _rows(
     for name, item in items:
         count += 1
         place = f"{path}: {key}[{shown(name)}]"
+        try:
+            check_depth(item)
+        except RecursionError:
+            bad_rows.add(InputError(f"{place}: nested too deeply."))
+            continue
         if isinstance(item, dict):
             yield name, Row(place, item)
         else:
@@ -101,9 +109,10 @@ def _streamed(
     try:
         with opened(path) as file:
             start = file.tell()
-            _check_kind(file, path, key, event)
+            shallow = _Shallow(file, path)
+            _check_kind(shallow, path, key, event)
             file.seek(start)
-            for item in read(file, prefix, use_float=True):
+            for item in read(shallow, prefix, use_float=True):
                 yield item
                 done += 1
     except (ijson.JSONError, UnicodeDecodeError, decimal.InvalidOperation, OverflowError) as error:
@@ -113,7 +122,24 @@ def _streamed(
         ) from None
 
 
-def _check_kind(file: IO[bytes], path: str | pathlib.Path, key: str, event: str) -> None:
+class _Shallow:
+    """Reads a file, and raises an InputError where it is nested too deeply."""
+
+    def __init__(self, file: IO[bytes], path: str | pathlib.Path):
+        self._file, self._path = file, path
+
+    def read(self, size: int) -> bytes:
+        """Returns the next bytes."""
+        piece = self._file.read(size)
+        opened, closed = (sum(map(piece.count, marks)) for marks in ((b"[", b"{"), (b"]", b"}")))
+        if opened - closed > _MOST_OPEN:
+            raise InputError(
+                f"{self._path}: not valid JSON: nested too deeply; get the file again."
+            )
+        return piece
+
+
+def _check_kind(file: _Shallow, path: str | pathlib.Path, key: str, event: str) -> None:
     """Checks that `key` is there and begins with `event`; ijson itself confuses key and item."""
     for prefix, found, _ in ijson.parse(file, use_float=True):
         if prefix == key:

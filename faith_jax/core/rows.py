@@ -16,6 +16,7 @@ import contextlib
 import errno
 import json
 import pathlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
 
@@ -26,6 +27,7 @@ Parsed = TypeVar("Parsed")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _LISTED = 20
+_MOST_LEVELS = 100  # of lists and objects in each other; all of our code is safe with these
 
 
 class Row(NamedTuple):
@@ -153,6 +155,7 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
         row = json.loads(text.rstrip("\r\n"))  # else an error at the end is told of line 2
         if "\\ud" in text.lower():  # the escape of half a surrogate pair, which is no character
             json.dumps(row, ensure_ascii=False).encode("utf-8")
+        check_depth(row, text)
     except json.JSONDecodeError as error:
         problem = (
             f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}; each line "
@@ -160,8 +163,8 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
         )
     except UnicodeEncodeError:
         problem = "holds half of a surrogate pair, no character"
-    except (RecursionError, ValueError) as error:  # too deep, or a number of too many digits
-        problem = f"not valid JSON: {error}"
+    except (RecursionError, ValueError) as error:
+        problem = f"not valid JSON: {_too_much(error)}"
     else:
         if isinstance(row, dict):
             return row
@@ -177,9 +180,46 @@ def read_value(path: str | pathlib.Path) -> Any:
     """
     text = decoded(b"".join(read_lines(path)), str(path))
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        check_depth(value, text)
+        return value
     except (RecursionError, ValueError) as error:
-        raise InputError(f"{path}: not valid JSON: {error}; get the file again.") from None
+        problem = f"not valid JSON: {_too_much(error)}"
+        raise InputError(f"{path}: {problem}; get the file again.") from None
+
+
+def check_depth(value: Any, text: str | None = None) -> None:
+    """Checks that a JSON value is not nested so deeply that functions that walk it would fail.
+
+    Args:
+      value: of any kind.
+      text: of the value, if it is at hand, which mostly spares the walk.
+
+    Raises:
+      RecursionError: more than a hundred levels.
+    """
+    if text is not None and text.count("[") + text.count("{") <= _MOST_LEVELS:
+        return
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(_MOST_LEVELS + 1):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return
+    raise RecursionError
+
+
+def _too_much(error: Exception) -> str:
+    """Returns why JSON was not read: its error, or what there is too much of."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, json.JSONDecodeError):
+        return str(error)
+    return f"a number of more than {sys.get_int_max_str_digits():,} digits"
 
 
 def read_json(path: str | pathlib.Path, error: type[FaithJaxError] = ConfigError) -> dict[str, Any]:

@@ -24,12 +24,16 @@ from faith_jax.core.errors import ConfigError
 _MAX = sys.float_info.max
 Positive = Annotated[int, msgspec.Meta(ge=1, description="a positive whole number")]
 NotNegative = Annotated[int, msgspec.Meta(ge=0, description="0 or a positive whole number")]
+Path = Annotated[str, msgspec.Meta(min_length=1, description="a path")]
 TokenId = Annotated[int, msgspec.Meta(ge=0, description="a token id")]
 TokenIds = Annotated[tuple[TokenId, ...], msgspec.Meta(min_length=1, description="several")]
 Number = Annotated[float, msgspec.Meta(ge=-_MAX, le=_MAX, description="a number")]
 PositiveNumber = Annotated[float, msgspec.Meta(gt=0, le=_MAX, description="a positive number")]
 NotNegativeNumber = Annotated[
     float, msgspec.Meta(ge=0, le=_MAX, description="0 or a positive number")
+]
+BatchSize = Annotated[
+    int, msgspec.Meta(ge=1, le=2**20, description="a whole number from 1 to 1,048,576")
 ]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1, description="a share in [0, 1]")]
 ShareBelow1 = Annotated[float, msgspec.Meta(ge=0, lt=1, description="a share in [0, 1)")]
@@ -80,6 +84,9 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     """
     if dataclasses.is_dataclass(value) and isinstance(value, _alternatives(hint)):
         return value
+    if type(value) is int and not _fits(value):
+        bits = value.bit_length()
+        raise ConfigError(f"{name}: expected a number of 64 bits, got one of {bits:,}.")
     try:
         if isinstance(value, dict):  # msgspec would make a dataclass of it, without unknown keys
             raise msgspec.ValidationError
@@ -89,6 +96,10 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         raise ConfigError(f"{name}: expected {expected(hint)}, got {value!r}.") from None
 
 
+def _fits(number: int) -> bool:
+    return -(2**63) <= number < 2**63
+
+
 def from_text(text: str, hint: Any) -> Any:
     """Returns a number of the kind that a type hint says, as written on a command line.
 
@@ -96,9 +107,12 @@ def from_text(text: str, hint: Any) -> Any:
       ValueError: with a message, on another text.
     """
     try:
-        return msgspec.convert(text.strip(), hint, strict=False)
+        found = msgspec.convert(text.strip(), hint, strict=False)
     except msgspec.ValidationError:
         raise ValueError(f"expected {expected(hint)}, got {text}") from None
+    if type(found) is int and not _fits(found):
+        raise ValueError(f"expected a number of 64 bits, got {text}")
+    return found
 
 
 def expected(hint: Any) -> str:

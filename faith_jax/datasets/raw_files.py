@@ -5,11 +5,14 @@ files. Downloads are checked against the checksums of the cards before anything 
 """
 
 import contextlib
+import gzip
 import hashlib
+import lzma
 import pathlib
 import shutil
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO
 
@@ -19,6 +22,11 @@ from faith_jax.datasets.raw_dataset import RawDataset, RawFile
 from faith_jax.datasets.samples import sample_folder
 
 _PIECE_BYTES = 2**20
+# What the libraries raise where an archive is cut or garbled.
+_BROKEN_ARCHIVE = (
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError),
+    gzip.BadGzipFile,
+)
 
 
 def sample_files(dataset: RawDataset) -> dict[str, pathlib.Path]:
@@ -97,8 +105,9 @@ def _fetched(file: RawFile, folder: pathlib.Path, remedy: str) -> pathlib.Path:
                 _opened_member(download, file.member) as source,
             ):
                 shutil.copyfileobj(source, output, _PIECE_BYTES)
-    except (KeyError, tarfile.TarError, zipfile.BadZipFile) as error:
-        raise InputError(f"{download}: holds no file {file.member} ({error}). {remedy}") from None
+    except (KeyError, *_BROKEN_ARCHIVE) as error:
+        problem = str(error).partition("\n")[0].rstrip(":")  # tarfile lists what it tried
+        raise InputError(f"{download}: holds no file {file.member} ({problem}). {remedy}") from None
     except OSError as error:
         raise InputError(
             f"{folder}: cannot be written ({error.strerror}), where {file.url} would be kept; "
@@ -147,8 +156,13 @@ def checksum(path: pathlib.Path, like: str) -> str:
 def _opened_member(archive: pathlib.Path, member: str) -> Iterator[IO[bytes]]:
     """Opens one file of a zip or tar archive, without unpacking others."""
     if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source:
-            yield source
+        with zipfile.ZipFile(archive) as zipped:
+            try:
+                source = zipped.open(member)
+            except RuntimeError as error:  # packed in an unknown way, or with a password
+                raise zipfile.BadZipFile(str(error)) from None
+            with source:
+                yield source
         return
     with tarfile.open(archive) as tarred:
         names = (name for name in tarred.getnames() if name.removeprefix("./") == member)

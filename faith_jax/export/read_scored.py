@@ -58,7 +58,7 @@ def _checked(row: Row, corpus: str) -> ScoredRow:
         "label": None if fields.get("label") is None else int(fields["label"]),
         "fields": field_texts(_mapping(fields, "fields", place)),
         "scores": _scores(fields, place),
-        "cut_tokens": _mapping(fields, "cut_tokens", place),
+        "cut_tokens": _counts(fields, "cut_tokens", place),
         "cut": _cut(_mapping(fields, "cut", place), place),
         "undefined": {
             name: str(why) for name, why in _mapping(fields, "undefined", place).items() if why
@@ -98,6 +98,19 @@ def _mapping(fields: Mapping[str, Any], name: str, place: str) -> dict[str, Any]
         raise field_error(place, name, "an object", value) from None
 
 
+def _counts(fields: Mapping[str, Any], name: str, place: str) -> dict[str, int | None]:
+    """Returns an object of whole numbers."""
+    counts = _mapping(fields, name, place)
+    for key, count in counts.items():
+        if not _is_count(count):
+            raise field_error(place, f"{name}.{key}", "0 or a positive whole number", count)
+    return counts
+
+
+def _is_count(value: Any) -> bool:
+    return value is None or (type(value) is int and 0 <= value < 2**63)
+
+
 def _scores(fields: Mapping[str, Any], place: str) -> dict[str, float | None]:
     scores = fields["scores"]
     if not isinstance(scores, dict) or not scores:
@@ -119,8 +132,7 @@ def _cut(cut: Mapping[str, Any], place: str) -> dict[str, dict[str, int]]:
     found = {}
     for name, counts in cut.items():
         if counts is not None and not (
-            isinstance(counts, dict)
-            and all(count is None or isinstance(count, int) for count in counts.values())
+            isinstance(counts, dict) and all(map(_is_count, counts.values()))
         ):
             raise field_error(place, f"cut.{name}", "an object of whole numbers by part", counts)
         if parts := {part: count for part, count in (counts or {}).items() if count}:

@@ -25,6 +25,7 @@ import numpy as np
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.progress import Progress
+from faith_jax.core.settings import BatchSize
 from faith_jax.input.layout import InputLayout, batch_features, packed_features, pair_features
 from faith_jax.input.order import Order, Packing
 from faith_jax.input.row_cache import RowCache, read_cache, write_cache
@@ -66,7 +67,7 @@ class DatasetConfig:
     mixture_or_task_name: str
     task_feature_lengths: Mapping[str, Any]
     split: str = "train"
-    batch_size: int = 16
+    batch_size: BatchSize = 16
     shuffle: bool = True
     seed: int = 0
     pack: bool = False

@@ -57,6 +57,8 @@ def check(options: NpovDetection) -> None:
         )
     if not options.model:
         raise ConfigError("npov_detection needs a generator: give --model=CHECKPOINT.")
+    if options.marks and not pathlib.Path(options.marks).is_file():
+        raise ConfigError(f"--marks: {options.marks}: no such file.")
     check_names("splits", options.splits, npov.SPLITS)
     check_names("classifiers", options.classifiers, TRAINED_ON)
     if "test" not in options.splits:

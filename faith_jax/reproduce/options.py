@@ -4,7 +4,7 @@
 """
 
 import dataclasses
-import pathlib
+import os
 from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar
 
@@ -24,8 +24,8 @@ from faith_jax.runs.options import (
 
 def absolute(path: str) -> str:
     """Returns a path as a workflow finds it, which runs in its own folder; names stay names."""
-    there = pathlib.Path(path).expanduser()
-    return str(there.absolute()) if path and there.exists() else path
+    there = os.path.abspath(os.path.expanduser(path))
+    return there if path and os.path.exists(there) else path
 
 
 def _topics(path: str) -> str:

@@ -21,6 +21,7 @@ from faith_jax.reproduce.scorers import NEEDS_SPACY, as_published, difference, i
 from faith_jax.runs.evaluate_scores import EvaluateOptions, Evaluation, evaluation, write_evaluation
 from faith_jax.runs.options import scorer_options
 from faith_jax.runs.score import score
+from faith_jax.scoring.registry import check_scorer
 
 logger = logging.getLogger("faith_jax")
 
@@ -95,16 +96,20 @@ def make_table(options: ScorerTable) -> str:
     Raises:
       FaithJaxError: for an unknown scorer, and where no data is at hand.
     """
+    given = scorer_options(options.scorers or RECIPES[options.name].scorers, options.scorer_option)
+    for told, its_options in given.items():
+        check_scorer(told.rpartition("=")[2], its_options)
     with working_folder(options.output) as (folder, _):
-        return _recipe_table(options, folder)
+        return _recipe_table(options, given, folder)
 
 
-def _recipe_table(options: ScorerTable, folder: pathlib.Path) -> str:
+def _recipe_table(
+    options: ScorerTable, given: Mapping[str, Mapping[str, Any]], folder: pathlib.Path
+) -> str:
     name, sample = options.name, options.sample
     recipe = RECIPES[name]
-    given = scorer_options(options.scorers or recipe.scorers, options.scorer_option)
     left_out = [] if options.scorers else [it for it in recipe.scorers if is_missing(it)]
-    chosen = {scorer: told for scorer, told in given.items() if scorer not in left_out}
+    chosen = {scorer: dict(told) for scorer, told in given.items() if scorer not in left_out}
     if name == "begin":
         chosen = as_published(chosen)
     found = _evaluated(recipe, folder, chosen, sample)

@@ -311,15 +311,19 @@ def _dialfact(files: Sequence[str], options: EvaluateOptions) -> Made:
 
 class _Prediction(msgspec.Struct):
     id: Text
-    prediction: str = ""
+    prediction: str  # a model may have answered with nothing
 
 
 def _predictions(files: Sequence[str]) -> dict[str, dict[str, str]]:
     """Returns the predicted texts by claim, of each file under its name."""
     found: dict[str, dict[str, str]] = {}
     for path in files:
-        rows = [converted(fields, place, _Prediction) for place, fields in read_jsonl(path)]
-        found[path] = {row.id: row.prediction for row in rows}
+        by_id = found[path] = {}
+        for place, fields in read_jsonl(path):
+            row = converted(fields, place, _Prediction)
+            if row.id in by_id:
+                raise InputError(f"{place}: field 'id': {row.id!r} occurs twice.")
+            by_id[row.id] = row.prediction
     return found
 
 

@@ -6,10 +6,12 @@ Nothing that a config names is run for that.
 """
 
 import ast
+import enum
 import functools
 import inspect
 import io
 import logging
+import operator
 import os
 import pathlib
 import re
@@ -114,6 +116,11 @@ def parse(
             gin.parse_config(with_present_names(quoted(binding)))
     except ConfigError:
         raise
+    except RecursionError:
+        raise ConfigError(
+            f"gin: {where or ', '.join(gin_files)}: nested too deeply; do files include each other "
+            "in a circle?"
+        ) from None
     except _GIN_ERRORS as error:
         raise ConfigError(where + _gin_message(error, paths)) from None
     finally:
@@ -264,7 +271,7 @@ def _check_macros() -> None:
         flags = " ".join(f"--gin.{name}=…" for name in unset)
         raise ConfigError(f"{', '.join(unset)} must be set: add {flags}")
     for name in sorted(_used_macros() - set(values)):
-        if _MACRO.match(name):
+        if not gin.config._CONSTANTS.matching_selectors(name):
             raise ConfigError(
                 f"The macro %{name} is used but has no value.{did_you_mean(name, values)}"
             )
@@ -291,10 +298,28 @@ def _check_types() -> None:
             if macro is not None:
                 name, value = macro.group(1), macros.get(macro.group(1))
             is_union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
-            kinds = [_plain(kind) for kind in (typing.get_args(hint) if is_union else (hint,))]
-            # What a reference stands for is not known.
-            if all(kind in _CHECKED for kind in kinds) and repr(value)[0] not in "@%":
-                checked(name, value, hint)
+            parts = typing.get_args(hint) if is_union else (hint,)
+            kinds = [_plain(part) for part in parts]
+            if isinstance(value, gin.config.ConfigurableReference):
+                continue  # what it stands for is not known
+            if all(typing.get_origin(kind) is Sequence or kind is type(None) for kind in kinds):
+                is_none = value is None and type(None) in kinds
+                if not isinstance(value, str | list | tuple) and not is_none:
+                    raise ConfigError(f"{name}: expected a list such as ('a', 'b'), got {value!r}.")
+                continue
+            if not all(kind in _CHECKED or _is_ours(kind) for kind in kinds):
+                continue
+            written = [one for one in parts if _plain(one) in _CHECKED]
+            if (written == [type(None)] and value is not None) or not written:
+                raise ConfigError(f"{name}: expected a reference such as @NAME(), got {value!r}.")
+            checked(name, value, functools.reduce(operator.or_, written))
+
+
+def _is_ours(kind: Any) -> bool:
+    """Whether values of a type cannot be written in gin, but only referred to."""
+    is_class = inspect.isclass(kind) and not issubclass(kind, enum.Enum)
+    is_class = is_class and kind.__module__.partition(".")[0] in ALLOWED
+    return is_class or typing.get_origin(kind) is Callable
 
 
 def _plain(hint: Any) -> Any:

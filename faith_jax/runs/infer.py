@@ -37,7 +37,7 @@ from faith_jax.core.files import (
 )
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import read_jsonl
-from faith_jax.core.settings import NotNegative, Positive
+from faith_jax.core.settings import BatchSize, NotNegative, Path, Positive
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
@@ -63,13 +63,13 @@ _PARTS = tuple(kind.name.lower() for kind in (Kind.KNOWLEDGE, Kind.HISTORY, Kind
 @with_own_vocabulary
 def infer(
     checkpoint_path: str | Mapping[str, str | Sequence[str]],
-    output_dir: str,
+    output_dir: Path,
     dataset: DatasetConfig | None = None,
     input_file: str | None = None,
     knowledge: str = "procon_npov",
     arguments_per_side: NotNegative = 2,
     max_input_length: Positive = 512,
-    batch_size: Positive = 16,
+    batch_size: BatchSize = 16,
     decoding: DecodingConfig | None = None,
     model: Transformer | None = None,
     seed: NotNegative = 0,

@@ -156,6 +156,7 @@ def scoring_report(
 
 def beside(output: pathlib.Path) -> pathlib.Path:
     """Returns where the report of an output that is not there yet is written."""
+    output = output if output.name else output.absolute()  # of "."
     return output.with_name(f"{output.name}.preflight.json")
 
 

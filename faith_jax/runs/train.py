@@ -18,7 +18,7 @@ import optax
 
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.progress import Progress
-from faith_jax.core.settings import NotNegative, Positive
+from faith_jax.core.settings import NotNegative, Path, Positive
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
@@ -47,7 +47,7 @@ ROWS = "rows"  # the folder in MODEL_DIR that keeps the data's rows until traini
 @with_own_vocabulary
 def train(
     model: Transformer,
-    model_dir: str,
+    model_dir: Path,
     train_dataset: DatasetConfig,
     optimizer: optax.GradientTransformation,
     total_steps: Positive,

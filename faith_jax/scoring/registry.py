@@ -8,7 +8,7 @@ import functools
 import importlib
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, did_you_mean
@@ -77,12 +77,8 @@ def _check_name(name: str) -> None:
         raise ConfigError(f"There is no scorer {name!r}.{hint}")
 
 
-def load_scorer(name: str, **options: Any) -> BaseScorer:
-    """Returns a scorer, one of `scorer_names()`, with its own options.
-
-    Raises:
-      ConfigError: for an unknown scorer or option, and for an option's wrong value.
-    """
+def check_scorer(name: str, options: Iterable[str]) -> None:
+    """Checks the names of a scorer and of its options; raises as `load_scorer` does."""
     known = scorer_options(name)
     for option in options:
         if option not in known:
@@ -90,6 +86,15 @@ def load_scorer(name: str, **options: Any) -> BaseScorer:
             raise ConfigError(
                 f"{name} has no option {option!r}.{did_you_mean(option, known)} {shown}"
             )
+
+
+def load_scorer(name: str, **options: Any) -> BaseScorer:
+    """Returns a scorer, one of `scorer_names()`, with its own options.
+
+    Raises:
+      ConfigError: for an unknown scorer or option, and for an option's wrong value.
+    """
+    check_scorer(name, options)
     try:
         return _FACTORIES[name]()(**options)
     except ConfigError as error:

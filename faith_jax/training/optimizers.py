@@ -6,12 +6,13 @@ import jax
 import optax
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.settings import NotNegativeNumber
 from faith_jax.core.types import PyTree
 
 Schedule = Callable[[jax.Array | int], jax.Array]
 
 
-def constant(learning_rate: float = 1e-3, warmup_steps: int = 0) -> Schedule:
+def constant(learning_rate: NotNegativeNumber = 1e-3, warmup_steps: int = 0) -> Schedule:
     """The same rate at every step, after a linear warm-up from 0."""
     if not warmup_steps:
         return optax.constant_schedule(learning_rate)
@@ -19,7 +20,7 @@ def constant(learning_rate: float = 1e-3, warmup_steps: int = 0) -> Schedule:
 
 
 def linear_decay(
-    learning_rate: float = 1e-3,
+    learning_rate: NotNegativeNumber = 1e-3,
     warmup_steps: int = 0,
     total_steps: int = 1000,
     end_rate: float = 0.0,
@@ -42,7 +43,9 @@ def linear_decay(
     return optax.join_schedules([warmup, decay], [warmup_steps])
 
 
-def inverse_square_root(learning_rate: float = 1.0, warmup_steps: int = 10_000) -> Schedule:
+def inverse_square_root(
+    learning_rate: NotNegativeNumber = 1.0, warmup_steps: int = 10_000
+) -> Schedule:
     """T5's pre-training rate: learning_rate / sqrt(max(step, warmup_steps))."""
 
     def schedule(step):
@@ -54,7 +57,7 @@ def inverse_square_root(learning_rate: float = 1.0, warmup_steps: int = 10_000) 
 
 
 def adafactor(
-    learning_rate: Schedule | float,
+    learning_rate: Schedule | NotNegativeNumber,
     multiply_by_parameter_scale: bool = True,
     decay_rate: float = 0.8,
     weight_decay: float | None = None,
@@ -82,7 +85,7 @@ def adafactor(
 
 
 def adamw(
-    learning_rate: Schedule | float,
+    learning_rate: Schedule | NotNegativeNumber,
     b1: float = 0.9,
     b2: float = 0.999,
     eps: float = 1e-8,

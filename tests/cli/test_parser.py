@@ -132,6 +132,21 @@ def test_wrong_usage_is_one_line(arguments, message):
     assert "\n" not in str(error.value)
 
 
+def test_a_path_that_cannot_be_is_one_line(tmp_path, capsys):
+    loop = tmp_path / "loop.jsonl"
+    loop.symlink_to(loop)
+    for arguments, message in (
+        (["evaluate", "x" * 5000], '"xxxxx'),
+        (["prepare", "nli", f"--raw={'x' * 5000}"], "File name too long"),
+        (["evaluate", str(loop), f"--json={tmp_path / 'out'}"], "Too many levels of symbolic"),
+    ):
+        assert main(arguments) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("faith-jax: ")
+        assert message in line
+    assert list(tmp_path.iterdir()) == [loop]
+
+
 def test_a_name_is_given_once():
     given = ["count-words", "a", "--share=1", "--folders=one=a", "--folders=one=b"]
     options = parser().parse_args(given)
@@ -146,6 +161,7 @@ def test_a_name_is_given_once():
         (["scor"], "faith-jax: command: there is no 'scor'. Did you mean 'score'"),
         (["scorers", "extra"], "faith-jax: faith-jax scorers has no argument 'extra'."),
         (["scorers", "--gin.A=1"], "faith-jax scorers has no argument '--gin.NAME=VALUE'"),
+        (["tasks", "--targets-length=-7"], "expected a positive whole number, got -7"),
         (["tasks", "--row=3"], "has no argument '--row=3'. Did you mean '--rows'? See"),
         (["annotate", "wrote"], "there is no 'wrote'. Did you mean 'write'"),
     ],

@@ -7,7 +7,13 @@ import time
 
 import pytest
 
-from faith_jax.cli.shared import hearing_signals, keep_compiled_programs, resumable
+from faith_jax.cli.shared import (
+    first_line,
+    hearing_signals,
+    keep_compiled_programs,
+    resumable,
+)
+from faith_jax.core.errors import InputError
 
 CACHE = "JAX_COMPILATION_CACHE_DIR"
 
@@ -47,3 +53,11 @@ def test_a_signal_during_garbage_collection_is_heard(capsys, number, status):
     with hearing_signals():
         assert resumable(run, lambda: "kept") == status
     assert capsys.readouterr().err.endswith("; kept\n")
+
+
+def test_of_a_long_error_the_middle_is_left_out():
+    told = first_line(InputError(f"rows.csv:1: column {'x' * 100_000} is missing; add it.\nmore"))
+    assert len(told) == 1000
+    assert told.startswith("rows.csv:1: column xxx")
+    assert told.endswith("xxx is missing; add it.")
+    assert first_line(InputError("y" * 1000)) == "y" * 1000

@@ -193,3 +193,17 @@ def test_arrays_of_an_object(tmp_path):
 def test_an_object_without_arrays(tmp_path, content, message):
     with pytest.raises(InputError, match=rf"items\.json: {message}"):
         list(read_arrays(write(tmp_path, content), "data"))
+
+
+def test_what_is_nested_too_deeply(tmp_path):
+    path = tmp_path / "deep.json"
+    path.write_text('{"x": ' + "[" * 100_000)
+    with pytest.raises(InputError, match=r"deep\.json: not valid JSON: nested too deeply;"):
+        list(read_array(path, "data"))
+    nested = "[" * 1000 + "]" * 1000
+    path.write_text(f'{{"x": {nested}, "data": [{{"a": "{"[" * 3000}"}}]}}')
+    assert [row.fields for row in read_array(path, "data")] == [{"a": "[" * 3000}]
+    path.write_text(f'[{{"a": {nested}}}, {{"a": [[1]]}}]')
+    bad_rows = BadRows(skip=True)
+    assert [row.fields for row in read_array(path, "", bad_rows)] == [{"a": [[1]]}]
+    assert bad_rows.messages == [f"{path}: [0]: nested too deeply."]

@@ -330,3 +330,17 @@ def test_room_on_the_disk_is_checked(tmp_path):
     told = r"checkpoint: No space left on device: 1,000,000,000,000\.0 MB are needed, .* are free"
     with pytest.raises(StorageError, match=told):
         files.check_space(tmp_path / "new" / "checkpoint", 10**18)
+
+
+def test_a_failure_leaves_no_empty_folder(tmp_path):
+    for make in (lambda p: working_folder(p / "out"), lambda p: written_folder(p / "set", "data")):
+        with pytest.raises(ZeroDivisionError), make(tmp_path / "a" / "b"):
+            _ = 1 / 0
+        assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(ZeroDivisionError), working_folder(tmp_path / "mine") as (folder, _):
+        _ = 1 / 0
+    assert list(tmp_path.iterdir()) == [folder]
+    with pytest.raises(TypeError), working_folder(tmp_path / "new") as (folder, _):
+        (folder / "kept.txt").open("w").write(1)
+    assert (tmp_path / "new" / "kept.txt").exists()

@@ -120,8 +120,12 @@ def test_whatever_json_writes_is_read_back(tmp_path_factory, rows):
         (b'\n["a"]\n', 'rows.jsonl:2: expected a JSON object, got ["a"].'),
         (b'{"a": "\xe9"}\n', "rows.jsonl:1: expected UTF-8, got byte 0xe9 at byte 8"),
         ('{"a": 1}\n'.encode("utf-16"), "rows.jsonl: expected UTF-8, got UTF-16"),
-        (b'{"a": ' + b"9" * 5000 + b"}\n", "rows.jsonl:1: not valid JSON: Exceeds the limit"),
-        (b"[" * 100_000, "rows.jsonl:1: not valid JSON: maximum recursion depth"),
+        (
+            b'{"a": ' + b"9" * 5000 + b"}\n",
+            "rows.jsonl:1: not valid JSON: a number of more than 4,300",
+        ),
+        (b'{"a": ' + b"[" * 900 + b"]" * 900 + b"}", "rows.jsonl:1: not valid JSON: nested too"),
+        (b"[" * 100_000, "rows.jsonl:1: not valid JSON: nested too deeply."),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, content, message):
@@ -129,6 +133,12 @@ def test_a_bad_line_is_named(tmp_path, content, message):
         list(read_jsonl(write(tmp_path, content)))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_hundred_levels_are_read(tmp_path):
+    rows = [{"a": json.loads("[" * 99 + '"[["' + "]" * 99)}, {"a": [[]] * 1000}]
+    path = write(tmp_path, "\n".join(map(json.dumps, rows)).encode())
+    assert [row.fields for row in read_jsonl(path)] == rows
 
 
 def test_bad_lines_can_be_skipped_and_counted(tmp_path):

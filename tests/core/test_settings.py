@@ -39,6 +39,8 @@ class Outer(Settings):
         ("size", True, "a positive whole number, got True"),
         ("size", 2.0, "a positive whole number, got 2.0"),
         ("size", None, "a positive whole number, got None"),
+        ("size", 10**400, "a number of 64 bits, got one of 1,329"),
+        ("number", -(2**63) - 1, "a number of 64 bits, got one of 64"),
         ("number", float("nan"), "a number, got nan"),
         ("number", float("-inf"), "a number, got -inf"),
         ("number", "3", "a number, got '3'"),

@@ -169,6 +169,32 @@ def test_an_archive_without_the_member(tmp_path, site, name, pack):
     assert files_below(tmp_path / "downloads") == [name]
 
 
+@ARCHIVES
+@pytest.mark.parametrize("keep", [0, 20, 150])
+def test_a_broken_archive(tmp_path, site, name, pack, keep):
+    folder, url = site
+    packed = pack({"a.tsv": os.urandom(200)})[:keep]
+    (folder / name).write_bytes(packed)
+    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
+    with pytest.raises(
+        InputError, match=rf"{name}: holds no file a\.tsv \([^\n]+[^:]\)\. "
+    ) as told:
+        obtain(tmp_path, RawFile("a.tsv", f"{url}/{name}", checksum, member="a.tsv"))
+    assert "\n" not in str(told.value)
+    assert files_below(tmp_path / "downloads") == [name]
+
+
+def test_a_member_that_needs_a_password(tmp_path, site):
+    folder, url = site
+    packed = bytearray(zipped({"a.tsv": CONTENT}))
+    packed[packed.index(b"PK\x01\x02") + 8] |= 1  # a flag of the list of members
+    packed[6] |= 1  # and of the member
+    (folder / "d.zip").write_bytes(packed)
+    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
+    with pytest.raises(InputError, match=r"holds no file a\.tsv \(File 'a\.tsv' is encrypted"):
+        obtain(tmp_path, RawFile("a.tsv", f"{url}/d.zip", checksum, member="a.tsv"))
+
+
 def test_files_without_a_url_are_asked_for(tmp_path):
     with pytest.raises(InputError) as caught:
         obtain(tmp_path, RawFile("a.tsv"))

@@ -118,6 +118,8 @@ def test_fields_keep_their_types_where_the_format_has_them(tmp_path):
     ("change", "message"),
     [
         ({"scores": 3}, "field 'scores': expected an object of scores by scorer"),
+        ({"cut_tokens": {"one": "3"}}, r"field 'cut_tokens\.one': expected 0 or a positive whole"),
+        ({"cut": {"one": {"history": True}}}, r"field 'cut\.one': expected an object of whole"),
         ({"scores": {"one": "high"}}, r"field 'scores\.one': expected a finite number or null"),
         ({"scores": {"one": True}}, r"field 'scores\.one': expected a finite number"),
         ({"scores": {"one": math.inf}}, r"field 'scores\.one': expected a finite number"),

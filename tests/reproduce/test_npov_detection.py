@@ -252,6 +252,7 @@ def test_mistakes(models, knowledge, capsys, tmp_path):
     for arguments, message in (
         ((), "npov_detection needs a generator: give --model=CHECKPOINT."),
         ((f"--model={models['roberta']}",), "--model: {}: expected a language model, got an enc"),
+        ((bart, "--marks=nowhere"), "--marks: nowhere: no such file."),
         ((bart, "--coverage-model=nowhere"), "--coverage-model: nowhere: there is no such check"),
         ((bart, "--classifiers=dev=no,where"), "--classifiers dev, hallucination: no: there is "),
         ((bart, "--classifiers=devel=a,b"), "there is no 'devel'. Did you mean 'dev'"),

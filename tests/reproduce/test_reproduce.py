@@ -202,6 +202,15 @@ def test_options_of_a_scorer_that_is_not_scored(capsys, tmp_path):
     assert (status, "'bertscore' is not among --scorers" in errors[-1]) == (2, True)
 
 
+@pytest.mark.parametrize(
+    "wrong", ["--scorers=bleo", "--scorer-option==", "--scorer-option=bleu.smooth=1"]
+)
+def test_wrong_scorers_make_no_folder(capsys, tmp_path, wrong):
+    given = ("begin", "--sample", f"--output={tmp_path / 'out'}", "--scorers=bleu", wrong)
+    assert reproduce(capsys, *given)[0] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_mistakes(capsys, tmp_path):
     status, _, errors = reproduce(capsys, "treu", f"--output={tmp_path}")
     assert status == 2

@@ -58,7 +58,7 @@ def assert_mistake(result, *parts):
         ),
         (
             ["--gin.MODEL_DIR={tmp}", "--gin.LEARNING_RATE=abc"],
-            ["LEARNING_RATE: expected a number"],
+            ["LEARNING_RATE: expected 0 or a positive number"],
         ),
         (["--gin.MODEL_DIR", "{tmp}"], ["--gin.MODEL_DIR: write --gin.MODEL_DIR=VALUE"]),
         (["--MODEL_DIR={tmp}"], ["write --gin.MODEL_DIR=VALUE"]),
@@ -108,10 +108,25 @@ def test_a_missing_included_file_is_named(command, tmp_path):
     assert_mistake(result, "no gin file 'runs/trian.gin'", "'runs/train.gin'")
 
 
+def test_files_that_include_each_other(command, tmp_path):
+    (tmp_path / "circle.gin").write_text(f"include '{tmp_path}/circle.gin'\n")
+    result = command("train", f"--gin_file={tmp_path}/circle.gin")
+    assert_mistake(result, "circle.gin: nested too deeply; do files include each other")
+
+
 @pytest.mark.parametrize(
     ("binding", "parts"),
     [
         ("KEEP_LAST=%NOPE", ["%NOPE is used but has no value"]),
+        ("TRAINABLE=%x", ["The macro %x is used but has no value"]),
+        ("OBJECTIVE=[[[]]]", ["OBJECTIVE: expected a reference such as @NAME(), got [[[]]]."]),
+        ("LEARNING_RATE_SCHEDULE='x'", ["LEARNING_RATE_SCHEDULE: expected 0 or a positive number"]),
+        ("LEARNING_RATE=1e400", ["LEARNING_RATE: expected 0 or a positive number, got inf"]),
+        ("MODEL_DIR=", ["MODEL_DIR: expected a path, got ''"]),
+        ("TRAINABLE=1e400", ["TRAINABLE: expected a list such as ('a', 'b'), got inf."]),
+        ("DECODING='greedy'", ["DECODING: expected a reference such as @NAME(), got 'greedy'."]),
+        ("RANDOM_SEED=" + "9" * 400, ["RANDOM_SEED: expected a number of 64 bits"]),
+        ("BATCH_SIZE=1000000000000", ["BATCH_SIZE: expected a whole number from 1 to 1,048,576"]),
         ("syntax error=3", ["--gin.syntax error=3: "]),
         ("OPTIMIZER=@optimizers.adafactor(", ["--gin.OPTIMIZER=@", "not closed"]),
         ("OPTIMIZER=@adafactr()", ["--gin.OPTIMIZER=@adafactr()", "No configurable"]),

@@ -193,6 +193,21 @@ def test_the_protocol_of_dialfact(capsys, tmp_path, offline_data_dir):
     assert "splits validation, test" in evaluate(capsys, *arguments, "--split=train")[2]
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "3___1--0"}', "predictions.jsonl:2: field 'prediction' is missing"),
+        ('{"id": "3___1--1", "prediction": ""}', "predictions.jsonl:2: field 'id': '3___1--1' occ"),
+    ],
+)
+def test_bad_predictions(capsys, tmp_path, offline_data_dir, line, message):
+    path = tmp_path / "predictions.jsonl"
+    path.write_text(f'{{"id": "3___1--1", "prediction": "SUPPORTS"}}\n{line}\n')
+    arguments = (path, "--protocol=dialfact", "--dataset=dialfact/sample")
+    status, _, error = evaluate(capsys, *arguments)
+    assert (status, message in error) == (2, True), error
+
+
 def test_an_ensemble_is_a_further_scorer(capsys, tmp_path):
     e_minus_c = [2 * score - 1 for score in SCORES[::-1]]
     one = write(tmp_path / "one.jsonl", SCORES, LABELS, scorer="token_f1")

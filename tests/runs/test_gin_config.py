@@ -235,9 +235,9 @@ def test_a_value_that_is_no_literal_is_a_string(binding, expected):
     [
         ("TRAIN_STEPS=1e2", "TRAIN_STEPS: expected a whole number, got 100.0"),
         ("TRAIN_STEPS=True", "TRAIN_STEPS: expected a whole number, got True"),
-        ("LEARNING_RATE=fast", "LEARNING_RATE: expected a number, got 'fast'"),
+        ("LEARNING_RATE=fast", "LEARNING_RATE: expected 0 or a positive number, got 'fast'"),
         ("PACK=yes", "PACK: expected True or False, got 'yes'"),
-        ("MODEL_DIR=3", "MODEL_DIR: expected a text, got 3"),
+        ("MODEL_DIR=3", "MODEL_DIR: expected a path, got 3"),
         ("INITIAL_CHECKPOINT_PATH=3", "INITIAL_CHECKPOINT_PATH: expected a text or None, got 3"),
         (
             "train.train.log_period=often",

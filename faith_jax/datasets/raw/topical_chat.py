@@ -118,6 +118,8 @@ def read_turns(
             continue
         make = functools.partial(_turns, name=name, reading_set=read.pop(name), leads=leads)
         yield from read_as(Conversation, [conversation], make, bad_rows)
+    for _ in reading:
+        pass  # what no conversation needs must be whole too
 
 
 def _turns(

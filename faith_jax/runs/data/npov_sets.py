@@ -178,7 +178,8 @@ class Response(msgspec.Struct):
 
 def _responses(path: pathlib.Path, topics: Mapping[str, npov.Topic]) -> list[dict[str, Any]]:
     """Returns the responses, topic by topic."""
-    found = []
+    found: list[dict[str, Any]] = []
+    seen: set[str] = set()
     for place, row in read_jsonl(path):
         told = {"response": row["prediction"], **row} if "prediction" in row else row
         made = msgspec.structs.asdict(converted(told, place, Response, strip=False))
@@ -187,6 +188,9 @@ def _responses(path: pathlib.Path, topics: Mapping[str, npov.Topic]) -> list[dic
                 f"{place}: field 'topic': {made['topic']!r} is no topic of --knowledge; name the "
                 "folder of the topics that were responded to."
             )
+        if made["id"] in seen:
+            raise InputError(f"{place}: field 'id': {made['id']!r} occurs twice.")
+        seen.add(made["id"])
         found.append({**made, "split": topics[made["topic"]].split})
     order = list(topics)
     return sorted(found, key=lambda row: (order.index(row["topic"]), row["id"]))

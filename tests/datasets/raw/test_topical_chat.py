@@ -107,6 +107,15 @@ def test_conversations_without_a_reading_set(tmp_path):
     assert ([row["id"] for row in rows], bad_rows.count) == (["t_2-0"], 1)
 
 
+def test_reading_sets_that_nothing_needs_are_whole_too(tmp_path):
+    reading = {name: reading_set(AFTER) for name in ("t_1", "t_2", "t_3")}
+    assert len(read(tmp_path, turn("Hi."), **reading)) == 2
+    with pytest.raises(
+        InputError, match=r'train\.json: \["t_3"\]: expected a JSON object, got "x"'
+    ):
+        read(tmp_path, turn("Hi."), **reading | {"t_3": "x"})
+
+
 def test_an_id_that_wiki_json_lacks(tmp_path):
     facts = BEFORE | {LEAD: 8}
     with pytest.raises(InputError, match=r"agent_1\.FS1: field 'shortened_wiki_lead_section'"):

@@ -207,6 +207,8 @@ def test_mistakes(tmp_path, knowledge, sets, capsys):
     ):
         write_rows(path, [row | change])
         assert message in sets()[2]
+    write_rows(path, [row, row])
+    assert f"{path}:2: field 'id': {row['id']!r} occurs twice." in sets()[2]
     assert main(["npov", "inputs", f"--output={tmp_path / 'x'}", f"--knowledge={tmp_path}"]) == 2
     given = (f"--output={tmp_path / 'x'}", f"--knowledge={knowledge}", "--splits=tets")
     assert main(["npov", "inputs", *given]) == 2

@@ -1,0 +1,50 @@
+import json
+
+import numpy as np
+import pytest
+
+from faith_jax.checkpoints.tensors import read_header, write_tensor_file
+from faith_jax.core.errors import CheckpointError
+
+TENSORS = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones(4, np.float16)}
+
+
+def written(path, header, data):
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return path
+
+
+def entry(begin, end, shape=(2,)):
+    return {"dtype": "F32", "shape": list(shape), "data_offsets": [begin, end]}
+
+
+def test_tensors_lie_one_behind_the_other(tmp_path):
+    write_tensor_file(tmp_path / "whole.safetensors", TENSORS | {"c": np.zeros((0, 3))}, {"k": "v"})
+    found, metadata = read_header(tmp_path / "whole.safetensors")
+    assert metadata == {"k": "v"}
+    for name, array in TENSORS.items():
+        assert found[name].read().tobytes() == array.tobytes()
+    # In any order.
+    path = written(tmp_path / "t", {"b": entry(8, 16), "a": entry(0, 8)}, bytes(16))
+    assert list(read_header(path)[0]) == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("header", "size", "message"),
+    [
+        (
+            {"a": entry(0, 8), "b": entry(9, 17)},
+            17,
+            "b begins at byte .* not behind the one before",
+        ),
+        ({"a": entry(0, 8), "b": entry(4, 12)}, 12, "b begins at byte"),
+        ({"a": entry(1, 9)}, 9, "a begins at byte"),
+        ({"a": entry(0, 8)}, 9, "bytes, but its tensors end at"),
+        ({}, 1, "bytes, but its tensors end at"),
+    ],
+)
+def test_gaps_overlaps_and_more_bytes_are_errors(tmp_path, header, size, message):
+    path = written(tmp_path / "t.safetensors", header, bytes(size))
+    with pytest.raises(CheckpointError, match=rf"t.safetensors: .*{message}"):
+        read_header(path)

@@ -1,0 +1,161 @@
+"""Bad inputs in a short form, and that the tool sees what goes wrong."""
+
+import random
+import sys
+
+import pytest
+
+from tests.paths import REPOSITORY
+
+sys.path.insert(0, str(REPOSITORY / "tools"))
+
+import bad_input_cases
+import bad_inputs
+import spoiled_files
+from bad_input_cases import Case
+from spoiled_files import UNIQUE, Change
+
+ROWS = [
+    {"id": str(i), "grounding": f"Tea number {i}.", "generated_text": "Tea.", "label": i % 2}
+    for i in range(4)
+]
+REFUSED, EITHER = Change("bad", True), Change("odd")
+LINE = "faith-jax: rows.jsonl:2: field 'label': expected 1, got 2.\n"
+
+
+def cases(folder):
+    """Cases of commands that take a moment."""
+    rows = {
+        form: bad_input_cases.write_rows(folder / f"rows.{form}", ROWS)
+        for form in ("jsonl", "csv", "tsv", "parquet")
+    }
+    score = ("score", "--scorers=token_f1", "--input={IN}", "--output={OUT}.jsonl")
+    required = ("grounding", "generated_text", UNIQUE)
+    scored = [
+        {"id": r["id"], "scores": {"token_f1": float(r["id"])}, "label": r["label"]} for r in ROWS
+    ]
+    file = bad_input_cases.write_rows(folder / "scored.jsonl", scored)
+    yield from (Case(f"score {form}", score, path, (), required) for form, path in rows.items())
+    yield Case("evaluate", ("evaluate", "{IN}", "--json={OUT}"), file, (), ("id", "scores"))
+    given = ("train", "--gin_file=quickstart.gin", "--gin_file={IN}", "--gin.MODEL_DIR={OUT}")
+    (folder / "wrong.gin").write_text("BATCH_SIZE = \n")
+    yield Case("train gin file", given, folder / "wrong.gin", ())
+
+
+def test_some_spoiled_inputs(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "data"))
+    (tmp_path / "good").mkdir()
+    (tmp_path / "work").mkdir()
+    found = [
+        bad_inputs.trial(case, seed, tmp_path / "work")
+        for case in cases(tmp_path / "good")
+        for seed in range(1 if case.name.startswith("train") else 11)
+    ]
+    assert [trial for trial in found if trial.problem] == []
+    assert {trial.status for trial in found} == {0, 2}
+    assert any(trial.change.must_refuse for trial in found)
+    assert bad_inputs.table(found).splitlines()[-1].startswith("| all | 56 | ")
+
+
+def outcome(status=2, errors=LINE, raised="", before=("in",), after=("in",)):
+    return bad_inputs.Outcome(status, errors, raised, frozenset(before), frozenset(after))
+
+
+@pytest.mark.parametrize(
+    ("found", "change", "told"),
+    [
+        (outcome(), REFUSED, ""),
+        (outcome(errors=f"12:00:00 reading\n{LINE}"), REFUSED, ""),
+        (outcome(errors=LINE.replace(":", " score:", 1)), REFUSED, ""),
+        (outcome(status=0, errors=""), EITHER, ""),
+        (outcome(status=0, errors=""), REFUSED, "accepted"),
+        (outcome(status=None), REFUSED, "hangs"),
+        (outcome(status=1, raised="KeyError: 'x'"), REFUSED, "traceback: KeyError: 'x'"),
+        (outcome(errors=f"Traceback (most recent call last):\n{LINE}"), REFUSED, "prints a trace"),
+        (outcome(status=1), REFUSED, "exit status 1"),
+        (outcome(errors=""), REFUSED, "0 lines of errors"),
+        (outcome(errors=LINE * 2), REFUSED, "2 lines of errors"),
+        (outcome(errors="faith-jax: no\n"), REFUSED, "a line of 13 characters"),
+        (outcome(errors=f"faith-jax: {'x' * 5000}\n"), REFUSED, "a line of 5011 characters"),
+        (outcome(after=("in", "out")), REFUSED, "left behind: ['out']"),
+        (outcome(0, "", after=("in", "out", "out.partial")), EITHER, "left behind"),
+        (outcome(0, "", after=("in", "out", ".out.lock")), EITHER, "written elsewhere"),
+        (outcome(after=("in", "canary")), REFUSED, "written elsewhere: ['canary']"),
+        (outcome(after=()), REFUSED, "the input is gone"),
+    ],
+)
+def test_what_is_wrong(found, change, told):
+    problem = bad_inputs.problem_of(found, change)
+    assert problem.startswith(told)
+    assert bool(problem) == bool(told)
+
+
+def test_a_command_that_raises_writes_or_hangs(tmp_path, monkeypatch):
+    monkeypatch.setattr(bad_inputs, "_HANGS", 1)
+    (tmp_path / "good").write_text("{}")
+
+    def raises(given, output):
+        raise KeyError("x")
+
+    def writes(given, output):
+        given.with_name("elsewhere").touch()
+        return 0
+
+    def hangs(given, output):
+        while True:
+            pass
+
+    told = {
+        run.__name__: bad_inputs.trial(
+            Case("mine", good=tmp_path / "good", run=run), 0, tmp_path
+        ).problem
+        for run in (raises, writes, hangs)
+    }
+    assert told["raises"].startswith("traceback: KeyError")
+    assert told["writes"] == "written elsewhere: ['elsewhere']"
+    assert told["hangs"] == "hangs"
+
+
+def test_a_good_input_that_is_refused(tmp_path):
+    (tmp_path / "good.jsonl").write_text("{}\n")
+    case = Case("evaluate", ("evaluate", "{IN}"), tmp_path / "good.jsonl")
+    assert bad_inputs.trial(case, bad_inputs._WHOLE, tmp_path).problem.startswith("a good input")
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv", "parquet"])
+def test_changes_depend_on_the_seed_alone(tmp_path, suffix):
+    def spoiled(seed):
+        path = bad_input_cases.write_rows(tmp_path / f"rows.{suffix}", ROWS)
+        change = spoiled_files.spoil_file(random.Random(seed), path, ("id",), tmp_path / "canary")
+        made = path.read_bytes() if path.is_file() and not path.is_symlink() else None
+        path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+        return change, made
+
+    assert [spoiled(seed) for seed in range(30)] == [spoiled(seed) for seed in range(30)]
+
+
+def test_a_pickle_writes_the_canary(tmp_path):
+    import pickle
+
+    pickle.loads(spoiled_files.pickled(tmp_path / "canary")).close()
+    assert (tmp_path / "canary").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_broken"),
+    [
+        ("a.jsonl", b'{"a": 1}\n\n{}\n', False),
+        ("a.jsonl", b'{"a": 1}\n[]\n', True),
+        ("a.json", b"\xef\xbb\xbf[1]", False),
+        ("a.json", b"[1", True),
+        ("a.csv", b"a,b\n", False),
+        ("a.csv", b"a,\xff\n", True),
+        ("a.parquet", b"PAR1", True),
+        ("a.safetensors", b"\x00" * 8, True),
+        ("a.npy", b"\x93NUMPY", True),
+        ("a.bin", b"\x00", False),
+    ],
+)
+def test_what_no_reader_can_read(tmp_path, name, content, is_broken):
+    (tmp_path / name).write_bytes(content)
+    assert spoiled_files.is_broken(tmp_path / name) == is_broken

@@ -1,0 +1,381 @@
+"""Checks that no bad input is accepted in silence, or ends in a traceback: docs/reliability.md.
+
+Every command that reads something runs on inputs that are spoiled at random, by a seed: data of
+every builder, scored files, sheets, checkpoints of many families, gin files, settings, options and
+archives. A bad input must end with one line and status 2, and leave nothing behind; what is
+certainly wrong must not be accepted. No pickle may run, and nothing be written elsewhere.
+
+    python tools/bad_inputs.py
+    python tools/bad_inputs.py --trials=200 --seed=3 --only="score jsonl;import t5"
+    python tools/bad_inputs.py --jobs=2 --table=table.md
+
+Prints a line for each trial that fails, which `--only=NAME --at=SEED` runs again, and a table of
+counts. Exit status: 0 where all trials went as promised, 1 otherwise.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import contextlib
+import functools
+import logging
+import multiprocessing
+import os
+import pathlib
+import random
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tools")]
+
+import spoiled_files  # noqa: E402
+from bad_input_cases import Case, all_cases  # noqa: E402
+from spoiled_files import Change  # noqa: E402
+
+_HANGS = 120  # seconds
+_MEMORY = 10 * 2**30  # bytes of addresses; what asks for more gets a MemoryError
+_LINE = 1500  # characters of an error's line at most
+_LEFT = re.compile(r"\.(partial|lock|lease)\b")
+_CANARY = "canary"
+_WHOLE = -1  # the seed of a trial that spoils nothing: its command must end with status 0
+# By an option's default, what it cannot be, and what it may or may not be.
+_NO_NUMBERS = ("x", "", "nan", "[1]", "1_x")
+_NUMBERS = ("-7", "0", "1e400", "9" * 400, "9" * 5000, "0.5", "inf")
+_TEXTS = ("", " ", "=", "a=b", ",", "a,b", "é", "x" * 5000, "/nowhere/at/all", "{IN}", "[", "{x}")
+_SETTINGS = (
+    "None", "-7", "0", "3", "1e400", "nan", "9" * 400, "9" * 5000, "'x'", "[]", "{}", "{'x': [1]}",
+    "True", "%x", "@x", "@x()", "'", "(", "'../../x'", "[[[]]]", "1+1", "__import__('os')", "",
+    "/nowhere/at/all", "x" * 5000, "{IN}", "\\x00", "@jax.jit", "@os.system()",
+)  # fmt: skip
+
+
+class Hang(BaseException):
+    """A trial took too long; no `except Exception` may hide it."""
+
+
+class Outcome(NamedTuple):
+    """How a command ended.
+
+    Attributes:
+      status: its exit status; None = it hung.
+      errors: what it printed on stderr.
+      raised: a traceback in short, or "".
+      before: the files of the trial's folder before.
+      after: and after it, relative to the folder.
+    """
+
+    status: int | None
+    errors: str
+    raised: str
+    before: frozenset[str]
+    after: frozenset[str]
+
+
+class Trial(NamedTuple):
+    """What was tried, how the command took it, and what is wrong; "" = nothing."""
+
+    case: str
+    seed: int
+    change: Change
+    status: int | None
+    problem: str
+
+
+def problem_of(outcome: Outcome, change: Change, prog: str = "faith-jax") -> str:
+    """Returns what is wrong with how a command took a bad input; "" = nothing."""
+    new = sorted(outcome.after - outcome.before)
+    named = re.compile(rf"{prog}( [a-z_-]+)*: ")  # of the command, or of a part of it
+    lines = [line for line in outcome.errors.splitlines() if named.match(line)]
+    told = lines[-1] if lines else ""
+    if escaped := [name for name in new if not name.startswith(("out", "in"))]:
+        return f"written elsewhere: {escaped[:3]}"
+    if gone := sorted(outcome.before - outcome.after):
+        return f"the input is gone: {gone[:3]}"
+    if outcome.status is None:
+        return "hangs"
+    if outcome.raised:
+        return f"traceback: {outcome.raised}"
+    if "Traceback (most recent call last)" in outcome.errors:
+        return f"prints a traceback: {outcome.errors.partition('Traceback')[2][-300:]!r}"
+    if outcome.status == 0:
+        left = [name for name in new if _LEFT.search(name)]
+        if left:
+            return f"left behind: {left[:3]}"
+        return "accepted" if change.must_refuse else ""
+    if outcome.status != 2:
+        return f"exit status {outcome.status}: {told or outcome.errors[-300:]!r}"
+    if len(lines) != 1:
+        return f"{len(lines)} lines of errors: {outcome.errors[-300:]!r}"
+    if len(told) > _LINE or len(told) < len(prog) + 12:
+        return f"a line of {len(told)} characters: {told[:300]!r}"
+    return f"left behind: {new[:3]} ({told[:200]})" if new else ""
+
+
+def _files(folder: pathlib.Path) -> frozenset[str]:
+    """Returns the files, links and folders below a folder."""
+    return frozenset(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def _without_empty(folder: pathlib.Path, names: frozenset[str]) -> frozenset[str]:
+    """Returns the names but for those of folders without a file."""
+    return frozenset(
+        name
+        for name in names
+        if not (folder / name).is_dir() or any(p.is_file() for p in (folder / name).rglob("*"))
+    )
+
+
+@contextlib.contextmanager
+def _captured(errors: pathlib.Path) -> Iterator[None]:
+    """Sends stdout away, and all that goes to stderr to a file, also that of other processes."""
+    sys.stdout.flush(), sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    try:
+        with open(errors, "w", errors="backslashreplace") as file, open(os.devnull, "w") as null:
+            os.dup2(null.fileno(), 1), os.dup2(file.fileno(), 2)
+            with contextlib.redirect_stdout(null), contextlib.redirect_stderr(file):
+                yield
+    finally:
+        os.dup2(kept[0], 1), os.dup2(kept[1], 2)
+        os.close(kept[0]), os.close(kept[1])
+
+
+class _ToStderr(logging.StreamHandler):
+    """Logs to what is stderr now."""
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, value: Any) -> None:
+        pass
+
+
+def _stop(number: int, frame: Any) -> None:
+    raise Hang
+
+
+def _where(error: BaseException) -> str:
+    """Returns an error with the last lines of our own code that it came through."""
+    ours = [f for f in traceback.extract_tb(error.__traceback__) if "/faith_jax/" in f.filename]
+    places = [f"{f.filename.rpartition('/faith_jax/')[2]}:{f.lineno}" for f in ours[-3:]]
+    return f"{type(error).__name__}: {str(error)[:200]!r} at {' > '.join(places)}"
+
+
+def outcome_of(run: Callable[[], int], folder: pathlib.Path, errors: pathlib.Path) -> Outcome:
+    """Runs something in a trial's folder; returns how it ended."""
+    before, status, raised = _files(folder), None, ""
+    here, previous = os.getcwd(), signal.signal(signal.SIGALRM, _stop)
+    os.chdir(folder)
+    try:
+        with _captured(errors):
+            signal.alarm(_HANGS)
+            try:
+                status = run()
+            except Hang:
+                pass
+            except BaseException as error:
+                status, raised = 1, _where(error)
+            finally:
+                signal.alarm(0)
+    finally:
+        os.chdir(here)
+        signal.signal(signal.SIGALRM, previous)
+        if "gin" in sys.modules:
+            gin = sys.modules["gin"]
+            with gin.unlock_config():
+                gin.clear_config()
+    return Outcome(status, errors.read_text(errors="replace"), raised, before, _files(folder))
+
+
+def _spoiled_options(rng: random.Random, case: Case, arguments: list[str]) -> Change:
+    """Spoils an option in place."""
+    name = rng.choice(list(case.options))
+    low, is_setting = case.options[name], name.startswith("--gin.")
+    if is_setting:
+        value = rng.choice(_SETTINGS)
+        either = ("0", "3", "1+1", "True", "nan", "1e400", "None", "9" * 400, "9" * 5000)
+        must = low is not None and value not in either
+    else:
+        value = rng.choice(_TEXTS if low is None else (*_NO_NUMBERS, *_NUMBERS))
+        must = low is not None and (value in _NO_NUMBERS or (low >= 0 and value == "-7"))
+    arguments[:] = [part for part in arguments if not part.startswith(f"{name}=")]
+    arguments.append(f"{name}={value}")
+    return Change(f"{name}={value[:40]}", must)
+
+
+def _spoil(rng: random.Random, case: Case, given: pathlib.Path, arguments: list[str]) -> Change:
+    if case.options and (case.good is None or rng.random() < 0.25):
+        return _spoiled_options(rng, case, arguments)
+    if case.spoil:
+        return case.spoil(rng, given)
+    canary = given.with_name(_CANARY)
+    found = [given] if given.is_file() else sorted(p for p in given.rglob("*") if p.is_file())
+    path = rng.choice(found)
+    change = spoiled_files.spoil_file(rng, path, case.required, canary)
+    name = path.relative_to(given.parent)
+    is_read = given == path or any(path.relative_to(given).match(p) for p in case.read)
+    is_read &= not (case.is_data and change.what in ("missing", "a link to itself"))
+    return Change(f"{name}: {change.what}", change.must_refuse and is_read)
+
+
+def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:
+    """Spoils a case's input, runs its command, and judges how it ended."""
+    from faith_jax import cli
+
+    rng = random.Random(f"{case.name} {seed}")
+    # Models are kept in memory by their folders, so that each trial has another one.
+    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+    given = folder / f"in{case.good.suffix if case.good and case.good.is_file() else ''}"
+    if case.good:
+        spoiled_files.copied(case.good, given)
+    arguments = list(case.arguments)
+    change = _spoil(rng, case, given, arguments) if seed != _WHOLE else Change("nothing")
+    output = folder / "out"
+    named = [a.replace("{IN}", str(given)).replace("{OUT}", str(output)) for a in arguments]
+    prog = "t5x" if named[:1] == ["t5x"] else "faith-jax"
+    main = cli.t5x_main if prog == "t5x" else cli.main
+    told = named[1:] if prog == "t5x" else named
+    run = functools.partial(main, told)
+    if case.run:
+        run = functools.partial(cli._guarded, functools.partial(case.run, given, output), prog)
+    outcome = outcome_of(run, folder, work / "stderr")
+    if case.resumes:
+        changed = {name for name in outcome.after | outcome.before if name.startswith("in/")}
+        changed = {name for name in changed if not _LEFT.search(name) or outcome.status != 0}
+        outcome = outcome._replace(before=outcome.before - changed, after=outcome.after - changed)
+    if case.is_data:
+        kept = outcome.after & outcome.before
+        outcome = outcome._replace(after=_without_empty(folder, outcome.after) | kept)
+    problem = problem_of(outcome, change, prog)
+    if seed == _WHOLE and outcome.status != 0:
+        problem = problem or f"a good input is refused: {outcome.errors[-300:]!r}"
+    shutil.rmtree(folder)
+    return Trial(case.name, seed, change, outcome.status, problem)
+
+
+def start_process(data: pathlib.Path) -> None:
+    """Prepares this process for trials: its memory, messages, and folder of prepared data."""
+    os.environ |= {"FAITH_JAX_DATA_DIR": str(data), "JAX_PLATFORMS": "cpu"}
+    os.environ |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY"), "http://127.0.0.1:9")
+    os.environ |= {"HTTPS_PROXY": "http://127.0.0.1:9", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, most))
+    logging.basicConfig(level=logging.WARNING, handlers=[_ToStderr()])
+
+
+_CASES: dict[str, Case] = {}
+_WORK = pathlib.Path()
+_DONE = 0
+
+
+def _start_worker(cases: Iterable[Case], work: pathlib.Path) -> None:
+    global _WORK
+    start_process(work / "data")
+    _CASES.update({case.name: case for case in cases})
+    _WORK = work / f"worker-{os.getpid()}"
+    _WORK.mkdir()
+
+
+def _worker_trial(name: str, seed: int) -> Trial:
+    global _DONE
+    _DONE += 1
+    (_WORK / "now").write_text(f"{name}, seed {seed}")
+    if _DONE % 300 == 0:  # programs take mappings of memory, of which a process has few
+        import jax
+
+        jax.clear_caches()
+    return trial(_CASES[name], seed, _WORK)
+
+
+def planned(cases: Sequence[Case], trials: int, seed: int) -> list[tuple[str, int]]:
+    """Returns the names of the cases with seeds, by their shares; first each with a good input."""
+    total = sum(case.share for case in cases)
+    counts = {case.name: max(1, round(trials * case.share / total)) for case in cases}
+    spoiled = [(name, seed * 100_000 + i) for name, count in counts.items() for i in range(count)]
+    return [(case.name, _WHOLE) for case in cases if case.name != "WordNet"] + spoiled
+
+
+def table(trials: Iterable[Trial]) -> str:
+    """Returns the counts as Markdown."""
+    counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+    for found in trials:
+        kind = "wrong" if found.problem else "accepted" if found.status == 0 else "refused"
+        for name in (found.case, "all"):
+            counts[name].update(["tried", kind])
+    kinds = ("tried", "refused", "accepted", "wrong")
+    lines = ["| command and data | tried | refused | accepted | wrong |", "| --- |" + " --- |" * 4]
+    for name in [*sorted(counts.keys() - {"all"}), "all"]:
+        lines.append(f"| {name} | " + " | ".join(f"{counts[name][k]:,}" for k in kinds) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _told(found: Trial) -> str:
+    what = ascii(found.change.what)[1:-1]
+    return f"FAILED {found.case}, seed {found.seed}: {what[:200]}: {found.problem}"
+
+
+def run(
+    cases: Sequence[Case], plan: Sequence[tuple[str, int]], work: pathlib.Path, jobs: int
+) -> list[Trial]:
+    """Runs trials in processes of their own, and prints those that fail."""
+    context, trials = multiprocessing.get_context("spawn"), []
+    with concurrent.futures.ProcessPoolExecutor(
+        jobs, context, _start_worker, (list(cases), work)
+    ) as pool:
+        futures = [pool.submit(_worker_trial, *one) for one in plan]
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                trials.append(found := future.result())
+                if found.problem:
+                    print(_told(found), flush=True)
+                if len(trials) % 500 == 0:
+                    print(f"{len(trials)}/{len(plan)} trials", flush=True)
+        except concurrent.futures.process.BrokenProcessPool:
+            running = [path.read_text() for path in work.glob("worker-*/now")]
+            print(f"FAILED a process died in one of: {running}", flush=True)
+            broken = Trial("a process", 0, Change(str(running)), None, "died")
+            trials.append(broken)
+    return trials
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the tool; returns its exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = lambda text: [name.strip() for name in text.split(";")]  # noqa: E731
+    parser.add_argument("--trials", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=names, default=(), help="cases, separated by semicolons")
+    parser.add_argument("--at", type=int, help="the seed of one trial of the case")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--table", type=pathlib.Path, help="a file for the table of counts")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="bad-inputs-") as folder:
+        work = pathlib.Path(folder)
+        start_process(work / "data")
+        with _captured(work / "stderr"):
+            cases = all_cases(work / "good", options.only)
+        plan = planned(cases, options.trials, options.seed)
+        if options.at is not None:
+            plan = [(case.name, options.at) for case in cases]
+        trials = run(cases, plan, work, options.jobs)
+    print(made := table(trials), end="")
+    if options.table:
+        options.table.write_text(made)
+    return int(any(found.problem for found in trials))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
