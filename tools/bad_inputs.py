@@ -124,15 +124,6 @@ def _files(folder: pathlib.Path) -> frozenset[str]:
     return frozenset(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def _without_empty(folder: pathlib.Path, names: frozenset[str]) -> frozenset[str]:
-    """Returns the names but for those of folders without a file."""
-    return frozenset(
-        name
-        for name in names
-        if not (folder / name).is_dir() or any(p.is_file() for p in (folder / name).rglob("*"))
-    )
-
-
 @contextlib.contextmanager
 def _captured(errors: pathlib.Path) -> Iterator[None]:
     """Sends stdout away, and all that goes to stderr to a file, also that of other processes."""
@@ -253,9 +244,6 @@ def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:
         changed = {name for name in outcome.after | outcome.before if name.startswith("in/")}
         changed = {name for name in changed if not _LEFT.search(name) or outcome.status != 0}
         outcome = outcome._replace(before=outcome.before - changed, after=outcome.after - changed)
-    if case.is_data:
-        kept = outcome.after & outcome.before
-        outcome = outcome._replace(after=_without_empty(folder, outcome.after) | kept)
     problem = problem_of(outcome, change, prog)
     if seed == _WHOLE and outcome.status != 0:
         problem = problem or f"a good input is refused: {outcome.errors[-300:]!r}"

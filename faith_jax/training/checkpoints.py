@@ -333,7 +333,9 @@ def _overlap(box: manifest.Box, index: tuple[Any, ...]) -> bool:
 
 
 def _check_metrics(folder: pathlib.Path) -> None:
-    for path in sorted(folder.glob("[0-9]*/metrics/metrics")):
+    for path in sorted(folder.glob("*/metrics/metrics")):
+        if not path.parts[-3].isdecimal():  # of a save that was killed
+            continue
         found = kept_json(path)
         if found is None or not all(isinstance(value, int | float) for value in found.values()):
             raise CheckpointError(

@@ -265,6 +265,8 @@ def test_what_a_killed_save_leaves_is_not_seen(saved, tmp_path):
     # Orbax writes beside and renames.
     shutil.copytree(saved / "3", folder / "9.orbax-checkpoint-tmp")
     (folder / "12.orbax-checkpoint-tmp" / "params").mkdir(parents=True)
+    (folder / "12.orbax-checkpoint-tmp" / "metrics").mkdir()
+    (folder / "12.orbax-checkpoint-tmp" / "metrics" / "metrics").write_text("")
     (folder / "notes").mkdir()
     checkpoints = TrainCheckpoints(folder)
     assert checkpoints.all_steps() == [3]
