@@ -36,8 +36,7 @@ class Case:
       spoil: spoils the input in another way.
       run: what runs in the command's place; it raises what a command raises.
       resumes: the input is the output too: what is in it may change.
-      is_data: the output is a folder of data sets: missing files are splits that are left out, and
-        empty folders may stay.
+      is_data: the output is a folder of data sets: missing files are splits that are left out.
     """
 
     name: str
