@@ -17,16 +17,18 @@ from faith_jax.runs.options import (
 class Evaluate(EvaluateFiles):
     """Makes tables and pictures of scored files.
 
-    Compares scorers by what `score` wrote. Files of one corpus are joined by the ids of their rows.
+    Reads what `score` wrote. Where rows have labels, compares scorers; where none has, shows how
+    systems compare on the same rows, and their worst answers. Files of one corpus are joined by the
+    ids of their rows.
 
     Examples:
+      %(prog)s old_system.jsonl new_system.jsonl
       %(prog)s q2.jsonl qags_c.jsonl --baseline=token_f1 --markdown=table.md --json=figures.json
       %(prog)s begin_test.jsonl --protocol=begin --development=begin_dev.jsonl
       %(prog)s q2.jsonl --ensemble=both=summac_zs,nli_e_minus_c --baseline=summac_zs
       %(prog)s q2.jsonl begin_2021.jsonl --protocol=pronouns
       %(prog)s npov_scores.jsonl --protocol=npov
       %(prog)s critic_scores.jsonl --protocol=accuracy --scorers=faith_critic_call
-      %(prog)s old_system.jsonl new_system.jsonl --protocol=systems --baseline=old_system
       %(prog)s runs/verify/predictions.jsonl --protocol=dialfact --dataset=dialfact/official
     """
 

@@ -28,7 +28,15 @@ _USUAL = {
     "id": ("id",),
     "corpus": ("corpus",),
 }  # fmt: skip
-_LABELS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+# Labels that say which rows are faithful, or, with --labels-are-errors, which have an error.
+_ANSWERS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1, "no": 0, "yes": 1}
+# Labels that say it themselves.
+_SAYING = {
+    **dict.fromkeys(("faithful", "supported", "consistent", "attributable"), 1),
+    **dict.fromkeys(("unfaithful", "not faithful", "unsupported", "not supported"), 0),
+    **dict.fromkeys(("inconsistent", "not attributable", "hallucinated", "hallucination"), 0),
+}
+_LABELS = _ANSWERS | _SAYING
 # Several systems may respond to one row, and several trainings of one system.
 SYSTEM_FIELDS = ("system", "replicate")
 
@@ -42,11 +50,11 @@ class Columns:
         names, TRUE's first
       response_column (NAME): the text; default: the usual names, TRUE's first
       history_column (NAME): earlier utterances
-      label_column (NAME): 1 = faithful, 0, or empty (default: label, where there is one); of
-        several with commas the first that a row has
+      label_column (NAME): 1, yes, true or faithful; 0, no, false or hallucinated; or empty
+        (default: label, where there is one); of several with commas the first that a row has
       label_values (LABEL=VALUE): what other labels mean, with commas:
         entailment=1,contradiction=0,generic= (unknown)
-      labels_are_errors: a label of 1 says that there is an error
+      labels_are_errors: a label of 1, yes or true says that there is an error
       id_column (NAME): default: id, where there is one; else, or with --id-column=, the row's
         number
       corpus_column (NAME): default: corpus, where there is one
@@ -332,10 +340,14 @@ def _response(value: Any, name: str, place: str) -> str:
 def _label(value: Any, columns: Columns, name: str, place: str) -> int | None:
     known, text = columns.known_labels, _shown(value).strip().lower()
     if text not in known:
-        expected = "".join(f"{label}, " for label in known if label and label not in _LABELS)
-        raise field_error(place, name, f"{expected}1 (faithful), 0, or nothing", value)
+        own = "".join(f"{label}, " for label in known if label and label not in _LABELS)
+        expected = f"{own}1 or yes (faithful), 0 or no, faithful, hallucinated, or nothing"
+        raise field_error(
+            place, name, expected, value, "say what others mean with --label-values=LABEL=1,…"
+        )
     found = known[text]
-    return 1 - found if columns.labels_are_errors and found is not None else found
+    is_error = columns.labels_are_errors and text not in _SAYING
+    return 1 - found if is_error and found is not None else found
 
 
 def _identifier(value: Any, place: str, number: int, column: str | None) -> str:

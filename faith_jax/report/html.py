@@ -32,7 +32,7 @@ _CURVE_POINTS = 200
 def report_page(
     title: str,
     corpora: Mapping[str, Corpus],
-    table: Table,
+    tables: Sequence[Table],
     rows: Sequence[Mapping[str, Any]],
     left_out: int = 0,
     salience_note: str = "",
@@ -43,7 +43,7 @@ def report_page(
     Args:
       title: of the page.
       corpora: what the curves and histograms show.
-      table: the figures.
+      tables: the figures.
       rows: the examples, in the form of `faith_jax.export.scored_rows`.
       left_out: how many examples there are beside these.
       salience_note: which rows have a salience map.
@@ -54,7 +54,7 @@ def report_page(
     with_words = {name for row in rows for name, words in row["words"].items() if words}
     return page_template("report.html").render(
         title=title,
-        table=table,
+        tables=tables,
         curves=[curve for curve in drawn if curve["lines"]],
         curveless=[curve["corpus"] for curve in drawn if not curve["lines"]],
         histograms=[histogram(c, s) for c in corpora.values() for s in scorers if s in c.scores],

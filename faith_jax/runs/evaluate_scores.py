@@ -2,14 +2,21 @@
 
 import dataclasses
 import functools
+import heapq
 import math
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
+from faith_jax.core.errors import (
+    ConfigError,
+    FaithJaxError,
+    InputError,
+    counted,
+    did_you_mean,
+)
 from faith_jax.core.files import reserves, write_json, write_text
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, converted
@@ -17,7 +24,14 @@ from faith_jax.core.table import Table
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
 from faith_jax.report.table_pages import rendered
-from faith_jax.runs.options import GOES_WITH, EvaluateFiles, EvaluateOptions, listed_names
+from faith_jax.runs.options import (
+    AUTO,
+    CHOSEN_BY_LABELS,
+    GOES_WITH,
+    EvaluateFiles,
+    EvaluateOptions,
+    listed_names,
+)
 from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics import protocols
 from faith_jax.statistics.auc_table import auc_figures, auc_rows, auc_table, npov_figures, npov_rows
@@ -36,11 +50,12 @@ from faith_jax.statistics.scored_corpora import (
     row_notes,
     with_ensembles,
 )
-from faith_jax.statistics.systems import Layout, systems_table
+from faith_jax.statistics.systems import Column, Layout, systems_table
 
 # A table, its figures as JSON has them, and the rows, where the protocol is of their scores.
 Made = tuple[Table, dict[str, Any], Mapping[str, Corpus]]
 _Schema = TypeVar("_Schema")
+_SHOWN = 100  # characters of a response in a table
 
 
 def _written(options: EvaluateFiles) -> tuple[list[str], dict[str, str]]:
@@ -61,7 +76,7 @@ def evaluate(options: EvaluateFiles) -> str:
         figures.save_histograms(drawn, pathlib.Path(options.histograms))
     if options.roc_curves:
         figures.save_roc_curves(drawn, pathlib.Path(options.roc_curves))
-    return rendered(found.table)
+    return "\n".join(rendered(table) for table in (found.table, *found.further))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +86,7 @@ class Evaluation:
     table: Table
     figures: Mapping[str, Any]  # as JSON has them
     corpora: Mapping[str, Corpus]  # the scored rows, of the scorers that were chosen
+    further: tuple[Table, ...] = ()  # tables that stand below the first, as text only
 
 
 def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
@@ -79,8 +95,20 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     Raises:
       FaithJaxError: for a bad or missing file, files that do not match, and wrong options.
     """
+    if options.protocol == AUTO:
+        with_labels, without = CHOSEN_BY_LABELS
+        options = dataclasses.replace(
+            options, protocol=with_labels if has_labels(files) else without
+        )
+    further: tuple[Table, ...] = ()
+    corpora: Mapping[str, Corpus] = {}
     try:
-        table, found, corpora = _PROTOCOLS[options.protocol](files, options)
+        if options.protocol == "systems":
+            compared = compare_systems(files, options)
+            table, found = compared.table, compared.figures()
+            further = (compared.worst,) if compared.worst.rows else ()
+        else:
+            table, found, corpora = _PROTOCOLS[options.protocol](files, options)
     except FaithJaxError:
         raise
     except ValueError as error:
@@ -93,7 +121,14 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
         table = table._replace(notes=(*table.notes, note))
     is_drawn = options.protocol in GOES_WITH["resamples"]
     names = ("protocol", *(("resamples", "confidence", "seed") if is_drawn else ()))
-    return Evaluation(table, {name: getattr(options, name) for name in names} | found, corpora)
+    told = {name: getattr(options, name) for name in names} | found
+    return Evaluation(table, told, corpora, further)
+
+
+def has_labels(files: Sequence[str]) -> bool:
+    """Whether a row of scored files has a label."""
+    rows = (row for path in files for row in read_scored_rows(pathlib.Path(path)))
+    return any(row["label"] is not None for row in rows)
 
 
 def write_evaluation(found: Evaluation, json_path: str, tables: Mapping[str, str]) -> None:
@@ -225,35 +260,202 @@ def _npov(files: Sequence[str], options: EvaluateOptions) -> Made:
     return table._replace(notes=table.notes + notes), npov_figures(cells), corpora
 
 
-def _systems(files: Sequence[str], options: EvaluateOptions) -> Made:
-    """Returns the table of systems; a file without a field `system` is one, named as its corpus."""
-    places: dict[str, tuple[str, str]] = {}
+class ComparedSystems(NamedTuple):
+    """Systems on the same rows: their table, and the rows with the lowest scores."""
 
-    def rows(path: str) -> Iterator[dict[str, Any]]:
+    table: Table
+    worst: Table
+
+    def figures(self) -> dict[str, Any]:
+        """Returns them as JSON has them."""
+        rows = (self.table.tidy or self.table).records()
+        return {"rows": rows} | ({"worst": self.worst.records()} if self.worst.rows else {})
+
+
+def compare_systems(files: Sequence[str], options: EvaluateOptions) -> ComparedSystems:
+    """Compares systems; a file without a field `system` is one, named as its corpus.
+
+    Without --table, the columns are the mean of each scorer, and the share of rows below a score;
+    rows with equal groundings are drawn together; and without --baseline the first system of a
+    corpus is the others'. Rows that not all systems of a corpus have are then left out.
+    """
+    found = _SystemRows(options)
+    layout = _read_table(options.table, Layout) if options.table else None
+    columns = layout.columns.values() if layout else ()
+    references = [column.reference for column in columns if not column.scorer]
+    fields = [*references, *filter(None, [options.cluster_field])]
+    kept = Kept(bool(references), False, False, fields)
+    corpora = read_corpora({path: found.rows(path) for path in files}, kept)
+    grouped: dict[tuple[str, str], list[Corpus]] = {}
+    for name, corpus in chosen_scorers(corpora, options.scorers).items():
+        grouped.setdefault(found.places[name], []).append(corpus)
+    notes: list[str] = []
+    clusters: dict[str, Sequence[Any]] = {}
+    if layout is None:
+        grouped = found.on_shared_rows(grouped, notes)
+        clusters = found.clusters(grouped, notes)
+    baselines = _pairs(options.compare)
+    known = list(dict.fromkeys(system for _, system in grouped))
+    baseline = options.baseline or ("" if baselines or layout else known[0])
+    if baseline:
+        baselines = {name: baseline for name in known if name != baseline}
+    table = systems_table(
+        grouped,
+        layout or Layout(columns=_columns(grouped, options)),
+        baselines,
+        options.resamples,
+        options.confidence,
+        options.seed,
+        clusters,
+        differences=layout is None,
+    )
+    return ComparedSystems(table._replace(notes=(*table.notes, *notes)), found.worst())
+
+
+def _columns(
+    grouped: Mapping[tuple[str, str], Sequence[Corpus]], options: EvaluateOptions
+) -> dict[str, Column]:
+    """Returns the columns of the scorers: their means, and the shares of rows below a score."""
+    scorers = list(dict.fromkeys(name for them in grouped.values() for name in them[0].scores))
+    below: dict[str, float] = {}
+    for text in options.below:
+        name, _, value = text.rpartition(":")
+        try:
+            below[name] = float(value)
+        except ValueError:
+            name = ""
+        if not name or not math.isfinite(below[name]):
+            expected = "expected SCORER:VALUE, such as coverage:0.5"
+            raise ConfigError(f"--below: {expected}, got {text!r}.")
+        if name not in scorers:
+            hint = did_you_mean(name, scorers)
+            raise ConfigError(f"--below: there are no scores of {name!r}.{hint}")
+    columns = {}
+    for name in scorers:
+        columns[name] = Column(name)
+        card = scorer_card(name) if name in scorer_names() else None
+        if name not in below and card and (card.low, card.high) == (0.0, 1.0):
+            below[name] = 0.5
+        if name in below:
+            title = f"{name} < {below[name]:g}, %"
+            columns[title] = Column(name, below=below[name], high=0.01, digits=1)
+    return columns
+
+
+class _SystemRows:
+    """The rows of systems as they are read: whose they are, their groundings, the lowest scores."""
+
+    def __init__(self, options: EvaluateOptions):
+        self._options = options
+        self.places: dict[str, tuple[str, str]] = {}
+        # By name of a system's rows, the hash of each row's grounding by its id.
+        self._groundings: dict[str, dict[str, int]] = {}
+        self._lowest: list[tuple[float, int, tuple[Any, ...]]] = []
+        self._scorer = ""
+        self._count = 0
+
+    def rows(self, path: str) -> Iterator[dict[str, Any]]:
+        """Yields the rows of a file, whose corpus is then the name of their system."""
         for row in read_scored_rows(pathlib.Path(path)):
             fields = row["fields"]
             named = "system" in fields
             key = (row["corpus"], fields["system"]) if named else ("rows", row["corpus"])
             name = ", ".join(filter(None, (*key, fields.get("replicate"))))
-            places[name] = key
+            self.places[name] = key
+            grounding = tuple(row.get("grounding") or ())
+            if grounding:
+                self._groundings.setdefault(name, {}).setdefault(row["id"], hash(grounding))
+            self._note_lowest(row, key[1])
             # Scorers may compare the same responses with different texts.
             yield {**row, "corpus": name, "grounding": []}
 
-    layout = _read_table(options.table, Layout) if options.table else Layout()
-    references = [column.reference for column in layout.columns.values() if not column.scorer]
-    kept = Kept(bool(references), False, False, references)
-    found = read_corpora({path: rows(path) for path in files}, kept)
-    grouped: dict[tuple[str, str], list[Corpus]] = {}
-    for name, corpus in chosen_scorers(found, options.scorers).items():
-        grouped.setdefault(places[name], []).append(corpus)
-    baselines = _pairs(options.compare)
-    if options.baseline:
-        systems = dict.fromkeys(system for _, system in grouped)
-        baselines = {name: options.baseline for name in systems if name != options.baseline}
-    table = systems_table(
-        grouped, layout, baselines, options.resamples, options.confidence, options.seed
-    )
-    return table, {"rows": (table.tidy or table).records()}, {}
+    def _note_lowest(self, row: Mapping[str, Any], system: str) -> None:
+        self._scorer = self._scorer or (*self._options.scorers, *row["scores"])[0]
+        score = row["scores"].get(self._scorer)
+        self._count += 1
+        if score is None or not self._options.worst:
+            return
+        text = " ".join((row["generated_text"] or "").split())
+        shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}\u2026"
+        item = (-score, -self._count, (system, row["id"], score, shown))
+        if len(self._lowest) < self._options.worst:
+            heapq.heappush(self._lowest, item)
+        else:
+            heapq.heappushpop(self._lowest, item)
+
+    def worst(self) -> Table:
+        """Returns the rows with the lowest score of the first scorer, the lowest first."""
+        rows = tuple(row for *_, row in sorted(self._lowest, reverse=True))
+        columns = ("system", "id", self._scorer, "response")
+        return Table(f"Lowest {self._scorer}", columns, rows)
+
+    def on_shared_rows(
+        self, grouped: Mapping[tuple[str, str], list[Corpus]], notes: list[str]
+    ) -> dict[tuple[str, str], list[Corpus]]:
+        """Returns systems on the rows that all of a corpus have: equal ids, the same groundings.
+
+        Systems without such rows are no systems of one corpus: each is one of its own then.
+        """
+        made: dict[tuple[str, str], list[Corpus]] = {}
+        for corpus in dict.fromkeys(corpus for corpus, _ in grouped):
+            systems = {system: it for (of, system), it in grouped.items() if of == corpus}
+            every = [one for it in systems.values() for one in it]
+            shared = self._shared(every)
+            scorers = [name for name in every[0].scores if all(name in o.scores for o in every)]
+            sizes = [len(one.ids) for one in every]
+            if not shared or not scorers:
+                made |= {(f"rows of {system}", system): it for system, it in systems.items()}
+                what = "scorers" if shared else "rows"
+                notes.append(
+                    f"{', '.join(systems)}: have no {what} in common, and are not compared."
+                )
+                continue
+            if lacking := {name for one in every for name in one.scores} - set(scorers):
+                notes.append(
+                    f"{corpus}: left out, because not all systems have their scores: "
+                    f"{', '.join(sorted(lacking))}."
+                )
+                systems = {name: [o.only(scorers) for o in it] for name, it in systems.items()}
+            if len(shared) < max(sizes):
+                notes.append(
+                    f"{corpus}: compared on the {counted(len(shared), 'row')} that all systems "
+                    f"have with the same grounding; the largest has {max(sizes):,}."
+                )
+                systems = {name: [o.ordered(shared) for o in it] for name, it in systems.items()}
+            made |= {(corpus, system): it for system, it in systems.items()}
+        return made
+
+    def _shared(self, corpora: Sequence[Corpus]) -> list[str]:
+        known = [self._groundings.get(one.name, {}) for one in corpora]
+        ids = [set(one.ids) for one in corpora]
+        return [
+            identifier
+            for identifier in corpora[0].ids
+            if all(identifier in own for own in ids)
+            and len({own[identifier] for own in known if identifier in own}) < 2
+        ]
+
+    def clusters(
+        self, grouped: Mapping[tuple[str, str], Sequence[Corpus]], notes: list[str]
+    ) -> dict[str, Sequence[Any]]:
+        """Returns by corpus what each row of its first system is drawn together with."""
+        found: dict[str, Sequence[Any]] = {}
+        for (name, _), (first, *_) in grouped.items():
+            if name in found:
+                continue
+            known = self._groundings.get(first.name, {})
+            groups: list[Any] = [known.get(identifier, identifier) for identifier in first.ids]
+            what = "the same grounding"
+            if self._options.cluster_field:
+                groups = first.field(self._options.cluster_field)
+                what = f"the same {self._options.cluster_field}"
+            if (count := len(set(groups))) < len(groups):
+                found[name] = groups
+                notes.append(
+                    f"{name}: rows with {what} are drawn and exchanged together: "
+                    f"{counted(count, 'group')} of {counted(len(groups), 'row')}."
+                )
+        return found
 
 
 def _accuracy(files: Sequence[str], options: EvaluateOptions) -> Made:
@@ -335,5 +537,4 @@ _PROTOCOLS = {
     "npov": _npov,
     "npov_words": _npov,
     "pronouns": _pronouns,
-    "systems": _systems,
 }

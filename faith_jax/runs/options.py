@@ -341,6 +341,9 @@ class Comparison(_Draws):
             )
 
 
+AUTO: Literal["auto"] = "auto"
+# What it stands for, of rows with labels and without.
+CHOSEN_BY_LABELS: tuple[Literal["auc"], Literal["systems"]] = ("auc", "systems")
 # The protocols of `evaluate` to which an option says something; with others it is an error.
 GOES_WITH = {
     "slice_field": ("npov", "npov_words"),
@@ -350,9 +353,11 @@ GOES_WITH = {
     "group_field": ("begin",),
     "baseline": ("auc", "systems"),
     "compare": ("systems",),
+    "below": ("systems",),
+    "worst": ("systems",),
     "table": ("accuracy", "systems"),
     "test": ("auc",),
-    "cluster_field": ("auc",),
+    "cluster_field": ("auc", "systems"),
     "resamples": ("accuracy", "auc", "npov", "npov_words", "systems"),
     "confidence": ("accuracy", "auc", "npov", "npov_words", "systems"),
     "seed": ("accuracy", "auc", "npov", "npov_words", "systems"),
@@ -368,10 +373,14 @@ class EvaluateOptions(Comparison):
     """How scored files are evaluated.
 
     Attributes:
-      protocol: ROC AUC by corpus; how often scores of at least 0.5 are right; Nandwani 2023, table
-        1; Gupta 2022, section 5.3, of predictions of t5x infer; Chang 2024, table 1 and table 3;
-        Steen 2023, table 3; mean scores of systems on the same rows
+      protocol: auc where rows have labels, systems where none has; ROC AUC by corpus; how often
+        scores of at least 0.5 are right; Nandwani 2023, table 1; Gupta 2022, section 5.3, of
+        predictions of t5x infer; Chang 2024, table 1 and table 3; Steen 2023, table 3; mean scores
+        of systems on the same rows
       compare (SYSTEM:BASELINE): for systems: a pair to compare, in place of --baseline (repeatable)
+      below (SCORER:VALUE): for systems: show the share of rows below this score (default: 0.5 for
+        scorers from 0 to 1; repeatable)
+      worst (N): for systems: show the rows with the lowest score of the first scorer
       table (JSON): for systems and accuracy: columns and published figures
       slice_field (NAME): for npov: names a row's slice (default: each corpus is one)
       dataset (NAME): for dialfact: NAME[/CONFIG] with the claims
@@ -383,9 +392,19 @@ class EvaluateOptions(Comparison):
     """
 
     protocol: Literal[
-        "auc", "accuracy", "begin", "dialfact", "npov", "npov_words", "pronouns", "systems"
-    ] = "auc"
+        "auto",
+        "auc",
+        "accuracy",
+        "begin",
+        "dialfact",
+        "npov",
+        "npov_words",
+        "pronouns",
+        "systems",
+    ] = "auto"
     compare: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    worst: NotNegative = 5
     table: str = ""
     slice_field: str = ""
     dataset: str = "dialfact"
@@ -397,7 +416,8 @@ class EvaluateOptions(Comparison):
     def __post_init__(self):
         for field in dataclasses.fields(self):
             protocols = GOES_WITH.get(field.name, (self.protocol,))
-            if self.protocol not in protocols and getattr(self, field.name) != field.default:
+            fits = {self.protocol} if self.protocol != AUTO else {AUTO, *CHOSEN_BY_LABELS}
+            if not fits & set(protocols) and getattr(self, field.name) != field.default:
                 raise ConfigError(
                     f"--{field.name.replace('_', '-')}: goes with --protocol="
                     f"{' or '.join(protocols)}, not with {self.protocol}."

@@ -1,6 +1,7 @@
 """The run `report`: scored files as one HTML page."""
 
 import collections
+import dataclasses
 import heapq
 import math
 import pathlib
@@ -9,6 +10,7 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import reserves, write_text
+from faith_jax.core.table import Table
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.core.words import is_blank
 from faith_jax.export.read_scored import read_scored_rows
@@ -16,7 +18,8 @@ from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.html import report_page
 from faith_jax.report.panels import scorers_of
 from faith_jax.report.salience import salience_picture, salience_section
-from faith_jax.runs.options import ReportOptions
+from faith_jax.runs.evaluate_scores import compare_systems
+from faith_jax.runs.options import Comparison, EvaluateOptions, ReportOptions
 from faith_jax.statistics.auc_table import auc_rows, auc_table
 from faith_jax.statistics.scored_corpora import (
     Corpus,
@@ -59,10 +62,41 @@ def report(options: ReportOptions) -> pathlib.Path:
         name: corpus.part(corpus.usable()) if corpus.usable().any() else corpus
         for name, corpus in corpora.items()
     }
+    is_labelled = any(corpus.usable().any() for corpus in corpora.values())
     try:
+        tables = list(_areas(corpora, options)) if is_labelled else []
+        tables.append(_means(options, is_labelled))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    note = ""
+    sections: list[dict[str, Any]] = []
+    if options.salience_model:
+        note, sections = _salience(found, texts, scorers_of(used)[0], options)
+    page = report_page(
+        options.title or ", ".join(pathlib.Path(path).name for path in options.files),
+        used,
+        tables,
+        [row | {"generated_text": row["generated_text"] or ""} for row in examples.values()],
+        sum(len(corpus.ids) for corpus in found.values()) - len(examples),
+        note,
+        sections,
+    )
+    write_text(target, page)
+    return target
+
+
+def _areas(corpora: Mapping[str, Corpus], options: ReportOptions) -> Iterator[Table]:
+    """Yields tables of how well scorers tell the classes of labels apart.
+
+    Corpora that have the same scorers stand in one table.
+    """
+    groups: dict[frozenset[str], dict[str, Corpus]] = {}
+    for name, corpus in corpora.items():
+        groups.setdefault(frozenset(corpus.scores), {})[name] = corpus
+    for alike in groups.values():
         table = auc_rows(
             auc_table(
-                corpora,
+                alike,
                 options.baseline,
                 options.resamples,
                 options.confidence,
@@ -71,24 +105,19 @@ def report(options: ReportOptions) -> pathlib.Path:
                 options.cluster_field,
             )
         )
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    table = table._replace(notes=table.notes + row_notes(corpora))
-    note = ""
-    sections: list[dict[str, Any]] = []
-    if options.salience_model:
-        note, sections = _salience(found, texts, scorers_of(used)[0], options)
-    page = report_page(
-        options.title or ", ".join(pathlib.Path(path).name for path in options.files),
-        used,
-        table,
-        [row | {"generated_text": row["generated_text"] or ""} for row in examples.values()],
-        sum(len(corpus.ids) for corpus in found.values()) - len(examples),
-        note,
-        sections,
-    )
-    write_text(target, page)
-    return target
+        yield table._replace(notes=table.notes + row_notes(alike))
+
+
+def _means(options: ReportOptions, is_labelled: bool) -> Table:
+    """Returns the table of systems; with labels, the baseline is a scorer and none of these."""
+    shared = {
+        field.name: getattr(options, field.name)
+        for field in dataclasses.fields(Comparison)
+        if field.name not in ("test", "baseline")
+    }
+    baseline = "" if is_labelled else options.baseline
+    chosen = EvaluateOptions(protocol="systems", worst=0, baseline=baseline, **shared)
+    return compare_systems(options.files, chosen).table
 
 
 def _salience(

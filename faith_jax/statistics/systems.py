@@ -12,7 +12,7 @@ each row's summands, so that the figure of any resample is one matrix product aw
 import collections
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,6 +24,7 @@ from faith_jax.core.table import MARK, Table, figure_text
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
+    cluster_numbers,
     drawn_counts,
     interval_note,
     percentile_interval,
@@ -57,6 +58,13 @@ class Measure(NamedTuple):
     spread: float = math.nan
 
 
+class Difference(NamedTuple):
+    """How far a system's figure is above that of its baseline, with the interval."""
+
+    value: float
+    interval: Interval
+
+
 class Cell(NamedTuple):
     """A system's figure.
 
@@ -67,6 +75,8 @@ class Cell(NamedTuple):
       significant: whether it differs after Holm's correction over the baseline's systems.
       rows: how many count.
       spread: standard deviation over replicates; NaN for a single one.
+      difference: from the baseline, with percentile bootstrap; None without a baseline.
+      corrected: the p-value after Holm's correction; NaN without a baseline.
     """
 
     value: float
@@ -75,6 +85,8 @@ class Cell(NamedTuple):
     significant: bool
     rows: int
     spread: float = math.nan
+    difference: Difference | None = None
+    corrected: float = math.nan
 
     def text(self, digits: int) -> str:
         """Returns the figure as the table shows it."""
@@ -82,6 +94,16 @@ class Cell(NamedTuple):
             return "undefined"
         mark = MARK if self.significant else ""
         return figure_text(self.value, self.interval, digits, mark, self.spread)
+
+    def difference_text(self, digits: int) -> str:
+        """Returns the difference from the baseline as the table shows it."""
+        if self.difference is None or math.isnan(self.difference.value):
+            return "undefined"
+        low, high = self.difference.interval
+        ends = f"{low:+.{digits}f} to {high:+.{digits}f}"
+        mark = MARK if self.significant else ""
+        p_value = "p < 0.001" if self.corrected < 0.001 else f"p = {self.corrected:.3f}"
+        return f"{self.difference.value:+.{digits}f}{mark} ({ends}), {p_value}"
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -175,17 +197,18 @@ def compared(
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
     seed: int = 0,
+    clusters: Sequence[Hashable] | None = None,
 ) -> dict[str, dict[str, Cell]]:
     """Returns each system's figures, by the measure's name; arguments are those of `systems_table`.
 
     All measures are of the same rows, in the same order. Differences are tested by approximate
-    randomization (Noreen 1989): the rows of two systems are exchanged at random, one by one.
-    P-values are corrected over the systems that share a baseline.
+    randomization (Noreen 1989): the rows of two systems are exchanged at random, one by one, or
+    with all rows of their cluster. P-values are corrected over the systems that share a baseline.
     """
     measures = next(iter(systems.values()))
     rows = len(next(iter(measures.values())).summands)
     totals: dict[tuple[str, str], list[Floats]] = collections.defaultdict(list)
-    for drawn in drawn_counts(rows, resamples, seed, cells=_CELLS):
+    for drawn in drawn_counts(rows, resamples, seed, clusters, cells=_CELLS):
         counts = drawn.astype(np.float64)
         for name, given in systems.items():
             for measure in measures:
@@ -194,20 +217,30 @@ def compared(
     for measure in measures:
         p_values = {
             (name, baseline): randomization(
-                systems[name][measure], systems[baseline][measure], resamples, seed
+                systems[name][measure], systems[baseline][measure], resamples, seed, clusters
             )
             for name, baseline in baselines.items()
         }
         corrected = holm_by_baseline(p_values)
+        drawn_values = {
+            name: given[measure].value(np.concatenate(totals[name, measure]))
+            for name, given in systems.items()
+        }
         for name, given in systems.items():
-            it, pair = given[measure], (name, baselines.get(name, ""))
+            it, pair, difference = given[measure], (name, baselines.get(name, "")), None
+            if (baseline := baselines.get(name)) is not None:
+                apart = drawn_values[name] - drawn_values[baseline]
+                value = _total(it) - _total(systems[baseline][measure])
+                difference = Difference(value, percentile_interval(apart, confidence))
             cells[name][measure] = Cell(
                 _total(it),
-                percentile_interval(it.value(np.concatenate(totals[name, measure])), confidence),
+                percentile_interval(drawn_values[name], confidence),
                 p_values.get(pair, math.nan),
                 corrected.get(pair, math.nan) <= SIGNIFICANT,
                 it.defined,
                 it.spread,
+                difference,
+                corrected.get(pair, math.nan),
             )
     return cells
 
@@ -216,13 +249,24 @@ def _total(measure: Measure) -> float:
     return float(measure.value(measure.summands.sum(axis=0, keepdims=True))[0])
 
 
-def randomization(first: Measure, second: Measure, rounds: int = RESAMPLES, seed: int = 0) -> float:
+def randomization(
+    first: Measure,
+    second: Measure,
+    rounds: int = RESAMPLES,
+    seed: int = 0,
+    clusters: Sequence[Hashable] | None = None,
+) -> float:
     """Returns the two-sided p-value of the difference of two figures of the same rows.
 
-    It is at least 1 / (rounds + 1); NaN where a figure is undefined.
+    It is at least 1 / (rounds + 1); NaN where a figure is undefined. The rows of a cluster are
+    exchanged together.
     """
     own, other = (m.summands.sum(axis=0, keepdims=True) for m in (first, second))
     apart = second.summands - first.summands
+    if clusters is not None:
+        groups = cluster_numbers(len(apart), clusters)
+        rows, apart = apart, np.zeros((int(groups.max()) + 1, apart.shape[1]))
+        np.add.at(apart, groups, rows)
     generator = np.random.default_rng(seed)
     exchanged = []
     step = max(1, min(_ROUNDS_AT_ONCE, _CELLS // max(1, len(apart))))
@@ -240,6 +284,8 @@ def systems_table(
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
     seed: int = 0,
+    clusters: Mapping[str, Sequence[Hashable]] | None = None,
+    differences: bool = False,
 ) -> Table:
     """Returns the table of systems by corpus.
 
@@ -253,6 +299,9 @@ def systems_table(
       resamples: of the bootstrap, and rounds of the test.
       confidence: of the intervals.
       seed: of both.
+      clusters: by corpus, for each row of its first system what it is drawn and exchanged together
+        with; a corpus that is not here has independent rows.
+      differences: a row below each system that has a baseline shows the difference from it.
 
     Raises:
       InputError: for systems of different rows, a column's field that is missing, and where no
@@ -274,25 +323,40 @@ def systems_table(
         given = {system: found for (of, system), found in rows.items() if of == corpus}
         tested = {name: it for name, it in baselines.items() if {name, it} <= set(given)}
         measures = _measures(corpus, given, columns)
-        cells = compared(measures, tested, resamples, confidence, seed)
+        together = (clusters or {}).get(corpus)
+        cells = compared(measures, tested, resamples, confidence, seed, together)
         sizes = {name: sum(len(one.ids) for one in it) for name, it in given.items()}
         notes += _row_notes(corpus, cells, sizes)
         for system, found in cells.items():
             theirs = layout.published.get(corpus, {}).get(system, {})
             texts = [found[c].text(columns[c].digits) if c in found else "" for c in columns]
             shown.append((corpus, system, *texts))
+            if system in tested and differences:
+                texts = [
+                    found[c].difference_text(columns[c].digits) if c in found else ""
+                    for c in columns
+                ]
+                shown.append((corpus, f"{system} \u2212 {tested[system]}", *texts))
             if theirs:
                 texts = [f"{theirs[c]:g}" if c in theirs else "" for c in columns]
                 shown.append((corpus, f"{system} (published)", *texts))
             tidy += [
                 (corpus, system, column, cell.rows, cell.value, *cell.interval, cell.spread)
-                + (cell.p_value, cell.significant, theirs.get(column))
+                + (cell.p_value, cell.significant, theirs.get(column), *_apart(cell))
                 for column, cell in found.items()
             ]
     names = ("corpus", "system", "column", "rows", "value", "low", "high", "spread", "p_value")
-    plain = Table("", (*names, "significant", "published"), tuple(tidy))
+    further = ("significant", "published", "difference", "difference_low", "difference_high")
+    plain = Table("", (*names, *further), tuple(tidy))
     told = (*_notes(layout, columns, baselines, resamples, confidence), *notes)
     return Table(layout.title, ("corpus", "system", *columns), tuple(shown), told, plain)
+
+
+def _apart(cell: Cell) -> tuple[float | None, ...]:
+    """Returns the difference from the baseline and its interval's ends."""
+    if cell.difference is None:
+        return (None, None, None)
+    return (cell.difference.value, *cell.difference.interval)
 
 
 def _measures(

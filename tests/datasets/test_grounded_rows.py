@@ -123,6 +123,27 @@ def test_labels(value, label):
     assert row.example.label == (None if label is None else 1 - label)
 
 
+@pytest.mark.parametrize(
+    ("value", "label", "of_errors"),
+    [
+        ("yes", 1, 0),
+        ("No", 0, 1),
+        ("TRUE", 1, 0),
+        # These say themselves what they mean.
+        ("faithful", 1, 1),
+        ("Hallucinated", 0, 0),
+        ("not supported", 0, 0),
+    ],
+)
+def test_words_are_labels(value, label, of_errors):
+    (row,) = examples(TRUE_ROW | {"label": value})
+    assert row.example.label == label
+    (row,) = examples(TRUE_ROW | {"label": value}, labels_are_errors=True)
+    assert row.example.label == of_errors
+    (row,) = examples(TRUE_ROW | {"label": value}, label_values=f"{value}={1 - label}")
+    assert row.example.label == 1 - label
+
+
 def test_an_empty_response_is_one():
     for value in ("", " "):
         assert examples(TRUE_ROW | {"generated_text": value})[0].example.response == ""
@@ -131,7 +152,7 @@ def test_an_empty_response_is_one():
 @pytest.mark.parametrize(
     ("change", "columns", "message"),
     [
-        ({"label": "yes"}, {}, r"field 'label': expected 1 \(faithful\), 0, or nothing"),
+        ({"label": "good"}, {}, r"expected 1 or yes .*, got .good.; .* --label-values=LABEL=1"),
         ({"label": 2}, {}, "field 'label'"),
         ({"grounding": ""}, {}, "field 'grounding': expected a text that is not empty, or several"),
         ({"grounding": []}, {}, "field 'grounding': expected a text"),

@@ -119,6 +119,8 @@ def afresh(request):
 
 def test_it_loads_with_tables_curves_and_all_examples(page):
     assert status(page) == "6 of 6 examples"
+    assert shown(page) == ["0", "0", "4", "2", "1", "3"]  # the lowest first
+    choose(page, "order", "file")
     assert shown(page) == ["0", "1", "2", "3", "4", "0"]
     curves = page.find_elements("css selector", "svg[aria-label^='ROC'] polyline")
     assert len(curves) == 2
@@ -136,7 +138,7 @@ def test_filters(page):
     assert shown(page) == ["0"]
     choose(page, "label", "")
     page.find_element("id", "search").send_keys("TEA")
-    assert shown(page) == ["1", "2"]
+    assert shown(page) == ["2", "1"]
     page.find_element("id", "search").send_keys(" nowhere")
     assert status(page) == "0 of 6 examples"
 
@@ -207,7 +209,7 @@ def test_salience_maps_are_coloured_and_text(browser, tmp_path):
     section = salience_section(salience_picture(example, word_salience(example)))
     table = Table("A title", ("scorer", "c"), (("s", 0.5),))
     page = tmp_path / "report.html"
-    text = report_page("Title", {}, table, [], 0, "Which rows.", [section])
+    text = report_page("Title", {}, [table], [], 0, "Which rows.", [section])
     page.write_text(text, encoding="utf-8")
     browser.get(page.as_uri())
     assert browser.title == "Title"

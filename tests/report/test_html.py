@@ -34,7 +34,7 @@ def row(text="A response.", words=(), grounding=("A grounding.",)):
 
 def page(*rows, **options):
     table = Table("A title", ("scorer", "c"), (("s", 0.5),))
-    return report_page("Title", {"c": corpus()}, table, rows, **options)
+    return report_page("Title", {"c": corpus()}, [table], rows, **options)
 
 
 def data_of(html):
@@ -44,7 +44,7 @@ def data_of(html):
 
 def test_texts_cannot_leave_their_place():
     table = Table(EVIL, ("scorer", EVIL), ((EVIL, 0.5),))
-    html = report_page(EVIL, {EVIL: corpus(EVIL)}, table, [row(EVIL)])
+    html = report_page(EVIL, {EVIL: corpus(EVIL)}, [table], [row(EVIL)])
     assert html.count("<script") == html.count("</script>") == 2
     assert "<img src=x" not in html
     assert data_of(html)[0]["response"] == EVIL
@@ -103,7 +103,7 @@ def test_what_has_no_labels_has_no_curves():
         ("no label", 4, True)
     ]
     table = Table("A title", ("scorer", "c"), (("s", 0.5),))
-    html = report_page("Title", {"c": corpus(), "u": unlabelled}, table, [row()])
+    html = report_page("Title", {"c": corpus(), "u": unlabelled}, [table], [row()])
     assert html.count("ROC curves of ") == 1
     assert "without curves: u." in html
     assert "no label (4), filled" in html

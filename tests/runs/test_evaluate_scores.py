@@ -1,4 +1,6 @@
 import json
+import random
+import re
 
 import pytest
 
@@ -112,7 +114,11 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
         ((good, fewer), "fewer.jsonl lacks '5', one of 1 row "),
         ((tmp_path / "nan.jsonl",), "nan.jsonl:1: field 'scores.s': expected a finite number"),
         ((tmp_path / "twice.jsonl",), "corpus 'c' has the id '0' twice"),
-        ((bare,), "c: no row has a label (1 or 0), without which there is no AUC"),
+        ((bare, "--protocol=auc"), "c: no row has a label (1 or 0), without which there is no"),
+        ((bare, "--below=s"), "--below: expected SCORER:VALUE, such as coverage:0.5, got 's'"),
+        ((bare, "--below=t:0.5"), "--below: there are no scores of 't'"),
+        ((bare, "--test=delong", "--baseline=c"), "--test: goes with --protocol=auc, not with sys"),
+        ((good, "--below=s:0.5"), "--below: goes with --protocol=systems, not with auc"),
         ((good, "--baseline=best"), "The baseline 'best' is none of s"),
         (
             (good, "--baseline=s", "--cluster-field=doc", "--test=hanley_mcneil"),
@@ -259,3 +265,121 @@ def test_ensembles_go_with_some_protocols(capsys, tmp_path):
     assert (status, "--ensemble: goes with --protocol=auc or begin" in error) == (2, True)
     status, _, error = evaluate(capsys, one, "--ensemble=x=a,b", "--ensemble=x=a,b")
     assert (status, "each name once" in error) == (2, True)
+
+
+def write_answers(path, answers, scorer="token_f1", first=0):
+    """Writes unlabelled rows: {grounding: [(score, response), ...]}."""
+    given = [(g, score, text) for g, those in answers.items() for score, text in those]
+    rows = [
+        {
+            "id": str(number),
+            "corpus": path.stem,
+            "grounding": [grounding],
+            "generated_text": text,
+            "label": None,
+            "scores": {scorer: score, "own": 10 * score},
+        }
+        for number, (grounding, score, text) in enumerate(given, first)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def cells_of(line):
+    return [cell.strip() for cell in re.split(r"  +", line)]
+
+
+def test_answers_without_labels_have_means_shares_and_the_worst_first(capsys, tmp_path):
+    scores = [0.1 * number for number in range(10)] * 3
+    answers = {f"text {i}": [(score, f"answer {i}")] for i, score in enumerate(scores)}
+    path = write_answers(tmp_path / "mine.jsonl", answers)
+    status, lines, _ = evaluate(capsys, path, "--worst=2", f"--json={tmp_path}/f.json")
+    assert status == 0
+    assert cells_of(lines[1]) == ["corpus", "system", "token_f1", "token_f1 < 0.5, %", "own"]
+    found = cells_of(lines[3])
+    assert found[:2] == ["rows", "mine"]
+    assert [cell.split()[0] for cell in found[2:]] == ["0.450", "50.0", "4.500"]
+    title = lines.index("Lowest token_f1")
+    assert [cells_of(line) for line in lines[title + 3 :]] == [
+        ["mine", "0", "0.00", "answer 0"],
+        ["mine", "10", "0.00", "answer 10"],
+    ]
+    told = json.loads((tmp_path / "f.json").read_text())
+    assert told["protocol"] == "systems"
+    assert told["worst"][0] == {"system": "mine", "id": "0", "token_f1": 0, "response": "answer 0"}
+    status, lines, _ = evaluate(capsys, path, "--worst=0", "--below=own:2", "--scorers=own")
+    assert cells_of(lines[1])[2:] == ["own", "own < 2, %"]
+    assert cells_of(lines[3])[3].startswith("20.0")
+    assert not any(line.startswith("Lowest") for line in lines)
+
+
+def test_two_files_of_the_same_rows_are_compared(capsys, tmp_path):
+    generator = random.Random(0)
+    scores = [generator.uniform(0, 0.8) for _ in range(40)]
+    old = {f"text {i}": [(score, "old")] for i, score in enumerate(scores)}
+    new = {f"text {i}": [(score + 0.1, "new")] for i, score in enumerate(scores)}
+    files = [write_answers(tmp_path / f"{n}.jsonl", a) for n, a in (("old", old), ("new", new))]
+    status, lines, _ = evaluate(capsys, *files, "--scorers=own")
+    assert status == 0
+    rows = {cells_of(line)[1]: cells_of(line)[2] for line in lines[3:6]}
+    assert list(rows) == ["old", "new", "new \u2212 old"]
+    assert rows["new \u2212 old"] == "+1.000* (+1.000 to +1.000), p < 0.001"
+    assert any("differs from its baseline (old) on the same rows" in line for line in lines)
+    # Nothing is found where there is nothing.
+    same = write_answers(tmp_path / "same.jsonl", old)
+    _, lines, _ = evaluate(capsys, files[0], same, "--scorers=own")
+    assert cells_of(lines[5])[2] == "+0.000 (+0.000 to +0.000), p = 1.000"
+    _, lines, _ = evaluate(capsys, *files, "--scorers=own", "--baseline=new")
+    assert cells_of(lines[4])[1] == "old \u2212 new"
+
+
+def test_other_rows_are_not_compared(capsys, tmp_path):
+    one = write_answers(tmp_path / "one.jsonl", {f"a {i}": [(0.5, "x")] for i in range(30)})
+    two = write_answers(tmp_path / "two.jsonl", {f"b {i}": [(0.7, "y")] for i in range(30)})
+    status, lines, _ = evaluate(capsys, one, two)
+    assert status == 0
+    assert "one, two: have no rows in common, and are not compared." in lines
+    assert not any("\u2212" in line for line in lines[3:5])
+    part = write_answers(
+        tmp_path / "part.jsonl", {f"a {i}": [(0.9, "z")] for i in range(5, 25)}, first=5
+    )
+    status, lines, _ = evaluate(capsys, one, part)
+    assert cells_of(lines[5])[1] == "part \u2212 one"
+    assert (
+        "rows: compared on the 20 rows that all systems have with the same grounding; the largest "
+        "has 30."
+    ) in lines
+
+
+def test_rows_with_the_same_grounding_are_drawn_together(capsys, tmp_path):
+    answers = {f"text {i}": [(0.1 * i, "x")] * 5 for i in range(10)}
+    path = write_answers(tmp_path / "mine.jsonl", answers)
+    _, lines, _ = evaluate(capsys, path, "--scorers=own")
+    note = (
+        "rows: rows with the same grounding are drawn and exchanged together: 10 groups of 50 rows."
+    )
+    assert note in lines
+    low, high = (float(x) for x in re.search(r"\((.*)\u2013(.*)\)", lines[3]).groups())
+    assert high - low > 3  # of 50 independent rows it would be 1.6
+
+
+def test_rows_with_labels_have_areas(capsys, tmp_path):
+    path = write(tmp_path / "labelled.jsonl", SCORES, LABELS)
+    assert evaluate(capsys, path)[1][0].startswith("ROC AUC")
+    assert evaluate(capsys, path, "--protocol=systems")[1][0] == "Systems"
+
+
+def test_systems_of_other_scorers(capsys, tmp_path):
+    answers = {f"text {i}": [(0.1 * i, "x")] for i in range(8)}
+    one = write_answers(tmp_path / "one.jsonl", answers)
+    two = write_answers(tmp_path / "two.jsonl", answers, scorer="coverage")
+    status, lines, _ = evaluate(capsys, one, two)
+    assert status == 0
+    assert cells_of(lines[1]) == ["corpus", "system", "own"]
+    note = "rows: left out, because not all systems have their scores: coverage, token_f1."
+    assert note in lines
+    two.write_text(two.read_text().replace('"own"', '"mine"'))
+    status, lines, _ = evaluate(capsys, one, two)
+    assert "one, two: have no scorers in common, and are not compared." in lines
+    assert cells_of(lines[3])[:3] == ["rows of one", "one", cells_of(lines[3])[2]]
+    assert cells_of(lines[4])[:2] == ["rows of two", "two"]

@@ -50,9 +50,20 @@ def test_examples_without_labels_are_shown(capsys, tmp_path):
     assert report(capsys, path, f"--output={page}")[0] == 0
     html = page.read_text(encoding="utf-8")
     assert len(json.loads(html.split('id="data">')[1].split("</script>")[0])) == 2
-    assert "<td>no labels</td>" in html
-    assert "one class" not in html
+    assert "<caption>Systems</caption>" in html
+    assert "ROC" not in html
     assert "no label (2), filled" in html
+
+
+def test_corpora_of_other_scorers_have_tables_of_their_own(capsys, tmp_path):
+    one = write(tmp_path / "one.jsonl", "s", corpus="c")
+    two = write(tmp_path / "two.jsonl", "t", corpus="d")
+    page = tmp_path / "report.html"
+    assert report(capsys, one, two, f"--output={page}")[0] == 0
+    html = page.read_text(encoding="utf-8")
+    assert html.count("<caption>ROC AUC") == 2
+    assert html.count("<caption>Systems</caption>") == 1
+    assert "c, d: have no scorers in common, and are not compared." in html
 
 
 def test_more_examples_than_the_page_holds(capsys, tmp_path):

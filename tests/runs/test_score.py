@@ -330,7 +330,10 @@ def test_what_is_said_of_the_columns_and_scorers(capsys, tmp_path):
     ("row", "message"),
     [
         ({"generated_text": b"Tea"}, "field 'generated_text': expected a text, got \"b'Tea'\""),
-        ({"label": datetime.date(2024, 5, 1)}, "field 'label': expected 1 (faithful), 0, or"),
+        (
+            {"label": datetime.date(2024, 5, 1)},
+            "field 'label': expected 1 or yes (faithful), 0 or no, ",
+        ),
         ({"generated_text": None}, "field 'generated_text': expected a text, got null; an answer"),
     ],
 )

@@ -97,6 +97,48 @@ def test_compared():
     assert np.subtract(better.interval, (low, high)).tolist() == pytest.approx([1, 1])
 
 
+def test_differences_from_the_baseline():
+    plain = np.random.default_rng(0).normal(size=60)
+    systems = {
+        "plain": {"a": mean_measure(plain)},
+        "better": {"a": mean_measure(plain + 0.25)},
+        "same": {"a": mean_measure(plain)},
+    }
+    cells = compared(systems, {"better": "plain", "same": "plain"}, resamples=400)
+    assert cells["plain"]["a"].difference is None
+    value, interval = cells["better"]["a"].difference
+    # On the same rows, a shift of all is certain, however they vary.
+    assert [value, *interval] == pytest.approx([0.25] * 3)
+    assert cells["better"]["a"].difference_text(2) == "+0.25* (+0.25 to +0.25), p = 0.005"
+    assert cells["same"]["a"].difference_text(2) == "+0.00 (+0.00 to +0.00), p = 1.000"
+
+
+def test_rows_of_a_cluster_are_drawn_and_exchanged_together():
+    generator = np.random.default_rng(3)
+    first, second = generator.normal(0.3, 1, (2, 25))
+    second -= 0.3
+    names = [number // 2 for number in range(25)]
+    once = {n: {"a": mean_measure(v)} for n, v in (("first", first), ("second", second))}
+    tenfold = {
+        n: {"a": mean_measure(np.repeat(v, 10))} for n, v in (("first", first), ("second", second))
+    }
+    single = compared(once, {"second": "first"}, 400)["second"]["a"]
+    clusters = [number // 10 for number in range(250)]
+    repeated = compared(tenfold, {"second": "first"}, 400, clusters=clusters)["second"]["a"]
+    # Copies of rows tell nothing new.
+    assert repeated.interval == pytest.approx(single.interval)
+    assert repeated.difference.interval == pytest.approx(single.difference.interval)
+    assert repeated.p_value == single.p_value
+    blind = compared(tenfold, {"second": "first"}, 400)["second"]["a"]
+    assert np.ptp(blind.interval) < np.ptp(single.interval) / 2
+    # Against all exchanges of clusters.
+    apart = np.bincount(names, weights=first - second)
+    signs = np.array(list(itertools.product([1, -1], repeat=len(apart))))
+    exact = np.mean(np.abs(signs @ apart) >= abs(apart.sum()) - 1e-12)
+    pair = mean_measure(first), mean_measure(second)
+    assert randomization(*pair, 20_000, 1, names) == pytest.approx(exact, abs=0.015)
+
+
 def test_without_a_baseline_nothing_is_tested():
     cells = compared({"pmi": {"a": mean_measure([0.0, 1.0])}}, {}, resamples=100)
     assert math.isnan(cells["pmi"]["a"].p_value)
