@@ -155,6 +155,7 @@ def test_sorting_by_a_score_and_by_disagreement(page):
 
 
 def test_markup_in_texts_is_text(page):
+    choose(page, "order", "file")
     assert page.title == "a.jsonl, b.jsonl"
     cell = page.find_elements("css selector", "#examples tbody tr")[1]
     assert EVIL in cell.text
@@ -164,6 +165,7 @@ def test_markup_in_texts_is_text(page):
 
 
 def test_words_are_shaded_where_they_stand(page):
+    choose(page, "order", "file")
     cell = page.find_elements("css selector", "#examples tbody tr")[2]
     cell.find_element("tag name", "summary").click()
     marks = cell.find_elements("tag name", "mark")
