@@ -62,12 +62,20 @@ def report_page(
         scorers=scorers,
         word_scorers=[(i, name) for i, name in enumerate(scorers) if name in with_words],
         corpora=list(corpora),
+        systems=_are_systems(rows),
         count=len(rows),
         left_out=left_out,
         examples=embedded_json(_example(row, scorers) for row in rows),
         salience_note=salience_note,
         salience=salience,
     )
+
+
+def _are_systems(rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether rows of several corpora respond to the same grounding."""
+    seen: dict[tuple[Any, ...], str] = {}
+    keys = ((row["corpus"], (row["id"], *row["grounding"])) for row in rows)
+    return any(seen.setdefault(key, corpus) != corpus for corpus, key in keys)
 
 
 def embedded_json(values: Iterable[Any]) -> str:

@@ -223,3 +223,28 @@ def test_salience_maps_are_coloured_and_text(browser, tmp_path):
     assert len(cells) == 5  # the contribution, and a share for each word of the response
     assert colours[1] == "rgba(0, 90, 181, 0.8)"
     assert colours[4] == "rgba(0, 90, 181, 0)"
+
+
+def test_systems_side_by_side(browser, tmp_path):
+    one = [{"scores": {"one": 0.1 * n, "two": 0.5}, "label": None} for n in range(4)]
+    two = [{"scores": {"one": 0.3, "two": 0.5}, "label": None} for n in range(3)]
+    two[2]["generated_text"] = f"Other {EVIL}"
+    other = [{"scores": {"one": 0.3, "two": 0.5}, "grounding": ["Of a text."]}]
+    files = [
+        write(tmp_path / f"{name}.jsonl", rows, name)
+        for name, rows in (("a", one), ("b", two), ("c", other))
+    ]
+    opened(browser, tmp_path, *files)
+    choose(browser, "view", "pairs")
+    assert status(browser) == "3 inputs, the largest differences first"
+    lines = browser.find_elements("css selector", "#examples tbody tr")
+    assert [line.find_element("tag name", "td").text for line in lines] == ["0", "1", "2"]
+    sides = lines[2].find_elements("css selector", ".pair > div")
+    assert [side.find_element("tag name", "strong").text for side in sides] == ["a", "b"]
+    assert f"Other {EVIL}" in sides[1].text
+    assert "one 0.300, two 0.500" in sides[1].text
+    assert not browser.find_element("css selector", "th.one").is_displayed()
+    browser.find_element("id", "search").send_keys("Other")
+    assert status(browser) == "1 input, the largest differences first"
+    choose(browser, "view", "")
+    assert status(browser) == "1 of 8 examples"
