@@ -37,6 +37,7 @@ def report_page(
     left_out: int = 0,
     salience_note: str = "",
     salience: Sequence[Mapping[str, Any]] = (),
+    meanings: Mapping[str, str] | None = None,
 ) -> str:
     """Returns the page.
 
@@ -48,6 +49,7 @@ def report_page(
       left_out: how many examples there are beside these.
       salience_note: which rows have a salience map.
       salience: their maps, from `faith_jax.report.salience.salience_section`.
+      meanings: what scores mean, by scorer.
     """
     scorers, lines = scorers_of(corpora), lines_of(scorers_of(corpora))
     drawn = [curves(corpus, lines) for corpus in corpora.values()]
@@ -68,6 +70,7 @@ def report_page(
         examples=embedded_json(_example(row, scorers) for row in rows),
         salience_note=salience_note,
         salience=salience,
+        meanings=meanings or {},
     )
 
 

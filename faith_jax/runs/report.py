@@ -20,6 +20,7 @@ from faith_jax.report.panels import scorers_of
 from faith_jax.report.salience import salience_picture, salience_section
 from faith_jax.runs.evaluate_scores import compare_systems
 from faith_jax.runs.options import Comparison, EvaluateOptions, ReportOptions
+from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics.auc_table import auc_rows, auc_table
 from faith_jax.statistics.scored_corpora import (
     Corpus,
@@ -80,9 +81,20 @@ def report(options: ReportOptions) -> pathlib.Path:
         sum(len(corpus.ids) for corpus in found.values()) - len(examples),
         note,
         sections,
+        _meanings(scorers_of(used)),
     )
     write_text(target, page)
     return target
+
+
+def _meanings(scorers: Iterable[str]) -> dict[str, str]:
+    """Returns what each known scorer measures, with its range and direction."""
+    known, found = set(scorer_names()), {}
+    for name in scorers:
+        if name in known:
+            card = scorer_card(name)
+            found[name] = f"{card.description} {card.low:g} to {card.high:g}; {card.direction}."
+    return found
 
 
 def _areas(corpora: Mapping[str, Corpus], options: ReportOptions) -> Iterator[Table]:

@@ -66,6 +66,18 @@ def test_corpora_of_other_scorers_have_tables_of_their_own(capsys, tmp_path):
     assert "c, d: have no scorers in common, and are not compared." in html
 
 
+def test_the_page_says_what_scores_mean(capsys, tmp_path):
+    path = write(tmp_path / "s.jsonl", "token_f1", labels=(None, None))
+    page = tmp_path / "report.html"
+    assert report(capsys, path, f"--output={page}")[0] == 0
+    html = page.read_text(encoding="utf-8")
+    assert "<dt><strong>token_f1</strong></dt>" in html
+    assert " 0 to 1; higher = more faithful.</dd>" in html
+    path = write(tmp_path / "own.jsonl", "my_model", labels=(None, None))
+    assert report(capsys, path, f"--output={page}")[0] == 0
+    assert "<dl" not in page.read_text(encoding="utf-8")
+
+
 def test_more_examples_than_the_page_holds(capsys, tmp_path):
     path = write(tmp_path / "s.jsonl", "s")
     page = tmp_path / "report.html"
