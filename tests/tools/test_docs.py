@@ -2,11 +2,14 @@
 
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 
 import pytest
 
+from faith_jax import cli
 from tests.paths import REPOSITORY
 
 PAGES = [
@@ -42,6 +45,22 @@ def test_the_index_lists_every_page():
     listed = set(LINK.findall((REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")))
     pages = {page.name for page in (REPOSITORY / "docs").glob("*.md")} - {"index.md"}
     assert pages <= listed
+
+
+def test_the_walkthrough_shows_what_its_commands_print(tmp_path, monkeypatch, capsys):
+    page = (REPOSITORY / "docs" / "walkthrough.md").read_text(encoding="utf-8")
+    shutil.copytree(REPOSITORY / "docs" / "walkthrough", tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    compared, printed = 0, ""
+    for kind, block in re.findall(r"^```(\w*)\n(.*?)^```", page, re.M | re.S):
+        if kind == "text":
+            assert block == printed
+            compared += 1
+        for line in block.splitlines() if not kind else ():
+            assert cli.main(shlex.split(line)[1:]) == 0
+            printed = capsys.readouterr().out
+    assert compared == 2
+    assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
 def test_the_readme_is_short():
