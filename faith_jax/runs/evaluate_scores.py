@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
 from faith_jax.core.errors import (
     ConfigError,
@@ -28,6 +29,7 @@ from faith_jax.runs.options import (
     AUTO,
     CHOSEN_BY_LABELS,
     GOES_WITH,
+    SPLIT,
     EvaluateFiles,
     EvaluateOptions,
     listed_names,
@@ -229,16 +231,29 @@ def _auc(files: Sequence[str], options: EvaluateOptions) -> Made:
 
 def _begin(files: Sequence[str], options: EvaluateOptions) -> Made:
     if not options.development:
-        raise ConfigError("--protocol=begin needs --development, the scored development part.")
-    parts = {options.development: [options.development], "the test files": files}
+        raise ConfigError(
+            "--protocol=begin needs the scored development part: give --development=FILE, or "
+            f"--development={SPLIT} to choose thresholds on a random half of the rows."
+        )
+    parts = {"the test files": list(files)}
+    if options.development != SPLIT:
+        parts[options.development] = [options.development]
     kept = only_fields(options.group_field)
     found = {what: _corpora(paths, options, kept) for what, paths in parts.items()}
     for what, corpora in found.items():
         if len(corpora) > 1:
             raise InputError(f"{what}: expected one corpus, got {', '.join(corpora)}.")
-    (development,), (tested,) = (corpora.values() for corpora in found.values())
-    table = protocols.threshold_table(development, tested, options.group_field)
-    return table, {"rows": table.records()}, found["the test files"]
+    tested, *others = (corpus for corpora in found.values() for corpus in corpora.values())
+    notes: tuple[str, ...] = ()
+    if not others:
+        order = np.random.default_rng(options.seed).permutation(len(tested.ids))
+        half = len(order) // 2
+        others, tested = [tested.part(np.sort(order[:half]))], tested.part(np.sort(order[half:]))
+        sizes = f"{counted(half, 'row')}, tested on the other {len(order) - half:,}"
+        notes = (f"Thresholds chosen on {sizes}: a random split with the seed {options.seed}.",)
+    table = protocols.threshold_table(others[0], tested, options.group_field)
+    table = table._replace(notes=table.notes + notes)
+    return table, {"rows": table.records()}, {tested.name: tested}
 
 
 def _pronouns(files: Sequence[str], options: EvaluateOptions) -> Made:

@@ -341,6 +341,7 @@ class Comparison(_Draws):
             )
 
 
+SPLIT = "split"  # for --development
 AUTO: Literal["auto"] = "auto"
 # What it stands for, of rows with labels and without.
 CHOSEN_BY_LABELS: tuple[Literal["auc"], Literal["systems"]] = ("auc", "systems")
@@ -360,7 +361,7 @@ GOES_WITH = {
     "cluster_field": ("auc", "systems"),
     "resamples": ("accuracy", "auc", "npov", "npov_words", "systems"),
     "confidence": ("accuracy", "auc", "npov", "npov_words", "systems"),
-    "seed": ("accuracy", "auc", "npov", "npov_words", "systems"),
+    "seed": ("accuracy", "auc", "begin", "npov", "npov_words", "systems"),
     "scorers": ("accuracy", "auc", "begin", "npov", "npov_words", "pronouns", "systems"),
     "ensemble": ("auc", "begin", "pronouns"),
     "histograms": ("auc", "begin", "npov", "npov_words", "pronouns"),
@@ -385,7 +386,8 @@ class EvaluateOptions(Comparison):
       slice_field (NAME): for npov: names a row's slice (default: each corpus is one)
       dataset (NAME): for dialfact: NAME[/CONFIG] with the claims
       split: for dialfact
-      development (FILE): for begin: the scored development part
+      development (FILE): for begin: the scored development part; `split` takes a random half of the
+        rows
       group_field (NAME): for begin: F1 by this field too
       ensemble (NAME=SCORER,SCORER): the mean of several scorers' scores, each mapped from its range
         to 0 to 1; a scorer of your own as SCORER:LOW:HIGH (repeatable)

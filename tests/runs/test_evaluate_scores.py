@@ -79,7 +79,30 @@ def test_the_protocol_of_begin(capsys, tmp_path):
     assert " ".join(lines[1].split()) == "scorer threshold P R F1 Acc F1 tc F1 wow"
     (row,) = json.loads((tmp_path / "f.json").read_text())["rows"]
     assert (row["scorer"], row["threshold"], row["R"]) == ("s", 0.3, 100)
-    assert "needs --development" in evaluate(capsys, *arguments)[2]
+    message = evaluate(capsys, *arguments)[2]
+    assert "needs the scored development part" in message
+    assert "--development=split" in message
+
+
+def test_thresholds_on_a_random_half(capsys, tmp_path):
+    generator = random.Random(1)
+    labels = [number % 2 for number in range(200)]
+    scores = [0.6 * label + 0.5 * generator.random() for label in labels]
+    path = write(tmp_path / "s.jsonl", scores, labels)
+    arguments = (path, "--protocol=begin", "--development=split", "--group-field=")
+    status, lines, _ = evaluate(capsys, *arguments)
+    assert status == 0
+    threshold, *_, accuracy = (float(cell) for cell in lines[3].split()[1:])
+    assert 0.5 <= threshold <= 0.7
+    assert accuracy == 100
+    half = "100 rows, tested on the other 100"
+    assert f"Thresholds chosen on {half}: a random split with the seed 0." in lines
+    assert evaluate(capsys, *arguments)[1] == lines
+    assert evaluate(capsys, *arguments, "--seed=4")[1] != lines
+    # Without a relation, thresholds of one half say nothing of the other.
+    random.Random(2).shuffle(labels)
+    path = write(tmp_path / "t.jsonl", scores, labels)
+    assert float(evaluate(capsys, path, *arguments[1:])[1][3].split()[-1]) < 70
 
 
 def test_the_protocol_of_pronouns(capsys, tmp_path):
