@@ -110,7 +110,7 @@ class BatchDecoder:
             arrays["rows"] = first_row + start + np.arange(self._batch_size)
             batch = self._partitioner.put_batch(arrays)
             result = self._decode(params, *(batch[name] for name in arrays))
-            decoded.extend(_responses(result, self._decoding)[: len(pieces[0])])
+            decoded.extend(decoded_rows(result, self._decoding)[: len(pieces[0])])
         return decoded
 
     def _padded(self, rows: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -145,8 +145,8 @@ def _compiled(
     return partitioner.jit(decode, out_shardings=partitioner.replicated)
 
 
-def _responses(result: DecodingResult, decoding: DecodingConfig) -> list[list[DecodedRow]]:
-    """Returns the responses to each row of a batch."""
+def decoded_rows(result: DecodingResult, decoding: DecodingConfig) -> list[list[DecodedRow]]:
+    """Returns the responses to each row of a batch, given a decoding with the model's tokens."""
 
     def response(i: int, j: int) -> DecodedRow:
         ids = tokens[i, j, : lengths[i, j]]

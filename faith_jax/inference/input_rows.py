@@ -24,7 +24,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from faith_jax.core import templates
-from faith_jax.core.cutting import CutTokens, Fitted, Kind, check_second_branch, fit, parse
+from faith_jax.core.cutting import (
+    CutTokens,
+    Fitted,
+    Kind,
+    check_policy,
+    check_second_branch,
+    fit,
+    parse,
+)
 from faith_jax.core.errors import ConfigError, InputError, nearest_names
 from faith_jax.core.schema import Text, Texts, converted
 from faith_jax.inference.opening import check_ids
@@ -301,6 +309,28 @@ class RowTokens:
     limit: str
     cut_policy: str
     branches: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        config: TransformerConfig,
+        tokenizer: Any,
+        max_length: int,
+        setting: str,
+        cut_policy: str,
+        pmi: bool,
+    ) -> "RowTokens":
+        """Returns what makes the tokens for a model; `setting` is that of `max_length`.
+
+        Raises:
+          ConfigError: where there is no room for a text, and for an unknown policy.
+        """
+        check_policy(cut_policy, "cut_policy")
+        layout = InputLayout.of(config, tokenizer)
+        layout.check_room(max_length, setting)
+        branches = "pmi" if pmi else "doha" if config.knowledge_attention else ""
+        limit = f"{setting} = {max_length}"
+        return cls(tokenizer, layout, max_length, limit, cut_policy, branches)
 
     def __call__(self, row: InputRow) -> InputTokens:
         """Returns a row's tokens.

@@ -42,7 +42,7 @@ from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_tex
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.checkpoint_decoding import log_ignored
-from faith_jax.inference.input_rows import InputLayout, InputRow, RowTokens
+from faith_jax.inference.input_rows import InputRow, RowTokens
 from faith_jax.input.infer_rows import read_input_file, task_rows
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
@@ -233,13 +233,11 @@ class _Source(NamedTuple):
         self, config: TransformerConfig, tokenizer: Any, decoding: DecodingConfig
     ) -> RowTokens:
         """Returns what makes the tokens of rows; raises ConfigError for lengths that do not fit."""
-        layout = InputLayout.of(config, tokenizer)
-        layout.check_room(self.max_length, self.setting)
+        given = self.max_length, self.setting, self.cut_policy, decoding.pmi is not None
+        read = RowTokens.of(config, tokenizer, *given)
         settings = (self.setting, "DECODE_LENGTH")
-        layout.check_positions(self.max_length, decoding.max_length, settings)
-        branches = "pmi" if decoding.pmi else "doha" if config.knowledge_attention else ""
-        limit = f"{self.setting} = {self.max_length}"
-        return RowTokens(tokenizer, layout, self.max_length, limit, self.cut_policy, branches)
+        read.layout.check_positions(self.max_length, decoding.max_length, settings)
+        return read
 
 
 def _task_source(dataset: DatasetConfig) -> _Source:

@@ -330,6 +330,20 @@ def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_pa
     assert scored[1]["scores"]["token_f1"] == pytest.approx(0.4)
 
 
+def test_respond_gives_what_infer_writes(command, gpt2, tmp_path):
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
+    asked = [
+        {"query": "Is tea better?", "pro": "It is calming.", "con": ["It is weak.", "It stains."]},
+        {"knowledge": "Tea is a leaf. " * 12, "history": ["Hi!", "What is tea?"]},
+    ]
+    rows.write_text("".join(json.dumps(row) + "\n" for row in asked))
+    options = (f"--gin.INPUT_FILE={rows}", "--gin.MAX_INPUT_LENGTH=96", "--gin.FORMATS=('jsonl',)")
+    found = responses(command, gpt2, out, *options)
+    assert found[1]["inputs_cut_knowledge"] > 0
+    model, limits = faith_jax.load_model(gpt2), {"max_length": 20, "max_input_length": 96}
+    assert [row["prediction"] for row in found] == [model.respond(**r, **limits) for r in asked]
+
+
 @pytest.mark.parametrize(
     ("task", "written"),
     [
