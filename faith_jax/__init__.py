@@ -5,6 +5,8 @@
 >>> import faith_jax
 >>> callable(faith_jax.load_model)
 True
+>>> faith_jax.load_vocabulary().decode(faith_jax.load_vocabulary().encode("Tea is a leaf."))
+'Tea is a leaf.'
 """
 
 import importlib
@@ -16,7 +18,10 @@ from faith_jax.version import __version__
 
 if TYPE_CHECKING:
     from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel, load_model
+    from faith_jax.report.explain import explain
     from faith_jax.scoring.registry import load_scorer, scorer_names
+    from faith_jax.scoring.tables import score
+    from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 __all__ = [
     "CausalModel",
@@ -26,8 +31,11 @@ __all__ = [
     "GroundedExample",
     "Grounding",
     "__version__",
+    "explain",
     "load_model",
     "load_scorer",
+    "load_vocabulary",
+    "score",
     "scorer_names",
 ]
 
@@ -35,8 +43,11 @@ _LAZY = {
     "CausalModel": "faith_jax.inference",
     "EncoderDecoderModel": "faith_jax.inference",
     "EncoderModel": "faith_jax.inference",
+    "explain": "faith_jax.report.explain",
     "load_model": "faith_jax.inference",
     "load_scorer": "faith_jax.scoring.registry",
+    "load_vocabulary": "faith_jax.tokenizers.vocabularies",
+    "score": "faith_jax.scoring.tables",
     "scorer_names": "faith_jax.scoring.registry",
 }
 # Names of former versions.

@@ -15,8 +15,10 @@ faith_jax.core.errors.InputError: topics.jsonl:3: field 'side': expected one of 
 "por". Did you mean 'pro'?
 """
 
+import atexit
 import dataclasses
 import enum
+import gc
 import pathlib
 import re
 import types
@@ -35,6 +37,10 @@ from faith_jax.core.errors import (
     shown,
 )
 from faith_jax.core.rows import BadRows, Row, parsed, read_json
+
+# At the end of Python, collecting what msgspec has made of a `Meta` can crash the process, after
+# all its work (msgspec issue 717); what is frozen is not collected.
+atexit.register(gc.freeze)
 
 Text = Annotated[str, msgspec.Meta(pattern=r"\S")]  # not empty, nor blank
 Texts = Annotated[list[Text], msgspec.Meta(min_length=1)]

@@ -22,14 +22,19 @@ def write_tfds(
 ) -> pathlib.Path:
     """Writes rows as one split of a data set in folder/name/VERSION, and returns this folder.
 
-    Rows have the same fields: str, int and float, or lists of texts or of objects of these. The
-    name is in lower case with underscores; the description is stored with the rows.
+    Rows have the same fields: str, bool, int and float, or lists of texts or of objects of these.
+    The name is in lower case with underscores; the description is stored with the rows.
     """
     quiet_tensorflow(with_seqio=False)
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
-    kinds = {str: tfds.features.Text, int: lambda: tf.int64, float: lambda: tf.float32}
+    kinds = {
+        str: tfds.features.Text,
+        bool: lambda: tf.bool,
+        int: lambda: tf.int64,
+        float: lambda: tf.float32,
+    }
 
     def feature(value: Any) -> Any:
         if not isinstance(value, list):

@@ -2,14 +2,16 @@
 
 import dataclasses
 import functools
-from typing import Annotated, Any
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
 from faith_jax.core.settings import checked
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
@@ -17,6 +19,14 @@ from faith_jax.decoding.encoder_decoder import row_keys
 from faith_jax.inference.batching import bucket_length
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
+
+if TYPE_CHECKING:
+    from faith_jax.inference.batch_decoder import DecodedRow
+
+logger = logging.getLogger("faith_jax")
+
+# Defaults of `respond`, in tokens.
+LONGEST_INPUT, LONGEST_RESPONSE = 512, 256
 
 _Seed = Annotated[
     int, msgspec.Meta(ge=0, lt=2**32, description="a whole number from 0 to 2**32 - 1")
@@ -30,10 +40,12 @@ class BaseModel:
       config: the model's dimensions and choices.
       module: the Flax module.
       params: its parameters, as JAX arrays.
+      path: of the checkpoint that it was opened from; None = it was made of parameters.
     """
 
-    def __init__(self, config: TransformerConfig, params: PyTree):
+    def __init__(self, config: TransformerConfig, params: PyTree, path: str | None = None):
         self.config = config
+        self.path = path
         self.module = Transformer(config)
         self.params = jax.tree.map(jnp.asarray, params)
 
@@ -107,6 +119,94 @@ def check_batch(first: tuple[str, np.ndarray], second: tuple[str, np.ndarray]) -
 
 class GenerativeModel(BaseModel):
     """A model that generates, with its parameters."""
+
+    def respond(
+        self,
+        query: str | None = None,
+        *,
+        pro: str | Sequence[str] | None = None,
+        con: str | Sequence[str] | None = None,
+        knowledge: str | Sequence[str] | None = None,
+        history: str | Sequence[str] | None = None,
+        inputs: str | None = None,
+        inputs_without_document: str | None = None,
+        vocabulary: str | None = None,
+        max_input_length: int | None = None,
+        cut_policy: str = "knowledge",
+        seed: int = 0,
+        **options: Any,
+    ) -> str | list[str]:
+        """Returns a response as text, with the templates, cutting and tokens of `t5x infer`.
+
+        Args:
+          query: what is asked, with `pro` and `con`, or as the last turn of a dialogue.
+          pro: arguments for: a text or several.
+          con: arguments against.
+          knowledge: of a dialogue: a text or several.
+          history: earlier turns of a dialogue, oldest first, or one.
+          inputs: in place of all these the text that the model reads.
+          inputs_without_document: for PMI-Decode with `inputs` of a form of your own.
+          vocabulary: where the tokenizer is, if not with the model: a folder, a file or a name.
+          max_input_length: tokens of an input, special ones included; None = 512, or fewer where
+            the model has fewer positions.
+          cut_policy: what is cut of a longer input, see `faith_jax.core.cutting`.
+          seed: of the sampling.
+          **options: fields of `DecodingConfig`: max_length (256 by default), temperature,
+            num_beams, num_return …; pmi=PMIConfig() is PMI-Decode.
+
+        Returns:
+          The response; with `num_return` above 1 a list of them, the best first. A warning is
+          logged where one does not end within `max_length`.
+
+        Raises:
+          InputError: on texts that are missing or empty, and on an input that cannot be cut.
+          ConfigError: on a model without a tokenizer, and on wrong options.
+        """
+        from faith_jax.inference.input_rows import RowTokens, input_row
+        from faith_jax.inference.opening import input_limit, open_tokenizer
+
+        options = {"max_length": LONGEST_RESPONSE} | options
+        decoding = self._decoding(options, pmi=options.get("pmi") is not None)
+        given = {"query": query, "pro": pro, "con": con, "knowledge": knowledge, "inputs": inputs}
+        given |= {"history": history, "inputs_without_document": inputs_without_document}
+        texts = {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in given.items()
+        }
+        row = input_row(texts, "respond", "respond")
+        tokenizer = open_tokenizer(self.path, vocabulary, self.config)
+        limit = input_limit(self.config, max_input_length, LONGEST_INPUT)
+        read = RowTokens.of(
+            self.config, tokenizer, limit, "max_input_length", cut_policy, decoding.pmi is not None
+        )
+        found = read(row)
+        read.layout.check_positions(
+            len(found.ids), decoding.max_length, ("max_input_length", "max_length")
+        )
+        responses = self._responses(found.ids, found.second, seed, options)
+        if unfinished := sum(not one.finished for one in responses):
+            logger.warning(
+                "%s not finished at max_length = %d",
+                counted(unfinished, "response"),
+                decoding.max_length,
+            )
+        written = [row.postprocess(tokenizer.decode(one.tokens.tolist())) for one in responses]
+        return written if decoding.num_return > 1 else written[0]
+
+    def _responses(
+        self, ids: list[int], second: list[int], seed: int, options: dict[str, Any]
+    ) -> "list[DecodedRow]":
+        """Decodes one input; `second` is PMI-Decode's or DoHA's other one."""
+        from faith_jax.decoding.encoder_decoder import for_model
+        from faith_jax.inference.batch_decoder import decoded_rows
+
+        model: Any = self
+        if options.get("pmi") is not None:
+            result = model.decode_pmi([ids], [second], seed=seed, **options)
+        else:
+            is_doha = self.config.knowledge_attention
+            result = model.decode(([ids], [second]) if is_doha else [ids], seed=seed, **options)
+        return decoded_rows(result, for_model(DecodingConfig(**options), self.module))[0]
 
     def _decoding(self, options: dict[str, Any], *, pmi: bool = False) -> DecodingConfig:
         """Returns the config of decoding options, by default with `PMIConfig()` for PMI-Decode."""

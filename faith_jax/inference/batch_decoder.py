@@ -23,11 +23,13 @@ class DecodedRow(NamedTuple):
       tokens: int [length].
       log_prob: natural, their sum under the model at temperature 1.
       score: what the search ranks by, such as a beam's sum of scores by its length penalty.
+      finished: whether it ends with an end token that the model wrote, and not at `max_length`.
     """
 
     tokens: np.ndarray
     log_prob: float
     score: float
+    finished: bool
 
 
 class BatchDecoder:
@@ -58,6 +60,7 @@ class BatchDecoder:
             raise ConfigError(
                 "decoding: pmi is set; expected None for DoHA, which reads two inputs already."
             )
+        self._decoding = decoding
         self._has_second = is_doha or decoding.pmi is not None
         self._partitioner, self._batch_size = partitioner, batch_size
         self._config, self._uses_pmi = module.config, decoding.pmi is not None
@@ -107,7 +110,7 @@ class BatchDecoder:
             arrays["rows"] = first_row + start + np.arange(self._batch_size)
             batch = self._partitioner.put_batch(arrays)
             result = self._decode(params, *(batch[name] for name in arrays))
-            decoded.extend(_responses(result)[: len(pieces[0])])
+            decoded.extend(decoded_rows(result, self._decoding)[: len(pieces[0])])
         return decoded
 
     def _padded(self, rows: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -142,8 +145,15 @@ def _compiled(
     return partitioner.jit(decode, out_shardings=partitioner.replicated)
 
 
-def _responses(result: DecodingResult) -> list[list[DecodedRow]]:
-    """Returns the responses to each row of a batch."""
+def decoded_rows(result: DecodingResult, decoding: DecodingConfig) -> list[list[DecodedRow]]:
+    """Returns the responses to each row of a batch, given a decoding with the model's tokens."""
+
+    def response(i: int, j: int) -> DecodedRow:
+        ids = tokens[i, j, : lengths[i, j]]
+        is_forced = bool(decoding.forced_last_ids) and len(ids) == decoding.max_length
+        finished = len(ids) > 0 and int(ids[-1]) in decoding.end_ids and not is_forced
+        return DecodedRow(ids, float(log_probs[i, j]), float(scores[i, j]), finished)
+
     tokens, lengths, log_probs, scores = (
         np.asarray(array) for array in (result.tokens, result.length, result.log_prob, result.score)
     )
@@ -151,12 +161,6 @@ def _responses(result: DecodingResult) -> list[list[DecodedRow]]:
         tokens, lengths, log_probs, scores = (
             array[:, None] for array in (tokens, lengths, log_probs, scores)
         )
-    rows = [
-        [
-            DecodedRow(tokens[i, j, : lengths[i, j]], float(log_probs[i, j]), float(scores[i, j]))
-            for j in range(lengths.shape[1])
-        ]
-        for i in range(lengths.shape[0])
-    ]
+    rows = [[response(i, j) for j in range(lengths.shape[1])] for i in range(lengths.shape[0])]
     # What a search has not found has a score of -inf.
     return [row[:1] + [found for found in row[1:] if found.score > -np.inf] for row in rows]

@@ -1,12 +1,12 @@
 """Encoder-only models with their parameters: RoBERTa, DeBERTa-v3."""
 
 import functools
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
 
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.types import Array, PyTree
 from faith_jax.inference.base import BaseModel
 from faith_jax.models.transformer import Transformer
@@ -50,6 +50,13 @@ class EncoderModel(BaseModel):
             )
         tokens = self._checked(input_tokens)
         return np.asarray(_classify(self.module, self.params, self._padded(tokens)))
+
+    def respond(self, *_: Any, **__: Any) -> NoReturn:
+        """Raises ConfigError: an encoder writes nothing."""
+        raise ConfigError(
+            "respond: this is an encoder-only model (RoBERTa, DeBERTa), which cannot generate; "
+            "load a language model."
+        )
 
     def hidden_states(self, input_tokens: Any) -> np.ndarray:
         """Returns the tokens' last hidden states, float32 [batch, length, embed]."""

@@ -56,10 +56,10 @@ def load_model(
     checkpoint = open_checkpoint(os.fspath(path), base=base)
     config = checkpoint.config if dtype is None else checkpoint.config.replace(dtype=dtype)
     if config.is_decoder_only:
-        return CausalModel(config, checkpoint.params)
+        return CausalModel(config, checkpoint.params, str(path))
     if config.is_encoder_only:
-        return EncoderModel(config, checkpoint.params)
-    return EncoderDecoderModel(config, checkpoint.params)
+        return EncoderModel(config, checkpoint.params, str(path))
+    return EncoderDecoderModel(config, checkpoint.params, str(path))
 
 
 @functools.lru_cache(maxsize=4)
@@ -73,11 +73,13 @@ def forget_models() -> None:
     open_model.cache_clear()
 
 
-def open_tokenizer(model: str, vocabulary: str | None, config: TransformerConfig) -> Tokenizer:
+def open_tokenizer(
+    model: str | None, vocabulary: str | None, config: TransformerConfig
+) -> Tokenizer:
     """Returns the tokenizer of a checkpoint.
 
     Args:
-      model: the checkpoint's folder.
+      model: the checkpoint's folder; None = the model is of none.
       vocabulary: where the tokenizer is, if not there: a folder, a file or an embedded name.
       config: the model's.
 
@@ -88,10 +90,11 @@ def open_tokenizer(model: str, vocabulary: str | None, config: TransformerConfig
     from faith_jax.tokenizers.carried import check_vocabulary
     from faith_jax.tokenizers.vocabularies import load_vocabulary
 
-    folder = checkpoint_path(model)
-    if vocabulary is None and not folder.is_dir():
+    folder = None if model is None else checkpoint_path(model)
+    if vocabulary is None and (folder is None or not folder.is_dir()):
+        what = "the model was opened from" if folder is None else f"model {model!r} is"
         raise ConfigError(
-            f"model {model!r} is no folder with a tokenizer; say where that is with vocabulary=…."
+            f"{what} no folder with a tokenizer; say where that is with vocabulary=…."
         )
     name = vocabulary or str(folder)
     found = load_vocabulary(name)

@@ -1,109 +1,12 @@
-"""Rows as each family wants them: special tokens around texts, padding, one sequence or two.
+"""Batches of rows as each family wants them: padding, one sequence or two, packing."""
 
-- An encoder-decoder reads prefix, input and end token, and writes prefix, target and end token.
-- A decoder-only model reads prefix and input, without an end token, and goes on with the target and
-  the end token.
-
-The prefix is what the tokenizer puts in front of a text (`<s>` in BART, `<bos>` in Gemma; nothing
-in T5 and GPT-2).
-"""
-
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from faith_jax.core.errors import ConfigError
 from faith_jax.inference.batching import padded
-from faith_jax.models.config import TransformerConfig
-
-
-@dataclasses.dataclass(frozen=True)
-class InputLayout:
-    """How a model's inputs and targets are laid out.
-
-    Attributes:
-      config: the model's.
-      prefix: special ids in front of a text.
-      eos_id: the vocabulary's end token.
-      inputs_end: whether an encoder's inputs end with it (a SeqIO feature's `add_eos`).
-    """
-
-    config: TransformerConfig
-    prefix: tuple[int, ...]
-    eos_id: int
-    inputs_end: bool = True
-
-    @classmethod
-    def of(
-        cls, config: TransformerConfig, vocabulary: Any, inputs_end: bool = True
-    ) -> "InputLayout":
-        """Returns the layout for a model and a tokenizer of ours, or a vocabulary of SeqIO's."""
-        prefix = tuple(getattr(vocabulary, "prefix_ids", ()))
-        return cls(config, prefix, int(vocabulary.eos_id), inputs_end)
-
-    @property
-    def suffix(self) -> tuple[int, ...]:
-        """What stands behind an input's text."""
-        return (self.eos_id,) if self.inputs_end and not self.config.is_decoder_only else ()
-
-    @property
-    def is_t5s(self) -> bool:
-        """Whether it is T5's, whose examples may be packed."""
-        config = self.config
-        return (
-            not config.is_decoder_only
-            and not config.knowledge_attention
-            and not self.prefix
-            and (config.pad_id, config.decoder_start_id) == (0, 0)
-        )
-
-    def room(self, limit: int) -> int:
-        """Returns how many tokens of a text fit into an input of `limit` tokens in all."""
-        return limit - len(self.prefix) - len(self.suffix)
-
-    def check_room(self, limit: int, setting: str) -> None:
-        """Raises a ConfigError unless an input of `limit` tokens has room for a text."""
-        if self.room(limit) < 1:
-            least = limit - self.room(limit) + 1
-            raise ConfigError(
-                f"{setting}: expected at least {least} tokens, special ones included, got {limit}."
-            )
-
-    def inputs(self, ids: Sequence[int]) -> list[int]:
-        """Returns an input as the model reads it: a text's ids with special tokens around them."""
-        # A decoder-only model must read something before it can go on.
-        return [*self.prefix, *ids, *self.suffix] or [self.eos_id]
-
-    def targets(self, ids: Sequence[int]) -> list[int]:
-        """Returns a target as the model writes it; its end token is there already."""
-        return list(ids) if self.config.is_decoder_only else [*self.prefix, *ids]
-
-    def check_positions(
-        self, inputs: int, targets: int, settings: tuple[str, ...] = ("TASK_FEATURE_LENGTHS",)
-    ) -> None:
-        """Raises a ConfigError if so many tokens do not fit a table of learned positions.
-
-        `settings` names the one that says both lengths, or one each.
-        """
-        config = self.config
-        if config.positions != "learned":
-            return
-        second = "targets" if len(settings) == 1 else "responses"
-        lengths = {
-            "inputs": (settings[0], inputs + config.encoder_prompt_length),
-            second: (settings[-1], targets + config.decoder_prompt_length),
-        }
-        if config.is_decoder_only:
-            both = inputs + targets + config.decoder_prompt_length
-            lengths = {f"inputs and {second}": (" + ".join(settings), both)}
-        for name, (setting, length) in lengths.items():
-            if length > config.max_positions:
-                raise ConfigError(
-                    f"{setting}: {name} take {length} positions (soft prompts included), but the "
-                    f"model has {config.max_positions}; lower the limits."
-                )
+from faith_jax.inference.input_rows import InputLayout
 
 
 def batch_features(

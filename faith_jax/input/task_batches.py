@@ -26,7 +26,8 @@ from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.progress import Progress
 from faith_jax.core.settings import BatchSize
-from faith_jax.input.layout import InputLayout, batch_features, packed_features, pair_features
+from faith_jax.inference.input_rows import InputLayout
+from faith_jax.input.layout import batch_features, packed_features, pair_features
 from faith_jax.input.order import Order, Packing
 from faith_jax.input.row_cache import RowCache, read_cache, write_cache
 from faith_jax.input.rows import PairRows, Row, TextRows

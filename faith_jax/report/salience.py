@@ -6,6 +6,7 @@ unsupported, words of the grounding with a small contribution as not covered.
 """
 
 import dataclasses
+import html
 import math
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -34,9 +35,9 @@ class ShownText(NamedTuple):
     pieces: tuple[Piece, ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class SaliencePicture:
-    """An example's salience, ready to be drawn.
+    """An example's salience; it shows itself as text, and in a notebook as a heat map.
 
     Attributes:
       query: the last utterance in front of the response; "" = none.
@@ -53,6 +54,20 @@ class SaliencePicture:
     response: ShownText
     arguments: tuple[ShownText, ...]
     threshold: float
+
+    def __str__(self) -> str:
+        return salience_text(self, colour=False).rstrip()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Returns the page in a frame, so that its style is its own; for notebooks."""
+        page = html.escape(salience_page(self.heading or self.title, [self]))
+        height = 420 + 32 * len(self.salience.argument_words)
+        return (
+            f'<iframe srcdoc="{page}" sandbox style="width: 100%; height: {height}px; border: 0">'
+            "</iframe>"
+        )
 
     @property
     def heading(self) -> str:

@@ -1,7 +1,6 @@
 """The run `explain`: where the words of a response come from, as text, heat map or page."""
 
 import dataclasses
-import logging
 import math
 import pathlib
 from collections.abc import Sequence
@@ -13,16 +12,13 @@ from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov
 from faith_jax.datasets.grounded_rows import Columns, file_examples
-from faith_jax.report.salience import SaliencePicture, salience_page, salience_picture
+from faith_jax.report.explain import pictures
+from faith_jax.report.salience import SaliencePicture, salience_page
 from faith_jax.runs.data.npov_sets import two_sided
 from faith_jax.runs.options import ExplainOptions, SalienceMap
-from faith_jax.scoring.salience.inputs import generated_response
-from faith_jax.scoring.salience.scorers import Salience, SalienceOptions, open_salience
-
-logger = logging.getLogger("faith_jax")
+from faith_jax.scoring.salience.scorers import SalienceOptions, open_salience
 
 MOST_EXAMPLES = 20
-_MAX_RESPONSE = 256  # tokens of a response that the model writes
 
 
 def _written(given: ExplainOptions) -> tuple[list[str], dict[str, str]]:
@@ -35,50 +31,26 @@ def explain(given: ExplainOptions) -> list[SaliencePicture]:
     examples = _examples(given)
     settings = {field.name: getattr(given, field.name) for field in dataclasses.fields(SalienceMap)}
     salience = open_salience(given.model, **cast(SalienceOptions, settings))
-    if not given.input and given.response is None:
-        examples = [_with_response(salience, example) for example in examples]
-    maps = salience(examples)
-    pictures = []
-    for example, found in zip(examples, maps, strict=True):
-        texts = {"response": example.response, "grounding": " ".join(example.grounding.texts)}
-        without = "response"
-        if found and found.response_words:
-            without = "" if found.argument_words else "grounding"
-        if found is None or without:
-            shown = texts[without]
-            raise InputError(
-                f"{example.id}: the {without} has no content words to explain: {shown!r}."
-            )
-        pictures.append(salience_picture(example, found, given.threshold))
-    _write(pictures, given.html, given.png, given.json)
-    return pictures
+    writes = not given.input and given.response is None
+    found = pictures(salience, examples, given.threshold, writes)
+    _write(found, given.html, given.png, given.json)
+    return found
 
 
-def _with_response(salience: Salience, example: GroundedExample) -> GroundedExample:
-    """Returns the example with what the model writes, greedily."""
-    encode, model = salience.encode, salience.engine.model
-    length = min(_MAX_RESPONSE, encode.reader.max_length // 2)
-    tokens = model.generate([encode.input_ids(example, length)], max_length=length)
-    text = encode.reader.tokenizer.decode([int(token) for token in tokens[0]])
-    response = generated_response(example, text)
-    logger.info("The model's response: %s", response)
-    return dataclasses.replace(example, response=response)
-
-
-def _write(pictures: Sequence[SaliencePicture], html: str, png: str, json_file: str) -> None:
+def _write(shown: Sequence[SaliencePicture], html: str, png: str, json_file: str) -> None:
     if html:
-        title = "Salience" if len(pictures) > 1 else f"Salience: {pictures[0].query}".rstrip(": ")
-        write_text(html, salience_page(title, pictures))
+        title = "Salience" if len(shown) > 1 else f"Salience: {shown[0].query}".rstrip(": ")
+        write_text(html, salience_page(title, shown))
     if png:
         from faith_jax.report.figures import save_heat_map
 
-        for number, picture in enumerate(pictures, 1):
+        for number, picture in enumerate(shown, 1):
             path = pathlib.Path(png)
             if number > 1:
                 path = path.with_name(f"{path.stem}-{number}{path.suffix}")
             save_heat_map(picture, path)
     if json_file:
-        write_jsonl(json_file, map(_json_row, pictures))
+        write_jsonl(json_file, map(_json_row, shown))
 
 
 def _json_row(picture: SaliencePicture) -> dict[str, Any]:

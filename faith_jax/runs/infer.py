@@ -42,8 +42,8 @@ from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_tex
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.checkpoint_decoding import log_ignored
-from faith_jax.input.infer_rows import InputRow, RowTokens, read_input_file, task_rows
-from faith_jax.input.layout import InputLayout
+from faith_jax.inference.input_rows import InputRow, RowTokens
+from faith_jax.input.infer_rows import read_input_file, task_rows
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner, make_partitioner, number_of_first_process
@@ -88,7 +88,8 @@ def infer(
     Each output row has `id`; the other texts that all rows of the data have, such as the arguments;
     `inputs`, as the model saw them before cutting; `prediction` (see `task_rows` and
     `read_input_file`); `log_prob`, natural, the sum over the prediction's tokens, the end token
-    included, at temperature 1; `num_tokens` of the prediction; `inputs_cut_tokens`, and of these
+    included, at temperature 1; `num_tokens` of the prediction; `finished`, whether it ends with an
+    end token of the model, and not at the maximum length; `inputs_cut_tokens`, and of these
     `inputs_cut_knowledge`, `inputs_cut_history` and `inputs_cut_response`; and `target`, the gold
     response or "". With `decoding.num_return` above 1 these are of the best response, and
     `predictions` lists all of them, each with its `score`, by which a search ranks them.
@@ -232,13 +233,11 @@ class _Source(NamedTuple):
         self, config: TransformerConfig, tokenizer: Any, decoding: DecodingConfig
     ) -> RowTokens:
         """Returns what makes the tokens of rows; raises ConfigError for lengths that do not fit."""
-        layout = InputLayout.of(config, tokenizer)
-        layout.check_room(self.max_length, self.setting)
+        given = self.max_length, self.setting, self.cut_policy, decoding.pmi is not None
+        read = RowTokens.of(config, tokenizer, *given)
         settings = (self.setting, "DECODE_LENGTH")
-        layout.check_positions(self.max_length, decoding.max_length, settings)
-        branches = "pmi" if decoding.pmi else "doha" if config.knowledge_attention else ""
-        limit = f"{self.setting} = {self.max_length}"
-        return RowTokens(tokenizer, layout, self.max_length, limit, self.cut_policy, branches)
+        read.layout.check_positions(self.max_length, decoding.max_length, settings)
+        return read
 
 
 def _task_source(dataset: DatasetConfig) -> _Source:
@@ -381,6 +380,7 @@ def _output_row(
             "prediction": row.postprocess(vocabulary.decode([int(t) for t in one.tokens])),
             "log_prob": one.log_prob,
             "num_tokens": len(one.tokens),
+            "finished": one.finished,
         }
         for one in found
     ]
@@ -418,14 +418,19 @@ def _finish(
             rows,
             f"Generated responses to {source.name}, split {source.split}.",
         )
+    # Rows of a run that an earlier version began do not say it.
+    unfinished = sum(not row.get("finished", True) for row in rows)
     summary = {
         "source": source.name,
         "split": source.split,
         "rows": len(rows),
         "inputs_cut": sum(row["inputs_cut_tokens"] > 0 for row in rows),
+        "unfinished": unfinished,
         "run": run,
     }
     write_json(made / SUMMARY, summary)
     if output.exists():
         output.rmdir()
     put(made, output)
+    reason = f", {unfinished:,} of them not finished at DECODE_LENGTH" if unfinished else ""
+    logger.info("%s in %s%s", counted(len(rows), "response"), output, reason)

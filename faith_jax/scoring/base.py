@@ -81,8 +81,9 @@ class BaseScorer(abc.ABC):
 
         A response of nothing but white space and invisible characters is empty too.
 
-        With `responses`, which are as many, the examples are only groundings: a text or several
-        each. The histories are then as many too, each oldest utterance first.
+        With `responses`, which are as many, the examples are only groundings: a text, several, or
+        texts by perspective. The histories are then as many too, each oldest utterance
+        first.
 
         Raises:
           ValueError: for lengths that differ, and for examples without what the card asks for.
@@ -157,7 +158,7 @@ class ModelScorer(BaseScorer, Generic[Row]):
 
 
 def _paired(
-    groundings: Sequence[str | Sequence[str] | Grounding],
+    groundings: Sequence[Any],
     responses: Sequence[str],
     histories: Sequence[Sequence[str]] | None,
 ) -> list[GroundedExample]:
@@ -181,9 +182,16 @@ def _paired(
     ]
 
 
-def _grounding(given: str | Sequence[str] | Grounding, what: str) -> Grounding:
+def _grounding(given: Any, what: str) -> Grounding:
     if isinstance(given, Grounding):
         return given
+    if isinstance(given, Mapping):
+        sides = {
+            side: (texts,) if isinstance(texts, str) else _texts(texts, f"{what}, {side}")
+            for side, texts in given.items()
+        }
+        names = tuple(side for side, texts in sides.items() for _ in texts)
+        return Grounding(tuple(text for texts in sides.values() for text in texts), names)
     return Grounding((given,) if isinstance(given, str) else _texts(given, what))
 
 

@@ -1,5 +1,7 @@
 import dataclasses
 import enum
+import subprocess
+import sys
 from typing import Annotated, Literal
 
 import msgspec
@@ -151,3 +153,13 @@ def test_whatever_a_row_holds_is_converted_or_refused(change):
     except InputError as error:
         refusal = str(error)
     assert len(refusal.splitlines()) == 1
+
+
+def test_nothing_is_collected_at_the_end_of_python():
+    """Else msgspec crashes some processes there, whose work is done."""
+    code = (
+        "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 1000)); "
+        "import faith_jax.core.schema"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

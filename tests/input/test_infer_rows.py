@@ -9,9 +9,8 @@ import faith_jax.tasks  # noqa: F401  (registers our tasks)
 from faith_jax.core import templates
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import InputError
+from faith_jax.inference.input_rows import InputLayout, InputRow, RowTokens
 from faith_jax.input import infer_rows
-from faith_jax.input.infer_rows import InputRow, RowTokens
-from faith_jax.input.layout import InputLayout
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.runs.preflight import inference_report
 from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
@@ -84,7 +83,7 @@ def test_a_dialogue_is_shown_as_the_tasks_show_it(tmp_path):
     [
         (
             {"text": "?"},
-            r"rows.jsonl:1: expected a field 'query' or 'inputs', or 'history' .* got \['text'\]",
+            r"rows.jsonl:1: expected 'query' with .*, got the fields \['text'\]",
         ),
         ({"history": "Why?"}, r"rows.jsonl:1: field 'knowledge' is missing"),
         ({"history": [], "knowledge": "Tea."}, r"field 'history': expected a list of at least 1"),

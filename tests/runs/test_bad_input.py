@@ -201,9 +201,9 @@ def test_bad_rows_name_file_and_line(command, tiny_run, tmp_path, line, parts):
     [
         (
             "--gin.TEMPERATURE=-1.0",
-            ["TEMPERATURE: expected 0 or a positive number, got -1.0"],
+            ["TEMPERATURE: expected 0 or a positive number or None, got -1.0"],
         ),
-        ("--gin.TOP_P=0.0", ["TOP_P: expected a share in (0, 1], got 0.0"]),
+        ("--gin.TOP_P=0.0", ["TOP_P: expected a share in (0, 1] or None, got 0.0"]),
         ("--gin.FORMATS=('csv',)", ["FORMATS", "csv"]),
         ("--gin.CHECKPOINT_PATH=/nowhere/at/all", ["/nowhere/at/all"]),
         ("--gin.VOCABULARY=englsh_4096", ["englsh_4096", "english_4096"]),

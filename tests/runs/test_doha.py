@@ -87,8 +87,12 @@ def test_rows_are_decoded_with_their_knowledge(command, bart, tmp_path):
     for text, policy in ((row["inputs"], "knowledge"), (knowledge, "end")):
         ids = fit(vocabulary, text, room, policy, "row").ids
         pair.append(np.array([[*vocabulary.prefix_ids, *ids, vocabulary.eos_id]]))
-    found = faith_jax.load_model(str(tmp_path / "doha")).decode(tuple(pair), max_length=4)
+    model = faith_jax.load_model(str(tmp_path / "doha"))
+    found = model.decode(tuple(pair), max_length=4)
     assert row["log_prob"] == pytest.approx(float(found.log_prob[0]), abs=1e-3)
+    limits = {"max_input_length": LENGTHS["inputs"], "max_length": 4}
+    text = model.respond(inputs=row["inputs"], vocabulary=bart, **limits)
+    assert text == row["prediction"]
 
 
 def test_rows_without_knowledge_are_one_clear_line(command, bart, tmp_path):

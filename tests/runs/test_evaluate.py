@@ -40,7 +40,7 @@ def test_batches_are_decoded_one_by_one_and_told_of(monkeypatch, caplog):
     def decode(params, inputs, first, second):
         pieces.append((first, len(inputs)))
         written = rows[first : first + len(inputs)]
-        return [[DecodedRow(row["targets"], 0.0, 0.0)] for row in written]
+        return [[DecodedRow(row["targets"], 0.0, 0.0, True)] for row in written]
 
     monkeypatch.setattr(evaluation, "_decoder", decode)
     with caplog.at_level("INFO", logger="faith_jax"):

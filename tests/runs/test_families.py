@@ -9,7 +9,7 @@ import pytest
 from faith_jax.core.cutting import fit
 from faith_jax.core.errors import ConfigError
 from faith_jax.inference import load_model
-from faith_jax.input.layout import InputLayout
+from faith_jax.inference.input_rows import InputLayout
 from faith_jax.input.task_batches import DatasetConfig, SplitRows
 from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
 from tests.scoring import tiny_models
@@ -218,6 +218,7 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
         "prediction",
         "log_prob",
         "num_tokens",
+        "finished",
         "inputs_cut_tokens",
         "inputs_cut_knowledge",
         "inputs_cut_history",

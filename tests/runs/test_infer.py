@@ -271,8 +271,10 @@ def forced(gpt2, monkeypatch):
         def __call__(self, params, inputs, first_row=0, second_inputs=None):
             texts = [TEXTS[(first_row + i) % len(TEXTS)] for i in range(len(inputs))]
             ends = [vocabulary.eos_id]
-            rows = [DecodedRow(np.array(vocabulary.encode(t) + ends), -1.0, -1.0) for t in texts]
-            return [[row] for row in rows]
+            rows = [np.array(vocabulary.encode(t) + ends) for t in texts]
+            finished = [text != TEXTS[1] for text in texts]
+            found = zip(rows, finished, strict=True)
+            return [[DecodedRow(ids, -1.0, -1.0, is_finished)] for ids, is_finished in found]
 
     monkeypatch.setattr(infer, "BatchDecoder", ForcedDecoder)
 
@@ -292,7 +294,8 @@ def responses(command, gpt2, out, *more, file="infer_file"):
     return rows_of((out / "predictions.jsonl").read_bytes())
 
 
-def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_path):
+def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_path, caplog):
+    caplog.set_level("INFO", logger="faith_jax")
     rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
     gold = " {a} b} "
     sides = {"pro_arguments": ["A."], "con_arguments": ["B."]}
@@ -303,12 +306,17 @@ def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_pa
     found = responses(command, gpt2, out, f"--gin.INPUT_FILE={rows}", "--gin.MAX_INPUT_LENGTH=64")
     assert [row["prediction"] for row in found] == [*TEXTS[:4], "Views differ."]
     assert [row["target"] for row in found] == [gold] * 5
+    finished = [True, False, True, True, True]
+    assert [row["finished"] for row in found] == finished
+    assert json.loads((out / "summary.json").read_text())["unfinished"] == 1
+    assert caplog.messages[-1] == f"5 responses in {out}, 1 of them not finished at DECODE_LENGTH"
     # The TFDS data set says the same, and so does the file when it is scored.
     import tensorflow_datasets as tfds
 
     builder = tfds.builder_from_directory(str(out / "tfds" / "predictions" / "1.0.0"))
     stored = list(tfds.as_numpy(builder.as_dataset(split="rows")))
     assert [row["prediction"].decode() for row in stored] == [row["prediction"] for row in found]
+    assert [bool(row["finished"]) for row in stored] == finished
     status, _, err = command(
         "score", "--scorers=token_f1,rouge1_precision", f"--input={out / 'predictions.jsonl'}",
         f"--output={tmp_path / 'scores.jsonl'}",
@@ -320,6 +328,20 @@ def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_pa
     assert [row["generated_text"] for row in scored] == expected
     # "use", "x", "or", "y" beside "x": a precision of 1/4 and a recall of 1.
     assert scored[1]["scores"]["token_f1"] == pytest.approx(0.4)
+
+
+def test_respond_gives_what_infer_writes(command, gpt2, tmp_path):
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
+    asked = [
+        {"query": "Is tea better?", "pro": "It is calming.", "con": ["It is weak.", "It stains."]},
+        {"knowledge": "Tea is a leaf. " * 12, "history": ["Hi!", "What is tea?"]},
+    ]
+    rows.write_text("".join(json.dumps(row) + "\n" for row in asked))
+    options = (f"--gin.INPUT_FILE={rows}", "--gin.MAX_INPUT_LENGTH=96", "--gin.FORMATS=('jsonl',)")
+    found = responses(command, gpt2, out, *options)
+    assert found[1]["inputs_cut_knowledge"] > 0
+    model, limits = faith_jax.load_model(gpt2), {"max_length": 20, "max_input_length": 96}
+    assert [row["prediction"] for row in found] == [model.respond(**r, **limits) for r in asked]
 
 
 @pytest.mark.parametrize(

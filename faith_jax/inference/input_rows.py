@@ -1,0 +1,375 @@
+"""From the fields of a row to the text that a model responds to, and to its tokens.
+
+The tokens have the form that each family wants:
+
+- An encoder-decoder reads prefix, input and end token, and writes prefix, target and end token.
+- A decoder-only model reads prefix and input, without an end token, and goes on with the target and
+  the end token.
+
+The prefix is what the tokenizer puts in front of a text (`<s>` in BART, `<bos>` in Gemma; nothing
+in T5 and GPT-2).
+
+>>> input_row({"query": "Is it?", "pro": "It is.", "con": "It is not."}, "rows.jsonl:1", "1").inputs
+'{query: Is it?} {pro: It is.} {con: It is not.}'
+>>> input_row({"query": "What is it?", "knowledge": "It is tea."}, "rows.jsonl:2", "2").inputs
+'<knowledge> It is tea. <seeker> What is it?'
+"""
+
+import dataclasses
+import difflib
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from faith_jax.core import templates
+from faith_jax.core.cutting import (
+    CutTokens,
+    Fitted,
+    Kind,
+    check_policy,
+    check_second_branch,
+    fit,
+    parse,
+)
+from faith_jax.core.errors import ConfigError, InputError, nearest_names
+from faith_jax.core.schema import Text, Texts, converted
+from faith_jax.inference.opening import check_ids
+from faith_jax.models.config import TransformerConfig
+
+SIDES = ("pro_arguments", "con_arguments")
+# What `input_row` reads; `pro` and `con` are other names of the arguments.
+FIELDS = ("id", "inputs", "inputs_without_document", "query", *SIDES, "pro", "con", "history",
+          "knowledge", "response")  # fmt: skip
+_FORMS = "'query' with 'knowledge' or arguments, 'history' with 'knowledge', or 'inputs'"
+# The arguments of both sides for a query.
+Lookup = Callable[[str], tuple[Sequence[str], Sequence[str]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class InputRow:
+    """One row to respond to.
+
+    Attributes:
+      id: unique.
+      inputs: the text that the model sees.
+      target: the gold response, "" where it is not known.
+      second_inputs: the text of PMI-Decode's other branch, or DoHA's knowledge; None = as `inputs`
+        say.
+      fields: the row's other texts and lists of texts, such as the knowledge; they are written
+        beside the response, so that it can be scored.
+      postprocess: what is written of a decoded text; the default leaves it as it is.
+    """
+
+    id: str
+    inputs: str
+    target: str = ""
+    second_inputs: str | None = None
+    fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    # Not in `repr`, by which a stopped run is known: a function's address changes.
+    postprocess: Callable[[str], str] = dataclasses.field(default=str, repr=False)
+
+
+def input_row(
+    row: Mapping[str, Any], where: str, identifier: str, look_up: Lookup | None = None
+) -> InputRow:
+    """Returns the input that a row's fields make.
+
+    The row has `inputs`; or `query` with arguments of both sides (`pro_arguments` or `pro`,
+    `con_arguments` or `con`); or `knowledge` with `history`, `query` or both, of which `query` is
+    the last turn; or `query` alone. Arguments, knowledge and history are a text or a list of texts.
+    `response` is kept as the target. A response to `inputs` or to a dialogue stays as it is; of a
+    response to a query with arguments, whose input is in the curly braces format, the text in that
+    format is kept.
+
+    Args:
+      row: the fields; None counts as missing.
+      where: for errors, such as `path:line`.
+      identifier: the row's id.
+      look_up: finds the arguments for a `query` alone; None = such a row is an error.
+
+    Raises:
+      InputError: names place and field: one that is missing, that has a wrong value, or whose name
+        is nearly that of a field above.
+    """
+    row = {name: value for name, value in row.items() if value is not None}
+    _check_names(row, where)
+    made = functools.partial(InputRow, identifier)
+    if "inputs" in row:
+        given = converted(row, where, _WholeInput, strip=False)
+        other = given.inputs_without_document or given.knowledge
+        return made(given.inputs, given.response, other, row)
+    has_sides = any(side in row for side in (*SIDES, "pro", "con"))
+    if "query" in row and (has_sides or "knowledge" not in row):
+        return _with_arguments(row, where, made, look_up)
+    if "history" in row or "query" in row:
+        turn = converted(row, where, _Turn, strip=False)
+        turns = _as_list(turn.history or []) + ([turn.query] if turn.query else [])
+        told = " ".join(_as_list(turn.knowledge))
+        return made(templates.dialogue_inputs(told, turns), turn.response, None, row)
+    raise InputError(f"{where}: expected {_FORMS}, got the fields {list(row)}.")
+
+
+def _with_arguments(
+    row: Mapping[str, Any], where: str, made: Callable[..., InputRow], look_up: Lookup | None
+) -> InputRow:
+    # Beside the texts, `pro` and `con` may be their numbers, as in the NPOV sets' responses.
+    numbered = {side for side in ("pro", "con") if side in row and f"{side}_arguments" in row}
+    for side in sorted(numbered):
+        given = row[side] if isinstance(row[side], list) else [row[side]]
+        if any(isinstance(part, str) for part in given):
+            raise InputError(
+                f"{where}: field '{side}' is another name of '{side}_arguments'; give one of them."
+            )
+    named = {name: value for name, value in row.items() if name not in numbered}
+    asked = converted(named, where, _Query, strip=False)
+    pro = _as_list(asked.pro_arguments or asked.pro or [])
+    con = _as_list(asked.con_arguments or asked.con or [])
+    if not pro and not con:
+        if look_up is None:
+            raise InputError(f"{where}: field 'query': give 'pro' and 'con', or 'knowledge', too.")
+        try:
+            pro, con = map(list, look_up(asked.query))
+        except InputError as error:
+            raise InputError(f"{where}: field 'query': {error}") from None
+    if not pro or not con:
+        missing = SIDES[0] if con else SIDES[1]
+        raise InputError(f"{where}: field {missing!r} is missing; give both sides.")
+    fields = {n: value for n, value in row.items() if n in numbered or n not in ("pro", "con")}
+    fields |= {"pro_arguments": pro, "con_arguments": con}
+    inputs = templates.npov_generate_inputs(asked.query, pro, con)
+    return made(inputs, asked.response, None, fields, templates.npov_response)
+
+
+def _check_names(row: Mapping[str, Any], where: str) -> None:
+    """Raises InputError for a name that is nearly that of a field; others are the user's own."""
+    for name in row:
+        near = [known for known in FIELDS if name not in FIELDS and _is_nearly(name, known)]
+        if near:
+            (best,) = nearest_names(name, near, 1)
+            raise InputError(
+                f"{where}: field {name!r} is not known. Did you mean {best!r}? Rename it: a "
+                "column of your own may have any name that is less like one of these."
+            )
+
+
+def _is_nearly(name: str, known: str) -> bool:
+    plain = name.strip().lower().replace("-", "_").replace(" ", "_")
+    if plain == known or len(known) <= 3:
+        return plain in (known, f"{known}s")
+    alike = difflib.SequenceMatcher(None, plain, known).ratio() >= 0.8
+    return alike and abs(len(plain) - len(known)) <= 2
+
+
+def _as_list(texts: str | list[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else texts
+
+
+class _WholeInput(msgspec.Struct):
+    inputs: Text
+    inputs_without_document: Text | None = None
+    knowledge: Text | None = None
+    response: str = ""
+
+
+class _Query(msgspec.Struct):
+    query: Text
+    pro_arguments: Text | Texts | None = None
+    con_arguments: Text | Texts | None = None
+    pro: Text | Texts | None = None
+    con: Text | Texts | None = None
+    response: str = ""
+
+
+class _Turn(msgspec.Struct):
+    knowledge: Text | Texts
+    history: Text | Texts | None = None
+    query: Text | None = None
+    response: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class InputLayout:
+    """How a model's inputs and targets are laid out.
+
+    Attributes:
+      config: the model's.
+      prefix: special ids in front of a text.
+      eos_id: the vocabulary's end token.
+      inputs_end: whether an encoder's inputs end with it (a SeqIO feature's `add_eos`).
+    """
+
+    config: TransformerConfig
+    prefix: tuple[int, ...]
+    eos_id: int
+    inputs_end: bool = True
+
+    @classmethod
+    def of(
+        cls, config: TransformerConfig, vocabulary: Any, inputs_end: bool = True
+    ) -> "InputLayout":
+        """Returns the layout for a model and a tokenizer of ours, or a vocabulary of SeqIO's."""
+        prefix = tuple(getattr(vocabulary, "prefix_ids", ()))
+        return cls(config, prefix, int(vocabulary.eos_id), inputs_end)
+
+    @property
+    def suffix(self) -> tuple[int, ...]:
+        """What stands behind an input's text."""
+        return (self.eos_id,) if self.inputs_end and not self.config.is_decoder_only else ()
+
+    @property
+    def is_t5s(self) -> bool:
+        """Whether it is T5's, whose examples may be packed."""
+        config = self.config
+        return (
+            not config.is_decoder_only
+            and not config.knowledge_attention
+            and not self.prefix
+            and (config.pad_id, config.decoder_start_id) == (0, 0)
+        )
+
+    def room(self, limit: int) -> int:
+        """Returns how many tokens of a text fit into an input of `limit` tokens in all."""
+        return limit - len(self.prefix) - len(self.suffix)
+
+    def check_room(self, limit: int, setting: str) -> None:
+        """Raises a ConfigError unless an input of `limit` tokens has room for a text."""
+        if self.room(limit) < 1:
+            least = limit - self.room(limit) + 1
+            raise ConfigError(
+                f"{setting}: expected at least {least} tokens, special ones included, got {limit}."
+            )
+
+    def inputs(self, ids: Sequence[int]) -> list[int]:
+        """Returns an input as the model reads it: a text's ids with special tokens around them."""
+        # A decoder-only model must read something before it can go on.
+        return [*self.prefix, *ids, *self.suffix] or [self.eos_id]
+
+    def targets(self, ids: Sequence[int]) -> list[int]:
+        """Returns a target as the model writes it; its end token is there already."""
+        return list(ids) if self.config.is_decoder_only else [*self.prefix, *ids]
+
+    def check_positions(
+        self, inputs: int, targets: int, settings: tuple[str, ...] = ("TASK_FEATURE_LENGTHS",)
+    ) -> None:
+        """Raises a ConfigError if so many tokens do not fit a table of learned positions.
+
+        `settings` names the one that says both lengths, or one each.
+        """
+        config = self.config
+        if config.positions != "learned":
+            return
+        second = "targets" if len(settings) == 1 else "responses"
+        lengths = {
+            "inputs": (settings[0], inputs + config.encoder_prompt_length),
+            second: (settings[-1], targets + config.decoder_prompt_length),
+        }
+        if config.is_decoder_only:
+            both = inputs + targets + config.decoder_prompt_length
+            lengths = {f"inputs and {second}": (" + ".join(settings), both)}
+        for name, (setting, length) in lengths.items():
+            if length > config.max_positions:
+                raise ConfigError(
+                    f"{setting}: {name} take {length} positions (soft prompts included), but the "
+                    f"model has {config.max_positions}; lower the limits."
+                )
+
+
+class InputTokens(NamedTuple):
+    """What a model reads of a row.
+
+    Attributes:
+      ids: of its input.
+      second: of PMI-Decode's other branch or of DoHA's knowledge; empty for other models.
+      cut: how many tokens of the input are cut.
+    """
+
+    ids: list[int]
+    second: list[int]
+    cut: CutTokens
+
+
+@dataclasses.dataclass(frozen=True)
+class RowTokens:
+    """Makes the tokens of rows.
+
+    Attributes:
+      tokenizer: the model's.
+      layout: of the model.
+      max_length: tokens of an input, special ones included.
+      limit: the setting that says so, for errors.
+      cut_policy: see `faith_jax.core.cutting`.
+      branches: "pmi" and "doha" have a second input.
+    """
+
+    tokenizer: Any
+    layout: InputLayout
+    max_length: int
+    limit: str
+    cut_policy: str
+    branches: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        config: TransformerConfig,
+        tokenizer: Any,
+        max_length: int,
+        setting: str,
+        cut_policy: str,
+        pmi: bool,
+    ) -> "RowTokens":
+        """Returns what makes the tokens for a model; `setting` is that of `max_length`.
+
+        Raises:
+          ConfigError: where there is no room for a text, and for an unknown policy.
+        """
+        check_policy(cut_policy, "cut_policy")
+        layout = InputLayout.of(config, tokenizer)
+        layout.check_room(max_length, setting)
+        branches = "pmi" if pmi else "doha" if config.knowledge_attention else ""
+        limit = f"{setting} = {max_length}"
+        return cls(tokenizer, layout, max_length, limit, cut_policy, branches)
+
+    def __call__(self, row: InputRow) -> InputTokens:
+        """Returns a row's tokens.
+
+        Raises:
+          InputError: the policy cannot cut the input, PMI-Decode or DoHA find no knowledge, or the
+            model has no embedding for a token.
+        """
+        fitted = self._fitted(row, row.inputs)
+        second = self._second(row, fitted) if self.branches else []
+        return InputTokens(self._known(row, fitted.ids), second, fitted.cut)
+
+    def _second(self, row: InputRow, fitted: Fitted) -> list[int]:
+        if row.second_inputs is not None:
+            policy = "end" if self.branches == "doha" else self.cut_policy
+            return self._known(row, self._fitted(row, row.second_inputs, policy).ids)
+        parts = parse(row.inputs)
+        if not parts and row.inputs.strip():
+            needed, field = (
+                ("PMI-Decode needs the input without its document", "inputs_without_document")
+                if self.branches == "pmi"
+                else ("DoHA needs the knowledge", "knowledge")
+            )
+            raise InputError(
+                f"Row {row.id}: {needed}, but there is no <knowledge>, and no {{key: value}} of a "
+                f"document; give {field!r}."
+            )
+        if self.branches == "pmi":
+            other, where = fitted.without_knowledge, f"Row {row.id}: {self.limit}"
+            check_second_branch(len(other), fitted.cut, self.cut_policy, where)
+            return self._known(row, other)
+        knowledge = [part for part in parts if part.kind == Kind.KNOWLEDGE]
+        text = " ".join(row.inputs[p.text_start : p.text_end] for p in knowledge)
+        return self._known(row, self._fitted(row, text, "end").ids)
+
+    def _fitted(self, row: InputRow, text: str, policy: str = "") -> Fitted:
+        room, where = self.layout.room(self.max_length), f"Row {row.id}: {self.limit}"
+        return fit(self.tokenizer, text, room, policy or self.cut_policy, where)
+
+    def _known(self, row: InputRow, ids: list[int]) -> list[int]:
+        whole = self.layout.inputs(ids)
+        return check_ids(whole, self.layout.config.vocab_size, f"Row {row.id}")

@@ -1,0 +1,178 @@
+"""What the model of a MODEL_DIR was trained with, for `infer` where the user says nothing else.
+
+Gin calls these functions only for macros that nobody has set (gin_configs/decoding/as_trained.gin).
+"""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.core.cutting import check_policy
+from faith_jax.core.errors import ConfigError, FaithJaxError
+from faith_jax.core.settings import (
+    NotNegative,
+    NotNegativeNumber,
+    Number,
+    Positive,
+    PositiveShare,
+    checked,
+)
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.inference.checkpoint_decoding import from_checkpoint
+from faith_jax.runs.gin_config import Reference, Setting, read_settings
+
+logger = logging.getLogger("faith_jax")
+
+Paths = str | Mapping[str, str | Sequence[str]]  # CHECKPOINT_PATH
+_LENGTH, _POLICY = 512, "knowledge"  # where a checkpoint is of no run of ours
+_DECODINGS = {"DecodingConfig": DecodingConfig, "from_checkpoint": from_checkpoint}
+_DATA = "train_dataset"
+
+
+def decode_length(path: Paths) -> int:
+    """Returns DECODE_LENGTH of the run of a checkpoint, or else the length of its targets.
+
+    Args:
+      path: CHECKPOINT_PATH; what is no MODEL_DIR, nor a step of one, has 512 tokens.
+
+    Raises:
+      ConfigError: for several checkpoints whose runs differ.
+    """
+
+    def found(settings: Mapping[str, Setting]) -> int | None:
+        targets = settings.get(f"{_DATA}.task_feature_lengths.targets")
+        decoding = _decoding(settings)
+        length = decoding.max_length if decoding else targets and targets.value
+        return length and checked("DECODE_LENGTH", length, Positive)
+
+    return _agreed(path, "DECODE_LENGTH", found, _LENGTH)
+
+
+def cut_policy(path: Paths) -> str:
+    """Returns CUT_POLICY of the run of a checkpoint; raises as `decode_length`."""
+
+    def found(settings: Mapping[str, Setting]) -> str | None:
+        policy = settings.get(f"{_DATA}.cut_policy")
+        if policy:
+            check_policy(policy.value)
+        return policy and policy.value
+
+    return _agreed(path, "CUT_POLICY", found, _POLICY)
+
+
+def decoding(
+    path: Paths,
+    max_length: Positive | None,
+    min_length: NotNegative | None = None,
+    temperature: NotNegativeNumber | None = None,
+    top_k: NotNegative | None = None,
+    top_p: PositiveShare | None = None,
+    num_beams: Positive | None = None,
+    length_penalty: Number | None = None,
+    early_stopping: bool | Literal["never"] | None = None,
+    no_repeat_ngram: NotNegative | None = None,
+    num_return: Positive | None = None,
+    pmi: Any = None,
+) -> DecodingConfig:
+    """Returns the decoding of the run of a checkpoint, or what is given of one.
+
+    Args:
+      path: CHECKPOINT_PATH.
+      max_length: of a response; None = `decode_length`.
+      min_length: as the others, see `DecodingConfig`. If one of them is given, the run's are not
+        taken: what is not given has `DecodingConfig`'s defaults.
+      temperature: of sampling.
+      top_k: of sampling.
+      top_p: of sampling.
+      num_beams: of beam search.
+      length_penalty: of beam search.
+      early_stopping: of beam search.
+      no_repeat_ngram: tokens.
+      num_return: responses.
+      pmi: of PMI-Decode.
+
+    Raises:
+      ConfigError: as `decode_length`.
+    """
+    given = {
+        name: value
+        for name, value in locals().items()
+        if name not in ("path", "max_length") and value is not None
+    }
+    length = decode_length(path) if max_length is None else max_length
+    if given:
+        return DecodingConfig(max_length=length, **given)
+
+    def found(settings: Mapping[str, Setting]) -> DecodingConfig | None:
+        said = _decoding(settings)
+        return said and dataclasses.replace(said, max_length=length)
+
+    return _agreed(path, "DECODING", found, DecodingConfig(max_length=length))
+
+
+def _agreed(
+    path: Paths, macro: str, of: Callable[[Mapping[str, Setting]], Any], default: Any
+) -> Any:
+    """Returns what all checkpoints' runs say, and says it in the log."""
+    if not isinstance(path, str | Mapping):
+        return default  # `infer` says what is wrong with it
+    given = path.values() if isinstance(path, Mapping) else [path]
+    paths = [one for some in given for one in ([some] if isinstance(some, str) else some)]
+    said = {one: _settings(one) for one in paths}
+    found = {one: None if settings is None else of(settings) for one, settings in said.items()}
+    values = {one: default if value is None else value for one, value in found.items()}
+    first = next(iter(values.values()), default)
+    for one, value in values.items():
+        if value != first:
+            remedy = "--gin_file=decoding/….gin" if macro == "DECODING" else f"--gin.{macro}=…"
+            raise ConfigError(
+                f"CHECKPOINT_PATH: the models were not trained with the same {macro} "
+                f"({paths[0]}: {_shown(first)}, {one}: {_shown(value)}); give {remedy}."
+            )
+    if taken := [one for one, value in found.items() if value is not None]:
+        logger.info("%s = %s, as %s was trained with", macro, _shown(first), ", ".join(taken))
+    return first
+
+
+def _settings(path: str) -> dict[str, Setting] | None:
+    """Returns the settings of the run that wrote a checkpoint; None = no run of ours did."""
+    folder = checkpoint_path(path)
+    if folder.parent.name == "checkpoints":
+        folder = folder.parent.parent
+    return read_settings(folder)
+
+
+def _decoding(settings: Mapping[str, Setting]) -> DecodingConfig | None:
+    """Returns a run's DECODING; None where it decodes nothing, or that cannot be read any more."""
+    reference = settings.get("decoding")
+    if reference is None or not isinstance(reference.value, Reference):
+        return None
+    make: Any = _DECODINGS.get(reference.value.name.rpartition(".")[2])
+    given = _arguments(settings, "decoding")
+    try:
+        if isinstance(given.get("pmi"), Reference):
+            given["pmi"] = PMIConfig(**_arguments(settings, "decoding.pmi"))
+        return make and make(**given)
+    except (FaithJaxError, TypeError) as error:  # another version's, or a folder that has moved
+        logger.warning("The DECODING that it was trained with is not taken: %s", error)
+        return None
+
+
+def _arguments(settings: Mapping[str, Setting], name: str) -> dict[str, Any]:
+    parts = ((path.rpartition("."), setting.value) for path, setting in settings.items())
+    return {argument: value for (above, _, argument), value in parts if above == name}
+
+
+def _shown(value: Any) -> str:
+    """Returns a value; of a decoding what is not usual, without its length."""
+    if not isinstance(value, DecodingConfig):
+        return repr(value)
+    usual = DecodingConfig(max_length=value.max_length)
+    differs = {
+        field.name: getattr(value, field.name)
+        for field in dataclasses.fields(value)
+        if getattr(value, field.name) != getattr(usual, field.name)
+    }
+    return ", ".join(f"{name} = {found!r}" for name, found in differs.items()) or "greedy"

@@ -1,0 +1,40 @@
+"""Which responses ended by themselves."""
+
+import numpy as np
+import pytest
+
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.inference.batch_decoder import BatchDecoder
+from faith_jax.models.partitioning import make_partitioner
+from tests.models import families, tiny
+
+INPUTS = [[5, 6, 7], [9, 4], [3, 8, 20, 21]]
+
+
+def decoded(config, inputs=INPUTS, **options):
+    module, params = tiny.model_and_params(config)
+    decoding = DecodingConfig(**options)
+    return BatchDecoder(module, make_partitioner(config), decoding, 3)(params, inputs)
+
+
+@pytest.mark.parametrize("config", [tiny.TINY, families.GPT2])
+def test_a_response_is_finished_where_the_model_ends_it(config):
+    """The end token is what the model itself writes third, then one that it never writes."""
+    whole = [row[0] for row in decoded(config, max_length=6, eos_id=-1)]
+    assert [len(row.tokens) for row in whole] == [6, 6, 6]
+    assert [row.finished for row in whole] == [False] * 3
+    end = int(whole[0].tokens[2])
+    for row, found in zip(whole, decoded(config, max_length=6, eos_id=end), strict=True):
+        places = np.flatnonzero(row.tokens == end)
+        assert len(found[0].tokens) == (places[0] + 1 if len(places) else 6)
+        assert found[0].finished == bool(len(places))
+    first = int(np.flatnonzero(whole[0].tokens == end)[0])
+    # At the limit, the end token counts where the model wrote it, not where it is forced.
+    at_limit = decoded(config, INPUTS[:1], max_length=first + 1, eos_id=end)[0][0]
+    forced = decoded(config, INPUTS[:1], max_length=4, eos_id=49, forced_eos_id=49)[0][0]
+    assert (at_limit.finished, int(forced.tokens[-1]), forced.finished) == (True, 49, False)
+
+
+def test_each_of_several_responses_says_it():
+    (row,) = decoded(tiny.TINY, INPUTS[:1], max_length=5, num_beams=3, num_return=3)
+    assert [one.finished for one in row] == [int(one.tokens[-1]) == 1 for one in row]

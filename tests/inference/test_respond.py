@@ -1,0 +1,122 @@
+"""From texts to a response as text; `tests/runs/test_infer.py` compares it with `infer`."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.decoding.config import PMIConfig
+from faith_jax.inference import CausalModel, EncoderDecoderModel, load_model
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.models import tiny
+from tests.scoring import tiny_models
+
+SHORT = {"max_length": 5, "max_input_length": 64}
+
+
+@pytest.fixture(scope="module", params=["bart", "gpt2"])
+def model(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / request.param
+    return load_model(tiny_models.write_model(folder, request.param, max_positions=128))
+
+
+def written(model, text, other=None, **options):
+    """What the model writes of a text, by its tokens."""
+    tokenizer = load_vocabulary(model.path)
+    ends = [] if model.config.is_decoder_only else [tokenizer.eos_id]
+    rows = [[[*tokenizer.prefix_ids, *tokenizer.encode(t), *ends]] for t in (text, other) if t]
+    decode = model.decode if other is None else model.decode_pmi
+    found = decode(*rows, max_length=5, **options)
+    tokens = np.asarray(found.tokens).reshape(-1, 5)
+    lengths = np.asarray(found.length).reshape(-1)
+    return [tokenizer.decode(row[:n].tolist()) for row, n in zip(tokens, lengths, strict=True)]
+
+
+def test_texts_become_the_inputs_of_the_tasks(model):
+    dialogue = {"knowledge": ["Tea is a leaf."], "history": ("Hi!", "What is tea?")}
+    text = "<knowledge> Tea is a leaf. <seeker> What is tea?"
+    assert model.respond(inputs="What is it?", **SHORT) == written(model, "What is it?")[0]
+    shown = text.replace("<seeker>", "<wizard> Hi! <seeker>")
+    assert model.respond(**dialogue, **SHORT) == written(model, shown)[0]
+    asked = model.respond("What is tea?", knowledge="Tea is a leaf.", **SHORT)
+    assert asked == written(model, text)[0]
+    sides = "{query: Is it?} {pro: It is.} {con: No. Never.}"
+    found = model.respond("Is it?", pro="It is.", con=["No.", "Never."], **SHORT)
+    assert found == written(model, sides)[0]
+
+
+def test_options_are_those_of_decoding(model, caplog):
+    beams = model.respond(inputs="What is it?", num_beams=3, num_return=2, **SHORT)
+    assert beams == written(model, "What is it?", num_beams=3, num_return=2)
+    assert len(beams) == 2
+    assert "2 responses not finished at max_length = 5" in caplog.messages
+    sampled = [
+        model.respond(inputs="What is it?", temperature=2.0, seed=seed, **SHORT) for seed in (0, 1)
+    ]
+    expected = [written(model, "What is it?", temperature=2.0, seed=seed)[0] for seed in (0, 1)]
+    assert sampled == expected
+    pmi = {"pmi": PMIConfig(alpha=0.5, p=1.0)}
+    found = model.respond("What is tea?", knowledge="Tea is a leaf.", **pmi, **SHORT)
+    text = "<knowledge> Tea is a leaf. <seeker> What is tea?"
+    # A decoder-only model reads the tokens behind the document, the space in front included.
+    other = f"{' ' * model.config.is_decoder_only}<seeker> What is tea?"
+    assert found == written(model, text, other, **pmi)[0]
+
+
+def test_a_long_input_is_cut_as_the_policy_says(model):
+    knowledge = "Tea is a leaf that grows on hills. " * 20
+    found = model.respond("What is tea?", knowledge=knowledge, max_length=5, max_input_length=48)
+    assert isinstance(found, str)
+    with pytest.raises(InputError, match=r"Row respond: max_input_length = 48: "):
+        model.respond(
+            "What is tea?", knowledge=knowledge, max_length=5, max_input_length=48,
+            cut_policy="error",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"query": "Is it?"}, InputError, "respond: field 'query': give 'pro' and 'con', or 'know"),
+        ({"query": "?", "pro": "a"}, InputError, "field 'con_arguments' is missing; give both"),
+        ({}, InputError, "respond: expected 'query' with 'knowledge' or arguments"),
+        ({"query": " ", "knowledge": "a"}, InputError, "respond: field 'query': expected a text"),
+        ({"inputs": "a", "num_beam": 2}, ConfigError, "no option 'num_beam'. Did you mean 'num_b"),
+        ({"inputs": "a", "cut_policy": "x"}, ConfigError, "cut_policy = 'x': expected"),
+        ({"inputs": "a", "max_length": 500}, ConfigError, "max_length: .* the model has 128"),
+    ],
+)
+def test_what_is_wrong_is_named(model, given, error, message):
+    with pytest.raises(error, match=message):
+        model.respond(**given)
+
+
+def test_texts_need_neither_tensorflow_nor_gin():
+    code = """
+import sys
+sys.modules |= dict.fromkeys(["tensorflow", "tensorflow_datasets", "seqio", "gin"])
+import faith_jax
+sides = {"pro": "Tea calms.", "con": "It stains."}
+print(type(faith_jax.load_model("mini").respond("Is it?", **sides, max_length=3)).__name__)
+print(len(faith_jax.score(["Tea."], ["Tea."], scorers=["token_f1"])))
+print(faith_jax.explain("mini", "Tea calms.", **sides).title)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.returncode) == (["str", "1", "response"], 0), done.stderr
+
+
+def test_models_without_a_tokenizer_or_decoder_say_so(tmp_path):
+    without = EncoderDecoderModel(tiny.TINY, tiny.model_and_params()[1])
+    assert without.path is None
+    with pytest.raises(ConfigError, match=r"opened from no folder with a tokenizer; .*vocabulary="):
+        without.respond(inputs="a")
+    folder = tiny_models.write_model(tmp_path / "gpt2", "gpt2", max_positions=128)
+    model = load_model(folder)
+    moved = CausalModel(model.config, model.params)
+    options = {"inputs": "What is it?", **SHORT}
+    assert moved.respond(vocabulary=folder, **options) == model.respond(**options)
+    encoder = load_model(tiny_models.write_model(tmp_path / "nli", "deberta_nli"))
+    with pytest.raises(ConfigError, match=r"encoder-only model .* cannot generate"):
+        encoder.respond("Is it?", pro="a", con="b")

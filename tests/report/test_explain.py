@@ -1,0 +1,74 @@
+"""Pictures of texts that are given, as Python shows them."""
+
+import html
+
+import pytest
+
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.report.explain import explain
+from faith_jax.report.salience import salience_picture
+from faith_jax.scoring.registry import load_scorer
+from tests.report.salience_example import EXAMPLE, word_salience
+from tests.scoring import tiny_models
+
+SIDES = {"query": "Is tea better?", "pro": "Tea calms.", "con": ["It keeps people awake."]}
+RESPONSE = "Tea calms, and saves money."
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bart") / "m"
+    return tiny_models.write_model(folder, "bart", max_positions=512)
+
+
+def test_a_picture_shows_itself():
+    picture = salience_picture(EXAMPLE, word_salience(), 0.1)
+    assert str(picture).splitlines()[:4] == [
+        "query: Is tea better?",
+        "pro 1: Tea calms.",
+        "con 1: It keeps people [awake].",
+        "response: Tea calms, and [saves] money.",
+    ]
+    assert repr(picture) == str(picture)
+    frame = picture._repr_html_()
+    assert frame.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert frame.count("<") == 2  # nothing of the page is the notebook's
+    page = html.unescape(frame)
+    assert "<h1>tea-1, query: Is tea better?</h1>" in page
+    assert "saves" in page
+
+
+def test_values_are_the_scorers(model):
+    picture = explain(model, RESPONSE, **SIDES)
+    example = GroundedExample(
+        "x", Grounding(("Tea calms.", "It keeps people awake."), ("pro", "con")),
+        ("Is tea better?",), RESPONSE,
+    )  # fmt: skip
+    for name, found in [
+        ("hallucination", picture.hallucination_score),
+        ("coverage", picture.coverage_error_score),
+    ]:
+        (score,) = load_scorer(f"salience_{name}", model=model).score([example])
+        assert found == pytest.approx(1 - score.value, abs=1e-5)
+    plain = explain(model, RESPONSE, grounding=["Tea calms."], history="Hi!", threshold=0.0)
+    assert plain.query == "Hi!"
+    assert [shown.title for shown in plain.arguments] == ["grounding 1"]
+    assert plain.unsupported_words == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"query": "?"}, InputError, "explain: give both pro and con, or grounding"),
+        ({"pro": "Tea calms."}, InputError, "explain: give both pro and con, or grounding"),
+        ({**SIDES, "grounding": "a"}, InputError, "explain: give both pro and con, or grounding"),
+        ({"grounding": ["Tea.", " "]}, InputError, "a text of the grounding is empty"),
+        ({**SIDES, "threshold": 2}, ConfigError, r"threshold: expected a share in \[0, 1\], got 2"),
+        ({**SIDES, "method": "x"}, ValueError, "method"),
+        ({"grounding": "It is."}, InputError, "the grounding has no content words"),
+    ],
+)
+def test_what_is_wrong_is_named(model, given, error, message):
+    with pytest.raises(error, match=message):
+        explain(model, RESPONSE, **given)

@@ -1,0 +1,95 @@
+"""What `infer` takes from the run that its checkpoint is of, and what the user says."""
+
+import gin
+import pytest
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.runs import as_trained, gin_config, infer
+
+TRAIN = (
+    "MIXTURE_OR_TASK_NAME=t",
+    "TRAIN_STEPS=5",
+    "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 9}",
+)
+
+
+def model_dir(folder, *bindings, files=()):
+    """Writes what a training keeps of its configuration."""
+    files = ["models/t5_1_1_mini.gin", "runs/train.gin", *files]
+    gin_config.parse(files, [*TRAIN, f"MODEL_DIR={folder}", *bindings])
+    (folder / "checkpoints" / "4").mkdir(parents=True)
+    (folder / "config.gin").write_text(gin.config_str())
+    return str(folder)
+
+
+@pytest.fixture
+def given():
+    """Returns the arguments that gin gives `infer`."""
+
+    def found(path, *bindings, files=()):
+        gin_config.parse(
+            ["runs/infer_file.gin", *files],
+            [f"CHECKPOINT_PATH={path}", "INPUT_FILE=i", "INFER_OUTPUT_DIR=o", *bindings],
+        )
+        arguments = gin.get_bindings(infer.infer)
+        return arguments["decoding"], arguments["cut_policy"]
+
+    return found
+
+
+def test_a_run_s_decoding_length_and_cut_policy_are_taken(given, tmp_path, caplog):
+    bindings = ("DECODE_LENGTH=7", "CUT_POLICY=history", "NUM_BEAMS=3", "PMI_ALPHA=0.5")
+    path = model_dir(tmp_path / "m", *bindings, files=["decoding/pmi_beam.gin"])
+    decoding = DecodingConfig(max_length=7, num_beams=3, pmi=PMIConfig(alpha=0.5, p=0.6))
+    with caplog.at_level("INFO", logger="faith_jax"):
+        assert given(path) == (decoding, "history")
+    assert f"DECODE_LENGTH = 7, as {path} was trained with" in caplog.messages
+    assert f"CUT_POLICY = 'history', as {path} was trained with" in caplog.messages
+    said = f"DECODING = num_beams = 3, pmi = {PMIConfig(alpha=0.5)}, as {path} was trained with"
+    assert said in caplog.messages
+    assert given(f"{path}/checkpoints/4") == given(path)
+
+
+def test_without_decoding_the_targets_length_counts(given, tmp_path):
+    path = model_dir(tmp_path / "m")
+    assert given(path) == (DecodingConfig(max_length=9), "knowledge")
+
+
+def test_what_the_user_says_comes_first(given, tmp_path, caplog):
+    path = model_dir(tmp_path / "m", "DECODE_LENGTH=7", files=["decoding/beam.gin"])
+    sampled = DecodingConfig(max_length=7, temperature=0.5)
+    assert given(path, "TEMPERATURE=0.5", "CUT_POLICY=end") == (sampled, "end")
+    beams = DecodingConfig(max_length=5, num_beams=4)
+    caplog.clear()
+    with caplog.at_level("INFO", logger="faith_jax"):
+        assert given(path, "DECODE_LENGTH=5", "CUT_POLICY=end")[0] == beams
+    assert caplog.messages == [f"DECODING = num_beams = 4, as {path} was trained with"]
+    pmi = DecodingConfig(max_length=7, pmi=PMIConfig())
+    assert given(path, files=["decoding/pmi_greedy.gin"])[0] == pmi
+
+
+def test_a_checkpoint_of_no_run_has_the_usual_settings(given, tmp_path, caplog):
+    with caplog.at_level("INFO", logger="faith_jax"):
+        assert given("mini") == (DecodingConfig(max_length=512), "knowledge")
+    assert not caplog.messages
+
+
+def test_runs_that_differ_are_an_error_unless_the_user_decides(given, tmp_path):
+    paths = [
+        model_dir(tmp_path / n, f"DECODE_LENGTH={n}", files=["decoding/greedy.gin"]) for n in "67"
+    ]
+    systems = {"a": paths[0], "b": [paths[1]]}
+    with pytest.raises(
+        ConfigError, match=r"not .* with the same DECODE_LENGTH \(.*6: 6, .*7: 7\); give"
+    ):
+        given(systems)
+    assert given(systems, "DECODE_LENGTH=8") == (DecodingConfig(max_length=8), "knowledge")
+
+
+def test_a_decoding_that_cannot_be_read_is_not_taken(tmp_path, caplog):
+    path = model_dir(tmp_path / "m", "DECODE_LENGTH=7", files=["decoding/greedy.gin"])
+    config = tmp_path / "m" / "config.gin"
+    config.write_text(config.read_text().replace("num_beams = %NUM_BEAMS", "width = 3"))
+    assert as_trained.decoding(path, None) == DecodingConfig(max_length=9)
+    assert "is not taken: " in caplog.text

@@ -1,0 +1,78 @@
+"""Tables of scores, with pandas and without."""
+
+import math
+import sys
+
+import pytest
+
+from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.types import Grounding
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.scoring.tables import score
+
+GROUNDINGS = ["Tea is hot.", ["Tea is hot.", "It is a leaf."]]
+RESPONSES = ["The tea is hot!", ""]
+
+
+@pytest.fixture
+def without_pandas(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+
+
+def test_rows_are_dicts_without_pandas(without_pandas):
+    first, second = score(
+        GROUNDINGS,
+        RESPONSES,
+        ["token_f1", "token_recall"],
+        histories=[["Hi!"], []],
+        labels=[1, None],
+    )
+    assert first == {
+        "grounding": "Tea is hot.", "response": "The tea is hot!", "history": ["Hi!"], "label": 1,
+        "token_f1": 1.0, "token_recall": 1.0,
+    }  # fmt: skip
+    assert math.isnan(second["token_f1"])
+    assert (second["history"], second["label"]) == ([], None)
+
+
+def test_a_data_frame_has_the_same_columns():
+    pandas = pytest.importorskip("pandas")
+    found = score(GROUNDINGS, RESPONSES, ["token_f1"], labels=[1, 0])
+    assert isinstance(found, pandas.DataFrame)
+    assert list(found.columns) == ["grounding", "response", "label", "token_f1"]
+    assert found["token_f1"].tolist()[0] == 1.0
+    assert list(score([], [], ["token_f1"]).columns) == ["grounding", "response", "token_f1"]
+
+
+def test_perspectives_are_lists_by_name(without_pandas):
+    sides = {"pro": "Tea calms.", "con": ["It stains.", "It is hot."]}
+    same = Grounding(("Tea calms.", "It stains.", "It is hot."), ("pro", "con", "con"))
+    rows = score([sides, same], ["Tea calms."] * 2, ["npov_rouge1_coverage"])
+    assert rows[0]["npov_rouge1_coverage"] == rows[1]["npov_rouge1_coverage"]
+    scorer = load_scorer("npov_rouge1_coverage")
+    (expected,) = scorer.score([same], ["Tea calms."])
+    assert rows[0]["npov_rouge1_coverage"] == expected.value
+
+
+def test_scorers_have_options_of_their_own_and_shared_ones(without_pandas):
+    with pytest.raises(ConfigError, match=r"^no scorer has an option 'modle'"):
+        score(GROUNDINGS, RESPONSES, ["token_f1", "nli_entailment"], modle="x")
+    with pytest.raises(CheckpointError, match="nowhere"):
+        score(GROUNDINGS, RESPONSES, ["token_f1", "nli_entailment"], model="nowhere")
+    (row, _) = score(GROUNDINGS, RESPONSES, {"mine=token_f1": {}})
+    assert row["mine"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"scorers": "token_f1"}, "scorers: expected a list of names, got 'token_f1'"),
+        ({"scorers": ["token_f"]}, "There is no scorer 'token_f'. Did you mean 'token_f1'"),
+        ({"labels": [1]}, "2 responses, 1 labels"),
+        ({"responses": ["a"]}, "2 groundings, 1 responses"),
+    ],
+)
+def test_wrong_arguments_are_named(changes, message):
+    given = {"groundings": GROUNDINGS, "responses": RESPONSES, "scorers": ["token_f1"]}
+    with pytest.raises(ValueError, match=message):
+        score(**(given | changes))

@@ -1,0 +1,64 @@
+"""The Python examples of README.md and docs/ run, and give what they say.
+
+The blocks of a page run one after the other. A block whose first line begins with "# needs" is only
+parsed: it needs what is not at hand. A literal in the comment behind an expression is its value.
+"""
+
+import ast
+import contextlib
+import re
+import shutil
+
+import pytest
+
+from faith_jax.datasets import samples
+from tests.paths import REPOSITORY
+
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+EXAMPLES = {
+    page.name: blocks for page in PAGES if (blocks := _BLOCK.findall(page.read_text("utf-8")))
+}
+
+
+def run(block, names):
+    """Runs a block; returns pairs of what expressions give and what the comments say."""
+    lines, pairs = block.splitlines(), []
+    for statement in ast.parse(block).body:
+        code = ast.Module([statement], [])
+        if not isinstance(statement, ast.Expr):
+            exec(compile(code, "document", "exec"), names)
+            continue
+        value = eval(compile(ast.Expression(statement.value), "document", "eval"), names)
+        behind = lines[statement.end_lineno] if statement.end_lineno < len(lines) else ""
+        if behind.startswith("# "):
+            with contextlib.suppress(SyntaxError, ValueError):  # of words
+                pairs.append((value, ast.literal_eval(behind[2:])))
+    return pairs
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, offline_data_dir):
+    """A working folder with what the examples read."""
+    shutil.copytree(samples.sample_folder("procon_npov"), tmp_path / "my_topics")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("page", EXAMPLES)
+def test_examples_run(page, folder):
+    names = {}
+    for block in EXAMPLES[page]:
+        if block.startswith("# needs"):
+            ast.parse(block)
+            continue
+        for found, said in run(block, names):
+            assert found == said
+
+
+def test_the_pages_have_examples():
+    assert {"README.md", "api.md", "models.md"} <= set(EXAMPLES)
+    assert sum(not b.startswith("# needs") for blocks in EXAMPLES.values() for b in blocks) >= 6
+
+
+def test_values_are_compared():
+    assert run("x = 1\nx + 1\n# 2\nx\n# one\n", {}) == [(2, 2)]
