@@ -135,14 +135,14 @@ def _tfds_builder(name: str) -> Any:
 
     from faith_jax.datasets.builders.base import prepared
     from faith_jax.datasets.builders.catalogue import BUILDERS
-    from faith_jax.tasks import sources
+    from faith_jax.datasets.task_data import data_dir
 
     wanted, _, config = name.partition("/")
     if wanted in BUILDERS:
         config = config or next(iter(BUILDERS[wanted].builder_configs))
-        return prepared(BUILDERS[wanted], config, sources.data_dir())
+        return prepared(BUILDERS[wanted], config, data_dir())
     try:
-        builder = tfds.builder(name, data_dir=sources.data_dir())
+        builder = tfds.builder(name, data_dir=data_dir())
     except (tfds.core.DatasetNotFoundError, ValueError) as error:
         raise ConfigError(f"--tfds: {name}: {str(error).splitlines()[0]}") from None
     if not builder.info.splits:

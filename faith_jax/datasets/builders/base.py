@@ -24,7 +24,14 @@ from faith_jax.core.rows import BadRows
 from faith_jax.datasets import raw_files
 from faith_jax.datasets.builders.apache_beam import BeamPipeline, numbered_examples
 from faith_jax.datasets.builders.ordered_records import OrderedWriter
-from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, Paths, RawDataset
+from faith_jax.datasets.raw_dataset import (
+    INTEGER,
+    TEXT,
+    TEXTS,
+    Paths,
+    RawDataset,
+    sample_config,
+)
 
 
 @dataclasses.dataclass
@@ -39,7 +46,7 @@ def configs(parts: Mapping[str, RawDataset]) -> list[RawConfig]:
     """Returns the two configs of each part; "official" and "full" have the sample "sample"."""
     made = []
     for name, dataset in parts.items():
-        sample = "sample" if name in ("official", "full") else f"{name}_sample"
+        sample = sample_config(name)
         about = f"{dataset.description} The sample inside the package."
         made.append(RawConfig(name=name, description=dataset.description, dataset=dataset))
         made.append(RawConfig(name=sample, description=about, dataset=dataset, sample=True))

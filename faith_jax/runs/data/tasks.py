@@ -1,41 +1,20 @@
-"""The runs `tasks` and `prepare`: what tasks there are, what a model sees, and making the data."""
+"""The runs `tasks TASK` and `prepare`: what a model sees of a task, and making its data."""
 
 import pathlib
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, counted, did_you_mean
 from faith_jax.core.rows import BadRows
+from faith_jax.datasets import task_data
 from faith_jax.datasets.builders.apache_beam import BeamPipeline
 from faith_jax.datasets.builders.base import RawBuilder, prepared
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.input.numpy_examples import numpy_examples
-from faith_jax.tasks import lookup, sources
+from faith_jax.tasks import lookup
 
 _WIDTH = 96
-
-
-def task_table(names: Iterable[str]) -> Iterator[str]:
-    """Yields lines that show tasks with their splits, sizes and one example.
-
-    The samples are prepared where that is not done; other data is shown where it is prepared.
-    """
-    for name in names:
-        task = lookup.get_task(name)
-        if unprepared := _unprepared(task):
-            yield f"{name}  (not prepared: {unprepared})"
-            continue
-        counts = {split: task.num_input_examples(split) for split in task.splits}
-        sizes = [split if n is None else f"{split} {n:,}" for split, n in counts.items()]
-        yield f"{name}  ({', '.join(sizes)})"
-        if hasattr(task, "tasks"):
-            yield f"    a mixture of {', '.join(sorted(part.name for part in task.tasks))}"
-            continue
-        row = next(_rows(task, list(task.splits)[-1]))
-        for feature in ("inputs", "targets"):
-            text = textwrap.shorten(_text(row[f"{feature}_pretokenized"]), _WIDTH - 14)
-            yield f"    {feature:8} {text}"
 
 
 def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int]) -> Iterator[str]:
@@ -100,7 +79,7 @@ def prepare(
     if raw_folder is not None and not pathlib.Path(raw_folder).is_dir():
         raise ConfigError(f"--raw: {raw_folder}: no such folder.")
     bad_rows = BadRows(skip=skip_bad_rows)
-    data_dir = data_dir or sources.data_dir()
+    data_dir = data_dir or task_data.data_dir()
     made = prepared(builder, config, data_dir, raw_folder, bad_rows, beam=beam)
     for split, info in made.info.splits.items():
         yield f"{made.info.full_name}  {split}: {info.num_examples:,} examples"
@@ -116,14 +95,3 @@ def _rows(task: Any, split: str) -> Iterator[dict[str, Any]]:
 
 def _text(value: bytes) -> str:
     return value.decode("utf-8")
-
-
-def _unprepared(task: Any) -> str:
-    """Returns what prepares the data that a task reads and that is not prepared, or ""."""
-    for part in getattr(task, "tasks", [task]):
-        source = part.source
-        if isinstance(source, sources.PreparedTfdsSource) and not source.is_at_hand():
-            return f"faith-jax prepare {source.dataset_name}"
-        if isinstance(source, sources.TfdsUnionSource) and not source.is_at_hand():
-            return f"TFDS fetches {source.dataset_name} when it is read"
-    return ""

@@ -16,16 +16,6 @@ def run(capsys, *arguments):
     return status, output.splitlines(), errors
 
 
-def test_the_table_has_every_task(capsys):
-    status, lines, _ = run(capsys, "tasks")
-    assert status == 0
-    heads = [line.split("  ")[0] for line in lines if not line.startswith(" ")]
-    assert heads == lookup.task_names()
-    assert "faithdial_generate_sample  (train 14, validation 4, test 4)" in lines
-    assert "begin_classify  (not prepared: faith-jax prepare begin/official)" in lines
-    assert all(len(line) < 200 for line in lines)
-
-
 def test_rows_as_a_model_sees_them(capsys):
     arguments = ("tasks", "faithdial_generate_sample", "--split=train", "--rows=1")
     status, lines, _ = run(capsys, *arguments, "--inputs_length=20")
