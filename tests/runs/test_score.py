@@ -127,6 +127,8 @@ def test_options_columns_and_parquet(capsys, tmp_path):
 def test_a_task_and_a_data_set(capsys, tmp_path):
     arguments = ["--scorers=npov_rouge1_coverage", "--split=test"]
     task, data = tmp_path / "task.jsonl", tmp_path / "data"
+    import tensorflow_datasets as tfds
+
     status, lines, _ = score(capsys, *arguments, "--task=npov_coverage_sample", f"--output={task}")
     assert status == 0
     status, lines, _ = score(capsys, *arguments, "--tfds=npov_errors/sample", f"--output={data}")
@@ -134,7 +136,8 @@ def test_a_task_and_a_data_set(capsys, tmp_path):
     (row, *_) = read_scored_rows(task)
     assert set(row["perspectives"]) == {"pro", "con"}
     assert row["words"]["npov_rouge1_coverage"]
-    assert (data / "scores" / "1.0.0" / "dataset_info.json").is_file()
+    # The folder that is named is the one that TFDS opens.
+    assert tfds.builder_from_directory(data).info.splits["test"].num_examples == 144
 
 
 def test_several_data_sets_and_names_of_scorers(capsys, tmp_path):
