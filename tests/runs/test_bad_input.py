@@ -41,7 +41,7 @@ def assert_mistake(result, *parts):
         (["--gin.MODEL_DIR={tmp}/file/model"], ["MODEL_DIR", "cannot be written"]),
         (["--gin.MODEL_DIR={tmp}", "--gin.NUM_PARTITIONS=3"], ["NUM_PARTITIONS = 3", "device"]),
         (["--gin.MODEL_DIR={tmp}", "--gin.VOCAB_SIZE=32128"], ["4196", "32128", "VOCABULARY"]),
-        (["--gin.MODEL_DIR={tmp}", "--gin.WARMUP_STEPS=50"], ["WARMUP_STEPS = 50", "TRAIN_STEPS"]),
+        (["--gin.MODEL_DIR={tmp}", "--gin.WARMUP_STEPS=-5"], ["WARMUP_STEPS", "got -5 and"]),
         (
             ["--gin.MODEL_DIR={tmp}", "--gin.INITIAL_CHECKPOINT_PATH={tmp}/nothing"],
             ["nothing", "no such checkpoint"],
