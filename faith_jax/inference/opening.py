@@ -86,14 +86,14 @@ def open_tokenizer(model: str, vocabulary: str | None, config: TransformerConfig
     """
     # Imported here, so that `load_model` does without.
     from faith_jax.tokenizers.carried import check_vocabulary
-    from faith_jax.tokenizers.vocabularies import load_vocabulary
+    from faith_jax.tokenizers.vocabularies import load_vocabulary, tokenizer_folder
 
-    folder = checkpoint_path(model)
-    if vocabulary is None and not folder.is_dir():
+    if vocabulary is None and tokenizer_folder(model) is None:
         raise ConfigError(
-            f"model {model!r} is no folder with a tokenizer; say where that is with vocabulary=…."
+            f"model {model}: there is no tokenizer with it; say where its folder or file is with "
+            "vocabulary=…."
         )
-    name = vocabulary or str(folder)
+    name = vocabulary or str(checkpoint_path(model))
     found = load_vocabulary(name)
     check_vocabulary(config, found, name, vocabulary is None, model, option="vocabulary=")
     return found
