@@ -102,7 +102,7 @@ class RawBuilder(
             try:
                 manual = pathlib.Path(dl_manager.manual_dir)
             except AssertionError:  # there is none, which matters only if a file has no URL
-                manual = _manual_folder(self)
+                manual = manual_folder(self)
             self.paths = _raw_paths(self, manual)
         self.info.metadata["raw_fingerprint"] = _fingerprint(self.paths)
         self.info.metadata["raw_folder"] = self.raw_folder
@@ -194,7 +194,7 @@ def _data_root(builder: tfds.core.DatasetBuilder) -> pathlib.Path:
     return pathlib.Path(builder.data_dir).parents[2]
 
 
-def _manual_folder(builder: RawBuilder) -> pathlib.Path:
+def manual_folder(builder: RawBuilder) -> pathlib.Path:
     """Returns where TFDS looks for files that are placed by hand."""
     return _data_root(builder) / "downloads" / "manual"
 
@@ -247,7 +247,7 @@ def prepared(
         named = os.path.abspath(os.path.expanduser(raw_folder))
     elif named and not os.path.isdir(named):
         return _with_skipped(builder, bad_rows)
-    folder = pathlib.Path(named) if named else _manual_folder(builder)
+    folder = pathlib.Path(named) if named else manual_folder(builder)
     try:
         paths = _raw_paths(builder, folder, fetch=fetch and made_from is None)
     except InputError:
