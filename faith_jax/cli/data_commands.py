@@ -41,6 +41,9 @@ class Tasks:
             from faith_jax.runs.data.task_list import task_list
 
             return task_list()
+        from faith_jax.datasets.task_data import check_task_name
+
+        check_task_name(self.task)  # before TensorFlow is imported, which takes seconds
         quiet_tensorflow()
         from faith_jax.runs.data.tasks import task_rows
 

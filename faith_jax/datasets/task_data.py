@@ -6,8 +6,9 @@
 import functools
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files import kept_json
 from faith_jax.datasets import raw_files
 from faith_jax.datasets.raw.catalogue import DATASETS
@@ -93,6 +94,17 @@ MIXTURES: Mapping[str, tuple[str, ...]] = {
     for mixture, tasks in _MIXED.items()
     for suffix in ("", "_sample")
 }
+
+
+def check_task_name(name: str, known: Iterable[str] = (*TASKS, *MIXTURES)) -> None:
+    """Checks that there is a task or mixture of this name.
+
+    Raises:
+      ConfigError: there is none; names the nearest ones.
+    """
+    if name not in (names := sorted(known)):
+        hint = did_you_mean(str(name), names) or f" There are: {', '.join(names)}."
+        raise ConfigError(f"There is no task or mixture {name!r}.{hint}")
 
 
 def data_dir() -> str | None:
