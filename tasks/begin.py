@@ -7,7 +7,7 @@ with five; each has a `_sample` of the same form, and the targets are the author
 import seqio
 
 from faith_jax.tasks import metrics, preprocessors
-from faith_jax.tasks.registering import Example, add_official_and_sample
+from faith_jax.tasks.registering import Example, add_with_sample
 
 
 @seqio.map_over_dataset
@@ -23,5 +23,5 @@ _CLASSIFICATION = {
     "postprocess": metrics.label_postprocess,
     "metric_fns": [metrics.classification],
 }
-add_official_and_sample("begin_classify", "begin", classify, **_CLASSIFICATION)
-add_official_and_sample("begin_2021_classify", "begin_2021", classify, **_CLASSIFICATION)
+add_with_sample("begin_classify", classify, **_CLASSIFICATION)
+add_with_sample("begin_2021_classify", classify, **_CLASSIFICATION)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, EvidenceLabel
 from faith_jax.tasks import metrics, preprocessors
-from faith_jax.tasks.registering import Example, add_official_and_sample
+from faith_jax.tasks.registering import Example, add_with_sample
 
 EVIDENCE_TARGETS = {0: EvidenceLabel.IRRELEVANT.value, 1: EvidenceLabel.RELEVANT.value}
 
@@ -91,24 +91,17 @@ _CLASSIFICATION = {
     "postprocess": metrics.label_postprocess,
     "metric_fns": [metrics.classification],
 }
-add_official_and_sample("dialfact_verifiable", "dialfact", verifiable, **_CLASSIFICATION)
+add_with_sample("dialfact_verifiable", verifiable, **_CLASSIFICATION)
 for _suffix, _context in (("", True), ("_claim_only", False)):
-    add_official_and_sample(
+    add_with_sample(
         f"dialfact_evidence{_suffix}",
-        "dialfact_evidence",
         functools.partial(select, context=_context),
         **_CLASSIFICATION,
     )
-for _name, _evidence, _part in (
-    ("oracle", True, ""),
-    ("retrieved", True, "retrieved"),
-    ("claim_only", False, ""),
-):
+for _name, _evidence in (("oracle", True), ("retrieved", True), ("claim_only", False)):
     for _suffix, _ways in (("", 3), ("_2way", 2)):
-        add_official_and_sample(
+        add_with_sample(
             f"dialfact_verify_{_name}{_suffix}",
-            "dialfact",
             functools.partial(verify, evidence=_evidence, ways=_ways),
-            part=_part,
             **_CLASSIFICATION,
         )

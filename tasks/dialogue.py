@@ -24,7 +24,7 @@ import tensorflow as tf
 from faith_jax.datasets.raw.topical_chat import PERSONAL
 from faith_jax.tasks import metrics
 from faith_jax.tasks.faithdial import generate, generate_ctrl, steer, with_inputs
-from faith_jax.tasks.registering import Example, add_official_and_sample, add_text_task, raw_source
+from faith_jax.tasks.registering import Example, add_with_sample
 
 # Three exchanges without the response: what the authors' code shows where nobody says.
 PASSAGE_UTTERANCES = 5
@@ -59,51 +59,19 @@ def _has_knowledge(example: Example) -> tf.Tensor:
     return tf.strings.length(example["knowledge"]) > 0
 
 
-# The name of each task: its builder, its config, that of its sample, its preprocessor.
 _TASKS = {
-    "wizard_of_wikipedia_generate": (
-        ("wizard_of_wikipedia", "official", "sample"),
-        generate_from_knowledge,
-    ),
-    "multidoc2dial_generate": (
-        ("multidoc2dial", "official", "sample"),
-        generate_from_passages,
-    ),
-    "multidoc2dial_generate_spans": (
-        ("multidoc2dial", "spans", "spans_sample"),
-        generate_from_knowledge,
-    ),
-    "topical_chat_generate": (
-        ("topical_chat", "post_build", "post_build_sample"),
-        generate_replies,
-    ),
-    "topical_chat_generate_with_openings": (
-        ("topical_chat", "post_build", "post_build_sample"),
-        generate_with_openings,
-    ),
-    "topical_chat_generate_pre_build": (
-        ("topical_chat", "official", "sample"),
-        generate_replies,
-    ),
-    "cmu_dog_generate": (("cmu_dog", "official", "sample"), generate_from_knowledge),
+    "wizard_of_wikipedia_generate": generate_from_knowledge,
+    "multidoc2dial_generate": generate_from_passages,
+    "multidoc2dial_generate_spans": generate_from_knowledge,
+    "topical_chat_generate": generate_replies,
+    "topical_chat_generate_with_openings": generate_with_openings,
+    "topical_chat_generate_pre_build": generate_replies,
+    "cmu_dog_generate": generate_from_knowledge,
 }
 _GENERATION = {
     "postprocess": metrics.response_postprocess,
     "metric_fns": [metrics.token_f1, metrics.rouge, metrics.knowledge_f1],
 }
-for _name, ((_builder, *_configs), _preprocess) in _TASKS.items():
-    for _suffix, _config in zip(("", "_sample"), _configs, strict=True):
-        add_text_task(
-            f"{_name}{_suffix}",
-            raw_source(_builder, _config),
-            _preprocess,
-            **_GENERATION,
-        )
-add_official_and_sample(
-    "wizard_of_wikipedia_generate_ctrl",
-    "wizard_of_wikipedia",
-    generate_ctrl,
-    part="control_tokens",
-    uncached=steer,
-    **_GENERATION,
-)
+for _name, _preprocess in _TASKS.items():
+    add_with_sample(_name, _preprocess, **_GENERATION)
+add_with_sample("wizard_of_wikipedia_generate_ctrl", generate_ctrl, uncached=steer, **_GENERATION)

@@ -23,7 +23,7 @@ import tensorflow as tf
 from faith_jax.core.labels import CriticLabel, Faithfulness
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.tasks import metrics, preprocessors
-from faith_jax.tasks.registering import Example, add_official_and_sample
+from faith_jax.tasks.registering import Example, add_with_sample
 from faith_jax.tokenizers.vocabularies import default_vocabulary
 
 LAST_UTTERANCES = 3
@@ -128,36 +128,30 @@ _GENERATION = {
     "postprocess": metrics.response_postprocess,
     "metric_fns": [metrics.token_f1, metrics.rouge, metrics.knowledge_f1],
 }
-add_official_and_sample("faithdial_generate", "faithdial", generate, **_GENERATION)
-add_official_and_sample("faithdial_generate_wow", "faithdial", generate_wow, **_GENERATION)
-add_official_and_sample(
+add_with_sample("faithdial_generate", generate, **_GENERATION)
+add_with_sample("faithdial_generate_wow", generate_wow, **_GENERATION)
+add_with_sample(
     "faithdial_generate_wow_then_faithdial",
-    "faithdial",
     generate_wow_then_faithdial,
     shuffle_buffer_size=None,
     **_GENERATION,
 )
-add_official_and_sample(
+add_with_sample(
     "faithdial_generate_infonce",
-    "faithdial",
     generate_infonce,
     candidates={"negatives": MOST_NEGATIVES},
     **_GENERATION,
 )
-add_official_and_sample(
+add_with_sample(
     "faithdial_generate_ctrl",
-    "faithdial",
     generate_ctrl,
-    part="control_tokens",
     uncached=steer,
     **_GENERATION,
 )
-for _name, _part in (("faith_critic", ""), ("faith_critic_all_edits", "all_edits")):
-    add_official_and_sample(
+for _name in ("faith_critic", "faith_critic_all_edits"):
+    add_with_sample(
         _name,
-        "faith_critic",
         criticise,
-        part=_part,
         postprocess=metrics.label_postprocess,
         metric_fns=[metrics.classification],
     )

@@ -6,6 +6,7 @@ import seqio
 
 import faith_jax.tasks  # noqa: F401  (registers our tasks)
 from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.datasets.task_data import check_task_name
 from faith_jax.tasks import faithdial
 
 
@@ -23,10 +24,7 @@ def get_task(name: str) -> Any:
     Raises:
       ConfigError: no task or mixture has this name.
     """
-    known = task_names()
-    if name not in known:
-        hint = did_you_mean(str(name), known) or f" There are: {', '.join(known)}."
-        raise ConfigError(f"There is no task or mixture {name!r}.{hint}")
+    check_task_name(name, task_names())
     return seqio.get_mixture_or_task(name)
 
 

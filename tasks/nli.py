@@ -26,16 +26,10 @@ import tensorflow as tf
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import DecodeLabel, NliLabel
 from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, with_random_phrase
-from faith_jax.tasks import metrics, preprocessors, sources
-from faith_jax.tasks.registering import Example, add_official_and_sample, add_text_task, raw_source
+from faith_jax.tasks import metrics, preprocessors
+from faith_jax.tasks.registering import Example, add_mixtures, add_text_task, add_with_sample
 
 PHRASE_SEED = 0
-_ANLI_SPLITS = {"train": "train", "validation": "validation", "test": "test"}
-_MNLI_SPLITS = {
-    "train": "train",
-    "validation": "validation_matched",
-    "test": "validation_mismatched",
-}
 
 
 @seqio.map_over_dataset
@@ -164,25 +158,18 @@ def _chained(dataset: tf.data.Dataset, steps: tuple) -> tf.data.Dataset:
 _OPTIONS = {"postprocess": metrics.label_postprocess, "metric_fns": [metrics.classification]}
 
 
-def _add(name: str, source: seqio.DataSource, steps: tuple, **more: Callable) -> None:
+def _add(name: str, steps: tuple, **more: Callable) -> None:
     options = _OPTIONS | more
     from_source = functools.partial(_chained, steps=(from_tfds, *steps))
-    add_text_task(name, source, from_source, **options)
-    sample = raw_source("nli", "sample")
-    add_text_task(f"{name}_sample", sample, functools.partial(_chained, steps=steps), **options)
+    add_text_task(name, from_source, **options)
+    add_text_task(f"{name}_sample", functools.partial(_chained, steps=steps), **options)
 
 
-_ANLI = sources.TfdsUnionSource(("anli/r1", "anli/r2", "anli/r3"), _ANLI_SPLITS)
-_add("nli_anli", _ANLI, (infer,))
-_add("nli_anli_augmented", _ANLI, (augmented, infer), uncached=add_phrases)
-_add("nli_mnli", sources.TfdsUnionSource(("multi_nli",), _MNLI_SPLITS), (infer,))
-for _suffix in ("", "_sample"):
-    seqio.MixtureRegistry.add(
-        f"nli_all{_suffix}",
-        [f"nli_anli{_suffix}", f"nli_mnli{_suffix}"],
-        default_rate=seqio.mixing_rate_num_examples,
-    )
-add_official_and_sample("nli_dnli", "dialogue_nli", infer, **_OPTIONS)
+_add("nli_anli", (infer,))
+_add("nli_anli_augmented", (augmented, infer), uncached=add_phrases)
+_add("nli_mnli", (infer,))
+add_mixtures("nli_all", seqio.mixing_rate_num_examples)
+add_with_sample("nli_dnli", infer, **_OPTIONS)
 for _name, _step in (("nli_decode", turn_pairs), ("nli_decode_dialogue", whole_dialogue)):
     _preprocess = functools.partial(_chained, steps=(_step, infer))
-    add_official_and_sample(_name, "decode", _preprocess, **_OPTIONS)
+    add_with_sample(_name, _preprocess, **_OPTIONS)

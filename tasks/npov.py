@@ -17,19 +17,15 @@ and the arguments stay in the examples for evaluation and export.
 """
 
 import functools
-from collections.abc import Callable
 
 import gin
-import seqio
 import tensorflow as tf
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import ErrorLabel
+from faith_jax.datasets.raw.npov import TRAINING_SETS
 from faith_jax.tasks import metrics, preprocessors
-from faith_jax.tasks.registering import Example, add_text_task, raw_source
-
-_CONFIGS = {"": "full", "_sample": "sample"}
-TRAINING_SETS = ("synth", "para", "dev", "org")
+from faith_jax.tasks.registering import Example, add_mixtures, add_with_sample
 
 
 def error_labels(
@@ -87,38 +83,21 @@ def _classify(dataset: tf.data.Dataset, error: str) -> tf.data.Dataset:
 
 
 def _add_classifier(name: str, error: str) -> None:
-    for suffix, config in _CONFIGS.items():
-        _add_error_task(name + suffix, raw_source("npov_errors", config), error)
-    for part in TRAINING_SETS:
-        for suffix in _CONFIGS:
-            source = raw_source("npov_detection", part + suffix)
-            _add_error_task(f"{name}_{part}{suffix}", source, error)
+    for part in ("", *(f"_{part}" for part in TRAINING_SETS)):
+        add_with_sample(
+            f"{name}{part}",
+            functools.partial(_classify, error=error),
+            postprocess=metrics.npov_label_postprocess,
+            metric_fns=[metrics.classification],
+        )
 
 
-def _add_error_task(name: str, source: seqio.DataSource, error: str) -> None:
-    preprocess: Callable = functools.partial(_classify, error=error)
-    add_text_task(
-        name,
-        source,
-        preprocess,
-        postprocess=metrics.npov_label_postprocess,
-        metric_fns=[metrics.classification],
-    )
-
-
-for _suffix, _config in _CONFIGS.items():
-    add_text_task(
-        f"npov_generate{_suffix}",
-        raw_source("procon_npov", _config),
-        preprocessors.npov_generate,
-        postprocess=metrics.npov_postprocess,
-        metric_fns=[metrics.token_f1, metrics.rouge, metrics.arguments],
-    )
+add_with_sample(
+    "npov_generate",
+    preprocessors.npov_generate,
+    postprocess=metrics.npov_postprocess,
+    metric_fns=[metrics.token_f1, metrics.rouge, metrics.arguments],
+)
 _add_classifier("npov_hallucination", "has_hallucination")
 _add_classifier("npov_coverage", "has_coverage_error")
-for _suffix in _CONFIGS:
-    seqio.MixtureRegistry.add(
-        f"npov_errors{_suffix}",
-        [f"npov_hallucination{_suffix}", f"npov_coverage{_suffix}"],
-        default_rate=1.0,
-    )
+add_mixtures("npov_errors", 1.0)

@@ -1,4 +1,7 @@
-"""How the tasks of this package are registered: one source, text features, a vocabulary by gin."""
+"""How the tasks of this package are registered: one source, text features, a vocabulary by gin.
+
+`faith_jax.datasets.task_data` lists them with the data that each reads.
+"""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -8,19 +11,21 @@ import seqio
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from faith_jax.datasets.task_data import MIXTURES, TASKS, TFDS_SPLITS
 from faith_jax.tasks import preprocessors, sources
 from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
 
 Example = dict[str, tf.Tensor]
 
 
-def raw_source(name: str, config: str) -> sources.PreparedTfdsSource:
-    """Returns a source over one of our builders, which are imported when it is read.
+def _source(data_sets: tuple[str, ...]) -> seqio.DataSource:
+    """Returns a source over data sets of TFDS's own, or over one of our builders, NAME/CONFIG.
 
-    Args:
-      name: of `faith_jax.datasets.builders.catalogue.BUILDERS`.
-      config: the name of one of its configs.
+    Our builders are imported when it is read.
     """
+    if data_sets in TFDS_SPLITS:
+        return sources.TfdsUnionSource(data_sets, TFDS_SPLITS[data_sets])
+    name, _, config = data_sets[0].partition("/")
 
     def prepare(config: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
         from faith_jax.datasets.builders import base, catalogue
@@ -32,7 +37,6 @@ def raw_source(name: str, config: str) -> sources.PreparedTfdsSource:
 
 def add_text_task(
     name: str,
-    source: seqio.DataSource,
     preprocess: Callable[[tf.data.Dataset], tf.data.Dataset],
     postprocess: Callable[..., Any] | None = None,
     metric_fns: Sequence[Callable[..., Any]] = (),
@@ -43,8 +47,7 @@ def add_text_task(
     """Registers a task from text to text.
 
     Args:
-      name: `<dataset>_<what the model does>[_<variant>]`.
-      source: of the examples.
+      name: `<dataset>_<what the model does>[_<variant>]`, of `TASKS`.
       preprocess: adds `inputs` and `targets` to the examples; other fields stay.
       postprocess: of decoded texts, for the metrics.
       metric_fns: of what `postprocess` returns.
@@ -58,7 +61,7 @@ def add_text_task(
     feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)
     seqio.TaskRegistry.add(
         name,
-        source=source,
+        source=_source(TASKS[name]),
         preprocessors=[
             preprocess,
             # Texts are cached, for any vocabulary; a cache keeps no order.
@@ -79,19 +82,14 @@ def add_text_task(
     )
 
 
-def add_official_and_sample(
-    name: str, builder: str, preprocess: Callable, part: str = "", **options: Any
-) -> None:
-    """Registers `name` over a builder's official files and `name_sample` over the sample.
+def add_with_sample(name: str, preprocess: Callable, **options: Any) -> None:
+    """Registers `name`, and `name_sample` over the sample; see `add_text_task`."""
+    for suffix in ("", "_sample"):
+        add_text_task(f"{name}{suffix}", preprocess, **options)
 
-    Args:
-      name: of the task.
-      builder: its name.
-      preprocess: see `add_text_task`.
-      part: of the data set, whose configs are `<part>` and `<part>_sample`; empty = the whole.
-      **options: see `add_text_task`.
-    """
-    configs = (part, f"{part}_sample") if part else ("official", "sample")
-    for suffix, config in zip(("", "_sample"), configs, strict=True):
-        source = raw_source(builder, config)
-        add_text_task(f"{name}{suffix}", source, preprocess, **options)
+
+def add_mixtures(name: str, rate: Any) -> None:
+    """Registers the mixture `name` of `MIXTURES`, and `name_sample`, with the rate of each task."""
+    for suffix in ("", "_sample"):
+        tasks = list(MIXTURES[f"{name}{suffix}"])
+        seqio.MixtureRegistry.add(f"{name}{suffix}", tasks, default_rate=rate)

@@ -6,7 +6,6 @@ together prepare it once: the others wait.
 """
 
 import contextlib
-import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,17 +15,10 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
-
-DATA_DIR_VARIABLE = "FAITH_JAX_DATA_DIR"
+from faith_jax.datasets.task_data import data_dir
 
 # (config, data_dir) -> a builder with its data prepared.
 PrepareBuilder = Callable[[str, str | None], tfds.core.DatasetBuilder]
-
-
-def data_dir() -> str | None:
-    """Returns the folder for prepared data; None stands for TFDS's own."""
-    folder = os.environ.get(DATA_DIR_VARIABLE)
-    return os.path.expanduser(folder) if folder else None
 
 
 class _UnshardedSource(seqio.DataSource):
@@ -68,13 +60,6 @@ class PreparedTfdsSource(_UnshardedSource):
     def dataset_name(self) -> str:
         """The builder's name and config, as `faith-jax prepare` takes them."""
         return f"{self._name}/{self._config}"
-
-    def is_at_hand(self) -> bool:
-        """Returns whether reading fetches nothing: it is prepared, or reads the sample."""
-        if self._config.endswith("sample"):
-            return True
-        folder = pathlib.Path(data_dir() or tfds.core.constants.DATA_DIR).expanduser()
-        return any((folder / self._name / self._config).glob("*/dataset_info.json"))
 
     def builder(self) -> tfds.core.DatasetBuilder:
         """Returns the builder, its data prepared.
@@ -145,10 +130,6 @@ class TfdsUnionSource(_UnshardedSource):
         """The names, as TFDS has them."""
         return ", ".join(self._names)
 
-    def is_at_hand(self) -> bool:
-        """Returns whether all of them are prepared."""
-        return all(self._builder(name).info.splits for name in self._names)
-
     def num_input_examples(self, split: str) -> int:
         """Returns the number of examples in a split."""
         wanted = self._tfds_splits[split]
@@ -185,11 +166,8 @@ class TfdsUnionSource(_UnshardedSource):
         part = self._prepared(name).as_dataset(split=split, shuffle_files=False)
         return part.map(lambda example: {**example, "source": tf.constant(name)})
 
-    def _builder(self, name: str) -> tfds.core.DatasetBuilder:
-        return tfds.builder(name, data_dir=data_dir())
-
     def _prepared(self, name: str) -> tfds.core.DatasetBuilder:
-        builder = self._builder(name)
+        builder = tfds.builder(name, data_dir=data_dir())
         try:
             builder.download_and_prepare()
         except Exception as error:  # TFDS raises whatever its downloads and parsers raise

@@ -9,18 +9,16 @@
 import tensorflow as tf
 
 from faith_jax.tasks import metrics
-from faith_jax.tasks.registering import add_text_task, raw_source
+from faith_jax.tasks.registering import add_with_sample
 
 
 def _as_it_is(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return dataset
 
 
-for _suffix, _config in {"": "full", "_sample": "sample"}.items():
-    add_text_task(
-        f"text_to_text{_suffix}",
-        raw_source("text_to_text", _config),
-        _as_it_is,
-        postprocess=metrics.response_postprocess,
-        metric_fns=[metrics.token_f1, metrics.rouge],
-    )
+add_with_sample(
+    "text_to_text",
+    _as_it_is,
+    postprocess=metrics.response_postprocess,
+    metric_fns=[metrics.token_f1, metrics.rouge],
+)

@@ -6,9 +6,9 @@ averages; each has a `_sample` of the same form. All have one split, `test`.
 
 import seqio
 
-from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
+from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.tasks import metrics, preprocessors
-from faith_jax.tasks.registering import Example, add_text_task, raw_source
+from faith_jax.tasks.registering import Example, add_mixtures, add_with_sample
 
 
 @seqio.map_over_dataset
@@ -19,17 +19,11 @@ def judge(example: Example) -> Example:
     return {**example, "inputs": inputs, "targets": targets}
 
 
-for _suffix in ("", "_sample"):
-    for _corpus in CORPORA:
-        add_text_task(
-            f"true_{_corpus}{_suffix}",
-            raw_source("true_benchmark", f"{_corpus}{_suffix}"),
-            judge,
-            postprocess=metrics.label_postprocess,
-            metric_fns=[metrics.classification],
-        )
-    seqio.MixtureRegistry.add(
-        f"true_all{_suffix}",
-        [f"true_{corpus}{_suffix}" for corpus in AVERAGED],
-        default_rate=seqio.mixing_rate_num_examples,
+for _corpus in CORPORA:
+    add_with_sample(
+        f"true_{_corpus}",
+        judge,
+        postprocess=metrics.label_postprocess,
+        metric_fns=[metrics.classification],
     )
+add_mixtures("true_all", seqio.mixing_rate_num_examples)

@@ -452,8 +452,8 @@ SCORERS = _of(
     (
         "nli-contradiction-sign",
         "scoring/nli.py",
-        "weights[numbers[NliLabel.CONTRADICTION]] = -1.0",
-        "weights[numbers[NliLabel.CONTRADICTION]] = 1.0",
+        "made[numbers[NliLabel.CONTRADICTION]] = -1.0",
+        "made[numbers[NliLabel.CONTRADICTION]] = 1.0",
         f"{_NLI}::test_nli_scores_are_transformers_probabilities",
     ),
     (

@@ -50,7 +50,8 @@ class ExportCheckpoint(_Conversion):
     checkpoint, a T5X checkpoint, or a Hugging Face folder.
 
     TARGET, a folder: config.json, model.safetensors, generation_config.json and the files of the
-    tokenizer, as Transformers reads them. SOURCE must have no soft prompt.
+    tokenizer, as Transformers reads them. If SOURCE has a soft prompt, export its base model, and
+    the prompt by export-prompt.
 
     TARGET that ends in .npy: the soft prompt alone, as export-prompt writes it.
 

@@ -14,8 +14,8 @@ from faith_jax.runs.options import NegativesOptions, NpovInputs, NpovSets
 class Tasks:
     """Lists all tasks, or shows rows of one as a model sees them.
 
-    Without TASK: all tasks with their splits, sizes and one example. With TASK: rows as a model
-    sees them, with token counts and what would not fit.
+    Without TASK: all tasks with their splits and sizes, or the command that prepares their data.
+    With TASK: rows as a model sees them, with token counts and what would not fit.
 
     Attributes:
       task (TASK): the name of a task
@@ -38,14 +38,18 @@ class Tasks:
     targets_length: Positive = 128
 
     def run(self) -> Iterable[str]:
-        quiet_tensorflow()
-        from faith_jax.runs.data import tasks
-        from faith_jax.tasks import lookup
-
         if not self.task:
-            return tasks.task_table(lookup.task_names())
+            from faith_jax.runs.data.task_list import task_list
+
+            return task_list()
+        from faith_jax.datasets.task_data import check_task_name
+
+        check_task_name(self.task)  # before TensorFlow is imported, which takes seconds
+        quiet_tensorflow()
+        from faith_jax.runs.data.tasks import task_rows
+
         lengths = {"inputs": self.inputs_length, "targets": self.targets_length}
-        return tasks.task_rows(self.task, self.split, self.rows, lengths)
+        return task_rows(self.task, self.split, self.rows, lengths)
 
 
 @dataclasses.dataclass(frozen=True)

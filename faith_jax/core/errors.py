@@ -8,7 +8,7 @@ import difflib
 import errno
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 _SHOWN_CHARACTERS = 60
@@ -30,6 +30,26 @@ class CheckpointError(FaithJaxError):
 
 class ConfigError(FaithJaxError):
     """A wrong setting: an unknown macro, a missing file, an unknown task or split."""
+
+
+def all_of(*checks: Callable[[], Any]) -> list[Any]:
+    """Returns what checks return; what is wrong with several of them is said at once.
+
+    Raises:
+      ConfigError: with the messages of all that raise one.
+
+    >>> all_of(lambda: 1, lambda: 2)
+    [1, 2]
+    """
+    found, problems = [], []
+    for check in checks:
+        try:
+            found.append(check())
+        except ConfigError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError(" And: ".join(dict.fromkeys(problems)))
+    return found
 
 
 class StorageError(RuntimeError):

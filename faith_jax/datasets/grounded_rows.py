@@ -241,6 +241,12 @@ def _example_row(
     return ExampleRow(example, _shown(values["corpus"]) or corpus, others, left_out)
 
 
+def have_usual_names(fields: Iterable[str]) -> bool:
+    """Whether rows of such fields have a grounding and a response without being told where."""
+    names = _names(Columns(), tuple(fields))
+    return bool(names["grounding"] and names["response"])
+
+
 @functools.lru_cache
 def _names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
     """Returns the columns that hold the parts of an example; "" = none, a named one may lack."""

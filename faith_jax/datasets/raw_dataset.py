@@ -102,6 +102,15 @@ class RawDataset:
         return ({name: row[name] for name in self.features} for row in rows)
 
 
+def sample_config(config: str) -> str:
+    """Returns the config that reads the sample of the same files.
+
+    >>> sample_config("official"), sample_config("control_tokens")
+    ('sample', 'control_tokens_sample')
+    """
+    return "sample" if config in ("official", "full") else f"{config}_sample"
+
+
 def card(name: str) -> dict[str, Any]:
     """Returns what `cards/<name>.toml` says of a data set, and of the one that it is `like`.
 

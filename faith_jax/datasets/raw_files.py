@@ -72,6 +72,22 @@ def official_files(
     return found
 
 
+def ignored_files(
+    dataset: RawDataset, folder: pathlib.Path, others: Iterable[RawDataset] = ()
+) -> list[str]:
+    """Returns the names of what lies in a folder but is no raw file of a data set.
+
+    Args:
+      dataset: the data set.
+      folder: where its raw files are; what is hidden there does not count.
+      others: data sets; those that share its folder may have raw files there too.
+    """
+    beside = [other for other in others if other.folder == dataset.folder]
+    known = {name.partition("/")[0] for one in (dataset, *beside) for name in one.files}
+    there = [path.name for path in folder.iterdir()]
+    return sorted(name for name in there if name not in known and not name.startswith("."))
+
+
 def fingerprint(paths: Iterable[pathlib.Path]) -> str:
     """Returns a hexadecimal hash that changes with the files.
 

@@ -20,7 +20,7 @@ _BATCH = 256  # rows that are read at once
 def write_tfds(
     folder: pathlib.Path, name: str, split: str, rows: Sequence[Mapping[str, Any]], description: str
 ) -> pathlib.Path:
-    """Writes rows as one split of a data set in folder/name/VERSION, and returns this folder.
+    """Writes rows as one split of a data set, and returns its folder, in which nothing else is.
 
     Rows have the same fields: str, bool, int and float, or lists of texts or of objects of these.
     The name is in lower case with underscores; the description is stored with the rows.
@@ -110,7 +110,7 @@ def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
     """Yields the rows of a data set that `write_scored_tfds` wrote, of all its splits.
 
     Args:
-      folder: the data set's own, or the one that `score` wrote it in.
+      folder: the data set's own, or one in which it lies as NAME/VERSION.
 
     Raises:
       InputError: for a folder without such a data set, or with several.
@@ -210,4 +210,8 @@ def _stored(
     finally:
         tfds.enable_progress_bar()
     shutil.rmtree(folder / "downloads", ignore_errors=True)  # made by TFDS, and empty
-    return folder / name / _VERSION
+    # The folder that was asked for is the data set's own: `tfds.builder_from_directory` opens it.
+    for path in (folder / name / _VERSION).iterdir():
+        path.rename(folder / path.name)
+    shutil.rmtree(folder / name)
+    return folder

@@ -88,15 +88,14 @@ def open_tokenizer(
     """
     # Imported here, so that `load_model` does without.
     from faith_jax.tokenizers.carried import check_vocabulary
-    from faith_jax.tokenizers.vocabularies import load_vocabulary
+    from faith_jax.tokenizers.vocabularies import load_vocabulary, tokenizer_folder
 
-    folder = None if model is None else checkpoint_path(model)
-    if vocabulary is None and (folder is None or not folder.is_dir()):
-        what = "the model was opened from" if folder is None else f"model {model!r} is"
-        raise ConfigError(
-            f"{what} no folder with a tokenizer; say where that is with vocabulary=…."
-        )
-    name = vocabulary or str(folder)
+    if vocabulary is None and (model is None or tokenizer_folder(model) is None):
+        what = "the model was opened without a folder with a tokenizer"
+        if model is not None:
+            what = f"model {model}: there is no tokenizer with it"
+        raise ConfigError(f"{what}; say where its folder or file is with vocabulary=….")
+    name = vocabulary or str(checkpoint_path(model or ""))
     found = load_vocabulary(name)
     check_vocabulary(config, found, name, vocabulary is None, model, option="vocabulary=")
     return found

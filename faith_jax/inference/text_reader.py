@@ -21,7 +21,7 @@ from faith_jax.core.cutting import (
     summed,
     without_knowledge,
 )
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError, all_of
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.opening import (
@@ -216,10 +216,14 @@ def open_text_reader(
     check_options(options)
     opened = open_language_model(path, options.get("dtype"))
     config = opened.config
+    tokenizer, limit = all_of(
+        lambda: open_tokenizer(path, options.get("vocabulary"), config),
+        lambda: input_limit(config, options.get("max_length")),
+    )
     reader = TextReader(
-        open_tokenizer(path, options.get("vocabulary"), config),
+        tokenizer,
         config.vocab_size,
-        input_limit(config, options.get("max_length")),
+        limit,
         config.is_decoder_only,
         options.get("cut_policy") or "knowledge",
     )

@@ -1,14 +1,16 @@
 """What `score` reads: rows of a file, of a SeqIO task or of a TFDS data set."""
 
 import dataclasses
+import functools
 import itertools
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, file_examples
+from faith_jax.datasets.raw_dataset import sample_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,7 +75,10 @@ class ScoreInput(Columns):
         if self.input:
             for path in map(pathlib.Path, self._names):
                 corpus = self.corpus or path.stem
-                yield file_examples(path, self.input_format or "", self, corpus, bad_rows)
+                read = functools.partial(
+                    file_examples, path, self.input_format or "", self, corpus, bad_rows
+                )
+                yield _telling_raw_files(read, path)
             return
         for name, split in self._data_sets():
             rows = dataset_rows(*((name, "") if self.task else ("", name)), split)
@@ -91,6 +96,30 @@ class ScoreInput(Columns):
             except OSError as error:
                 raise ConfigError(f"{file}: cannot be read ({error.strerror}).") from None
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(ScoreInput)}
+
+
+def _telling_raw_files(
+    read: Callable[[], Iterator[ExampleRow]], path: pathlib.Path
+) -> Iterator[ExampleRow]:
+    """Yields the rows of a file; if the first is an error, says how a known raw file is scored."""
+    try:
+        rows = read()
+        first = next(rows, None)
+    except InputError as error:
+        from faith_jax.datasets.raw_columns import raw_dataset_of
+
+        if (found := raw_dataset_of(path)) is None:
+            raise
+        dataset, split = found
+        is_whole = sample_config(dataset.config) == "sample"
+        name = dataset.name if is_whole else f"{dataset.name}/{dataset.config}"
+        raise InputError(
+            f"{error} It looks like a raw file of {dataset.name}: run `faith-jax prepare {name} "
+            f"--raw={path.parent}`, then score --tfds={name} --split={split} in place of --input."
+        ) from None
+    if first is not None:
+        yield first
+        yield from rows
 
 
 def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
@@ -135,14 +164,14 @@ def _tfds_builder(name: str) -> Any:
 
     from faith_jax.datasets.builders.base import prepared
     from faith_jax.datasets.builders.catalogue import BUILDERS
-    from faith_jax.tasks import sources
+    from faith_jax.datasets.task_data import data_dir
 
     wanted, _, config = name.partition("/")
     if wanted in BUILDERS:
         config = config or next(iter(BUILDERS[wanted].builder_configs))
-        return prepared(BUILDERS[wanted], config, sources.data_dir())
+        return prepared(BUILDERS[wanted], config, data_dir())
     try:
-        builder = tfds.builder(name, data_dir=sources.data_dir())
+        builder = tfds.builder(name, data_dir=data_dir())
     except (tfds.core.DatasetNotFoundError, ValueError) as error:
         raise ConfigError(f"--tfds: {name}: {str(error).splitlines()[0]}") from None
     if not builder.info.splits:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -19,7 +20,13 @@ from faith_jax.checkpoints.manifest import (
     tensor_digests,
     write_manifest,
 )
-from faith_jax.checkpoints.native import is_native, read_native, write_native
+from faith_jax.checkpoints.native import (
+    is_native,
+    read_model_json,
+    read_native,
+    run_folder,
+    write_native,
+)
 from faith_jax.checkpoints.open import is_checkpoint, open_checkpoint, stored_tensors
 from faith_jax.checkpoints.peft import (
     DECODER_ONLY,
@@ -62,7 +69,15 @@ def export_checkpoint(
 
     generation_config.json says the model's special tokens, unless the checkpoint was read from such
     a folder, whose own is copied. Parameters are rounded to `dtype`; None = as they are.
+
+    Raises:
+      CheckpointError: for a soft prompt, with the commands that export it and its base model.
     """
+    if commands := _parts_of_prompted(source, target, dtype):
+        raise CheckpointError(
+            f"{source}: its soft prompt has no place in a Hugging Face folder. Run, for its base "
+            f"model and for the prompt: {' && '.join(commands)}"
+        )
 
     def write(checkpoint: Checkpoint, folder: pathlib.Path) -> None:
         if dtype is not None:
@@ -76,6 +91,32 @@ def export_checkpoint(
             _write_generation_config(folder)
 
     _convert(source, target, overwrite, write)
+
+
+def _parts_of_prompted(source: str, target: str, dtype: str | None) -> list[str]:
+    """Returns the commands that export a prompt-tuned model in parts; of other models, none."""
+    path = pathlib.Path(source).expanduser()
+    if not is_native(path):
+        return []
+    model = read_model_json(run_folder(path))
+    names = [name for name in PROMPTS if getattr(model.config, f"{name}_length")]
+    if model.base is None or not names:
+        return []
+    rounded = [f"--dtype={dtype}"] if dtype else []
+    commands = [["export-checkpoint", model.base["path"], target, *rounded]]
+    for name in names:
+        which = [f"--prompt={name.removesuffix('_prompt')}"] if len(names) > 1 else []
+        place = [f"{target}_{name}.npy"]
+        if _peft_has(name, model.config):
+            place = [f"{target}_{name}", f"--base={target}"]
+        commands.append(["export-prompt", source, *place, *which])
+    return [shlex.join(["faith-jax", *map(str, command)]) for command in commands]
+
+
+def _peft_has(name: str, config: TransformerConfig) -> bool:
+    """Whether PEFT has such prompts of such models."""
+    is_before_decoder = name == "decoder_prompt" and not config.is_decoder_only
+    return not (is_before_decoder or config.is_encoder_only or config.knowledge_attention)
 
 
 def add_manifest(source: str) -> pathlib.Path:
@@ -180,8 +221,7 @@ def export_prompt(
     if _is_file(target):
         _write_npy(place, vectors)
         return
-    is_before_decoder = name == "decoder_prompt" and not config.is_decoder_only
-    if is_before_decoder or config.is_encoder_only or config.knowledge_attention:
+    if not _peft_has(name, config):
         raise CheckpointError(
             f"{source}: PEFT knows no prompts of encoders and DoHAs, and none in front of a "
             "decoder's input beside an encoder; write a .npy file."

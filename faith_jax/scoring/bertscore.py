@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from faith_jax.core.cutting import CutTokens, Kind, cut, summed, whole
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError, all_of
 from faith_jax.core.types import Array, GroundedExample, PyTree
 from faith_jax.inference.batching import Batch, Batcher, padded, padded_length
 from faith_jax.inference.encoder import EncoderModel
@@ -124,13 +124,15 @@ class BERTScorer(ModelScorer[TextIds]):
                 f"model {path}: expected an encoder-only model (RoBERTa, DeBERTa-v3), got "
                 f"{type(opened).__name__}."
             )
-        layer = _layer(options.get("layer"), opened.config.num_encoder_layers)
-        tokenizer = open_tokenizer(path, options.get("vocabulary"), opened.config)
+        layer, tokenizer, self._max_length = all_of(
+            lambda: _layer(options.get("layer"), opened.config.num_encoder_layers),
+            lambda: open_tokenizer(path, options.get("vocabulary"), opened.config),
+            lambda: input_limit(opened.config, options.get("max_length"), LONGEST_PAIR),
+        )
         config = opened.config.replace(num_encoder_layers=layer, label_names=())
         self._module, self._tokenizer = Transformer(config), tokenizer
         encoder = {k: v for k, v in opened.params["encoder"].items() if not _is_above(k, layer)}
         self._params = {"token_embedder": opened.params["token_embedder"], "encoder": encoder}
-        self._max_length = input_limit(opened.config, options.get("max_length"), LONGEST_PAIR)
         self._cut_policy = options.get("cut_policy") or "knowledge"
         prefix_space = options.get("prefix_space", False)
         self._space, self._lower = " " * prefix_space, options.get("lower_grounding", False)

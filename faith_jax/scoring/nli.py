@@ -134,15 +134,19 @@ def nli_scorer(
     Raises:
       ConfigError: without a model, and for a wrong option.
     """
-    classify = pair_classifier(model, **options)
-    if classify.label_names[1:] == (NOT_ENTAILED,) and name == "nli_entailment":
-        return PairScorer(NLI[name], classify, np.array([1.0, 0.0]))
-    numbers = nli_label_numbers(classify.label_names, labels)
-    weights = np.zeros(len(numbers))
-    weights[numbers[NliLabel.ENTAILMENT]] = 1.0
-    if name == "nli_e_minus_c":
-        weights[numbers[NliLabel.CONTRADICTION]] = -1.0
-    return PairScorer(NLI[name], classify, weights)
+
+    def weights(names: Sequence[str]) -> np.ndarray:
+        if names[1:] == (NOT_ENTAILED,) and name == "nli_entailment":
+            return np.array([1.0, 0.0])
+        numbers = nli_label_numbers(names, labels)
+        made = np.zeros(len(numbers))
+        made[numbers[NliLabel.ENTAILMENT]] = 1.0
+        if name == "nli_e_minus_c":
+            made[numbers[NliLabel.CONTRADICTION]] = -1.0
+        return made
+
+    classify = pair_classifier(model, check_classes=weights, **options)
+    return PairScorer(NLI[name], classify, weights(classify.label_names))
 
 
 def faith_critic_scorer(
@@ -169,9 +173,13 @@ def faith_critic_scorer(
     """
     if form not in CRITIC_FORMS:
         raise ConfigError(f"form: expected {', '.join(CRITIC_FORMS)}, got {form!r}.")
-    classify = pair_classifier(model, CRITIC_FORMS[form], **options)
+
+    def faithful(names: Sequence[str]) -> int:
+        return faithful_class(names, faithful_label, form)
+
+    classify = pair_classifier(model, CRITIC_FORMS[form], faithful, **options)
     weights = np.zeros(len(classify.label_names))
-    weights[faithful_class(classify.label_names, faithful_label, form)] = 1.0
+    weights[faithful(classify.label_names)] = 1.0
     return PairScorer(FAITH_CRITIC[name], classify, weights, calls=name == "faith_critic_call")
 
 

@@ -5,13 +5,13 @@ A model is an encoder with a classification head, or an encoder-decoder that wri
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 import numpy as np
 
 from faith_jax.core.cutting import CutTokens
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, all_of
 from faith_jax.inference.class_probabilities import ClassificationEngine, DropoutPasses, LabelTexts
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
@@ -86,14 +86,21 @@ class PairClassifier:
 
 
 def pair_classifier(
-    model: str | None, form: LabelForm = NLI_FORM, **options: Unpack[ClassifierOptions]
+    model: str | None,
+    form: LabelForm = NLI_FORM,
+    check_classes: Callable[[tuple[str, ...]], Any] | None = None,
+    **options: Unpack[ClassifierOptions],
 ) -> PairClassifier:
     """Opens a classifier of text pairs, once for all scorers with the same options.
 
-    `form` is what an encoder-decoder reads and writes.
+    Args:
+      model: its folder.
+      form: what an encoder-decoder reads and writes.
+      check_classes: of the classes' names, in the model's order; may raise a ConfigError.
+      **options: see `ClassifierOptions`.
 
     Raises:
-      ConfigError: without a model, and for a wrong option.
+      ConfigError: without a model, and for a wrong option; says all that is wrong with the model.
     """
     path = require_model(model)
     check_options(options)
@@ -101,7 +108,20 @@ def pair_classifier(
     names = {"count": "dropout_passes", "seed": "seed", "rate": "dropout_rate"}
     dropout = {ours: given.pop(name) for ours, name in names.items() if name in given}
     words = name_list("label_words", given.pop("label_words", None))
-    return _opened(path, form, words, DropoutPasses(**dropout), **given)
+    passes = DropoutPasses(**dropout)
+
+    def checked_classes() -> None:
+        opened = open_model(path, given.get("dtype"))
+        names: tuple[str, ...] = ()
+        if isinstance(opened, EncoderModel):
+            names = opened.label_names
+        elif isinstance(opened, EncoderDecoderModel):
+            names = form.named(form.classes if words is None else words)
+        if names and check_classes:
+            check_classes(names)
+
+    found, _ = all_of(lambda: _opened(path, form, words, passes, **given), checked_classes)
+    return found
 
 
 def name_list(option: str, names: Any) -> tuple[str, ...] | None:
@@ -138,13 +158,18 @@ def _opened(
                 "label_words: are of encoder-decoders; an encoder's classes have names."
             )
         names, inputs = opened.label_names, None
-        limit = input_limit(config, max_length, LONGEST_PAIR)
-        engine = ClassificationEngine(opened, None, dropout, tokens_per_batch)
-        tokenizer = open_tokenizer(model, vocabulary, config)
+        engine, limit, tokenizer = all_of(
+            lambda: ClassificationEngine(opened, None, dropout, tokens_per_batch),
+            lambda: input_limit(config, max_length, LONGEST_PAIR),
+            lambda: open_tokenizer(model, vocabulary, config),
+        )
     elif isinstance(opened, EncoderDecoderModel) and not config.knowledge_attention:
-        words = form.classes if words is None else words
-        names, limit, inputs = form.named(words), input_limit(config, max_length), form.inputs
-        tokenizer = open_tokenizer(model, vocabulary, config)
+        words, inputs = form.classes if words is None else words, form.inputs
+        names, limit, tokenizer = all_of(
+            lambda: form.named(words),
+            lambda: input_limit(config, max_length),
+            lambda: open_tokenizer(model, vocabulary, config),
+        )
         targets = [check_ids(ids, config.vocab_size) for ids in label_tokens(tokenizer, words)]
         labels = LabelTexts.of(targets, "sum")
         engine = ClassificationEngine(opened, labels, dropout, tokens_per_batch)

@@ -6,6 +6,7 @@ what this model answers from the grounding.
 """
 
 import dataclasses
+import functools
 import math
 import re
 import string
@@ -329,8 +330,9 @@ def q2_scorer(
     )
     if not nli_model:
         return Q2Scorer(name, asker, None, {})
-    classify = pair_classifier(nli_model, cut_policy=cut_policy)
-    return Q2Scorer(name, asker, classify, nli_label_numbers(classify.label_names, labels))
+    order = functools.partial(nli_label_numbers, labels=labels)
+    classify = pair_classifier(nli_model, check_classes=order, cut_policy=cut_policy)
+    return Q2Scorer(name, asker, classify, order(classify.label_names))
 
 
 def _check_template(option: str, template: str, fields: tuple[str, str]) -> None:

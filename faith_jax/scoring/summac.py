@@ -1,6 +1,7 @@
 """SummaC zero-shot: natural language inference between single sentences (Laban 2022)."""
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Unpack
@@ -55,8 +56,9 @@ class SummaCScorer(ModelScorer[SentencePairs]):
         check_options({"use_contradiction": use_contradiction})
         if use_contradiction:
             self.card = dataclasses.replace(SUMMAC_ZS, low=-1.0)
-        self._classify = pair_classifier(model, **options)
-        numbers = nli_label_numbers(self._classify.label_names, labels)
+        order = functools.partial(nli_label_numbers, labels=labels)
+        self._classify = pair_classifier(model, check_classes=order, **options)
+        numbers = order(self._classify.label_names)
         self._entailment = numbers[NliLabel.ENTAILMENT]
         self._contradiction = numbers[NliLabel.CONTRADICTION] if use_contradiction else None
 

@@ -145,14 +145,16 @@ def check_vocabulary(
       How many ids the model has no embedding for: 0, except for few published models.
 
     Raises:
-      ConfigError: names what differs, with both ids or numbers.
+      ConfigError: names all that differs, with both ids or numbers.
     """
     folder = None if checkpoint is None else checkpoint_path(checkpoint)
-    for problem, setting in _misfits(config, vocabulary, name, is_own, folder):
-        new = f"; for a new model, --gin.config.TransformerConfig.{setting}" if setting else ""
+    if found := list(_misfits(config, vocabulary, name, is_own, folder)):
+        problems = ". ".join(problem for problem, _ in found)
+        new = " ".join(f"--gin.config.TransformerConfig.{it}" for _, it in found if it)
+        instead = f"; for a new model, {new}" if new and option == "VOCABULARY" else ""
         raise ConfigError(
-            f"{problem}: they do not belong together. Set {option} to the folder or file of the "
-            f"model's own tokenizer{new if option == 'VOCABULARY' else ''}."
+            f"{problems}: they do not belong together. Set {option} to the folder or file of the "
+            f"model's own tokenizer{instead}."
         )
     return max(0, vocabulary.vocab_size - config.vocab_size)
 

@@ -1,5 +1,6 @@
 """Optimizers and learning rate schedules, all Optax's."""
 
+import logging
 from collections.abc import Callable
 
 import jax
@@ -10,6 +11,7 @@ from faith_jax.core.settings import NotNegativeNumber
 from faith_jax.core.types import PyTree
 
 Schedule = Callable[[jax.Array | int], jax.Array]
+logger = logging.getLogger("faith_jax")
 
 
 def constant(learning_rate: NotNegativeNumber = 1e-3, warmup_steps: int = 0) -> Schedule:
@@ -27,15 +29,24 @@ def linear_decay(
 ) -> Schedule:
     """A linear warm-up from 0 to `learning_rate`, then a decay to `end_rate` at `total_steps`.
 
+    A warm-up that would not end before the run, as a recipe's in a short trial, is scaled down to a
+    twentieth of the run, with a warning.
+
     Raises:
-      ConfigError: on a warm-up that does not end before the run.
+      ConfigError: on fewer than 0 steps of warm-up, or fewer than one of the run.
     """
-    if not 0 <= warmup_steps < total_steps:
+    if warmup_steps < 0 or total_steps < 1:
         raise ConfigError(
-            f"linear_decay: WARMUP_STEPS = {warmup_steps} must be less than "
-            f"TRAIN_STEPS = {total_steps}; set both, such as "
-            f"--gin.WARMUP_STEPS={max(total_steps, 0) // 20}."
+            f"linear_decay: expected WARMUP_STEPS of 0 or more, and TRAIN_STEPS of 1 or more; got "
+            f"{warmup_steps} and {total_steps}."
         )
+    if warmup_steps >= total_steps:
+        logger.warning(
+            "WARMUP_STEPS = %d is not less than TRAIN_STEPS = %d: the learning rate warms up for "
+            "%d steps instead, a twentieth of the run",
+            *(warmup_steps, total_steps, total_steps // 20),
+        )
+        warmup_steps = total_steps // 20
     decay = optax.linear_schedule(learning_rate, end_rate, total_steps - warmup_steps)
     if not warmup_steps:
         return decay

@@ -23,3 +23,14 @@ def test_nothing_is_suggested_for_what_is_like_nothing():
 def test_a_process_that_failed_has_the_status_of_a_shell(status, expected):
     assert errors.ProcessError("training failed", status).status == expected
     assert not issubclass(errors.ProcessError, errors.FaithJaxError)
+
+
+def test_what_several_checks_find_is_said_at_once():
+    def wrong(message, kind=errors.ConfigError):
+        raise kind(message)
+
+    with pytest.raises(errors.ConfigError) as error:
+        errors.all_of(lambda: 1, lambda: wrong("A."), lambda: wrong("B."), lambda: wrong("A."))
+    assert str(error.value) == "A. And: B."
+    with pytest.raises(errors.InputError, match="other"):
+        errors.all_of(lambda: wrong("A."), lambda: wrong("other", errors.InputError))

@@ -312,3 +312,15 @@ def test_a_copy_of_the_files_elsewhere_has_the_same_fingerprint(tmp_path):
         path.parent.mkdir()
         path.write_bytes(CONTENT)
     assert raw_files.fingerprint(paths[:1]) == raw_files.fingerprint(paths[1:])
+
+
+def test_what_is_beside_the_raw_files_is_named(tmp_path):
+    """Folders too, but neither what is hidden nor what other data sets of the folder read."""
+    files = RawFile("a.tsv"), RawFile("parts/b.tsv")
+    for name in ("a.tsv", "c.tsv", "A.tsv", "other.tsv", ".hidden"):
+        (tmp_path / name).write_text("")
+    for name in ("parts", "more"):
+        (tmp_path / name).mkdir()
+    other, elsewhere = dataset(RawFile("other.tsv")), dataset(RawFile("c.tsv"), folder="else")
+    found = raw_files.ignored_files(dataset(*files), tmp_path, [other, elsewhere])
+    assert found == ["A.tsv", "c.tsv", "more"]

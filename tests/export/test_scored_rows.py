@@ -1,6 +1,7 @@
 import copy
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_tfds_gives_back_what_was_written(tmp_path):
 
 
 def test_tfds_is_read_as_it_was_scored(tmp_path):
-    """From the folder that `score` names, and from the data set's own."""
+    """From the data set's own folder, and from one in which it lies as NAME/VERSION."""
     rounded = copy.deepcopy(ROWS)
     for row in rounded:
         row["scores"] = {
@@ -91,11 +92,13 @@ def test_tfds_is_read_as_it_was_scored(tmp_path):
             for scorer, value in row["scores"].items()
         }
     folder = write_scored_tfds(tmp_path / "s", "scores", "test", iter(ROWS), ["one", "two"])
-    assert list(read_scored_rows(tmp_path / "s")) == rounded
+    assert folder == tmp_path / "s"
     assert list(read_scored_rows(folder)) == rounded
-    write_scored_tfds(tmp_path / "s", "others", "test", iter(ROWS), ["one", "two"])
+    shutil.copytree(folder, tmp_path / "above" / "scores" / "1.0.0")
+    assert list(read_scored_rows(tmp_path / "above")) == rounded
+    shutil.copytree(folder, tmp_path / "above" / "others" / "1.0.0")
     with pytest.raises(InputError, match="several TFDS data sets; name one of them"):
-        list(read_scored_rows(tmp_path / "s"))
+        list(read_scored_rows(tmp_path / "above"))
     write_tfds(tmp_path / "p", "predictions", "test", [{"id": "a"}], "No scores.")
     with pytest.raises(InputError, match="a TFDS data set without fields, scores"):
         list(read_scored_rows(tmp_path / "p"))

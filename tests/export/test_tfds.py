@@ -15,10 +15,16 @@ ROWS = [
 
 
 def test_rows_come_back_in_order_with_their_types(tmp_path, capfd):
-    folder = write_tfds(tmp_path, "predictions", "test", ROWS, "Two rows.")
+    folder = write_tfds(tmp_path / "out", "predictions", "test", ROWS, "Two rows.")
+    assert folder == tmp_path / "out"
     assert capfd.readouterr().out == ""
-    # Only the data set: TFDS's own download folder is gone.
-    assert [p.name for p in tmp_path.iterdir()] == ["predictions"]
+    # Only the data set's files: TFDS's own folders are gone.
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "dataset_info.json",
+        "features.json",
+        "predictions-test.tfrecord-00000-of-00001",
+    ]
+    assert tfds.builder_from_directory(folder).info.full_name == "predictions/1.0.0"
     moved = tmp_path / "elsewhere"
     folder.rename(moved)
     builder = tfds.builder_from_directory(str(moved))

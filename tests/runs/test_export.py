@@ -1,6 +1,7 @@
 """What a run leaves stands alone: exported, opened by Transformers, its prompt as a file."""
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -135,6 +136,33 @@ def test_prompts_that_cannot_be_exported_are_one_line(command, prompted, tmp_pat
     assert_mistake(
         command(export, tmp_path / "both", tmp_path / "hf"), "soft prompt", "export-prompt"
     )
+
+
+def test_a_prompt_tuned_run_names_the_commands_that_export_its_parts(command, tmp_path):
+    base = tmp_path / "the base"
+    config = TINY_CONFIG.replace(relative_attention_max_distance=128)
+    params = tiny_params(config)
+    write_native(Checkpoint(config, params), base)
+    prompted = config.replace(encoder_prompt_length=5)
+    run, target = prompt_run(tmp_path / "run", base, params, config=prompted), tmp_path / "hf"
+    status, _, err = command("export-checkpoint", run, target, "--dtype=bfloat16")
+    assert status == 2
+    first, second = err.strip().partition("for the prompt: ")[2].split(" && ")
+    assert first == f"faith-jax export-checkpoint '{base}' {target} --dtype=bfloat16"
+    assert second == f"faith-jax export-prompt {run} {target}_encoder_prompt --base={target}"
+    for line in (first, second):
+        status, _, err = command(*shlex.split(line)[1:])
+        assert status == 0, err
+    assert (tmp_path / "hf_encoder_prompt" / "adapter_config.json").is_file()
+    # PEFT has no prompts before a decoder that an encoder stands beside.
+    both = config.replace(encoder_prompt_length=5, decoder_prompt_length=2)
+    run = prompt_run(tmp_path / "both", base, params, config=both)
+    _, _, err = command("export-checkpoint", run, tmp_path / "other")
+    other = tmp_path / "other"
+    assert err.strip().split(" && ")[1:] == [
+        f"faith-jax export-prompt {run} {other}_encoder_prompt --base={other} --prompt=encoder",
+        f"faith-jax export-prompt {run} {other}_decoder_prompt.npy --prompt=decoder",
+    ]
 
 
 def test_help_names_prompts(capsys):

@@ -246,7 +246,7 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
     }
     import tensorflow_datasets as tfds
 
-    builder = tfds.builder_from_directory(str(several / "tfds" / "predictions" / "1.0.0"))
+    builder = tfds.builder_from_directory(str(several / "tfds"))
     (stored,) = tfds.as_numpy(builder.as_dataset(split="rows"))
     texts = [text.decode() for text in stored["predictions"]["prediction"]]
     assert texts == [response["prediction"] for response in row["predictions"]]

@@ -313,7 +313,7 @@ def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_pa
     # The TFDS data set says the same, and so does the file when it is scored.
     import tensorflow_datasets as tfds
 
-    builder = tfds.builder_from_directory(str(out / "tfds" / "predictions" / "1.0.0"))
+    builder = tfds.builder_from_directory(str(out / "tfds"))
     stored = list(tfds.as_numpy(builder.as_dataset(split="rows")))
     assert [row["prediction"].decode() for row in stored] == [row["prediction"] for row in found]
     assert [bool(row["finished"]) for row in stored] == finished

@@ -13,6 +13,7 @@ from pyarrow import parquet
 from faith_jax.cli import main
 from faith_jax.cli.score_commands import scorer_options
 from faith_jax.core.errors import ConfigError
+from faith_jax.datasets.samples import sample_folder
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import score as run
@@ -127,6 +128,8 @@ def test_options_columns_and_parquet(capsys, tmp_path):
 def test_a_task_and_a_data_set(capsys, tmp_path):
     arguments = ["--scorers=npov_rouge1_coverage", "--split=test"]
     task, data = tmp_path / "task.jsonl", tmp_path / "data"
+    import tensorflow_datasets as tfds
+
     status, lines, _ = score(capsys, *arguments, "--task=npov_coverage_sample", f"--output={task}")
     assert status == 0
     status, lines, _ = score(capsys, *arguments, "--tfds=npov_errors/sample", f"--output={data}")
@@ -134,7 +137,8 @@ def test_a_task_and_a_data_set(capsys, tmp_path):
     (row, *_) = read_scored_rows(task)
     assert set(row["perspectives"]) == {"pro", "con"}
     assert row["words"]["npov_rouge1_coverage"]
-    assert (data / "scores" / "1.0.0" / "dataset_info.json").is_file()
+    # The folder that is named is the one that TFDS opens.
+    assert tfds.builder_from_directory(data).info.splits["test"].num_examples == 144
 
 
 def test_several_data_sets_and_names_of_scorers(capsys, tmp_path):
@@ -285,6 +289,31 @@ def test_mistakes_about_the_output(capsys, tmp_path, rows_file):
     unknown = ("--scorers=bleu", "--tfds=nothing_such", "--split=x", f"--output={tmp_path}/s.jsonl")
     status, _, errors = score(capsys, *unknown)
     assert (status, "nothing_such" in errors.splitlines()[-1]) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset", "split", "problem"),
+    [
+        ("dialfact/test_split.jsonl", "dialfact", "test", "is known to hold the grounding"),
+        ("true_benchmark/paws_wiki_dev.tsv", "true_benchmark/paws", "test", "is known to hold"),
+        ("faithdial/valid.json", "faithdial", "validation", "the ending says no format"),
+    ],
+)
+def test_a_raw_file_of_a_known_data_set_names_the_commands(
+    capsys, tmp_path, name, dataset, split, problem
+):
+    folder, _, file = name.rpartition("/")
+    path = sample_folder(folder) / file
+    given = ("--scorers=bleu", f"--input={path}", f"--output={tmp_path}/s.jsonl")
+    status, _, errors = score(capsys, *given)
+    assert status == 2
+    (line,) = errors.splitlines()
+    assert problem in line
+    assert line.endswith(
+        f"It looks like a raw file of {dataset.partition('/')[0]}: run `faith-jax prepare "
+        f"{dataset} --raw={path.parent}`, then score --tfds={dataset} --split={split} in place of "
+        "--input."
+    )
 
 
 def test_a_bad_row_at_the_end_is_found_before_anything_is_scored(capsys, tmp_path, rows_file):

@@ -261,7 +261,10 @@ def test_folders_without_tokenizer_or_config(command, models, rows, tmp_path):
     import shutil
 
     for missing, message in (
-        ("tokenizer.json", "Vocabulary"),
+        (
+            "tokenizer.json",
+            "there is no tokenizer with it; say where its folder or file is with vocabulary=",
+        ),
         ("config.json", "config.json: no such file"),
     ):
         folder = tmp_path / missing.partition(".")[0]

@@ -1,5 +1,6 @@
 import json
 import math
+import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from faith_jax.inference.class_probabilities import ClassificationEngine, Dropou
 from faith_jax.inference.text_pairs import PairEncoder
 from faith_jax.scoring.nli import faithful_class, nli_label_numbers
 from faith_jax.scoring.registry import load_scorer
-from faith_jax.tokenizers.vocabularies import load_vocabulary
+from faith_jax.tokenizers.vocabularies import TOKENIZER_FILES, load_vocabulary
 from tests.paths import REPOSITORY
 from tests.scoring import reference, tiny_models
 
@@ -277,6 +278,27 @@ def test_wrong_options(models, name, options, message):
         options = options | {"model": models[options["model"]]}
     with pytest.raises(ConfigError, match=message):
         load_scorer(name, **options)
+
+
+def test_all_that_is_wrong_with_a_model_is_said_at_once(tmp_path):
+    """Each with the option that helps."""
+    names = ("LABEL_0", "LABEL_1", "LABEL_2")
+    folder = pathlib.Path(tiny_models.write_model(tmp_path / "m", "deberta_nli", label_names=names))
+    for file in TOKENIZER_FILES:
+        (folder / file).unlink(missing_ok=True)
+    with pytest.raises(ConfigError) as error:
+        load_scorer("nli_entailment", model=folder, dropout_passes=2, dropout_rate=0.1)
+    assert str(error.value) == (
+        f"nli_entailment: model {folder}: there is no tokenizer with it; say where its folder or "
+        "file is with vocabulary=…. And: the model's classes are named LABEL_0, LABEL_1, LABEL_2; "
+        "say their order with labels=entailment,neutral,contradiction (or another)."
+    )
+    with pytest.raises(ConfigError, match=r"^summac_zs: .*do not belong.* vocabulary= .* labels="):
+        load_scorer("summac_zs", model=folder, vocabulary="english_4096")
+    with pytest.raises(ConfigError, match=r"no tokenizer with it.* And: .* 3 classes .* critic's"):
+        load_scorer("faith_critic", model=folder)
+    with pytest.raises(ConfigError, match=r"layer.* And: .*no tokenizer with it"):
+        load_scorer("bertscore", model=folder, layer=99)
 
 
 def test_a_model_without_dropout_has_no_masks(tmp_path):

@@ -29,9 +29,28 @@ def test_constant_and_inverse_square_root():
     np.testing.assert_allclose(found, [0.1, 0.1, 0.05], rtol=1e-6)
 
 
-@pytest.mark.parametrize(("warmup", "total"), [(10, 10), (20, 10), (-1, 10)])
-def test_a_warmup_beyond_the_run_is_an_error(warmup, total):
-    with pytest.raises(ConfigError, match=f"WARMUP_STEPS = {warmup} .* TRAIN_STEPS = {total}"):
+@pytest.mark.parametrize("warmup", [60, 500])
+def test_a_warmup_beyond_the_run_is_scaled_down(caplog, warmup):
+    schedule = optimizers.linear_decay(0.1, warmup, total_steps=60)
+    # It warms up for 60 // 20 steps.
+    found = [float(schedule(step)) for step in (0, 1, 3, 60)]
+    np.testing.assert_allclose(found, [0.0, 0.1 / 3, 0.1, 0.0], atol=1e-7)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"WARMUP_STEPS = {warmup} is not less than TRAIN_STEPS = 60: the learning rate warms up "
+        "for 3 steps instead, a twentieth of the run"
+    )
+
+
+def test_a_warmup_that_fits_is_as_it_is_told(caplog):
+    assert float(optimizers.linear_decay(0.1, 59, total_steps=60)(59)) == pytest.approx(0.1)
+    assert float(optimizers.linear_decay(0.1, 500, total_steps=1)(0)) == pytest.approx(0.1)
+    assert len(caplog.records) == 1  # of the second
+
+
+@pytest.mark.parametrize(("warmup", "total"), [(-1, 10), (0, 0)])
+def test_steps_that_cannot_be_are_an_error(warmup, total):
+    with pytest.raises(ConfigError, match=f"WARMUP_STEPS .* TRAIN_STEPS .* {warmup} and {total}"):
         optimizers.linear_decay(0.1, warmup, total)
 
 

@@ -24,7 +24,14 @@ from faith_jax.core.rows import BadRows
 from faith_jax.datasets import raw_files
 from faith_jax.datasets.builders.apache_beam import BeamPipeline, numbered_examples
 from faith_jax.datasets.builders.ordered_records import OrderedWriter
-from faith_jax.datasets.raw_dataset import INTEGER, TEXT, TEXTS, Paths, RawDataset
+from faith_jax.datasets.raw_dataset import (
+    INTEGER,
+    TEXT,
+    TEXTS,
+    Paths,
+    RawDataset,
+    sample_config,
+)
 
 
 @dataclasses.dataclass
@@ -39,7 +46,7 @@ def configs(parts: Mapping[str, RawDataset]) -> list[RawConfig]:
     """Returns the two configs of each part; "official" and "full" have the sample "sample"."""
     made = []
     for name, dataset in parts.items():
-        sample = "sample" if name in ("official", "full") else f"{name}_sample"
+        sample = sample_config(name)
         about = f"{dataset.description} The sample inside the package."
         made.append(RawConfig(name=name, description=dataset.description, dataset=dataset))
         made.append(RawConfig(name=sample, description=about, dataset=dataset, sample=True))
@@ -95,7 +102,7 @@ class RawBuilder(
             try:
                 manual = pathlib.Path(dl_manager.manual_dir)
             except AssertionError:  # there is none, which matters only if a file has no URL
-                manual = _manual_folder(self)
+                manual = manual_folder(self)
             self.paths = _raw_paths(self, manual)
         self.info.metadata["raw_fingerprint"] = _fingerprint(self.paths)
         self.info.metadata["raw_folder"] = self.raw_folder
@@ -187,7 +194,7 @@ def _data_root(builder: tfds.core.DatasetBuilder) -> pathlib.Path:
     return pathlib.Path(builder.data_dir).parents[2]
 
 
-def _manual_folder(builder: RawBuilder) -> pathlib.Path:
+def manual_folder(builder: RawBuilder) -> pathlib.Path:
     """Returns where TFDS looks for files that are placed by hand."""
     return _data_root(builder) / "downloads" / "manual"
 
@@ -240,7 +247,7 @@ def prepared(
         named = os.path.abspath(os.path.expanduser(raw_folder))
     elif named and not os.path.isdir(named):
         return _with_skipped(builder, bad_rows)
-    folder = pathlib.Path(named) if named else _manual_folder(builder)
+    folder = pathlib.Path(named) if named else manual_folder(builder)
     try:
         paths = _raw_paths(builder, folder, fetch=fetch and made_from is None)
     except InputError:

@@ -10,51 +10,8 @@ from collections.abc import Iterable
 import tensorflow_datasets as tfds
 
 from faith_jax.datasets.builders.base import RawBuilder, configs
-from faith_jax.datasets.raw import (
-    begin,
-    cmu_dog,
-    decode,
-    dialfact,
-    dialogue_nli,
-    faithdial,
-    faithdial_audit,
-    multidoc2dial,
-    npov,
-    own_files,
-    topical_chat,
-    true_benchmark,
-    wizard_of_wikipedia,
-)
+from faith_jax.datasets.raw.catalogue import DATASETS
 from faith_jax.datasets.raw_dataset import RawDataset, card
-
-_DATASETS = (
-    begin.BEGIN,
-    *begin.BEGIN_BY_SOURCE.values(),
-    begin.BEGIN_2021,
-    cmu_dog.CMU_DOG,
-    decode.DECODE,
-    dialfact.DIALFACT,
-    dialfact.DIALFACT_RETRIEVED,
-    dialfact.DIALFACT_EVIDENCE,
-    dialogue_nli.DIALOGUE_NLI,
-    faithdial.FAITH_CRITIC,
-    faithdial.FAITH_CRITIC_ALL_EDITS,
-    faithdial.FAITHDIAL,
-    faithdial.FAITHDIAL_CONTROL_TOKENS,
-    faithdial_audit.FAITHDIAL_AUDIT,
-    multidoc2dial.MULTIDOC2DIAL,
-    multidoc2dial.MULTIDOC2DIAL_SPANS,
-    own_files.NLI,
-    *npov.TRAINING_SETS.values(),
-    npov.NPOV_ERRORS,
-    npov.PROCON_NPOV,
-    own_files.TEXT_TO_TEXT,
-    topical_chat.TOPICAL_CHAT,
-    topical_chat.TOPICAL_CHAT_POST_BUILD,
-    *true_benchmark.CORPORA.values(),
-    wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA,
-    wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS,
-)
 
 
 def _builder(name: str, parts: Iterable[RawDataset]) -> type[RawBuilder]:
@@ -80,5 +37,5 @@ def _builder(name: str, parts: Iterable[RawDataset]) -> type[RawBuilder]:
 
 BUILDERS: dict[str, type[RawBuilder]] = {
     name: _builder(name, parts)
-    for name, parts in itertools.groupby(_DATASETS, key=lambda dataset: dataset.name)
+    for name, parts in itertools.groupby(DATASETS, key=lambda dataset: dataset.name)
 }

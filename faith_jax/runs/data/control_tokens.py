@@ -6,6 +6,7 @@ knowledge.
 """
 
 import collections
+import functools
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Unpack
@@ -106,8 +107,9 @@ def classified(
     `labels` is the order of the model's classes, see `nli_label_numbers`.
     """
     turns = [turn for part in _turns_of(pathlib.Path(folder)).values() for turn in part]
-    classify = pair_classifier(model, **options)
-    numbers = nli_label_numbers(classify.label_names, labels)
+    order = functools.partial(nli_label_numbers, labels=labels)
+    classify = pair_classifier(model, check_classes=order, **options)
+    numbers = order(classify.label_names)
     by_number = {number: label.value for label, number in numbers.items()}
     found: dict[str, str] = {}
     progress = Progress("turn", len(turns))

@@ -9,6 +9,7 @@ import tensorflow_datasets as tfds
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import check_outputs
 from faith_jax.core.table import Table
+from faith_jax.datasets import task_data
 from faith_jax.datasets.builders.base import prepared
 from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.input.numpy_examples import plain
@@ -17,7 +18,6 @@ from faith_jax.report.table_pages import rendered
 from faith_jax.runs.data.tasks import builder_of
 from faith_jax.statistics import dataset_statistics as tables
 from faith_jax.statistics.dataset_statistics import Splits
-from faith_jax.tasks import sources
 
 # Data sets whose examples are turns of dialogues.
 _DIALOGUES = ("cmu_dog", "multidoc2dial", "topical_chat", "wizard_of_wikipedia")
@@ -52,7 +52,7 @@ def describe(
     """
     check_outputs([], {"--plot": plot or ""})
     builder, config = builder_of(name)
-    data_dir = data_dir or sources.data_dir()
+    data_dir = data_dir or task_data.data_dir()
     if name in ("true_benchmark", "true_benchmark/sample"):
         corpora = _true_corpora(builder, name.partition("/")[2], data_dir, raw_folder)
         yield rendered(tables.true_table(corpora)).rstrip("\n")

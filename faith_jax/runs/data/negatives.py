@@ -88,7 +88,7 @@ def negatives(options: NegativesOptions) -> list[str]:
             generated.setdefault(row["id"].rpartition(_MARK)[0], []).append(row["prediction"])
         lines = [_write(source / name, made, turns[name], generated) for name in FILES]
         shutil.copy(source / "test.json", made / "test.json")
-        for line in prepare("faithdial", str(made / "tfds"), str(made)):
+        for line in prepare("faithdial", str(made / "tfds"), str(made), tell_ignored=False):
             logger.info("%s", line.replace(str(made), str(target)))  # where it will be
         put(made, target)
     return [*lines, f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}"]

@@ -1,41 +1,24 @@
-"""The runs `tasks` and `prepare`: what tasks there are, what a model sees, and making the data."""
+"""The runs `tasks TASK` and `prepare`: what a model sees of a task, and making its data."""
 
+import os
 import pathlib
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from faith_jax.core.errors import ConfigError, counted, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
 from faith_jax.core.rows import BadRows
+from faith_jax.datasets import task_data
 from faith_jax.datasets.builders.apache_beam import BeamPipeline
-from faith_jax.datasets.builders.base import RawBuilder, prepared
+from faith_jax.datasets.builders.base import RawBuilder, manual_folder, prepared
 from faith_jax.datasets.builders.catalogue import BUILDERS
+from faith_jax.datasets.raw.catalogue import DATASETS
+from faith_jax.datasets.raw_files import ignored_files
 from faith_jax.input.numpy_examples import numpy_examples
-from faith_jax.tasks import lookup, sources
+from faith_jax.tasks import lookup
 
 _WIDTH = 96
-
-
-def task_table(names: Iterable[str]) -> Iterator[str]:
-    """Yields lines that show tasks with their splits, sizes and one example.
-
-    The samples are prepared where that is not done; other data is shown where it is prepared.
-    """
-    for name in names:
-        task = lookup.get_task(name)
-        if unprepared := _unprepared(task):
-            yield f"{name}  (not prepared: {unprepared})"
-            continue
-        counts = {split: task.num_input_examples(split) for split in task.splits}
-        sizes = [split if n is None else f"{split} {n:,}" for split, n in counts.items()]
-        yield f"{name}  ({', '.join(sizes)})"
-        if hasattr(task, "tasks"):
-            yield f"    a mixture of {', '.join(sorted(part.name for part in task.tasks))}"
-            continue
-        row = next(_rows(task, list(task.splits)[-1]))
-        for feature in ("inputs", "targets"):
-            text = textwrap.shorten(_text(row[f"{feature}_pretokenized"]), _WIDTH - 14)
-            yield f"    {feature:8} {text}"
+_NAMES = 6  # of files, in a message
 
 
 def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int]) -> Iterator[str]:
@@ -86,6 +69,7 @@ def prepare(
     raw_folder: str | None = None,
     skip_bad_rows: bool = False,
     beam: BeamPipeline | None = None,
+    tell_ignored: bool = True,
 ) -> Iterator[str]:
     """Prepares a data set, and yields lines that say what was made.
 
@@ -95,19 +79,51 @@ def prepare(
       raw_folder: where the raw files are; None = TFDS's manual folder, then their source.
       skip_bad_rows: pass over rows that cannot be read, and list them.
       beam: prepares in parallel; None = in this process.
+      tell_ignored: name the files beside the raw ones that are not read.
     """
     builder, config = builder_of(name)
     if raw_folder is not None and not pathlib.Path(raw_folder).is_dir():
         raise ConfigError(f"--raw: {raw_folder}: no such folder.")
     bad_rows = BadRows(skip=skip_bad_rows)
-    data_dir = data_dir or sources.data_dir()
-    made = prepared(builder, config, data_dir, raw_folder, bad_rows, beam=beam)
+    data_dir = data_dir or task_data.data_dir()
+    ignored = _ignored(builder, config, data_dir, raw_folder) if tell_ignored else ""
+    try:
+        made = prepared(builder, config, data_dir, raw_folder, bad_rows, beam=beam)
+    except InputError as error:
+        raise InputError(f"{error}{' ' if ignored else ''}{ignored}") from None
     for split, info in made.info.splits.items():
         yield f"{made.info.full_name}  {split}: {info.num_examples:,} examples"
     if bad_rows.count:
         yield f"{counted(bad_rows.count, 'bad row')} skipped:"
         yield from (f"  {message}" for message in bad_rows.messages)
+    if ignored:
+        yield ignored
     yield str(made.data_dir)
+
+
+def _ignored(
+    builder: type[RawBuilder], config: str, data_dir: str | None, raw_folder: str | None
+) -> str:
+    """Returns a sentence that names the files that are in the raw folder and not read, or ""."""
+    known = builder.builder_configs.get(config)
+    if known is None or known.sample:
+        return ""
+    dataset = known.dataset
+    if raw_folder is None:  # what else lies in TFDS's manual folder is of other data sets
+        expanded = data_dir and os.path.expanduser(data_dir)
+        folders = [manual_folder(builder(config=config, data_dir=expanded)) / dataset.folder]
+    else:
+        folders = [pathlib.Path(raw_folder) / dataset.folder, pathlib.Path(raw_folder)]
+    folder = next((path for path in folders if path.is_dir()), None)
+    if folder is None or not (names := ignored_files(dataset, folder, DATASETS)):
+        return ""
+    listed, wanted = (_listed(it) for it in (names, list(dataset.files)))
+    return f"{folder}: {dataset.name} does not read {listed}; its files are {wanted}."
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(names[:_NAMES]) + more
 
 
 def _rows(task: Any, split: str) -> Iterator[dict[str, Any]]:
@@ -116,14 +132,3 @@ def _rows(task: Any, split: str) -> Iterator[dict[str, Any]]:
 
 def _text(value: bytes) -> str:
     return value.decode("utf-8")
-
-
-def _unprepared(task: Any) -> str:
-    """Returns what prepares the data that a task reads and that is not prepared, or ""."""
-    for part in getattr(task, "tasks", [task]):
-        source = part.source
-        if isinstance(source, sources.PreparedTfdsSource) and not source.is_at_hand():
-            return f"faith-jax prepare {source.dataset_name}"
-        if isinstance(source, sources.TfdsUnionSource) and not source.is_at_hand():
-            return f"TFDS fetches {source.dataset_name} when it is read"
-    return ""

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 
@@ -14,16 +15,6 @@ def run(capsys, *arguments):
     status = main(list(arguments))
     output, errors = capsys.readouterr()
     return status, output.splitlines(), errors
-
-
-def test_the_table_has_every_task(capsys):
-    status, lines, _ = run(capsys, "tasks")
-    assert status == 0
-    heads = [line.split("  ")[0] for line in lines if not line.startswith(" ")]
-    assert heads == lookup.task_names()
-    assert "faithdial_generate_sample  (train 14, validation 4, test 4)" in lines
-    assert "begin_classify  (not prepared: faith-jax prepare begin/official)" in lines
-    assert all(len(line) < 200 for line in lines)
 
 
 def test_rows_as_a_model_sees_them(capsys):
@@ -80,3 +71,44 @@ def test_prepare_from_files_of_ones_own(capsys, tmp_path, monkeypatch):
     # What is prepared is what the tasks read, wherever the raw files were.
     status, lines, _ = run(capsys, "tasks", "faithdial_generate", "--rows=1")
     assert (status, lines[0]) == (0, "faithdial_generate, train, row 0")
+
+
+def test_prepare_names_what_it_does_not_read(capsys, tmp_path):
+    raw = tmp_path / "raw"
+    shutil.copytree(sample_folder("faithdial"), raw)
+    arguments = ("prepare", "faithdial", f"--raw={raw}", f"--data-dir={tmp_path / 'data'}")
+    status, lines, _ = run(capsys, *arguments)
+    assert (status, len(lines)) == (0, 4)  # control-tokens makes the other files that are there
+    for name in (".hidden", "README.md", "val.json"):
+        (raw / name).write_text("{}")
+    said = (
+        f"{raw}: faithdial does not read README.md, val.json; its files are train.json, "
+        "valid.json, test.json."
+    )
+    status, lines, _ = run(capsys, *arguments)
+    assert (status, lines[-2]) == (0, said)
+    # So it does where a file is missing, and says nothing of a sample.
+    for name in ("train.json", "valid.json", "test.json"):
+        (raw / name).unlink()
+    status, _, errors = run(capsys, *arguments)
+    assert (status, errors.strip().endswith(said)) == (2, True)
+    status, lines, _ = run(capsys, "prepare", "faithdial/sample", *arguments[2:])
+    assert (status, len(lines)) == (0, 4)
+
+
+def test_prepare_looks_into_the_data_sets_own_folder(capsys, tmp_path):
+    """In a folder for several data sets, and in TFDS's manual folder."""
+    data = tmp_path / "data"
+    for raw in (tmp_path / "downloads", data / "downloads" / "manual"):
+        own = shutil.copytree(sample_folder("begin_2021"), raw / "begin_2021")
+        (raw / "others.zip").write_text("")
+        for number in range(8):
+            (own / f"copy {number}.tsv").write_text("")
+    said = (
+        "begin_2021: begin_2021 does not read copy 0.tsv, copy 1.tsv, copy 2.tsv, copy 3.tsv, "
+        "copy 4.tsv, copy 5.tsv and 2 more; its files are dev_05_24_21.tsv, test_05_24_21.tsv."
+    )
+    for more in ((f"--raw={tmp_path / 'downloads'}",), ()):
+        where = data if not more else tmp_path / "elsewhere"
+        status, lines, _ = run(capsys, "prepare", "begin_2021", f"--data-dir={where}", *more)
+        assert (status, lines[-2].endswith(said)) == (0, True)

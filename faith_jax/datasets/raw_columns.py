@@ -1,0 +1,59 @@
+"""Which data set's raw file a file is, by its columns: those of the embedded samples."""
+
+import pathlib
+from collections.abc import Callable, Iterator, Mapping
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.json_items import read_array
+from faith_jax.core.rows import Row, read_jsonl
+from faith_jax.datasets.delimited import read_csv, read_tsv
+from faith_jax.datasets.grounded_rows import have_usual_names
+from faith_jax.datasets.raw.catalogue import DATASETS
+from faith_jax.datasets.raw_dataset import RawDataset
+from faith_jax.datasets.raw_files import sample_files
+
+_ALIKE = 2 / 3  # of the columns of two files, those that both have
+_READERS: Mapping[str, Callable[[pathlib.Path], Iterator[Row]]] = {
+    ".jsonl": read_jsonl,
+    ".json": read_array,
+    ".csv": lambda path: read_csv(path, ()),
+    ".tsv": lambda path: read_tsv(path, ()),
+}
+
+
+def raw_dataset_of(path: pathlib.Path) -> tuple[RawDataset, str] | None:
+    """Returns the data set that has a raw file with such columns, and the split of that file.
+
+    Of several data sets of the same files it is the one that they are named for, and of several
+    files that of the same name. None = there is none, or the file's rows have a grounding and a
+    response themselves, or the data set's examples have none.
+    """
+    columns = _columns(path)
+    if have_usual_names(columns):
+        return None
+    found = [
+        ((alike, name == path.name), dataset, split)
+        for dataset in sorted(DATASETS, key=lambda it: it.folder != it.name)
+        if have_usual_names(dataset.features)
+        for split, names in dataset.splits.items()
+        for name, file in sample_files(dataset).items()
+        if name in names and (alike := _alike(columns, _columns(file))) > _ALIKE
+    ]
+    if not found:
+        return None
+    _, dataset, split = max(found, key=lambda candidate: candidate[0])
+    return dataset, split
+
+
+def _alike(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / max(1, len(one | other))
+
+
+def _columns(path: pathlib.Path) -> frozenset[str]:
+    """Returns the columns of a file's first row; of a file that has none, none."""
+    if path.suffix not in _READERS or not path.is_file():
+        return frozenset()
+    try:
+        return frozenset(next(_READERS[path.suffix](path)).fields)
+    except (InputError, StopIteration):
+        return frozenset()

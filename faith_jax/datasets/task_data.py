@@ -1,0 +1,150 @@
+"""Which tasks and mixtures there are, and the data that each reads.
+
+`faith_jax.tasks` makes them; listing them needs no more than this page.
+"""
+
+import functools
+import os
+import pathlib
+from collections.abc import Iterable, Mapping
+
+from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.files import kept_json
+from faith_jax.datasets import raw_files
+from faith_jax.datasets.raw.catalogue import DATASETS
+from faith_jax.datasets.raw.npov import TRAINING_SETS
+from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
+from faith_jax.datasets.raw_dataset import sample_config
+
+DATA_DIR_VARIABLE = "FAITH_JAX_DATA_DIR"
+
+# What TFDS itself has, one data set after the other, and which of its splits is which of ours.
+ANLI, MULTI_NLI = ("anli/r1", "anli/r2", "anli/r3"), ("multi_nli",)
+TFDS_SPLITS: Mapping[tuple[str, ...], Mapping[str, str]] = {
+    ANLI: {"train": "train", "validation": "validation", "test": "test"},
+    MULTI_NLI: {
+        "train": "train",
+        "validation": "validation_matched",
+        "test": "validation_mismatched",
+    },
+}
+
+# The data set of each task, NAME/CONFIG; `<task>_sample` reads the sample of the same.
+_READ = {
+    "begin_classify": "begin/official",
+    "begin_2021_classify": "begin_2021/official",
+    "cmu_dog_generate": "cmu_dog/official",
+    "dialfact_evidence": "dialfact_evidence/official",
+    "dialfact_evidence_claim_only": "dialfact_evidence/official",
+    "dialfact_verifiable": "dialfact/official",
+    "dialfact_verify_claim_only": "dialfact/official",
+    "dialfact_verify_claim_only_2way": "dialfact/official",
+    "dialfact_verify_oracle": "dialfact/official",
+    "dialfact_verify_oracle_2way": "dialfact/official",
+    "dialfact_verify_retrieved": "dialfact/retrieved",
+    "dialfact_verify_retrieved_2way": "dialfact/retrieved",
+    "faith_critic": "faith_critic/official",
+    "faith_critic_all_edits": "faith_critic/all_edits",
+    "faithdial_generate": "faithdial/official",
+    "faithdial_generate_ctrl": "faithdial/control_tokens",
+    "faithdial_generate_infonce": "faithdial/official",
+    "faithdial_generate_wow": "faithdial/official",
+    "faithdial_generate_wow_then_faithdial": "faithdial/official",
+    "multidoc2dial_generate": "multidoc2dial/official",
+    "multidoc2dial_generate_spans": "multidoc2dial/spans",
+    "nli_decode": "decode/official",
+    "nli_decode_dialogue": "decode/official",
+    "nli_dnli": "dialogue_nli/official",
+    "npov_coverage": "npov_errors/full",
+    **{f"npov_coverage_{part}": f"npov_detection/{part}" for part in TRAINING_SETS},
+    "npov_generate": "procon_npov/full",
+    "npov_hallucination": "npov_errors/full",
+    **{f"npov_hallucination_{part}": f"npov_detection/{part}" for part in TRAINING_SETS},
+    "text_to_text": "text_to_text/full",
+    "topical_chat_generate": "topical_chat/post_build",
+    "topical_chat_generate_pre_build": "topical_chat/official",
+    "topical_chat_generate_with_openings": "topical_chat/post_build",
+    **{f"true_{corpus}": f"true_benchmark/{corpus}" for corpus in CORPORA},
+    "wizard_of_wikipedia_generate": "wizard_of_wikipedia/official",
+    "wizard_of_wikipedia_generate_ctrl": "wizard_of_wikipedia/control_tokens",
+}
+_READ_OF_TFDS = {"nli_anli": ANLI, "nli_anli_augmented": ANLI, "nli_mnli": MULTI_NLI}
+_MIXED = {
+    "nli_all": ("nli_anli", "nli_mnli"),
+    "npov_errors": ("npov_hallucination", "npov_coverage"),
+    "true_all": tuple(f"true_{corpus}" for corpus in AVERAGED),
+}
+
+
+def _sample(data_set: str) -> str:
+    name, _, config = data_set.partition("/")
+    return f"{name}/{sample_config(config)}"
+
+
+# The data sets of each task.
+TASKS: Mapping[str, tuple[str, ...]] = {
+    **{task: (data_set,) for task, data_set in _READ.items()},
+    **{f"{task}_sample": (_sample(data_set),) for task, data_set in _READ.items()},
+    **_READ_OF_TFDS,
+    **dict.fromkeys((f"{task}_sample" for task in _READ_OF_TFDS), ("nli/sample",)),
+}
+# The tasks of each mixture.
+MIXTURES: Mapping[str, tuple[str, ...]] = {
+    f"{mixture}{suffix}": tuple(f"{task}{suffix}" for task in tasks)
+    for mixture, tasks in _MIXED.items()
+    for suffix in ("", "_sample")
+}
+
+
+def check_task_name(name: str, known: Iterable[str] = (*TASKS, *MIXTURES)) -> None:
+    """Checks that there is a task or mixture of this name.
+
+    Raises:
+      ConfigError: there is none; names the nearest ones.
+    """
+    if name not in (names := sorted(known)):
+        hint = did_you_mean(str(name), names) or f" There are: {', '.join(names)}."
+        raise ConfigError(f"There is no task or mixture {name!r}.{hint}")
+
+
+def data_dir() -> str | None:
+    """Returns the folder for prepared data; None stands for TFDS's own."""
+    folder = os.environ.get(DATA_DIR_VARIABLE)
+    return os.path.expanduser(folder) if folder else None
+
+
+def task_sizes(task: str) -> dict[str, int] | None:
+    """Returns the number of examples that a task reads in each of its splits.
+
+    Counts those of a sample, and reads what was noted of other data when it was prepared; None = it
+    is not prepared.
+    """
+    names = TASKS[task]
+    if names[0].endswith("sample"):
+        return _sample_sizes(names[0])
+    sizes = [_prepared_sizes(name) for name in names]
+    if not all(sizes):
+        return None
+    splits = TFDS_SPLITS.get(names) or {split: split for split in sizes[0]}
+    return {ours: sum(part[theirs] for part in sizes) for ours, theirs in splits.items()}
+
+
+@functools.cache
+def _sample_sizes(name: str) -> dict[str, int]:
+    (dataset,) = (d for d in DATASETS if _sample(f"{d.name}/{d.config}") == name)
+    files = raw_files.sample_files(dataset)
+    counts = {
+        split: sum(1 for _ in dataset.examples({name: files[name] for name in names}, split))
+        for split, names in dataset.splits.items()
+        if all(name in files for name in names)
+    }
+    return {split: count for split, count in counts.items() if count}
+
+
+def _prepared_sizes(name: str) -> dict[str, int]:
+    """Returns the examples of each split of prepared data, without TFDS; empty = not prepared."""
+    own = os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
+    folder = pathlib.Path(data_dir() or own).expanduser() / name
+    infos = [kept_json(path) for path in sorted(folder.glob("*/dataset_info.json"))]
+    splits = infos[-1].get("splits", ()) if infos and infos[-1] else ()
+    return {split["name"]: sum(map(int, split["shardLengths"])) for split in splits}

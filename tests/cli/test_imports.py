@@ -1,0 +1,67 @@
+"""What the command line imports before it answers: nothing that takes seconds."""
+
+import argparse
+import subprocess
+import sys
+
+import pytest
+
+from faith_jax import cli
+from tests.paths import REPOSITORY
+
+SLOW = {
+    *("absl", "clu", "flax", "gin", "jax", "jaxlib", "matplotlib", "nltk", "numpy", "optax"),
+    *("orbax", "pandas", "pyarrow", "scipy", "seqio", "sklearn", "snakemake", "spacy"),
+    *("tensorflow", "tensorflow_datasets", "tensorstore", "tokenizers"),
+}
+
+
+def commands(parser, called=()):
+    """Yields the arguments of each command, and of each part of one."""
+    yield called
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, part in action.choices.items():
+                yield from commands(part, (*called, name))
+
+
+def all_commands(monkeypatch, program):
+    parsers = []
+    monkeypatch.setattr(cli, "_dispatch", lambda parser, _: parsers.append(parser) or 0)
+    program([])
+    return list(commands(parsers[0]))
+
+
+def loaded(code):
+    """Returns the top packages that are loaded after code has run in a new process."""
+    code = f"import sys\nfrom faith_jax import cli\n{code}\nprint('loaded', *sys.modules)"
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    assert result.returncode == 0, result.stderr
+    output, _, names = result.stdout.rpartition("loaded ")
+    return output, {name.split(".")[0] for name in names.split()}
+
+
+@pytest.mark.parametrize("program", ["main", "t5x_main"])
+def test_help_of_every_command_imports_nothing_slow(monkeypatch, program):
+    called = [[*names, "--help"] for names in all_commands(monkeypatch, getattr(cli, program))]
+    assert ["infer", "--help"] in called
+    if program == "main":
+        assert {("reproduce", "faithdial"), ("npov", "sets"), ("annotate", "read")} <= {
+            tuple(arguments[:-1]) for arguments in called
+        }
+    output, names = loaded(f"""
+import contextlib
+for arguments in {called!r}:
+    with contextlib.suppress(SystemExit):
+        cli.{program}(arguments)
+""")
+    assert output.count("usage: ") == len(called)
+    assert not names & SLOW
+
+
+@pytest.mark.parametrize("arguments", [["tasks"], ["tasks", "faithdial_generte"]])
+def test_the_list_of_tasks_and_a_wrong_name_import_nothing_slow(arguments):
+    output, names = loaded(f"print(cli.main({arguments!r}))")
+    assert output.split()[-1] == ("2" if arguments[1:] else "0")
+    assert not names & SLOW

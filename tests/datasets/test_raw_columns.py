@@ -1,0 +1,55 @@
+import shutil
+
+import pytest
+
+from faith_jax.datasets.raw_columns import raw_dataset_of
+from faith_jax.datasets.samples import sample_folder
+
+
+@pytest.mark.parametrize(
+    ("file", "dataset", "split"),
+    [
+        ("faithdial/train.json", "faithdial/official", "train"),
+        ("faithdial/test.json", "faithdial/official", "test"),
+        ("dialfact/test_split.jsonl", "dialfact/official", "test"),
+        ("true_benchmark/vitaminc_dev.jsonl", "true_benchmark/vitaminc", "test"),
+        ("true_benchmark/paws_wiki_dev.tsv", "true_benchmark/paws", "test"),
+        ("faithdial_audit/gpt2_cmu.csv", "faithdial_audit/official", "gpt2_cmu"),
+        # dialfact_evidence reads this file too.
+        (
+            "wizard_of_wikipedia/test_topic_split.json",
+            "wizard_of_wikipedia/official",
+            "test_unseen",
+        ),
+    ],
+)
+def test_raw_files_are_known_by_their_columns(file, dataset, split):
+    folder, _, name = file.rpartition("/")
+    found, its_split = raw_dataset_of(sample_folder(folder) / name)
+    assert (f"{found.name}/{found.config}", its_split) == (dataset, split)
+
+
+def test_the_name_of_a_file_does_not_matter(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    shutil.copy(sample_folder("dialfact") / "valid_split.jsonl", path)
+    found, split = raw_dataset_of(path)
+    assert (found.name, split) == ("dialfact", "validation")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("other.jsonl", '{"question": "Why?", "answer": "So."}'),
+        # It has no grounding once it is prepared.
+        ("texts.jsonl", '{"id": "1", "inputs": "a", "targets": "b"}'),
+        # It can be scored as it is.
+        ("pairs.jsonl", '{"id": "1", "premise": "A.", "hypothesis": "B.", "label": "entailment"}'),
+        ("broken.json", "[{"),
+        ("empty.csv", ""),
+        ("columns.txt", "sentence1\tsentence2\n"),
+    ],
+)
+def test_other_files_are_of_no_data_set(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert raw_dataset_of(tmp_path / name) is None
+    assert raw_dataset_of(tmp_path / "missing.jsonl") is None
