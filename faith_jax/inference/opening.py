@@ -91,7 +91,7 @@ def open_tokenizer(
     from faith_jax.tokenizers.vocabularies import load_vocabulary, tokenizer_folder
 
     if vocabulary is None and (model is None or tokenizer_folder(model) is None):
-        what = "the model was opened without a folder with a tokenizer"
+        what = "the model was opened from no folder with a tokenizer"
         if model is not None:
             what = f"model {model}: there is no tokenizer with it"
         raise ConfigError(f"{what}; say where its folder or file is with vocabulary=….")
