@@ -40,8 +40,8 @@ def score(
       ValueError: for lengths that differ, and texts that are none.
 
     >>> rows = score(["Tea is hot."], ["The tea is hot!"], scorers=["token_f1"])
-    >>> [float(value) for value in rows["token_f1"]]
-    [1.0]
+    >>> print(rows["token_f1"][0])
+    1.0
     """
     loaded = _loaded(scorers, options)
     if labels is not None and len(labels) != len(responses):
