@@ -39,9 +39,10 @@ def score(
       ConfigError: for an unknown scorer, an option that none of them has, or a wrong value.
       ValueError: for lengths that differ, and texts that are none.
 
-    >>> rows = score(["Tea is hot."], ["The tea is hot!"], scorers=["token_f1"])
-    >>> print(rows["token_f1"][0])
-    1.0
+    Examples:
+      >>> rows = score(["Tea is hot."], ["The tea is hot!"], scorers=["token_f1"])
+      >>> print(rows["token_f1"][0])
+      1.0
     """
     loaded = _loaded(scorers, options)
     if labels is not None and len(labels) != len(responses):
