@@ -288,13 +288,13 @@ class ComparedSystems(NamedTuple):
 
 
 def compare_systems(files: Sequence[str], options: EvaluateOptions) -> ComparedSystems:
-    """Compares systems; a file without a field `system` is one, named as its corpus.
+    """Compares systems; a file without a field `system` is one, named as its corpus or as itself.
 
     Without --table, the columns are the mean of each scorer, and the share of rows below a score;
     rows with equal groundings are drawn together; and without --baseline the first system of a
     corpus is the others'. Rows that not all systems of a corpus have are then left out.
     """
-    found = _SystemRows(options)
+    found = _SystemRows(options, {} if options.table else _systems_by_file(files))
     layout = _read_table(options.table, Layout) if options.table else None
     columns = layout.columns.values() if layout else ()
     references = [column.reference for column in columns if not column.scorer]
@@ -357,11 +357,31 @@ def _columns(
     return columns
 
 
+def _systems_by_file(files: Sequence[str]) -> dict[str, str]:
+    """Returns the names of files that are systems: of one corpus, with scores of the same scorers.
+
+    Files of one corpus with other scorers are of one system, and are joined.
+    """
+    firsts = {path: next(iter(read_scored_rows(pathlib.Path(path))), None) for path in files}
+    plain = {path: row for path, row in firsts.items() if row and "system" not in row["fields"]}
+    found: dict[str, str] = {}
+    for path, row in plain.items():
+        if any(
+            other["corpus"] == row["corpus"] and other["scores"].keys() & row["scores"].keys()
+            for beside, other in plain.items()
+            if beside != path
+        ):
+            found[path] = pathlib.Path(path).stem
+    is_clear = len(set(found.values())) == len(found)
+    return found if is_clear else {path: path for path in found}
+
+
 class _SystemRows:
     """The rows of systems as they are read: whose they are, their groundings, the lowest scores."""
 
-    def __init__(self, options: EvaluateOptions):
+    def __init__(self, options: EvaluateOptions, systems: Mapping[str, str]):
         self._options = options
+        self._systems = systems  # by path, of files that are systems
         self.places: dict[str, tuple[str, str]] = {}
         # By name of a system's rows, the hash of each row's grounding by its id.
         self._groundings: dict[str, dict[str, int]] = {}
@@ -373,16 +393,18 @@ class _SystemRows:
         """Yields the rows of a file, whose corpus is then the name of their system."""
         for row in read_scored_rows(pathlib.Path(path)):
             fields = row["fields"]
-            named = "system" in fields
-            key = (row["corpus"], fields["system"]) if named else ("rows", row["corpus"])
-            name = ", ".join(filter(None, (*key, fields.get("replicate"))))
+            system = fields.get("system", self._systems.get(path))
+            key = ("rows", row["corpus"]) if system is None else (row["corpus"], system)
+            parts = key[1:] if system is None else key
+            name = ", ".join(filter(None, (*parts, fields.get("replicate"))))
             self.places[name] = key
             grounding = tuple(row.get("grounding") or ())
             if grounding:
                 self._groundings.setdefault(name, {}).setdefault(row["id"], hash(grounding))
             self._note_lowest(row, key[1])
-            # Scorers may compare the same responses with different texts.
-            yield {**row, "corpus": name, "grounding": []}
+            # The scorers of a table may compare the same responses with different texts.
+            compared = [] if self._options.table else row.get("grounding")
+            yield {**row, "corpus": name, "grounding": compared}
 
     def _note_lowest(self, row: Mapping[str, Any], system: str) -> None:
         self._scorer = self._scorer or (*self._options.scorers, *row["scores"])[0]

@@ -406,3 +406,20 @@ def test_systems_of_other_scorers(capsys, tmp_path):
     assert "one, two: have no scorers in common, and are not compared." in lines
     assert cells_of(lines[3])[:3] == ["rows of one", "one", cells_of(lines[3])[2]]
     assert cells_of(lines[4])[:2] == ["rows of two", "two"]
+
+
+def test_two_systems_whose_answers_have_the_same_name(capsys, tmp_path):
+    """As `score` writes them of old/answers.csv and new/answers.csv: both are of "answers"."""
+    answers = {f"text {i}": [(0.1 * (i % 8), "x")] for i in range(24)}
+    for name, scores in (("old", answers), ("new", answers)):
+        (tmp_path / name).mkdir()
+        write_answers(tmp_path / name / "answers.jsonl", scores)
+    paths = [tmp_path / name / "answers.jsonl" for name in ("old", "new")]
+    moved = [path.rename(tmp_path / f"{path.parent.name}.jsonl") for path in paths]
+    status, lines, _ = evaluate(capsys, *moved)
+    assert status == 0
+    assert [cells_of(line)[:2] for line in lines[3:6]] == [
+        ["answers", "old"],
+        ["answers", "new"],
+        ["answers", "new \u2212 old"],
+    ]

@@ -262,7 +262,10 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
             ("--gin.MAX_INPUT_LENGTH=0",),
             ["MAX_INPUT_LENGTH: expected a positive whole number, got 0"],
         ),
-        (("--gin.BATCH_SIZE=0",), ["BATCH_SIZE: expected a positive whole number, got 0"]),
+        (
+            ("--gin.BATCH_SIZE=0",),
+            ["BATCH_SIZE: expected a whole number from 1 to 1,048,576, got 0"],
+        ),
     ],
 )
 def test_limits_are_named_by_the_runs_own_macros(command, folder, tmp_path, bindings, parts):
