@@ -9,9 +9,9 @@ full disk the same command runs again, and its output must be that of an unbroke
     python tools/torture.py --kills=20 --pairs=4 --disks=0 --flips=0 --jobs=score,infer
     python tools/torture.py --seed=1 --table=table.md
 
-Prints a line for each trial that fails, and a table of counts, also after Ctrl-C. Exit status: 0 where all trials went
-as promised, 1 otherwise. Full disks need root, to mount them. Bad inputs are a tool of their own,
-bad_inputs.py.
+Prints a line for each trial that fails, and a table of counts, also after Ctrl-C. Exit status: 0
+where all trials went as promised, 1 otherwise. Full disks need root, to mount them. Bad inputs are
+a tool of their own, bad_inputs.py.
 """
 
 import argparse
