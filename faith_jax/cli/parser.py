@@ -25,6 +25,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import logging
 import re
 import typing
 from collections.abc import Iterable
@@ -172,6 +173,10 @@ def _run(cls: type[Any], options: argparse.Namespace) -> int:
             from faith_jax.checkpoints.manifest import unverified
 
             held.enter_context(unverified())
+            logging.getLogger("faith_jax").warning(
+                "--no-verify: checkpoints are opened whatever their manifest.json says; what is "
+                "written from one gets a new manifest"
+            )
         made = cls(**given).run()
         if isinstance(made, int):
             return made

@@ -7,10 +7,10 @@ import functools
 import json
 import pathlib
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from faith_jax.core.errors import ConfigError, InputError, did_you_mean, field_error
+from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean, field_error
 from faith_jax.core.rows import BadRows, Row, parsed, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.delimited import read_csv, read_tsv
@@ -236,6 +236,8 @@ def _example_row(
     )
     used = {*_perspectives(names["grounding"]).values(), ""}
     used |= {names[what] for what in ("response", "history", "id", "corpus")}
+    if _scored_perspectives(fields, names["grounding"]):
+        used.add("perspectives")
     used |= {"label"} & {names["label"]}  # other names say what the label is of
     others, left_out = _json_fields({n: v for n, v in fields.items() if n not in used})
     return ExampleRow(example, _shown(values["corpus"]) or corpus, others, left_out)
@@ -312,12 +314,23 @@ def _perspectives(spec: str) -> dict[str, str]:
     return dict(part.split("=", 1) for part in spec.split(",") if "=" in part)
 
 
+def _scored_perspectives(fields: Mapping[str, Any], spec: str) -> Sequence[Any]:
+    """Returns what a scored row says of the perspectives of its grounding; empty = nothing."""
+    sides = fields.get("perspectives")
+    return sides if spec == "grounding" and isinstance(sides, list | tuple) else ()
+
+
 def _grounding(fields: Mapping[str, Any], place: str, spec: str) -> Grounding:
     found = [
         (perspective, text)
         for perspective, column in _perspectives(spec).items()
         for text in _texts(fields, place, column)
     ]
+    if sides := _scored_perspectives(fields, spec):
+        if len(sides) != len(found) or not all(isinstance(side, str) for side in sides):
+            expected = f"a text for each of the {counted(len(found), 'text')} of {spec}"
+            raise field_error(place, "perspectives", expected, sides)
+        found = [(side, text) for side, (_, text) in zip(sides, found, strict=True)]
     if not found:
         raise field_error(place, spec, "a text that is not empty, or several", [])
     names, texts = zip(*found, strict=True)

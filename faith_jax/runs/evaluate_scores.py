@@ -287,12 +287,15 @@ class ComparedSystems(NamedTuple):
         return {"rows": rows} | ({"worst": self.worst.records()} if self.worst.rows else {})
 
 
-def compare_systems(files: Sequence[str], options: EvaluateOptions) -> ComparedSystems:
+def compare_systems(
+    files: Sequence[str], options: EvaluateOptions, are_systems: bool = True
+) -> ComparedSystems:
     """Compares systems; a file without a field `system` is one, named as its corpus or as itself.
 
     Without --table, the columns are the mean of each scorer, and the share of rows below a score;
     rows with equal groundings are drawn together; and without --baseline the first system of a
-    corpus is the others'. Rows that not all systems of a corpus have are then left out.
+    corpus is the others'. Rows that not all systems of a corpus have are then left out. If they are
+    no systems, but corpora of their own, nothing is compared.
     """
     found = _SystemRows(options, {} if options.table else _systems_by_file(files))
     layout = _read_table(options.table, Layout) if options.table else None
@@ -307,7 +310,10 @@ def compare_systems(files: Sequence[str], options: EvaluateOptions) -> ComparedS
     notes: list[str] = []
     clusters: dict[str, Sequence[Any]] = {}
     if layout is None:
-        grouped = found.on_shared_rows(grouped, notes)
+        if are_systems:
+            grouped = found.on_shared_rows(grouped, notes)
+        else:
+            grouped = {(f"{of} of {name}", name): it for (of, name), it in grouped.items()}
         clusters = found.clusters(grouped, notes)
     baselines = _pairs(options.compare)
     known = list(dict.fromkeys(system for _, system in grouped))

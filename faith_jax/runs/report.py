@@ -121,7 +121,7 @@ def _areas(corpora: Mapping[str, Corpus], options: ReportOptions) -> Iterator[Ta
 
 
 def _means(options: ReportOptions, is_labelled: bool) -> Table:
-    """Returns the table of systems; with labels, the baseline is a scorer and none of these."""
+    """Returns the table of means; with labels, files are corpora that scorers are compared on."""
     shared = {
         field.name: getattr(options, field.name)
         for field in dataclasses.fields(Comparison)
@@ -129,7 +129,7 @@ def _means(options: ReportOptions, is_labelled: bool) -> Table:
     }
     baseline = "" if is_labelled else options.baseline
     chosen = EvaluateOptions(protocol="systems", worst=0, baseline=baseline, **shared)
-    return compare_systems(options.files, chosen).table
+    return compare_systems(options.files, chosen, are_systems=not is_labelled).table
 
 
 def _salience(

@@ -144,6 +144,20 @@ def test_words_are_labels(value, label, of_errors):
     assert row.example.label == 1 - label
 
 
+def test_a_scored_row_keeps_its_perspectives():
+    row = TRUE_ROW | {"grounding": ["Tea calms.", "It stains."], "perspectives": ["pro", "con"]}
+    (found,) = examples(row)
+    assert found.example.grounding == Grounding(("Tea calms.", "It stains."), ("pro", "con"))
+    assert "perspectives" not in found.fields
+    (found,) = examples(row | {"perspectives": []})
+    assert found.example.grounding == Grounding(("Tea calms.", "It stains."))
+    (found,) = examples(row | {"perspectives": "a column of mine"})
+    assert found.fields["perspectives"] == "a column of mine"
+    for sides in (["pro"], ["pro", 3]):
+        with pytest.raises(InputError, match=r"'perspectives': expected a text for each of the 2"):
+            examples(row | {"perspectives": sides})
+
+
 def test_an_empty_response_is_one():
     for value in ("", " "):
         assert examples(TRUE_ROW | {"generated_text": value})[0].example.response == ""
