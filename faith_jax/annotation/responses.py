@@ -77,13 +77,10 @@ def read_responses(path: pathlib.Path, knowledge: str = "procon_npov") -> list[A
 
 
 def _example(row: ExampleRow, place: str) -> GroundedExample:
-    """Returns what annotators see, with the sides of its texts checked."""
+    """Returns what annotators see; arguments of one side alone are an error."""
     given = row.example
     texts = tuple(map(one_line_end, given.grounding.texts))
-    sides = tuple(map(str, row.fields.get("perspectives") or given.grounding.perspectives))
-    if sides and len(sides) != len(texts):
-        expected = f"the side of each of the {len(texts)} texts of the grounding"
-        raise field_error(place, "perspectives", expected, sides)
+    sides = given.grounding.perspectives
     if set(sides) in ({"pro"}, {"con"}):
         lacking = "con_arguments" if "pro" in sides else "pro_arguments"
         raise field_error(place, lacking, "at least one argument, as on the other side", [])

@@ -317,7 +317,7 @@ def _perspectives(spec: str) -> dict[str, str]:
 def _scored_perspectives(fields: Mapping[str, Any], spec: str) -> Sequence[Any]:
     """Returns what a scored row says of the perspectives of its grounding; empty = nothing."""
     sides = fields.get("perspectives")
-    return sides if spec == "grounding" and isinstance(sides, list | tuple) else ()
+    return sides if "=" not in spec and isinstance(sides, list | tuple) else ()
 
 
 def _grounding(fields: Mapping[str, Any], place: str, spec: str) -> Grounding:
@@ -328,7 +328,7 @@ def _grounding(fields: Mapping[str, Any], place: str, spec: str) -> Grounding:
     ]
     if sides := _scored_perspectives(fields, spec):
         if len(sides) != len(found) or not all(isinstance(side, str) for side in sides):
-            expected = f"a text for each of the {counted(len(found), 'text')} of {spec}"
+            expected = f"the side of each of the {counted(len(found), 'text')} of the grounding"
             raise field_error(place, "perspectives", expected, sides)
         found = [(side, text) for side, (_, text) in zip(sides, found, strict=True)]
     if not found:

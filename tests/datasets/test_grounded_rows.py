@@ -154,7 +154,7 @@ def test_a_scored_row_keeps_its_perspectives():
     (found,) = examples(row | {"perspectives": "a column of mine"})
     assert found.fields["perspectives"] == "a column of mine"
     for sides in (["pro"], ["pro", 3]):
-        with pytest.raises(InputError, match=r"'perspectives': expected a text for each of the 2"):
+        with pytest.raises(InputError, match=r"'perspectives': expected the side of each of the 2"):
             examples(row | {"perspectives": sides})
 
 
