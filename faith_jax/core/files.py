@@ -262,14 +262,14 @@ def working_folder(
       ConfigError: it cannot be made, or another run is writing into it.
     """
     folder = pathlib.Path(output)
-    with _emptied(folder):
+    with emptied(folder):
         made_folder(folder, option)
         with locked(folder, folder / _LOCK, option) as lock:
             yield folder, lock
 
 
 @contextlib.contextmanager
-def _emptied(folder: pathlib.Path) -> Iterator[None]:
+def emptied(folder: pathlib.Path) -> Iterator[None]:
     """Removes on an error a folder and those above it which are made within, if they are empty."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -494,7 +494,7 @@ def written_folder(
       ConfigError: see `partial_output`.
     """
     with contextlib.ExitStack() as held:
-        held.enter_context(_emptied(target.parent))
+        held.enter_context(emptied(target.parent))
         with writing(f"{option}: {target}"):
             missing = [path for path in target.parents if not path.exists()]
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.files import written_whole
+from faith_jax.core.files import emptied, written_whole
 from faith_jax.datasets.raw_dataset import RawDataset, RawFile
 from faith_jax.datasets.samples import sample_folder
 
@@ -111,9 +111,10 @@ def _fetched(file: RawFile, folder: pathlib.Path, remedy: str) -> pathlib.Path:
     target = folder / file.name
     download = folder / file.url.rpartition("/")[2] if file.member else target
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not (download.exists() and checksum(download, file.checksum) == file.checksum):
-            _download(file, download, remedy)
+        with emptied(target.parent):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not (download.exists() and checksum(download, file.checksum) == file.checksum):
+                _download(file, download, remedy)
         if file.member:
             with (
                 written_whole(target, shared=True) as beside,

@@ -243,6 +243,13 @@ def test_a_source_that_breaks_off(tmp_path, monkeypatch):
     assert files_below(tmp_path) == []
 
 
+def test_a_failed_download_leaves_no_folder(tmp_path, site):
+    file = RawFile("data.txt", f"{site[1]}/nowhere.txt", "sha256:0")
+    with pytest.raises(InputError, match="cannot be fetched"):
+        raw_files._fetched(file, tmp_path / "downloads" / "name", "Get it by hand.")
+    assert not (tmp_path / "downloads").exists()
+
+
 def test_a_kept_archive_is_not_fetched_again_and_a_spoilt_one_is(tmp_path, site):
     folder, url = site
     packed = zipped({"a.tsv": CONTENT, "b.tsv": b"b"})
