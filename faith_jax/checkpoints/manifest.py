@@ -255,7 +255,11 @@ def digests_of(
         for size, part in zip(digests.shape, digests.chunk, strict=False)
     )
     is_whole = len(digests.chunk) == len(digests.shape) and len(digests.sha256) == count
-    if form != (np.dtype(dtype).name, tuple(shape)) or not is_whole or 0 in digests.chunk:
+    if (
+        form != (np.dtype(dtype).name, tuple(shape))
+        or not is_whole
+        or min(digests.chunk, default=1) < 1
+    ):
         raise _differs(folder, f"the tensor {name} has another form than {MANIFEST} says")
     return digests
 
