@@ -30,13 +30,21 @@ from faith_jax.runs.options import (
     CHOSEN_BY_LABELS,
     GOES_WITH,
     SPLIT,
+    Comparison,
     EvaluateFiles,
     EvaluateOptions,
     listed_names,
 )
 from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics import protocols
-from faith_jax.statistics.auc_table import auc_figures, auc_rows, auc_table, npov_figures, npov_rows
+from faith_jax.statistics.auc_table import (
+    AucTable,
+    auc_figures,
+    auc_rows,
+    auc_table,
+    npov_figures,
+    npov_rows,
+)
 from faith_jax.statistics.npov_detection import npov_cells, without_spans
 from faith_jax.statistics.protocols import AccuracyLayout
 from faith_jax.statistics.scored_corpora import (
@@ -208,10 +216,9 @@ def _ensemble_note(ensembles: Mapping[str, Mapping[str, Range | None]]) -> str:
     return f"Ensembles: the mean of scores mapped from their range to 0 to 1: {'; '.join(told)}."
 
 
-def _auc(files: Sequence[str], options: EvaluateOptions) -> Made:
-    corpora = _corpora(files, options, only_fields(options.cluster_field))
-    check_usable(corpora)
-    found = auc_table(
+def area_table(corpora: Mapping[str, Corpus], options: Comparison) -> AucTable:
+    """Returns how well the scorers of corpora tell the classes of labels apart."""
+    return auc_table(
         corpora,
         options.baseline,
         options.resamples,
@@ -220,6 +227,12 @@ def _auc(files: Sequence[str], options: EvaluateOptions) -> Made:
         options.test,
         options.cluster_field,
     )
+
+
+def _auc(files: Sequence[str], options: EvaluateOptions) -> Made:
+    corpora = _corpora(files, options, only_fields(options.cluster_field))
+    check_usable(corpora)
+    found = area_table(corpora, options)
     table = auc_rows(found)
     ids = {
         name: [i for i, used in zip(corpus.ids, corpus.usable().tolist(), strict=True) if not used]

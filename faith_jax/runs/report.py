@@ -18,10 +18,10 @@ from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.html import report_page
 from faith_jax.report.panels import scorers_of
 from faith_jax.report.salience import salience_picture, salience_section
-from faith_jax.runs.evaluate_scores import compare_systems
+from faith_jax.runs.evaluate_scores import area_table, compare_systems
 from faith_jax.runs.options import Comparison, EvaluateOptions, ReportOptions
 from faith_jax.scoring.registry import scorer_card, scorer_names
-from faith_jax.statistics.auc_table import auc_rows, auc_table
+from faith_jax.statistics.auc_table import auc_rows
 from faith_jax.statistics.scored_corpora import (
     Corpus,
     check_usable,
@@ -106,17 +106,7 @@ def _areas(corpora: Mapping[str, Corpus], options: ReportOptions) -> Iterator[Ta
     for name, corpus in corpora.items():
         groups.setdefault(frozenset(corpus.scores), {})[name] = corpus
     for alike in groups.values():
-        table = auc_rows(
-            auc_table(
-                alike,
-                options.baseline,
-                options.resamples,
-                options.confidence,
-                options.seed,
-                options.test,
-                options.cluster_field,
-            )
-        )
+        table = auc_rows(area_table(alike, options))
         yield table._replace(notes=table.notes + row_notes(alike))
 
 
