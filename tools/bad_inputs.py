@@ -49,11 +49,11 @@ _WHOLE = -1  # the seed of a trial that spoils nothing: its command must end wit
 # By an option's default, what it cannot be, and what it may or may not be.
 _NO_NUMBERS = ("x", "", "nan", "[1]", "1_x")
 _NUMBERS = ("-7", "0", "1e400", "9" * 400, "9" * 5000, "0.5", "inf")
-_TEXTS = ("", " ", "=", "a=b", ",", "a,b", "é", "x" * 5000, "/nowhere/at/all", "{IN}", "[", "{x}")
+_TEXTS = ("", " ", "=", "a=b", ",", "a,b", "é", "x" * 5000, "/dev/null/at/all", "{IN}", "[", "{x}")
 _SETTINGS = (
     "None", "-7", "0", "3", "1e400", "nan", "9" * 400, "9" * 5000, "'x'", "[]", "{}", "{'x': [1]}",
     "True", "%x", "@x", "@x()", "'", "(", "'../../x'", "[[[]]]", "1+1", "__import__('os')", "",
-    "/nowhere/at/all", "x" * 5000, "{IN}", "\\x00", "@jax.jit", "@os.system()",
+    "/dev/null/at/all", "x" * 5000, "{IN}", "\\x00", "@jax.jit", "@os.system()",
 )  # fmt: skip
 
 

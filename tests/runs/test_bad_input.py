@@ -205,7 +205,7 @@ def test_bad_rows_name_file_and_line(command, tiny_run, tmp_path, line, parts):
         ),
         ("--gin.TOP_P=0.0", ["TOP_P: expected a share in (0, 1] or None, got 0.0"]),
         ("--gin.FORMATS=('csv',)", ["FORMATS", "csv"]),
-        ("--gin.CHECKPOINT_PATH=/nowhere/at/all", ["/nowhere/at/all"]),
+        ("--gin.CHECKPOINT_PATH=/dev/null/at/all", ["/dev/null/at/all"]),
         ("--gin.VOCABULARY=englsh_4096", ["englsh_4096", "english_4096"]),
         ("--gin.KNOWLEDGE=procon_npv", ["procon_npv"]),
     ],

@@ -56,7 +56,7 @@ def test_real_files(capsys, tmp_path, monkeypatch):
     [
         (("faithdail",), "Did you mean 'faithdial'"),
         (("npov_errors/sample", "--plot=x.png"), "--plot: npov_errors has no knowledge"),
-        (("faithdial/sample", "--plot=/nowhere/x.png"), "/nowhere/x.png: cannot be written"),
+        (("faithdial/sample", "--plot=/dev/null/x.png"), "/dev/null/x.png: cannot be written"),
     ],
 )
 def test_mistakes_are_one_line_and_status_2(capsys, arguments, message):

@@ -43,7 +43,7 @@ def test_rows_as_a_model_sees_them(capsys):
         (("tasks", "begin_classify"), "cannot be fetched"),
         (("prepare", "begn"), "There is no data set 'begn'. Did you mean 'begin'"),
         (("prepare", "begin/wov"), "begin has no config 'wov'. Did you mean 'wow'"),
-        (("prepare", "begin", "--raw=/nowhere"), "--raw: /nowhere: no such folder"),
+        (("prepare", "begin", "--raw=/dev/null/data"), "--raw: /dev/null/data: no such folder"),
     ],
 )
 def test_mistakes_are_one_line_and_status_2(capsys, arguments, message):
