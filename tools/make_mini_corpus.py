@@ -9,11 +9,13 @@ Each TEXT is a UTF-8 file with one paragraph a line. The output is `train.jsonl`
 The examples teach a model to fill gaps (span corruption, Raffel 2020, section 3.1.4) and to
 restate what it reads: to copy it, to copy a part that is named, to put sentences into an order, to
 merge the groups of a list into running text, with link phrases, whole or as "that" clauses, and to
-tell what one text has and its merged form lacks, or has too much. No example is about a debate, and
-none has a phrase of the NPOV sample's responses by intent.
+tell what one text has and its merged form lacks, or has too much. In many examples words are replaced
+by words that nobody has read (mini_noise.py).
 
-With --checks some examples ask whether a text tells only what is given, or all of it, in lists of
-words or in passages (mini_checks.py).
+With --responses some examples are a query and the arguments of two sides, told as two views
+(mini_responses.py). With --checks some ask whether a text tells only what is given, or all of it, in
+lists of words, in passages or in paraphrases (mini_checks.py). Paraphrases come from --versions:
+files of one book in several translations, with the same verse in the same line.
 
 The same texts, options and seed give the same bytes.
 """
@@ -22,12 +24,15 @@ import argparse
 import json
 import pathlib
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import mini_checks
+import mini_noise
+import mini_responses
 import mini_texts
 from mini_texts import Example, Text
 
@@ -41,6 +46,9 @@ MOST_SENTENCES = 6  # of an example
 # How many an example has: most have few, so that several examples fit a packed row.
 SENTENCES, SENTENCE_WEIGHTS = (1, 2, 3, 4, 5, 6), (5, 40, 20, 15, 10, 10)
 MAX_WORDS = 110  # of an input's text: about 160 tokens
+MIN_VERSE_WORDS = 4
+VERSES = 40  # that are kept for validation together
+_VERSE = re.compile(r"^(\[\d+:\d+\]|#.*)")
 NOISE_DENSITY, MEAN_SPAN = 0.15, 3
 
 
@@ -152,31 +160,36 @@ _KINDS: tuple[tuple[float, Callable[[Sequence[str], Text, random.Random], Exampl
 )  # fmt: skip
 
 
-class Checks(NamedTuple):
-    """How many examples are questions of yes or no, and what they are about.
+class Shares(NamedTuple):
+    """How many examples are responses and questions of yes or no; the others restate.
 
     Attributes:
-      share: in [0, 1].
-      materials: of `mini_checks.MATERIALS`.
+      checks: in [0, 1].
+      responses: in [0, 1].
+      materials: what the checks are about, of `mini_checks.MATERIALS`.
     """
 
-    share: float = 0.0
-    materials: tuple[str, ...] = mini_checks.MATERIALS
+    checks: float = 0.0
+    responses: float = 0.0
+    materials: tuple[str, ...] = ("lists", "passages")
 
 
-NO_CHECKS = Checks()
+NO_SHARES = Shares()
 
 
-def make_example(text: Text, rng: random.Random, checks: Checks = NO_CHECKS) -> Example:
+def make_example(text: Text, rng: random.Random, shares: Shares = NO_SHARES) -> Example:
     """Draws one example, from a paragraph or from sentences of anywhere.
 
     Args:
       text: whose sentences it is made of.
       rng: draws.
-      checks: the questions that are answered by yes or no.
+      shares: of responses, and of questions that are answered by yes or no.
     """
-    if checks.share and rng.random() < checks.share:
-        return mini_checks.make_check(text, rng, checks.materials)
+    kind = rng.random()
+    if kind < shares.checks:
+        return mini_checks.make_check(text, rng, shares.materials)
+    if kind < shares.checks + shares.responses:
+        return mini_responses.respond(text, rng)
     make = rng.choices([make for _, make in _KINDS], [weight for weight, _ in _KINDS])[0]
     if make is None:
         words = rng.choice(text.paragraphs).split()
@@ -190,31 +203,30 @@ def make_example(text: Text, rng: random.Random, checks: Checks = NO_CHECKS) -> 
     for index in rng.sample(range(len(text.sentences)), count):
         if len(chosen) < 2 or sum(len(s.split()) for s in chosen) < MAX_WORDS - 20:
             chosen.append(text.sentences[index])
-    return make(chosen, text, rng)
+    return make(mini_noise.noisy(chosen, text.pieces, rng), text, rng)
 
 
 def examples(
-    paragraphs: Sequence[str],
+    text: Text,
     count: int,
     seed: str,
     max_tokens: int,
-    checks: Checks = NO_CHECKS,
+    shares: Shares = NO_SHARES,
 ) -> Iterator[Example]:
-    """Yields `count` examples made of the paragraphs.
+    """Yields `count` examples made of a text.
 
     Args:
-      paragraphs: the texts.
+      text: whose sentences they are made of.
       count: how many.
       seed: another seed draws other examples; its last word names the part, for errors.
       max_tokens: longest inputs and targets, in tokens of english_4096, end token included;
         longer examples are drawn anew.
-      checks: see `make_example`.
+      shares: see `make_example`.
 
     Raises:
       InputError: where they hold too few sentences that can stand alone.
     """
     rng = random.Random(seed)
-    text = Text.of(paragraphs)
     vocabulary = load_vocabulary()
     if len(text.sentences) < MOST_SENTENCES:
         raise InputError(
@@ -222,7 +234,7 @@ def examples(
             f"words, expected {MOST_SENTENCES} or more. Give more text, one paragraph a line."
         )
     while count:
-        example = make_example(text, rng, checks)
+        example = make_example(text, rng, shares)
         if all(len(vocabulary.encode(part)) < max_tokens for part in example):
             count -= 1
             yield example
@@ -242,6 +254,34 @@ def read_paragraphs(paths: Sequence[pathlib.Path]) -> list[str]:
             raise InputError(f"{path}: cannot be read as UTF-8 text: {error}.") from None
         lines.update(dict.fromkeys(" ".join(line.split()) for line in text.splitlines()))
     return [line for line in lines if line]
+
+
+def read_versions(paths: Sequence[pathlib.Path]) -> list[list[str]]:
+    """Returns the verses that have two or more different wordings, in the order of the book.
+
+    Args:
+      paths: a book's translations; a line is a verse, "[chapter:verse] text" or only its text.
+
+    Raises:
+      InputError: where a file cannot be read as UTF-8, or they have other numbers of lines.
+    """
+    books = []
+    for path in paths:
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: cannot be read as UTF-8 text: {error}.") from None
+        if books and len(lines) != len(books[0]):
+            raise InputError(
+                f"{path}: {len(lines)} lines, expected {len(books[0])} as in {paths[0]}: "
+                "the same verse in the same line."
+            )
+        books.append([" ".join(_VERSE.sub("", line).split()) for line in lines])
+    verses = (
+        list(dict.fromkeys(v for v in verse if len(v.split()) >= MIN_VERSE_WORDS))
+        for verse in zip(*books, strict=True)
+    )
+    return [verse for verse in verses if len(verse) > 1]
 
 
 def write(path: pathlib.Path, rows: Iterator[Example], split: str) -> None:
@@ -278,25 +318,50 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--check_materials",
         nargs="+",
         choices=mini_checks.MATERIALS,
-        default=mini_checks.MATERIALS,
+        default=Shares().materials,
         metavar="MATERIAL",
-        help="what these are about: lists, passages (default: both)",
+        help="what these are about: lists, passages, paraphrases (default: lists passages)",
+    )
+    parser.add_argument(
+        "--responses",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="of responses to arguments of two sides, in [0, 1]",
+    )
+    parser.add_argument(
+        "--versions",
+        nargs="+",
+        type=pathlib.Path,
+        default=(),
+        metavar="TEXT",
+        help="translations of one book, a verse a line, for checks about paraphrases",
     )
     args = parser.parse_args(argv)
     try:
-        if not 0 <= args.checks <= 1:
-            raise InputError(f"--checks={args.checks}: expected a share in [0, 1].")
-        checks = Checks(args.checks, tuple(args.check_materials))
-        lines = read_paragraphs(args.texts)
-        parts = {
-            "validation": (lines[::VALIDATION_EVERY], max(1, args.examples // VALIDATION_SHARE)),
-            "train": ([s for i, s in enumerate(lines) if i % VALIDATION_EVERY], args.examples),
-        }
+        for name in ("checks", "responses"):
+            if not 0 <= getattr(args, name) <= 1:
+                raise InputError(f"--{name}={getattr(args, name)}: expected a share in [0, 1].")
+        if args.checks + args.responses > 1:
+            raise InputError("--checks and --responses: expected a sum in [0, 1].")
+        if "paraphrases" in args.check_materials and len(args.versions) < 2:
+            raise InputError("--check_materials paraphrases: expected two --versions or more.")
+        shares = Shares(args.checks, args.responses, tuple(args.check_materials))
+        lines, verses = read_paragraphs(args.texts), read_versions(args.versions)
+        chapters = [verses[i : i + VERSES] for i in range(0, len(verses), VERSES)]
         args.output.mkdir(parents=True, exist_ok=True)
-        for split, (paragraphs, count) in parts.items():
+        for split, count in (
+            ("validation", max(1, args.examples // VALIDATION_SHARE)),
+            ("train", args.examples),
+        ):
+            kept = split == "validation"
+            paragraphs = [s for i, s in enumerate(lines) if (i % VALIDATION_EVERY == 0) == kept]
+            held = [c for i, c in enumerate(chapters) if (i % VALIDATION_EVERY == 0) == kept]
+            text = Text.of(paragraphs, [verse for chapter in held for verse in chapter])
             path = args.output / f"{split}.jsonl"
-            seed = f"{args.seed} {split}"
-            write(path, examples(paragraphs, count, seed, args.max_tokens, checks), split)
+            write(
+                path, examples(text, count, f"{args.seed} {split}", args.max_tokens, shares), split
+            )
             print(f"{path}: {count} examples of {len(paragraphs)} paragraphs")
     except InputError as error:
         print(f"make_mini_corpus: {error}", file=sys.stderr)

@@ -1,7 +1,8 @@
 """Questions of `mini`'s corpus that are answered by yes or no: is what is told what was given?
 
 To answer, an encoder has to find each word of one text in another. `mini` learns that first on
-lists of words, then on passages (docs/mini.md).
+lists of words, then on passages (docs/mini.md). Verses of several translations of one book ask it of
+other words: what is told is worded otherwise than what was given.
 """
 
 import random
@@ -16,15 +17,16 @@ from faith_jax.core.templates import curly_braces
 WORD_POOLS = (20, 100, 600, 3000, 12000)
 # What is asked: whether all that is told was given, or whether all that was given is told.
 QUESTIONS = ("only", "all")
-MATERIALS = ("lists", "passages")
+MATERIALS = ("lists", "passages", "paraphrases")
 _TOLD = ("response", "told", "retold", "version", "answer", "text")
 _SENTENCES, _WEIGHTS = (1, 2, 3, 4, 5, 6), (5, 30, 25, 20, 10, 10)
 _LINKED = 0.5  # share of tellings with link phrases
 
 
 def make_check(text: Text, rng: random.Random, materials: Sequence[str] = MATERIALS) -> Example:
-    """Draws a question about two lists of words, or about passages."""
-    return check_lists(text, rng) if rng.choice(materials) == "lists" else check_passages(text, rng)
+    """Draws a question about two lists of words, about passages, or about paraphrases."""
+    checks = {"lists": check_lists, "passages": check_passages, "paraphrases": check_paraphrases}
+    return checks[rng.choice(materials)](text, rng)
 
 
 def check_lists(text: Text, rng: random.Random) -> Example:
@@ -58,6 +60,23 @@ def check_passages(text: Text, rng: random.Random) -> Example:
     make = _two if rng.random() < 0.5 else _two_of_other_lengths
     given, told = make(sentences, size, question, answer, rng)
     return _question(question, _fields(given, _telling(told, text, rng), text, rng), answer)
+
+
+def check_paraphrases(text: Text, rng: random.Random) -> Example:
+    """Verses of one place, and a telling in the words of another translation, or of the same."""
+    size = rng.choices((1, 2, 3, 4), (30, 35, 20, 15))[0]
+    window = 4 * size
+    start = rng.randrange(len(text.versions) - window + 1)
+    verses = {str(i): text.versions[i] for i in rng.sample(range(start, start + window), 2 * size)}
+    question, answer = rng.choice(QUESTIONS), rng.random() < 0.5
+    make = _two if rng.random() < 0.5 else _two_of_other_lengths
+    given, told = make(list(verses), size, question, answer, rng)
+    other = rng.random() < 0.8
+    wordings = {place: rng.sample(list(found), 2) for place, found in verses.items()}
+    retold = [wordings[place][1 if other else 0] for place in told]
+    sources = [wordings[place][0] for place in given]
+    telling = _telling(retold, text, rng)
+    return _question(question, _fields(sources, telling, text, rng), answer)
 
 
 def _two(

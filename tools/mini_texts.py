@@ -1,23 +1,26 @@
 """The text that `mini`'s corpus is made of, and how a text is told again."""
 
 import collections
-import itertools
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 _SENTENCE_END = re.compile(r'(?<=[.!?]["”)])\s+(?=[A-Z"“(])|(?<=[.!?])\s+(?=[A-Z"“(])')
 # A word can stand in lower case where it does so this many times as often as it does not. Only the
-# most frequent ones change their case: a model that copies must not guess the pieces of rare words.
+# most frequent ones, and those that are one piece in either case, change it: a model that copies
+# must not guess the pieces of rare words.
 LOWER_CASE_RATIO, LOWER_CASE_WORDS = 5, 150
+SHARED = range(4, 80)  # sentences that have a word, where arguments about it are drawn
 KEYS = (
     ("first", "second"), ("left", "right"), ("one", "other"), ("before", "after"),
-    ("a", "b"), ("pro", "con"), ("for", "against"), ("here", "there"), ("old", "new"),
+    ("a", "b"), ("here", "there"), ("old", "new"),
     ("plan", "result"), ("north", "south"), ("public", "private"), ("team", "office"),
 )  # fmt: skip
 _WHO = (
-    ("Some", "Others"), ("Some people", "Other people"), ("Many", "Others"), ("A few", "Most"),
+    ("Some", "Others"), ("Some people", "Other people"),
     ("Those on one side", "Those on the other"), ("Those for it", "Those against it"),
     ("On the one hand, some", "On the other, others"), ("These", "Those"),
     ("Those who agree", "Those who do not"), ("Friends of it", "Its opponents"),
@@ -67,6 +70,10 @@ class Text(NamedTuple):
       questions: those of the sentences that ask.
       lower_case: words that need no capital but at a sentence's start.
       frequent: words in lower case, the most frequent first.
+      sharing: where a word of 5 letters or more stands in some sentences, not many: in which.
+      shared: the words of `sharing`.
+      pieces: of the vocabulary, without special tokens and bytes.
+      versions: of each verse of a book, two or more wordings; empty without such a book.
     """
 
     paragraphs: Sequence[str]
@@ -74,18 +81,27 @@ class Text(NamedTuple):
     questions: Sequence[str]
     lower_case: frozenset[str]
     frequent: Sequence[str] = ()
+    sharing: Mapping[str, Sequence[int]] = {}
+    shared: Sequence[str] = ()
+    pieces: Sequence[str] = ()
+    versions: Sequence[Sequence[str]] = ()
 
     @classmethod
-    def of(cls, paragraphs: Sequence[str]) -> "Text":
+    def of(cls, paragraphs: Sequence[str], versions: Sequence[Sequence[str]] = ()) -> "Text":
         """Finds them in paragraphs."""
         whole = [s for paragraph in paragraphs for s in sentences_of(paragraph)]
         plain = [s for s in whole if is_plain(s)]
+        sharing = sentences_by_word(plain)
         return cls(
             [paragraph for paragraph in paragraphs if len(paragraph.split()) >= 8],
             plain,
             [s for s in plain if s.endswith("?")],
             lower_case_words(whole),
             frequent_words(whole),
+            sharing,
+            list(sharing),
+            vocabulary_pieces(),
+            versions,
         )
 
 
@@ -95,15 +111,34 @@ def frequent_words(sentences: Sequence[str]) -> list[str]:
     return [word for word, _ in counts.most_common() if word.islower()]
 
 
+def sentences_by_word(sentences: Sequence[str]) -> dict[str, list[int]]:
+    """Returns in which sentences a word of 5 letters or more stands, if these are 4 to 79."""
+    places: dict[str, list[int]] = collections.defaultdict(list)
+    for index, sentence in enumerate(sentences):
+        for word in dict.fromkeys(re.findall(r"[a-z]{5,}", sentence)):
+            places[word].append(index)
+    return {word: found for word, found in places.items() if len(found) in SHARED}
+
+
+def vocabulary_pieces() -> list[str]:
+    """Returns the pieces of english_4096 that have a letter or a digit, no bytes."""
+    vocabulary = load_vocabulary()
+    last = vocabulary.vocab_size - vocabulary.extra_ids
+    pieces = [vocabulary.stored_piece(token) or "" for token in range(3 + 256, last)]
+    return [piece for piece in pieces if any(c.isalnum() for c in piece)]
+
+
 def lower_case_words(sentences: Sequence[str]) -> frozenset[str]:
-    """Returns the most frequent of the words that stand in lower case inside sentences."""
+    """Returns the words of sentences whose first letter may lose its capital in a copy."""
     counts = collections.Counter(w for s in sentences for w in s.split()[1:] if w.isalpha())
-    lower = (
+    lower = [
         word
         for word, count in counts.most_common()
         if word.islower() and count > LOWER_CASE_RATIO * counts[word.capitalize()]
-    )
-    return frozenset(itertools.islice(lower, LOWER_CASE_WORDS))
+    ]
+    encode = load_vocabulary().encode
+    pieces = (w for w in lower if len(encode(w)) == len(encode(w.capitalize())) == 1)
+    return frozenset([*lower[:LOWER_CASE_WORDS], *pieces])
 
 
 def two_groups(
@@ -134,11 +169,13 @@ def _told(sentences: Sequence[str], who: str, text: Text, rng: random.Random) ->
     for number, sentence in enumerate(sentences):
         verb = rng.choice(_VERBS)
         link = f"{who} {verb}" if number == 0 else rng.choice(_MORE).format(verb=verb)
-        first, _, rest = sentence.partition(" ")
-        if number and rng.random() < 0.4:
-            told.append(sentence)
-        elif first.lower() in text.lower_case and not sentence.endswith(("?", "!")):
-            told.append(f"{link} that {first.lower()} {rest}")
-        else:
-            told.append(f"{link}: {sentence}")
+        told.append(sentence if number and rng.random() < 0.4 else linked(link, sentence, text))
     return " ".join(told)
+
+
+def linked(link: str, sentence: str, text: Text) -> str:
+    """Returns a sentence behind a link phrase: as a "that" clause where its first word allows it."""
+    first, _, rest = sentence.partition(" ")
+    if first.lower() in text.lower_case and not sentence.endswith(("?", "!")):
+        return f"{link} that {first.lower()} {rest}"
+    return f"{link}: {sentence}"

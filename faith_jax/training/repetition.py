@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Bool, Float, Integer
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.settings import NotNegativeNumber, Positive, TokenId
+from faith_jax.core.settings import NotNegativeNumber, Positive, PositiveNumber, TokenId
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.training.objectives import (
@@ -43,7 +43,8 @@ class RepeatedTokens(Objective):
     The second is `repetition` of tokens that are part of an n-gram which stands elsewhere in the
     same inputs. A token's score is the logit of the label "yes" less that of "no": its encoder
     state, projected to both by the output layer. The loss is the cross-entropy's mean over target
-    tokens plus `weight` times the mean of `repetition` over input tokens.
+    tokens plus `weight` times the mean of `repetition` over input tokens. Where targets are answers
+    of one label among long texts, `label_weight` makes the labels count.
 
     A small encoder begins to compare two texts within minutes by it, because every token of the
     inputs is an answer; by one answer of the decoder for each input it did not in an hour. The
@@ -56,6 +57,7 @@ class RepeatedTokens(Objective):
       cross_entropy: of the target tokens.
       weight: of repetition, not negative.
       ngram: n, positive.
+      label_weight: of target tokens that are a label, in the cross-entropy; others count 1.
 
     Raises:
       ConfigError: on a wrong setting; when called on a model without an encoder, or with two
@@ -66,6 +68,7 @@ class RepeatedTokens(Objective):
     cross_entropy: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
     weight: NotNegativeNumber = 1.0
     ngram: Positive = 1
+    label_weight: PositiveNumber = 1.0
 
     def __post_init__(self):
         super().__post_init__()
@@ -79,14 +82,22 @@ class RepeatedTokens(Objective):
     def prepare(self, module: Transformer, batch: Batch, state: PyTree = ()) -> Batch:
         """Adds `input_weights`, float [batch]: target tokens over input tokens of the batch.
 
-        The trainer divides by target tokens, so that input tokens so weighted give a mean.
+        The trainer divides by target tokens, so that input tokens so weighted give a mean. Target
+        tokens count as `decoder_loss_weights`, float [batch, length].
         """
         self.check(module, batch)
         config = module.config
+        weights = self.cross_entropy.weights(module, batch)
+        labels = jnp.isin(batch["decoder_target_tokens"], jnp.asarray(self.labels))
+        weights = weights * jnp.where(labels, self.label_weight, 1.0)
         tokens = batch["encoder_input_tokens"]
         counted = jnp.sum(_is_text(tokens, config.pad_id, config.eos_ids))
-        weight = jnp.sum(self.cross_entropy.weights(module, batch)) / jnp.maximum(counted, 1)
-        return {**batch, "input_weights": jnp.full(tokens.shape[0], weight)}
+        weight = jnp.sum(weights) / jnp.maximum(counted, 1)
+        return {
+            **batch,
+            "decoder_loss_weights": weights,
+            "input_weights": jnp.full(tokens.shape[0], weight),
+        }
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None

@@ -1,0 +1,148 @@
+"""Rare words and repeated phrases for the sentences of `mini`'s corpus.
+
+A model that has read a word a thousand times, and its neighbour never, writes the first for the
+second. The corpus therefore replaces some words of its sentences by words that nobody has read:
+pieces of the vocabulary drawn at random, so that each piece is copied now and then, misspelt words,
+names, numbers, abbreviations, accents. And sentences of one subject share words; a model that copies
+must not go from one to the other at a word they share. So some sentences here get words and phrases
+of each other.
+"""
+
+import random
+import re
+import string
+from collections.abc import Sequence
+
+_WORD = re.compile(r"^(\W*)(.*?)(\W*)$", re.DOTALL)
+_VOWELS, _CONSONANTS = "aeiou", "bcdfghjklmnprstvwz"
+_ACCENTS = {
+    "a": "áàâäãå", "e": "éèêë", "i": "íìîï", "o": "óòôöõø", "u": "úùûü", "c": "çć", "n": "ñ",
+    "s": "šş", "z": "žż", "l": "ł", "y": "ý",
+}  # fmt: skip
+_SHARES = (0.03, 0.08, 0.2)  # of the words of a noisy example
+
+
+def noisy(sentences: Sequence[str], pieces: Sequence[str], rng: random.Random) -> list[str]:
+    """Returns sentences of which some words are replaced, as often as not.
+
+    Args:
+      sentences: of an example.
+      pieces: of the vocabulary, "▁" for a space.
+      rng: draws.
+    """
+    told = list(sentences)
+    kind = rng.random()
+    if kind < 0.4:
+        return told
+    if kind < 0.75:
+        share = rng.choice(_SHARES)
+        told = [_with_rare_words(sentence, share, pieces, rng) for sentence in told]
+    if kind > 0.6:
+        told = _with_shared_words(told, pieces, rng)
+    return told
+
+
+def _with_rare_words(
+    sentence: str, share: float, pieces: Sequence[str], rng: random.Random
+) -> str:
+    words = sentence.split()
+    return " ".join(
+        _put(word, rare_word(word, pieces, rng)) if rng.random() < share else word
+        for word in words
+    )
+
+
+def _put(word: str, other: str) -> str:
+    """Returns another word between a word's punctuation; with its capital."""
+    before, own, after = _match(word)
+    return before + (other[:1].upper() + other[1:] if own[:1].isupper() else other) + after
+
+
+def _match(word: str) -> tuple[str, str, str]:
+    match = _WORD.match(word)
+    assert match is not None  # it matches every text
+    return match[1], match[2], match[3]
+
+
+def rare_word(word: str, pieces: Sequence[str], rng: random.Random) -> str:
+    """Draws a word that was hardly ever read; it may be made of the given one."""
+    own = _match(word)[1]
+    kind = rng.randrange(12)
+    if kind < 2:
+        return _plain_piece(pieces, rng)
+    if kind < 5:
+        return "".join(_plain_piece(pieces, rng) for _ in range(rng.randint(2, 3)))
+    if kind < 7 and len(own) > 3:
+        return _misspelt(own, rng)
+    if kind == 7:
+        return _syllables(rng).capitalize() + rng.choice(("", "", "'s", "\u2019s"))
+    if kind == 8:
+        return _number(rng)
+    if kind == 9:
+        letters = "".join(rng.choices(string.ascii_uppercase, k=rng.randint(2, 5)))
+        return letters + rng.choice(("", "", "s", f"-{rng.randint(1, 99)}"))
+    if kind == 10:
+        text = own if len(own) > 3 else _syllables(rng)
+        return "".join(
+            rng.choice(_ACCENTS[c]) if c in _ACCENTS and rng.random() < 0.3 else c for c in text
+        )
+    return rng.choice((f"{own}-{_syllables(rng)}", f"{_syllables(rng)}-{own}", _syllables(rng)))
+
+
+def _plain_piece(pieces: Sequence[str], rng: random.Random) -> str:
+    return rng.choice(pieces).replace("\N{LOWER ONE EIGHTH BLOCK}", "")
+
+
+def _syllables(rng: random.Random) -> str:
+    count = rng.randint(2, 4)
+    return "".join(rng.choice(_CONSONANTS) + rng.choice(_VOWELS) for _ in range(count)) + rng.choice(
+        ("", *_CONSONANTS)
+    )
+
+
+def _misspelt(word: str, rng: random.Random) -> str:
+    place = rng.randrange(1, len(word) - 1)
+    letter = rng.choice(string.ascii_lowercase)
+    return rng.choice(
+        (
+            word[:place] + letter + word[place:],
+            word[:place] + letter + word[place + 1 :],
+            word[:place] + word[place + 1 :],
+            word[:place] + word[place + 1] + word[place] + word[place + 2 :],
+        )
+    )
+
+
+def _number(rng: random.Random) -> str:
+    number = rng.choice((rng.randint(2, 99), rng.randint(100, 9999), rng.randint(1900, 2030)))
+    return rng.choice(
+        (
+            f"{number}", f"{number:,}", f"{number}%", f"£{number}", f"${number}.{rng.randint(0, 99):02}",
+            f"€{number}", f"{number}.{rng.randint(0, 9)}", f"{number}th", f"{number}-year",
+        )
+    )  # fmt: skip
+
+
+def _with_shared_words(
+    sentences: Sequence[str], pieces: Sequence[str], rng: random.Random
+) -> list[str]:
+    """Puts one to three words into several sentences, or a phrase of one into others."""
+    words = [sentence.split() for sentence in sentences]
+    if rng.random() < 0.5:
+        for _ in range(rng.randint(1, 3)):
+            shared = rare_word(rng.choice(rng.choice(words)), pieces, rng)
+            for sentence in words:
+                if rng.random() < 0.7:
+                    place = rng.randrange(len(sentence))
+                    sentence[place] = _put(sentence[place], shared)
+    else:
+        source = rng.choice(words)
+        length = rng.randint(1, 4)
+        start = rng.randrange(max(1, len(source) - length))
+        phrase = source[start : start + length]
+        for sentence in words:
+            if sentence is not source and rng.random() < 0.6:
+                place = rng.randrange(max(1, len(sentence) - 1))
+                end = place + rng.randint(0, min(length, len(sentence) - 1 - place))
+                sentence[place:end] = phrase
+    return [" ".join(sentence) for sentence in words]

@@ -1,0 +1,115 @@
+"""Responses of `mini`'s corpus: arguments of two sides, told as two views.
+
+The arguments are sentences of any text, of one subject or of several, and not of a debate. A
+response tells all of them, once, in their order and in their own words. It says who holds them and
+gives no numbers of people: what is not given is not told.
+"""
+
+import random
+from collections.abc import Sequence
+
+import mini_noise
+import mini_texts
+from mini_texts import Example, Text
+
+from faith_jax.core.templates import curly_braces
+
+KEYS = (("pro", "con"), ("pro", "con"), ("pro", "con"), ("for", "against"), ("yes", "no"))
+QUERY_KEYS = ("query", "query", "query", "question", "topic")
+# The holders of a view, and the first word of theirs that may follow a link phrase.
+HOLDERS = (
+    ("Supporters", "Opponents"), ("Supporters", "Critics"), ("Supporters", "Opponents"),
+    ("Proponents", "Opponents"), ("Proponents", "Critics"), ("Advocates", "Opponents"),
+    ("Advocates", "Critics"), ("Those in favour", "Those against"),
+    ("Those for it", "Those against it"), ("Those who agree", "Those who disagree"),
+    ("Some people", "Other people"), ("Some", "Others"),
+)  # fmt: skip
+_CONTRASTS = ("{who}", "{who}", "{who}", "{who}, however,", "On the other hand, {who}")
+_VERBS = ("say", "say", "argue", "argue", "note", "believe", "point out", "think")
+_MORE = (
+    "They also {verb}", "They also {verb}", "They add", "They add", "In addition, they {verb}",
+    "They further {verb}", "Finally, they {verb}",
+)  # fmt: skip
+_OPENINGS = (
+    "Views differ.", "Opinions differ.", "People disagree about this.", "This is disputed.",
+    "There are different views on this.", "There is no agreement on this.",
+)  # fmt: skip
+COUNTS, COUNT_WEIGHTS = (1, 2, 3, 4, 5), (25, 27, 25, 19, 4)
+MOST_WORDS = 190  # of all arguments
+_ASKING = ("Should", "Is it right that", "Is it true that", "Would it help if", "Does it matter that")
+
+
+def respond(text: Text, rng: random.Random) -> Example:
+    """Draws a query with arguments of both sides, and the response to it."""
+    counts = rng.choices(COUNTS, COUNT_WEIGHTS, k=2)
+    if rng.random() < 0.6:
+        counts[1] = counts[0]
+    sentences = mini_noise.noisy(_arguments(sum(counts), text, rng), text.pieces, rng)
+    if rng.random() < 0.15:
+        sentences = [sentence.rstrip(".") for sentence in sentences]
+    # Fewer where they were too long: the sides keep their shares.
+    middle = max(1, round(len(sentences) * counts[0] / sum(counts)))
+    groups = [sentences[:middle], sentences[middle:]]
+    keys = rng.choice(KEYS)
+    fields = [(key, " ".join(group)) for key, group in zip(keys, groups, strict=True)]
+    if rng.random() < 0.95:
+        fields.insert(0, (rng.choice(QUERY_KEYS), _query(sentences, text, rng)))
+    return Example(curly_braces(fields), curly_braces([("response", _told(groups, text, rng))]))
+
+
+def _arguments(count: int, text: Text, rng: random.Random) -> list[str]:
+    """Draws sentences of anywhere, of one place, or that share a word; some are two in one."""
+    kind = rng.random()
+    if kind < 0.35:
+        places = [rng.randrange(len(text.sentences)) for _ in range(2 * count)]
+    elif kind < 0.6:
+        window = min(len(text.sentences), 6 * count)
+        start = rng.randrange(len(text.sentences) - window + 1)
+        places = rng.sample(range(start, start + window), min(2 * count, window))
+    else:
+        found = text.sharing[rng.choice(text.shared)]
+        places = rng.sample(found, min(2 * count, len(found)))
+    chosen: dict[str, None] = {}
+    words = 0
+    for place in places:
+        sentence = text.sentences[place]
+        if words + len(sentence.split()) > MOST_WORDS or len(chosen) == count:
+            break
+        if chosen and rng.random() < 0.06:
+            last = chosen.popitem()[0]
+            sentence = f"{last} {sentence}"
+        chosen[sentence] = None
+        words += len(text.sentences[place].split())
+    return list(chosen)
+
+
+def _query(sentences: Sequence[str], text: Text, rng: random.Random) -> str:
+    """Returns a question of the texts, or one made of a sentence or of words of the arguments."""
+    kind = rng.random()
+    if kind < 0.4 and text.questions:
+        return rng.choice(text.questions)
+    words = rng.choice(sentences).rstrip(".!?").split()
+    if kind < 0.7:
+        words = rng.choice(text.sentences).rstrip(".!?").split()
+    start = rng.randrange(max(1, len(words) - 4))
+    part = " ".join(words[start : start + rng.randint(3, 10)])
+    return f"{rng.choice(_ASKING)} {part[:1].lower()}{part[1:]}?"
+
+
+def _told(groups: Sequence[Sequence[str]], text: Text, rng: random.Random) -> str:
+    told = [rng.choice(_OPENINGS)] if rng.random() < 0.65 else []
+    for number, (group, holder) in enumerate(zip(groups, rng.choice(HOLDERS), strict=True)):
+        if not group:
+            continue
+        form = rng.choice(_CONTRASTS) if number else "{who}"
+        who = form.format(who=holder if form.startswith("{") else holder[:1].lower() + holder[1:])
+        linked = rng.choice((0.2, 0.6, 1.0))
+        for place, argument in enumerate(group):
+            verb = rng.choice(_VERBS)
+            link = f"{who} {verb}" if place == 0 else rng.choice(_MORE).format(verb=verb)
+            whole = argument if argument[-1] in ".!?" else argument + "."
+            if place and rng.random() >= linked:
+                told.append(whole)
+            else:
+                told.append(mini_texts.linked(link, whole, text))
+    return " ".join(told)
