@@ -21,6 +21,7 @@ from faith_jax.statistics.text_metrics import (
     argument_overlap,
     extractiveness,
 )
+from faith_jax.statistics.told_arguments import ToldArguments, tell_arguments
 
 PARTS = ("precision", "recall", "f1")
 _OF_WHAT = {
@@ -306,3 +307,96 @@ def _argument_words(overlap: ArgumentOverlap, example: GroundedExample) -> Itera
     for number, name in enumerate(names):
         for word, matched in zip(*next(arguments[name]), strict=True):
             yield WordScore(word.text, word.start, word.end, float(matched), text=number)
+
+
+# Of an argument's or a sentence's content words: more than half must be there.
+TOLD_THRESHOLD = 0.6
+
+
+def argument_recall_scorer(
+    threshold: float = TOLD_THRESHOLD, normalization: str = PUBLISHED
+) -> TextScorer:
+    """Returns the scorer of the share of arguments that a response tells.
+
+    Each argument gets 1 if it is told and 0 if it is missing, as a word score of all its text.
+
+    Args:
+      threshold: of an argument's content words the share that makes it told, in (0, 1].
+      normalization: "published", or "unicode" (words of all scripts).
+
+    Raises:
+      ConfigError: for another threshold or normalization.
+    """
+    reads = _read_by(normalization, SPACED_SCRIPTS)
+    _check_threshold(threshold)
+
+    def judge(example: GroundedExample) -> Score:
+        told = _told_arguments(example, normalization)
+        pairs = enumerate(zip(example.grounding.texts, told.arguments, strict=True))
+        words = tuple(
+            WordScore(text, 0, len(text), float(share >= threshold), text=number)
+            for number, (text, share) in pairs
+            if not math.isnan(share)
+        )
+        return Score(told.recall(threshold), words)
+
+    card = ScorerCard(
+        "argument_recall",
+        "Share of the arguments that the response tells (by their content words); 1 or 0 for each.",
+        0,
+        1,
+        "faith_jax.statistics.told_arguments",
+        word_level=True,
+    )
+    return TextScorer(card, judge, reads)
+
+
+def argument_precision_scorer(
+    threshold: float = TOLD_THRESHOLD, normalization: str = PUBLISHED
+) -> TextScorer:
+    """Returns the scorer of the share of a response's sentences that tell arguments, each once.
+
+    Each sentence that tells something gets 1 if the arguments have it and 0 otherwise, as a word
+    score of all of it; those of framing words alone ("Views differ.") get none.
+
+    Args:
+      threshold: of a sentence's content words the share that the arguments must have, in (0, 1].
+      normalization: "published", or "unicode" (words of all scripts).
+
+    Raises:
+      ConfigError: for another threshold or normalization.
+    """
+    reads = _read_by(normalization, SPACED_SCRIPTS)
+    _check_threshold(threshold)
+
+    def judge(example: GroundedExample) -> Score:
+        told = _told_arguments(example, normalization)
+        words = tuple(
+            WordScore(example.response[start:end], start, end, float(share >= threshold))
+            for share, (start, end) in zip(told.sentences, told.spans, strict=True)
+            if not math.isnan(share)
+        )
+        return Score(told.precision(threshold), words)
+
+    card = ScorerCard(
+        "argument_precision",
+        "Share of the response's sentences that tell arguments, each once (by their content words); "
+        "1 or 0 for each.",
+        0,
+        1,
+        "faith_jax.statistics.told_arguments",
+        word_level=True,
+    )
+    return TextScorer(card, judge, reads)
+
+
+def _told_arguments(example: GroundedExample, normalization: str) -> ToldArguments:
+    query = example.history[-1] if example.history else ""
+    return tell_arguments(example.response, example.grounding.texts, query, normalization)
+
+
+def _check_threshold(threshold: float) -> None:
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not (
+        0 < threshold <= 1
+    ):
+        raise ConfigError(f"threshold: expected a share in (0, 1], got {threshold!r}.")

@@ -124,6 +124,8 @@ register_scorer("lexical_overlap", lexical.lexical_overlap_scorer)
 register_scorer("first_person_count", lexical.first_person_scorer)
 register_scorer("npov_rouge1_hallucination", lexical.npov_hallucination_detector)
 register_scorer("npov_rouge1_coverage", lexical.npov_coverage_detector)
+register_scorer("argument_recall", lexical.argument_recall_scorer)
+register_scorer("argument_precision", lexical.argument_precision_scorer)
 for _place, _cards in MODEL_SCORERS.items():
     for _name, _card in _cards.items():
         _first = (_name,) if len(_cards) > 1 else ()

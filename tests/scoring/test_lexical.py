@@ -178,3 +178,23 @@ def test_token_f1_on_real_rows(corpus, file, area):
     values, labels = [score.value for score in scores], [row["label"] for row in rows]
     assert round(100 * roc_auc(values, labels), 1) == area
     assert roc_auc(values, labels) == pytest.approx(roc_auc_score(labels, values), abs=1e-9)
+
+
+def test_told_and_missing_arguments():
+    arguments = {"pro": ["Tea calms people."], "con": ["Tea stains teeth.", "It costs money."]}
+    response = "Views differ. Some say that tea calms people. It costs money. Cats sleep."
+    (recall,) = load_scorer("argument_recall").score([arguments], [response])
+    assert recall.value == pytest.approx(2 / 3)
+    assert [(w.word, w.score, w.text) for w in recall.words] == [
+        ("Tea calms people.", 1, 0), ("Tea stains teeth.", 0, 1), ("It costs money.", 1, 2),
+    ]  # fmt: skip
+    (precision,) = load_scorer("argument_precision").score([arguments], [response])
+    assert precision.value == pytest.approx(2 / 3)
+    assert [(response[w.start : w.end], w.score) for w in precision.words] == [
+        ("Some say that tea calms people.", 1), ("It costs money.", 1), ("Cats sleep.", 0),
+    ]  # fmt: skip
+    (all_of_it,) = load_scorer("argument_recall", threshold=0.3).score([arguments], [response])
+    assert all_of_it.value == 1
+    for wrong in (0, 1.5, "half", True):
+        with pytest.raises(ConfigError, match=r"threshold: expected a share in \(0, 1\]"):
+            load_scorer("argument_precision", threshold=wrong)
