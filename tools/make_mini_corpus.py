@@ -9,13 +9,15 @@ Each TEXT is a UTF-8 file with one paragraph a line. The output is `train.jsonl`
 The examples teach a model to fill gaps (span corruption, Raffel 2020, section 3.1.4) and to
 restate what it reads: to copy it, to copy a part that is named, to put sentences into an order, to
 merge the groups of a list into running text, with link phrases, whole or as "that" clauses, and to
-tell what one text has and its merged form lacks, or has too much. In many examples words are replaced
-by words that nobody has read (mini_noise.py).
+tell what one text has and its merged form lacks, or has too much. In many examples words are
+replaced by words that nobody has read (mini_noise.py).
 
 With --responses some examples are a query and the arguments of two sides, told as two views
-(mini_responses.py). With --checks some ask whether a text tells only what is given, or all of it, in
-lists of words, in passages or in paraphrases (mini_checks.py). Paraphrases come from --versions:
-files of one book in several translations, with the same verse in the same line.
+(mini_responses.py). With --checks some ask whether a text tells only what is given, or all of it:
+in lists of words, in passages, in paraphrases or in arguments in several wordings (mini_checks.py).
+Paraphrases come from --versions, files of one book in several translations with the same verse in
+the same line. Wordings come from --topics: rows {"query", "pro", "con"} with lists of arguments,
+each a list of its wordings (docs/mini/wordings.jsonl).
 
 The same texts, options and seed give the same bytes.
 """
@@ -34,7 +36,7 @@ import mini_checks
 import mini_noise
 import mini_responses
 import mini_texts
-from mini_texts import Example, Text
+from mini_texts import Example, Text, Topic
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.templates import curly_braces
@@ -48,6 +50,7 @@ SENTENCES, SENTENCE_WEIGHTS = (1, 2, 3, 4, 5, 6), (5, 40, 20, 15, 10, 10)
 MAX_WORDS = 110  # of an input's text: about 160 tokens
 MIN_VERSE_WORDS = 4
 VERSES = 40  # that are kept for validation together
+TOPICS_EVERY = 12  # one of so many is kept for validation
 _VERSE = re.compile(r"^(\[\d+:\d+\]|#.*)")
 NOISE_DENSITY, MEAN_SPAN = 0.15, 3
 
@@ -265,7 +268,7 @@ def read_versions(paths: Sequence[pathlib.Path]) -> list[list[str]]:
     Raises:
       InputError: where a file cannot be read as UTF-8, or they have other numbers of lines.
     """
-    books = []
+    books: list[list[str]] = []
     for path in paths:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
@@ -282,6 +285,25 @@ def read_versions(paths: Sequence[pathlib.Path]) -> list[list[str]]:
         for verse in zip(*books, strict=True)
     )
     return [verse for verse in verses if len(verse) > 1]
+
+
+def read_topics(path: pathlib.Path) -> list[Topic]:
+    """Returns the topics of a JSON Lines file.
+
+    Raises:
+      InputError: where it cannot be read, or a topic lacks a query or two wordings of an argument.
+    """
+    topics = []
+    try:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            row = json.loads(line)
+            topic = Topic(row["query"], row["pro"], row["con"])
+            if min(len(wordings) for side in topic[1:] for wordings in side) < 2:
+                raise InputError(f"{path}, line {number}: expected two wordings or more of each.")
+            topics.append(topic)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{path}: cannot be read as topics: {error!r}.") from None
+    return topics
 
 
 def write(path: pathlib.Path, rows: Iterator[Example], split: str) -> None:
@@ -320,7 +342,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         choices=mini_checks.MATERIALS,
         default=Shares().materials,
         metavar="MATERIAL",
-        help="what these are about: lists, passages, paraphrases (default: lists passages)",
+        help="what these are about; a name may stand twice (default: lists passages)",
     )
     parser.add_argument(
         "--responses",
@@ -337,6 +359,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="TEXT",
         help="translations of one book, a verse a line, for checks about paraphrases",
     )
+    parser.add_argument(
+        "--topics", type=pathlib.Path, metavar="FILE", help="for checks about wordings, responses"
+    )
     args = parser.parse_args(argv)
     try:
         for name in ("checks", "responses"):
@@ -346,6 +371,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise InputError("--checks and --responses: expected a sum in [0, 1].")
         if "paraphrases" in args.check_materials and len(args.versions) < 2:
             raise InputError("--check_materials paraphrases: expected two --versions or more.")
+        if "wordings" in args.check_materials and not args.topics:
+            raise InputError("--check_materials wordings: expected --topics.")
+        topics = read_topics(args.topics) if args.topics else []
         shares = Shares(args.checks, args.responses, tuple(args.check_materials))
         lines, verses = read_paragraphs(args.texts), read_versions(args.versions)
         chapters = [verses[i : i + VERSES] for i in range(0, len(verses), VERSES)]
@@ -357,7 +385,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             kept = split == "validation"
             paragraphs = [s for i, s in enumerate(lines) if (i % VALIDATION_EVERY == 0) == kept]
             held = [c for i, c in enumerate(chapters) if (i % VALIDATION_EVERY == 0) == kept]
-            text = Text.of(paragraphs, [verse for chapter in held for verse in chapter])
+            subjects = [t for i, t in enumerate(topics) if (i % TOPICS_EVERY == 0) == kept]
+            text = Text.of(paragraphs, [v for chapter in held for v in chapter], subjects)
             path = args.output / f"{split}.jsonl"
             write(
                 path, examples(text, count, f"{args.seed} {split}", args.max_tokens, shares), split

@@ -1,13 +1,15 @@
 """Questions of `mini`'s corpus that are answered by yes or no: is what is told what was given?
 
 To answer, an encoder has to find each word of one text in another. `mini` learns that first on
-lists of words, then on passages (docs/mini.md). Verses of several translations of one book ask it of
-other words: what is told is worded otherwise than what was given.
+lists of words, then on passages (docs/mini.md). Verses of several translations of one book, and
+arguments in several wordings, ask it of other words: what is told is worded otherwise than what was
+given.
 """
 
 import random
 from collections.abc import Sequence
 
+import mini_responses
 import mini_texts
 from mini_texts import Example, Text
 
@@ -17,15 +19,20 @@ from faith_jax.core.templates import curly_braces
 WORD_POOLS = (20, 100, 600, 3000, 12000)
 # What is asked: whether all that is told was given, or whether all that was given is told.
 QUESTIONS = ("only", "all")
-MATERIALS = ("lists", "passages", "paraphrases")
+MATERIALS = ("lists", "passages", "paraphrases", "wordings")
 _TOLD = ("response", "told", "retold", "version", "answer", "text")
 _SENTENCES, _WEIGHTS = (1, 2, 3, 4, 5, 6), (5, 30, 25, 20, 10, 10)
 _LINKED = 0.5  # share of tellings with link phrases
 
 
 def make_check(text: Text, rng: random.Random, materials: Sequence[str] = MATERIALS) -> Example:
-    """Draws a question about two lists of words, about passages, or about paraphrases."""
-    checks = {"lists": check_lists, "passages": check_passages, "paraphrases": check_paraphrases}
+    """Draws a question about one of the materials."""
+    checks = {
+        "lists": check_lists,
+        "passages": check_passages,
+        "paraphrases": check_paraphrases,
+        "wordings": check_wordings,
+    }
     return checks[rng.choice(materials)](text, rng)
 
 
@@ -77,6 +84,54 @@ def check_paraphrases(text: Text, rng: random.Random) -> Example:
     sources = [wordings[place][0] for place in given]
     telling = _telling(retold, text, rng)
     return _question(question, _fields(sources, telling, text, rng), answer)
+
+
+def check_wordings(text: Text, rng: random.Random) -> Example:
+    """Arguments of a topic, and a response that tells them in other words, or in the same.
+
+    Some examples ask which argument is missing or was added; its sentence is the answer.
+    """
+    topic = rng.choice(text.topics)
+    sizes = rng.choices((0, 1, 2, 3, 4), (10, 35, 25, 20, 10), k=2)
+    if sum(sizes) < 2:
+        sizes = [rng.randint(1, 2)] * 2
+    places = [
+        (side, place)
+        for side in (0, 1)
+        for place in sorted(rng.sample(range(len(topic[1 + side])), sizes[side]))
+    ]
+    missing, added = rng.random() < 0.5, rng.random() < 0.5
+    compared = rng.random() < 0.3
+    if compared and missing and added:
+        missing = added = False
+    first, second = rng.sample(range(len(places)), 2)
+    given = [place for i, place in enumerate(places) if not (added and i == first)]
+    response = [place for i, place in enumerate(places) if not (missing and i == second)]
+    retold = 1 if rng.random() < 0.85 else 0  # in other words
+    wordings = {(s, p): rng.sample(list(topic[1 + s][p]), 2) for s, p in places}
+    sources, told = (
+        [[wordings[key][which] for key in keys if key[0] == side] for side in (0, 1)]
+        for keys, which in ((given, 0), (response, retold))
+    )
+    telling = " ".join(told[0] + told[1])
+    if rng.random() < 0.8:
+        telling = mini_responses.told(told, text, rng)
+    fields = [
+        (key, " ".join(side))
+        for key, side in zip(rng.choice(mini_responses.KEYS), sources, strict=True)
+    ]
+    fields.insert(rng.choice((0, 0, 2)), (rng.choice(("response", "response", *_TOLD)), telling))
+    if rng.random() < 0.9:
+        fields.insert(0, (rng.choice(mini_responses.QUERY_KEYS), topic.query))
+    if compared:
+        answer = "same"
+        if missing:
+            answer = f"missing: {wordings[places[second]][0]}"
+        elif added:
+            answer = f"added: {wordings[places[first]][retold]}"
+        return Example(f"compare {curly_braces(fields)}", answer)
+    question = rng.choice(QUESTIONS)
+    return _question(question, fields, not (added if question == "only" else missing))
 
 
 def _two(

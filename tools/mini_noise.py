@@ -3,9 +3,9 @@
 A model that has read a word a thousand times, and its neighbour never, writes the first for the
 second. The corpus therefore replaces some words of its sentences by words that nobody has read:
 pieces of the vocabulary drawn at random, so that each piece is copied now and then, misspelt words,
-names, numbers, abbreviations, accents. And sentences of one subject share words; a model that copies
-must not go from one to the other at a word they share. So some sentences here get words and phrases
-of each other.
+names, numbers, abbreviations, accents. And sentences of one subject share words; a model that
+copies must not go from one to the other at a word they share. So some sentences here get words and
+phrases of each other.
 """
 
 import random
@@ -42,13 +42,10 @@ def noisy(sentences: Sequence[str], pieces: Sequence[str], rng: random.Random) -
     return told
 
 
-def _with_rare_words(
-    sentence: str, share: float, pieces: Sequence[str], rng: random.Random
-) -> str:
+def _with_rare_words(sentence: str, share: float, pieces: Sequence[str], rng: random.Random) -> str:
     words = sentence.split()
     return " ".join(
-        _put(word, rare_word(word, pieces, rng)) if rng.random() < share else word
-        for word in words
+        _put(word, rare_word(word, pieces, rng)) if rng.random() < share else word for word in words
     )
 
 
@@ -95,9 +92,9 @@ def _plain_piece(pieces: Sequence[str], rng: random.Random) -> str:
 
 def _syllables(rng: random.Random) -> str:
     count = rng.randint(2, 4)
-    return "".join(rng.choice(_CONSONANTS) + rng.choice(_VOWELS) for _ in range(count)) + rng.choice(
-        ("", *_CONSONANTS)
-    )
+    return "".join(
+        rng.choice(_CONSONANTS) + rng.choice(_VOWELS) for _ in range(count)
+    ) + rng.choice(("", *_CONSONANTS))
 
 
 def _misspelt(word: str, rng: random.Random) -> str:
@@ -117,8 +114,9 @@ def _number(rng: random.Random) -> str:
     number = rng.choice((rng.randint(2, 99), rng.randint(100, 9999), rng.randint(1900, 2030)))
     return rng.choice(
         (
-            f"{number}", f"{number:,}", f"{number}%", f"£{number}", f"${number}.{rng.randint(0, 99):02}",
-            f"€{number}", f"{number}.{rng.randint(0, 9)}", f"{number}th", f"{number}-year",
+            f"{number}", f"{number:,}", f"{number}%", f"£{number}", f"€{number}",
+            f"${number}.{rng.randint(0, 99):02}", f"{number}.{rng.randint(0, 9)}",
+            f"{number}th", f"{number}-year",
         )
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Responses of `mini`'s corpus: arguments of two sides, told as two views.
 
-The arguments are sentences of any text, of one subject or of several, and not of a debate. A
+The arguments are sentences of any text, of one subject or of several, or arguments of a topic. A
 response tells all of them, once, in their order and in their own words. It says who holds them and
 gives no numbers of people: what is not given is not told.
 """
@@ -16,7 +16,7 @@ from faith_jax.core.templates import curly_braces
 
 KEYS = (("pro", "con"), ("pro", "con"), ("pro", "con"), ("for", "against"), ("yes", "no"))
 QUERY_KEYS = ("query", "query", "query", "question", "topic")
-# The holders of a view, and the first word of theirs that may follow a link phrase.
+# Who holds the first view, and who the second.
 HOLDERS = (
     ("Supporters", "Opponents"), ("Supporters", "Critics"), ("Supporters", "Opponents"),
     ("Proponents", "Opponents"), ("Proponents", "Critics"), ("Advocates", "Opponents"),
@@ -36,7 +36,14 @@ _OPENINGS = (
 )  # fmt: skip
 COUNTS, COUNT_WEIGHTS = (1, 2, 3, 4, 5), (25, 27, 25, 19, 4)
 MOST_WORDS = 190  # of all arguments
-_ASKING = ("Should", "Is it right that", "Is it true that", "Would it help if", "Does it matter that")
+_ASKING = (
+    "Should",
+    "Is it right that",
+    "Is it true that",
+    "Would it help if",
+    "Does it matter that",
+)
+TOPIC_SHARE = 0.3  # of responses, where there are topics
 
 
 def respond(text: Text, rng: random.Random) -> Example:
@@ -44,7 +51,16 @@ def respond(text: Text, rng: random.Random) -> Example:
     counts = rng.choices(COUNTS, COUNT_WEIGHTS, k=2)
     if rng.random() < 0.6:
         counts[1] = counts[0]
-    sentences = mini_noise.noisy(_arguments(sum(counts), text, rng), text.pieces, rng)
+    asked = ""
+    if text.topics and rng.random() < TOPIC_SHARE:
+        topic = rng.choice(text.topics)
+        asked = topic.query
+        counts = [min(count, len(side)) for count, side in zip(counts, topic[1:], strict=True)]
+        drawn = [rng.sample(list(s), count) for s, count in zip(topic[1:], counts, strict=True)]
+        sentences = [rng.choice(wordings) for side in drawn for wordings in side]
+    else:
+        sentences = _arguments(sum(counts), text, rng)
+    sentences = mini_noise.noisy(sentences, text.pieces, rng)
     if rng.random() < 0.15:
         sentences = [sentence.rstrip(".") for sentence in sentences]
     # Fewer where they were too long: the sides keep their shares.
@@ -53,14 +69,14 @@ def respond(text: Text, rng: random.Random) -> Example:
     keys = rng.choice(KEYS)
     fields = [(key, " ".join(group)) for key, group in zip(keys, groups, strict=True)]
     if rng.random() < 0.95:
-        fields.insert(0, (rng.choice(QUERY_KEYS), _query(sentences, text, rng)))
-    return Example(curly_braces(fields), curly_braces([("response", _told(groups, text, rng))]))
+        fields.insert(0, (rng.choice(QUERY_KEYS), asked or _query(sentences, text, rng)))
+    return Example(curly_braces(fields), curly_braces([("response", told(groups, text, rng))]))
 
 
 def _arguments(count: int, text: Text, rng: random.Random) -> list[str]:
     """Draws sentences of anywhere, of one place, or that share a word; some are two in one."""
     kind = rng.random()
-    if kind < 0.35:
+    if kind < 0.35 or not text.shared:
         places = [rng.randrange(len(text.sentences)) for _ in range(2 * count)]
     elif kind < 0.6:
         window = min(len(text.sentences), 6 * count)
@@ -96,8 +112,9 @@ def _query(sentences: Sequence[str], text: Text, rng: random.Random) -> str:
     return f"{rng.choice(_ASKING)} {part[:1].lower()}{part[1:]}?"
 
 
-def _told(groups: Sequence[Sequence[str]], text: Text, rng: random.Random) -> str:
-    told = [rng.choice(_OPENINGS)] if rng.random() < 0.65 else []
+def told(groups: Sequence[Sequence[str]], text: Text, rng: random.Random) -> str:
+    """Tells the arguments of two sides, either of which may have none, as two views."""
+    parts = [rng.choice(_OPENINGS)] if rng.random() < 0.65 else []
     for number, (group, holder) in enumerate(zip(groups, rng.choice(HOLDERS), strict=True)):
         if not group:
             continue
@@ -109,7 +126,7 @@ def _told(groups: Sequence[Sequence[str]], text: Text, rng: random.Random) -> st
             link = f"{who} {verb}" if place == 0 else rng.choice(_MORE).format(verb=verb)
             whole = argument if argument[-1] in ".!?" else argument + "."
             if place and rng.random() >= linked:
-                told.append(whole)
+                parts.append(whole)
             else:
-                told.append(mini_texts.linked(link, whole, text))
-    return " ".join(told)
+                parts.append(mini_texts.linked(link, whole, text))
+    return " ".join(parts)

@@ -45,6 +45,14 @@ class Example(NamedTuple):
     targets: str
 
 
+class Topic(NamedTuple):
+    """A question, and of each side the arguments, each in several wordings."""
+
+    query: str
+    pro: Sequence[Sequence[str]]
+    con: Sequence[Sequence[str]]
+
+
 def sentences_of(paragraph: str) -> list[str]:
     """Splits a paragraph into its sentences, each a whole number of words."""
     return [part.strip() for part in _SENTENCE_END.split(paragraph.strip()) if part.strip()]
@@ -74,6 +82,7 @@ class Text(NamedTuple):
       shared: the words of `sharing`.
       pieces: of the vocabulary, without special tokens and bytes.
       versions: of each verse of a book, two or more wordings; empty without such a book.
+      topics: with arguments in several wordings; empty without such a file.
     """
 
     paragraphs: Sequence[str]
@@ -85,9 +94,15 @@ class Text(NamedTuple):
     shared: Sequence[str] = ()
     pieces: Sequence[str] = ()
     versions: Sequence[Sequence[str]] = ()
+    topics: Sequence["Topic"] = ()
 
     @classmethod
-    def of(cls, paragraphs: Sequence[str], versions: Sequence[Sequence[str]] = ()) -> "Text":
+    def of(
+        cls,
+        paragraphs: Sequence[str],
+        versions: Sequence[Sequence[str]] = (),
+        topics: Sequence["Topic"] = (),
+    ) -> "Text":
         """Finds them in paragraphs."""
         whole = [s for paragraph in paragraphs for s in sentences_of(paragraph)]
         plain = [s for s in whole if is_plain(s)]
@@ -102,6 +117,7 @@ class Text(NamedTuple):
             list(sharing),
             vocabulary_pieces(),
             versions,
+            topics,
         )
 
 
@@ -174,7 +190,7 @@ def _told(sentences: Sequence[str], who: str, text: Text, rng: random.Random) ->
 
 
 def linked(link: str, sentence: str, text: Text) -> str:
-    """Returns a sentence behind a link phrase: as a "that" clause where its first word allows it."""
+    """Returns a sentence behind a link phrase: in a "that" clause if its first word allows it."""
     first, _, rest = sentence.partition(" ")
     if first.lower() in text.lower_case and not sentence.endswith(("?", "!")):
         return f"{link} that {first.lower()} {rest}"

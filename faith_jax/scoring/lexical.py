@@ -380,8 +380,8 @@ def argument_precision_scorer(
 
     card = ScorerCard(
         "argument_precision",
-        "Share of the response's sentences that tell arguments, each once (by their content words); "
-        "1 or 0 for each.",
+        "Share of the response's sentences that tell arguments, each once (by their content "
+        "words); 1 or 0 for each.",
         0,
         1,
         "faith_jax.statistics.told_arguments",
@@ -396,7 +396,9 @@ def _told_arguments(example: GroundedExample, normalization: str) -> ToldArgumen
 
 
 def _check_threshold(threshold: float) -> None:
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not (
-        0 < threshold <= 1
+    if (
+        isinstance(threshold, bool)
+        or not isinstance(threshold, int | float)
+        or not (0 < threshold <= 1)
     ):
         raise ConfigError(f"threshold: expected a share in (0, 1], got {threshold!r}.")

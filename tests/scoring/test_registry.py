@@ -106,7 +106,11 @@ def test_bad_examples(arguments, message):
     ("name", "options", "message"),
     [
         ("tokenf1", {}, "There is no scorer 'tokenf1'. Did you mean 'token_f1'"),
-        ("xyz", {}, "There is no scorer 'xyz'. There are: argument_precision, argument_recall, bertscore"),
+        (
+            "xyz",
+            {},
+            "There is no scorer 'xyz'. There are: argument_precision, argument_recall, bertscore",
+        ),
         ("token_f1", {"normalisation": "squad"}, "Did you mean 'normalization'"),
         ("rouge1_f1", {"use_stemmer": "no"}, "rouge1_f1: use_stemmer: expected True or False"),
         ("first_person_count", {"pronouns": "I"}, "pronouns: expected a list of words, got 'I'"),

@@ -28,7 +28,8 @@ def linked(arguments):
 def test_all_told_in_other_clothes():
     told = tell_arguments("Views differ. " + linked(ARGUMENTS), ARGUMENTS)
     assert told.arguments == (1, 1, 1, 1)
-    assert math.isnan(told.sentences[0]) and told.sentences[1:] == (1,) * 5
+    assert math.isnan(told.sentences[0])
+    assert told.sentences[1:] == (1,) * 5
     assert (told.recall(1), told.precision(1)) == (1, 1)
 
 
@@ -52,8 +53,10 @@ def test_what_is_told_twice_or_never_given_lowers_precision():
 def test_words_of_the_query_tell_nothing_alone():
     query = "Should night trains be subsidised?"
     told = tell_arguments("Views on night trains differ. Night trains replace flights.", [], query)
-    assert math.isnan(told.sentences[0]) and told.sentences[1] == 0.5
-    assert math.isnan(told.recall(0.5)) and told.precision(0.5) == 1
+    assert math.isnan(told.sentences[0])
+    assert told.sentences[1] == 0.5
+    assert math.isnan(told.recall(0.5))
+    assert told.precision(0.5) == 1
     assert math.isnan(tell_arguments("Views differ.", ARGUMENTS).precision(0.5))
 
 
@@ -67,4 +70,4 @@ def test_the_spans_are_the_sentences():
 def test_order_does_not_count(order, count):
     chosen = [ARGUMENTS[place] for place in order[:count]]
     told = tell_arguments(linked(chosen), ARGUMENTS)
-    assert told.recall(0.6) == count / 4 and told.precision(0.6) == 1
+    assert (told.recall(0.6), told.precision(0.6)) == (count / 4, 1)

@@ -112,6 +112,40 @@ def test_a_share_of_questions(tmp_path, capsys):
     )
 
 
+def test_responses_and_versions_of_a_book(tmp_path, capsys):
+    source = tmp_path / "text.txt"
+    lines = [" ".join([*SENTENCES, f"Here number {n} is told."]) for n in range(250)]
+    source.write_text("\n".join(lines))
+    books = [tmp_path / "old.txt", tmp_path / "new.txt"]
+    for book, words in zip(books, ("lo he came", "then he arrived"), strict=True):
+        book.write_text("### One\n" + "".join(f"[1:{n}] {words} {n}\n" for n in range(200)))
+    assert corpus.read_versions(books)[:2] == [
+        ["lo he came 0", "then he arrived 0"],
+        ["lo he came 1", "then he arrived 1"],
+    ]
+    command = [str(source), "--examples=200", f"--output={tmp_path}", "--versions"]
+    command += [*map(str, books), "--check_materials", "paraphrases"]
+    assert corpus.main([*command, "--checks=0.3", "--responses=0.7"]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
+    asked = [row for row in rows if row["targets"] in ("yes", "no")]
+    assert 40 < len(asked) < 80
+    assert all(re.search("lo he came|then he arrived", row["inputs"]) for row in asked)
+    assert all(row["targets"].startswith("{response: ") for row in rows if row not in asked)
+    capsys.readouterr()
+    books[1].write_text("one line\n")
+    for arguments, message in (
+        (["--checks=0.3"], f"{books[1]}: 1 lines, expected 201 as in {books[0]}: "),
+        (["--checks=0.3", "--responses=0.8"], "--checks and --responses: expected a sum in"),
+    ):
+        assert corpus.main([*command, *arguments]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+    only = [*command[:4], str(books[0]), *command[-2:]]
+    assert corpus.main(only) == 2
+    assert "expected two --versions or more" in capsys.readouterr().err
+
+
 def test_the_command_writes_the_same_bytes_again(tmp_path, capsys):
     source = tmp_path / "text.txt"
     lines = [" ".join([*SENTENCES, f"Here number {n} is told."]) for n in range(250)]

@@ -27,7 +27,21 @@ SENTENCES = [
     )
 ]
 WORDS = [f"w{chr(97 + i)}{chr(97 + j)}" for i in range(10) for j in range(10)]
-TEXT = corpus.Text(SENTENCES, SENTENCES, ["Who keeps keys?"], frozenset(), WORDS)
+# Each verse in other words, which begin with its number.
+VERSES = [[f"{name}{n}a {name}{n}b {name}{n}c {name}{n}d." for name in "uv"] for n in range(30)]
+# Likewise each argument: p0u, p0v and p0w are the same one.
+TOPIC = corpus.Topic(
+    "Who?", *([[f"{s}{n}{w} tells." for w in "uvw"] for n in range(4)] for s in "pc")
+)
+TEXT = corpus.Text(
+    SENTENCES,
+    SENTENCES,
+    ["Who keeps keys?"],
+    frozenset(),
+    WORDS,
+    versions=VERSES,
+    topics=[TOPIC],
+)
 
 
 def parts_of(example):
@@ -81,13 +95,55 @@ def test_what_is_told_and_what_was_given(seed):
     assert_right(example, {w for s in SENTENCES for w in re.findall(r"\w+", s)} - {"the"})
 
 
+def test_paraphrases_are_of_the_same_verses_and_most_in_other_words():
+    rng, other = random.Random(0), 0
+    for _ in range(300):
+        question, *texts = parts_of(example := checks.check_paraphrases(TEXT, rng))
+        told, given = ({w[1:] for w in re.findall(r"[uv]\d+\w", text)} for text in texts)
+        errors = {"only": told - given, "all": given - told}[question]
+        assert (not errors) == (example.targets == "yes")
+        told, given = (set(re.findall(r"[uv]\d+\w", text)) for text in texts)
+        other += not told & given
+    assert other > 200
+
+
+def test_arguments_in_several_wordings():
+    rng, other, answers = random.Random(0), 0, collections.Counter()
+    for _ in range(600):
+        example = checks.check_wordings(TEXT, rng)
+        question, _, rest = example.inputs.partition(" ")
+        fields = dict(re.findall(r"\{(\w+): (.*?)\}", rest))
+        told = " ".join(value for key, value in fields.items() if key in checks._TOLD)
+        given = " ".join(
+            value for key, value in fields.items() if key not in (*checks._TOLD, "query")
+        )
+        said, had = (set(re.findall(r"\b([pc]\d)\w tells", text)) for text in (told, given))
+        missing, added = had - said, said - had
+        if question == "compare":
+            kind, _, sentence = example.targets.partition(": ")
+            assert (kind == "missing") == bool(missing)
+            assert (kind == "added") == bool(added)
+            assert sentence in {"missing": given, "added": told, "same": ""}[kind]
+            assert not sentence or {sentence[:2]} == missing | added
+        else:
+            assert example.targets == (
+                "no" if (added if question == "only" else missing) else "yes"
+            )
+            answers[question, example.targets] += 1
+        words = (set(re.findall(r"\b[pc]\d\w", text)) for text in (told, given))
+        other += not set.intersection(*words)
+    assert min(answers.values()) > 70
+    assert other > 400
+
+
 @pytest.mark.parametrize("materials", [("lists",), ("passages",), checks.MATERIALS])
 def test_answers_and_questions_are_balanced(materials):
     rng = random.Random(0)
     drawn = [checks.make_check(TEXT, rng, materials) for _ in range(2000)]
+    drawn = [example for example in drawn if not example.inputs.startswith("compare")]
     for question in checks.QUESTIONS:
         answers = [e.targets for e in drawn if parts_of(e)[0] == question]
-        assert 850 < len(answers) < 1150
+        assert 0.43 < len(answers) / len(drawn) < 0.57
         assert 0.45 < sum(answer == "yes" for answer in answers) / len(answers) < 0.55
 
 
