@@ -25,6 +25,8 @@ _SHARES = (0.03, 0.08, 0.2)  # of the words of a noisy example
 def noisy(sentences: Sequence[str], pieces: Sequence[str], rng: random.Random) -> list[str]:
     """Returns sentences of which some words are replaced, as often as not.
 
+    Some sentences get other punctuation, or a phrase twice.
+
     Args:
       sentences: of an example.
       pieces: of the vocabulary, "▁" for a space.
@@ -39,6 +41,10 @@ def noisy(sentences: Sequence[str], pieces: Sequence[str], rng: random.Random) -
         told = [_with_rare_words(sentence, share, pieces, rng) for sentence in told]
     if kind > 0.6:
         told = _with_shared_words(told, pieces, rng)
+    if rng.random() < 0.4:
+        told = [_with_punctuation(s, rng) if rng.random() < 0.6 else s for s in told]
+    if rng.random() < 0.4:
+        told = [_with_repeated_words(s, rng) if rng.random() < 0.6 else s for s in told]
     return told
 
 
@@ -47,6 +53,32 @@ def _with_rare_words(sentence: str, share: float, pieces: Sequence[str], rng: ra
     return " ".join(
         _put(word, rare_word(word, pieces, rng)) if rng.random() < share else word for word in words
     )
+
+
+def _with_punctuation(sentence: str, rng: random.Random) -> str:
+    """Puts a semicolon, a dash, quotation marks or parentheses into a sentence."""
+    words = sentence.split()
+    place = rng.randrange(max(1, len(words) - 1))
+    before, own, after = _match(words[place])
+    if not own:
+        return sentence
+    if rng.random() < 0.5:
+        mark = rng.choice(("; ", ": ", " \u2013 ", " \u2014 ", "\u2014", ", ", " - ", ". "))
+        return " ".join([*words[:place], own]) + mark + " ".join(words[place + 1 :])
+    left, right = rng.choice(('""', "\u201c\u201d", "()", "''"))
+    words[place] = f"{before}{left}{own}{right}{after}"
+    return " ".join(words)
+
+
+def _with_repeated_words(sentence: str, rng: random.Random) -> str:
+    """Puts one to three words of a sentence into another place of it."""
+    words = sentence.split()
+    if len(words) < 4:
+        return sentence
+    length = rng.randint(1, min(3, len(words) // 2))
+    start, place = (rng.randrange(len(words) - length) for _ in range(2))
+    words[place : place + length] = words[start : start + length]
+    return " ".join(words)
 
 
 def _put(word: str, other: str) -> str:

@@ -61,7 +61,7 @@ def respond(text: Text, rng: random.Random) -> Example:
     else:
         sentences = _arguments(sum(counts), text, rng)
     sentences = mini_noise.noisy(sentences, text.pieces, rng)
-    if rng.random() < 0.15:
+    if rng.random() < 0.2:
         sentences = [sentence.rstrip(".") for sentence in sentences]
     # Fewer where they were too long: the sides keep their shares.
     middle = max(1, round(len(sentences) * counts[0] / sum(counts)))
