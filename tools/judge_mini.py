@@ -1,8 +1,8 @@
 """Judges how `mini` responds to topics that it has not seen (docs/mini.md, "What it does").
 
     python tools/judge_mini.py rows docs/mini/topics.jsonl rows.jsonl
-    t5x infer --gin_file=runs/infer_file.gin --gin.CHECKPOINT_PATH=mini --gin.INPUT_FILE=rows.jsonl \
-      --gin.INFER_OUTPUT_DIR=responses
+    t5x infer --gin_file=runs/infer_file.gin --gin.CHECKPOINT_PATH=mini \
+      --gin.INPUT_FILE=rows.jsonl --gin.INFER_OUTPUT_DIR=responses
     python tools/judge_mini.py table rows.jsonl responses/predictions.jsonl [--faults faults.jsonl]
 
 The first command makes a row of each topic with 1, 2, 3 and 4 arguments a side, and two rows with
