@@ -38,7 +38,7 @@ def rows(topics: Sequence[Topic], count: int, seed: str) -> Iterator[dict[str, A
     sentences = [w for t in topics for side in (t.pro, t.con) for a in side for w in a]
     text = Text(
         sentences, sentences, [], mini_texts.lower_case_words(sentences),
-        pieces=mini_texts.vocabulary_pieces(),
+        pieces=mini_texts.vocabulary_pieces(sentences),
     )  # fmt: skip
     for number in range(count):
         yield {"id": f"{seed.split()[-1]}-{number}", **_row(rng.choice(topics), text, rng)}

@@ -13,6 +13,8 @@ _SENTENCE_END = re.compile(r'(?<=[.!?]["”)])\s+(?=[A-Z"“(])|(?<=[.!?])\s+(?=
 # most frequent ones, and those that are one piece in either case, change it: a model that copies
 # must not guess the pieces of rare words.
 LOWER_CASE_RATIO, LOWER_CASE_WORDS = 5, 150
+# How often a piece is drawn for another that stands at least 250 times in the paragraphs.
+RARE_PIECES = ((20, 12), (250, 3))
 SHARED = range(4, 80)  # sentences that have a word, where arguments about it are drawn
 KEYS = (
     ("first", "second"), ("left", "right"), ("one", "other"), ("before", "after"),
@@ -80,7 +82,7 @@ class Text(NamedTuple):
       frequent: words in lower case, the most frequent first.
       sharing: where a word of 5 letters or more stands in some sentences, not many: in which.
       shared: the words of `sharing`.
-      pieces: of the vocabulary, without special tokens and bytes.
+      pieces: of the vocabulary, see `vocabulary_pieces`.
       versions: of each verse of a book, two or more wordings; empty without such a book.
       topics: with arguments in several wordings; empty without such a file.
     """
@@ -115,7 +117,7 @@ class Text(NamedTuple):
             frequent_words(whole),
             sharing,
             list(sharing),
-            vocabulary_pieces(),
+            vocabulary_pieces(paragraphs),
             versions,
             topics,
         )
@@ -136,12 +138,22 @@ def sentences_by_word(sentences: Sequence[str]) -> dict[str, list[int]]:
     return {word: found for word, found in places.items() if len(found) in SHARED}
 
 
-def vocabulary_pieces() -> list[str]:
-    """Returns the pieces of english_4096 that have a letter or a digit, no bytes."""
+def vocabulary_pieces(paragraphs: Sequence[str]) -> list[str]:
+    """Returns the pieces of english_4096 that have a letter or a digit, no bytes.
+
+    Pieces that the paragraphs seldom have stand several times: a model that hardly ever reads a
+    piece cannot copy it.
+    """
     vocabulary = load_vocabulary()
+    counts = collections.Counter(token for text in paragraphs for token in vocabulary.encode(text))
     last = vocabulary.vocab_size - vocabulary.extra_ids
-    pieces = [vocabulary.stored_piece(token) or "" for token in range(3 + 256, last)]
-    return [piece for piece in pieces if any(c.isalnum() for c in piece)]
+    pieces = [(token, vocabulary.stored_piece(token) or "") for token in range(3 + 256, last)]
+    return [
+        piece
+        for token, piece in pieces
+        if any(c.isalnum() for c in piece)
+        for _ in range(next((n for most, n in RARE_PIECES if counts[token] < most), 1))
+    ]
 
 
 def lower_case_words(sentences: Sequence[str]) -> frozenset[str]:
