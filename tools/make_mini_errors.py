@@ -1,12 +1,12 @@
-"""Makes the data that `mini`'s error classifiers are trained on, from arguments in several wordings.
+"""Makes the data that `mini`'s error classifiers are trained on, of arguments in several wordings.
 
     python tools/make_mini_errors.py docs/mini/wordings.jsonl --output FOLDER [--rows 24000]
 
-FOLDER is a raw folder of the data set npov_detection: train_dev.jsonl and validation.jsonl. Each row
-is a query, arguments of two sides and a response that tells arguments as two views. In half of the
-rows the response tells an argument that is not given (a hallucination), and in half a given argument
-is missing from it (a coverage error), independently. In three quarters of the rows the response words
-the arguments otherwise than they are given.
+FOLDER is a raw folder of the data set npov_detection: train_dev.jsonl and validation.jsonl. Each
+row is a query, arguments of two sides and a response that tells arguments as two views. In half of
+the rows the response tells an argument that is not given (a hallucination), and in half a given
+argument is missing from it (a coverage error), independently. In three quarters of the rows the
+response words the arguments otherwise than they are given.
 
 One topic of 12 is kept for validation. The same file, options and seed give the same bytes.
 """
