@@ -98,8 +98,9 @@ RUNS_HERE = ("score", "evaluate", "report", "annotate")
 def commands(page):
     """Returns the commands in the blocks of a page, as lists of arguments."""
     text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
-    blocks = "".join(re.findall(r"^```\n(.*?)^```", text, re.M | re.S)).replace("\\\n", " ")
-    return [shlex.split(line, comments=True) for line in COMMANDS.findall(blocks)]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.M | re.S)
+    plain = "".join(block for kind, block in blocks if not kind).replace("\\\n", " ")
+    return [shlex.split(line, comments=True) for line in COMMANDS.findall(plain)]
 
 
 def scorers_of(arguments):
@@ -136,7 +137,7 @@ def test_recipes_that_need_no_model_run(tmp_path, monkeypatch, capsys, offline_d
     shutil.copytree(REPOSITORY / "docs" / "walkthrough", tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     ran = 0
-    for program, part, *arguments in commands("recipes.md"):
+    for _, part, *arguments in commands("recipes.md"):
         needs = ("model=", "runs/", "responses.jsonl")
         if part not in RUNS_HERE or any(n in a for n in needs for a in arguments):
             continue
