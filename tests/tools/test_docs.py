@@ -1,5 +1,6 @@
 """The documentation: its site builds without a warning, and no link of its pages is dead."""
 
+import json
 import os
 import re
 import shlex
@@ -10,6 +11,9 @@ import sys
 import pytest
 
 from faith_jax import cli
+from faith_jax.runs import gin_config
+from faith_jax.scoring import tables as scoring_tables
+from faith_jax.scoring.registry import check_scorer
 from tests.paths import REPOSITORY
 
 PAGES = [
@@ -83,3 +87,79 @@ def test_the_site_builds_without_a_warning(tmp_path):
         assert (tmp_path / name / "index.html").is_file()
     interface = (tmp_path / "api" / "index.html").read_text(encoding="utf-8")
     assert "Returns the log-probability of each target token" in interface
+
+
+COMMANDS = re.compile(r"^(?:faith-jax|t5x) .*$", re.MULTILINE)
+RECIPES = ("recipes.md", "which_scorer.md", "gallery.md")
+# Of the words-only commands of recipes.md, which run: the files are those of the walkthrough.
+RUNS_HERE = ("score", "evaluate", "report", "annotate")
+
+
+def commands(page):
+    """Returns the commands in the blocks of a page, as lists of arguments."""
+    text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.M | re.S)
+    plain = "".join(block for kind, block in blocks if not kind).replace("\\\n", " ")
+    return [shlex.split(line, comments=True) for line in COMMANDS.findall(plain)]
+
+
+def scorers_of(arguments):
+    """Returns the scorers that a command of `score` names, and by scorer the options given."""
+    named = [a.partition("=")[2] for a in arguments if a.startswith("--scorers=")]
+    given = [a.partition("=")[2] for a in arguments if a.startswith("--scorer-option=")]
+    options = {name: [] for text in named for name in text.split(",")}
+    for option in given:
+        scorer, _, name = option.partition("=")[0].partition(".")
+        options[scorer].append(name)
+    return options
+
+
+@pytest.mark.parametrize("page", RECIPES)
+def test_commands_of_recipes_have_the_options_that_they_name(page, monkeypatch, capsys):
+    parsed = commands(page)
+    assert parsed
+    # Everything but the run itself.
+    monkeypatch.setattr(cli, "_guarded", lambda run, prog: 0)
+    monkeypatch.setattr(cli, "keep_compiled_programs", lambda: None)
+    for program, *arguments in parsed:
+        main = {"faith-jax": cli.main, "t5x": cli.t5x_main}[program]
+        assert main(arguments) == 0, (arguments, capsys.readouterr().err)
+        if arguments[0] == "score":
+            for name, options in scorers_of(arguments).items():
+                check_scorer(name, options)
+        if program == "t5x":
+            files = [a.partition("=")[2] for a in arguments if a.startswith("--gin_file=")]
+            bindings = [a[len("--gin.") :] for a in arguments if a.startswith("--gin.")]
+            gin_config.parse(files, bindings)
+
+
+def test_recipes_that_need_no_model_run(tmp_path, monkeypatch, capsys, offline_data_dir):
+    shutil.copytree(REPOSITORY / "docs" / "walkthrough", tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    ran = 0
+    for _, part, *arguments in commands("recipes.md"):
+        needs = ("model=", "runs/", "responses.jsonl")
+        if part not in RUNS_HERE or any(n in a for n in needs for a in arguments):
+            continue
+        assert cli.main([part, *arguments]) == 0, (arguments, capsys.readouterr().err)
+        ran += 1
+    assert ran == 14
+
+
+def test_the_table_of_probes_is_what_the_scorers_give():
+    page = (REPOSITORY / "docs" / "which_scorer.md").read_text(encoding="utf-8")
+    lines = [line.strip("| ").split(" | ") for line in page.splitlines() if " | copy | " in line]
+    columns = lines[0]
+    shown = {
+        cells[0].strip("`"): [float(cell) for cell in cells[1:]]
+        for cells in (line.strip("| ").split(" | ") for line in page.splitlines())
+        if len(cells) == len(columns) + 1 and cells[1][:1].isdigit() and cells[0][0] == "`"
+    }
+    path = REPOSITORY / "docs" / "which_scorer" / "probes.jsonl"
+    rows = {row["id"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}
+    rows = [rows[name] for name in columns]
+    groundings = [{"pro": row["pro_arguments"], "con": row["con_arguments"]} for row in rows]
+    assert len(shown) >= 10
+    table = scoring_tables.score(groundings, [row["response"] for row in rows], scorers=[*shown])
+    for name, values in shown.items():
+        assert [round(value, 2) for value in table[name]] == values, name
