@@ -86,6 +86,9 @@ class LogFormat(logging.Formatter):
 
 def _dispatch(parser: CommandParser, arguments: Sequence[str] | None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
+    if not given:
+        parser.print_help()
+        return 0
     split = [[BINDING, a.removeprefix("--gin.")] if _is_binding(a) else [a] for a in given]
     try:
         options, unknown = parser.parse_known_args([part for parts in split for part in parts])

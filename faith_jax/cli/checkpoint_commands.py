@@ -31,9 +31,15 @@ class ImportCheckpoint(_Conversion):
 
     The files of its tokenizer are copied.
 
+    Attributes:
+      target (TARGET): the folder to write, which opens wherever a checkpoint does, such as in
+        INITIAL_CHECKPOINT_PATH: model.json, the parameters in params/, manifest.json
+
     Examples:
       %(prog)s checkpoints/hf_t5_v1_1_base checkpoints/t5_1_1_base
     """
+
+    target: str
 
     def run(self) -> str:
         from faith_jax.runs import convert

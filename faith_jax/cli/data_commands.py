@@ -15,7 +15,8 @@ class Tasks:
     """Lists all tasks, or shows rows of one as a model sees them.
 
     Without TASK: all tasks with their splits and sizes, or the command that prepares their data.
-    With TASK: rows as a model sees them, with token counts and what would not fit.
+    With TASK: its first rows as a model sees them, with token counts and what would not fit, and
+    the lengths of the first hundred.
 
     Attributes:
       task (TASK): the name of a task

@@ -8,6 +8,7 @@ from typing import ClassVar
 from faith_jax.cli.shared import first_line, resumable
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.table import printable
 from faith_jax.runs.options import Names
 
 # `--gin.NAME=VALUE` is read as this option with the value NAME=VALUE.
@@ -134,6 +135,8 @@ class Eval(_GinRun):
 class Infer(_WithDryRun):
     r"""Generates a response for each row of a task or a JSONL file.
 
+    Prints the first three responses and the folder of all.
+
     Attributes:
       restart: discard what a stopped run with other settings has made
 
@@ -160,5 +163,7 @@ class Infer(_WithDryRun):
 
         output = gin_config.run(infer.infer, restart=self.restart, dry_run=self.dry_run)
         if not self.dry_run:
+            for line in infer.first_responses(output):
+                print(printable(line))
             print(output)
         return 0

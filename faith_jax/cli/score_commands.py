@@ -121,7 +121,16 @@ def _print_skipped(bad_rows: "BadRows") -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scorers:
-    """Lists the scorers with what they measure, their range and their source."""
+    r"""Lists the scorers with what they measure, their range and their source.
+
+    `score` takes their names, and options of them. Those that need a model have the option `model`.
+
+    Examples:
+      %(prog)s
+      faith-jax score --scorers=token_f1,rouge1_precision --input=rows.jsonl --output=scores.jsonl
+      faith-jax score --scorers=nli_e_minus_c --scorer-option=nli_e_minus_c.model=checkpoints/nli \
+          --input=rows.jsonl --output=scores.jsonl
+    """
 
     def run(self) -> str:
         import tabulate

@@ -36,19 +36,19 @@ def all_of(*checks: Callable[[], Any]) -> list[Any]:
     """Returns what checks return; what is wrong with several of them is said at once.
 
     Raises:
-      ConfigError: with the messages of all that raise one.
+      ConfigError: with the messages of all that raise one, or a CheckpointError.
 
     >>> all_of(lambda: 1, lambda: 2)
     [1, 2]
     """
-    found, problems = [], []
+    found, errors = [], dict[str, FaithJaxError]()
     for check in checks:
         try:
             found.append(check())
-        except ConfigError as error:
-            problems.append(str(error))
-    if problems:
-        raise ConfigError(" And: ".join(dict.fromkeys(problems)))
+        except (ConfigError, CheckpointError) as error:
+            errors.setdefault(str(error), error)
+    if errors:
+        raise ConfigError(" And: ".join(errors)) if len(errors) > 1 else next(iter(errors.values()))
     return found
 
 

@@ -1,7 +1,9 @@
 """How far a long loop is."""
 
+import collections
 import logging
 import time
+from typing import NamedTuple
 
 logger = logging.getLogger("faith_jax")
 
@@ -9,40 +11,63 @@ logger = logging.getLogger("faith_jax")
 class Progress:
     """Logs how a long loop goes, with rate and time left, at most every few seconds.
 
-    A loop of unknown length (total = 0) has no time left.
+    Both follow from the later half of the time so far: the first steps may compile, or be cheap.
+    The first line tells no time left, nor do those of a loop of unknown length (total = 0). The
+    last line tells the rate of all.
+
+    Args:
+      what: is counted, such as "step".
+      total: how many there are.
+      done: how many of these an earlier run did.
+      every_seconds: between two lines.
+      work: of all, in any unit, where some take longer than others; `add` tells that of each.
     """
 
-    def __init__(self, what: str, total: int = 0, done: int = 0, every_seconds: float = 10.0):
-        self._what, self._total, self._first = what, total, done
-        self._every = every_seconds
-        self._done = done
-        self._start = self._last = time.monotonic()
+    def __init__(
+        self, what: str, total: int = 0, done: int = 0, every_seconds: float = 10.0, work: int = 0
+    ):
+        self._what, self._total, self._every, self._work = what, total, every_seconds, work
+        self._done, self._worked = done, 0
+        self._start = _Mark(time.monotonic(), done, 0 if work else done)
+        self._lines = collections.deque[_Mark]()
 
-    def add(self, count: int) -> None:
+    def add(self, count: int, work: int = 0) -> None:
         """Logs a line where it is time for one, after `count` more are done."""
         self._done += count
+        self._worked += work
         self.update(self._done)
 
     def update(self, done: int, text: str = "", force: bool = False) -> None:
-        """Logs a line where it is time for one."""
-        now = time.monotonic()
-        if not force and now - self._last < self._every:
+        """Logs a line where it is time for one, or where the last is forced."""
+        now = _Mark(time.monotonic(), done, self._worked if self._work else done)
+        lines, is_last = self._lines, force or done == self._total
+        if not force and now.time - (lines[-1] if lines else self._start).time < self._every:
             return
-        self._last = now
-        rate = (done - self._first) / max(now - self._start, 1e-9)
-        if not self._total:
-            logger.info("%s %d  %.2f/s", self._what, done, rate)
-            return
-        left = (self._total - done) / rate if rate > 0 else float("inf")
-        logger.info(
-            "%s %d/%d  %s  %.2f/s  %s left", self._what, done, self._total, text, rate, clock(left)
-        )
+        while len(lines) > 1 and lines[1].time <= (self._start.time + now.time) / 2:
+            lines.popleft()
+        since = lines[0] if lines and not is_last else self._start
+        seconds = max(now.time - since.time, 1e-9)
+        line = f"{self._what} {done}"
+        if self._total:
+            line += f"/{self._total}  {text}"
+        line += f"  {(done - since.done) / seconds:.2f}/s"
+        if self._total and lines and not is_last and now.work > since.work:
+            left = (self._work or self._total) - now.work
+            line += f"  {clock(left / (now.work - since.work) * seconds)} left"
+        logger.info("%s", line)
+        lines.append(now)
+
+
+class _Mark(NamedTuple):
+    """A time, and what was done by then."""
+
+    time: float
+    done: int
+    work: int
 
 
 def clock(seconds: float) -> str:
     """Returns seconds as "1:02:03" or "2:03"."""
-    if seconds == float("inf"):
-        return "?"
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -16,6 +16,7 @@ from faith_jax.core.rows import BadRows, Row, read_lines
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
+_ENDINGS = {",": ".csv", "\t": ".tsv"}
 _TSV_REMEDY = "a cell holds no tab and no line break"
 
 # The first line of a record, and its cells or what is wrong with it.
@@ -43,7 +44,8 @@ def read_csv(
     """
     name = _DELIMITERS.get(delimiter, delimiter)
     remedy = f"quote cells that hold a {name} or a line break, a quote mark in them twice"
-    return _named(path, _quoted_records(path, delimiter, remedy), columns, bad_rows, remedy)
+    records = _quoted_records(path, delimiter, remedy)
+    return _named(path, records, columns, bad_rows, remedy, delimiter)
 
 
 def read_tsv(
@@ -52,7 +54,7 @@ def read_tsv(
     """Yields the rows of a tab-separated file in which a quote mark is text; see `read_csv`."""
     lines = enumerate(_decoded_lines(path), start=1)
     records = ((n, line.rstrip("\r\n").split("\t")) for n, line in lines if line.strip("\r\n"))
-    return _named(path, records, columns, bad_rows, _TSV_REMEDY)
+    return _named(path, records, columns, bad_rows, _TSV_REMEDY, "\t")
 
 
 def _decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
@@ -89,6 +91,7 @@ def _named(
     columns: Sequence[str],
     bad_rows: BadRows | None,
     remedy: str,
+    delimiter: str,
 ) -> Iterator[Row]:
     header: list[str] = []
     for line, record in records:
@@ -109,6 +112,7 @@ def _named(
             yield Row(place, dict(zip(header, cells, strict=True)))
         else:
             header = cells
+            _check_separator(header, place, delimiter)
             _check_header(header, place, columns)
     if not header:
         raise InputError(f"{path}: empty; its first line should name the columns.")
@@ -127,6 +131,18 @@ def _checked(record: list[str] | str, place: str) -> list[str]:
                 "as UTF-8."
             ) from None
     return record
+
+
+def _check_separator(header: list[str], place: str, delimiter: str) -> None:
+    found = max((it for it in _DELIMITERS if it != delimiter), key=header[0].count)
+    if len(header) > 1 or found not in header[0]:
+        return
+    name, by = _DELIMITERS.get(delimiter, delimiter), "a tab" if found == "\t" else f'"{found}"'
+    ending = f", or let its name end in {_ENDINGS[found]}" if found in _ENDINGS else ""
+    raise InputError(
+        f"{place}: the file seems to be separated by {by} ({_listed(header)}); save it with a "
+        f"{name} between its cells{ending}."
+    )
 
 
 def _check_header(header: list[str], place: str, columns: Sequence[str]) -> None:

@@ -5,7 +5,9 @@ import datetime
 import decimal
 import functools
 import json
+import logging
 import pathlib
+import re
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -14,6 +16,8 @@ from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
 from faith_jax.core.rows import BadRows, Row, parsed, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.delimited import read_csv, read_tsv
+
+logger = logging.getLogger("faith_jax")
 
 FORMATS = {".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 
@@ -221,8 +225,10 @@ def _example_row(
         if not names[what]:
             raise InputError(
                 f"{place}: none of the columns {', '.join(fields)} is known to hold the {what}; "
-                f"name it with --{what}-column."
+                f"name it with --{what}-column{_likely(what, fields)}."
             )
+    if number == 1 and "question" in fields and not names["history"]:
+        logger.info("%s: 'question' is not read; is it --history-column=question?", place)
     values = {
         what: _value(fields, place, names[what]) if names[what] else None
         for what in ("response", "label", "id", "corpus")
@@ -241,6 +247,15 @@ def _example_row(
     used |= {"label"} & {names["label"]}  # other names say what the label is of
     others, left_out = _json_fields({n: v for n, v in fields.items() if n not in used})
     return ExampleRow(example, _shown(values["corpus"]) or corpus, others, left_out)
+
+
+def _likely(what: str, fields: Iterable[str]) -> str:
+    """Returns the value of an option where two fields look like the sides of a grounding."""
+    if what != "grounding":
+        return ""
+    sides = {s: [n for n in fields if re.match(rf"{s}s?([_ -]|$)", n)] for s in ("pro", "con")}
+    named = [f"{side}={found[0]}" for side, found in sides.items() if len(found) == 1]
+    return f"={','.join(named)}" if len(named) == 2 else ""
 
 
 def have_usual_names(fields: Iterable[str]) -> bool:

@@ -13,7 +13,7 @@ import shutil
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 from faith_jax.core.errors import InputError
@@ -52,24 +52,42 @@ def official_files(
       fetch: False = a file that is not at hand is an error even if it has a URL.
 
     Raises:
-      InputError: a file cannot be found or fetched, or has changed; names the home page and where
-        a local copy belongs.
+      InputError: a file cannot be found or fetched, or has changed; names the home page, all files
+        of the data set that are not at hand, and where local copies belong.
     """
     found = {}
     folders = list(folders)
     for name in names:
         file = dataset.files[name]
-        member = f"{file.member} of the archive as " if file.member else ""
-        remedy = (
-            f"{dataset.name}'s home page is {dataset.homepage}. "
-            f"{dataset.by_hand or 'Download the file there.'} Put {member}{name} into {folders[0]}."
-        )
-        candidates = [folder / name for folder in (*folders, download_folder)]
-        path = next((p for p in candidates if p.exists()), None)
-        if path is None and not (file.url and fetch):
-            raise InputError(f"{folders[0] / name}: no such file. {remedy}")
-        found[name] = path or _fetched(file, download_folder, remedy)
+        places = [*folders, download_folder]
+        path = next((folder / name for folder in places if (folder / name).exists()), None)
+        if path is None:
+            remedy = _remedy(dataset, name, places)
+            if not (file.url and fetch):
+                raise InputError(f"{folders[0] / name}: no such file. {remedy}")
+            path = _fetched(file, download_folder, remedy)
+        found[name] = path
     return found
+
+
+def _remedy(dataset: RawDataset, name: str, places: Sequence[pathlib.Path]) -> str:
+    """Returns how to get a file that is in none of the places, and the others that are not."""
+    home = f"{dataset.name}'s home page is {dataset.homepage}."
+    lacking = [
+        file
+        for file in dataset.files.values()
+        if file.name == name or not any((place / file.name).exists() for place in places)
+    ]
+    listed = [
+        f"{it.member} of the archive as {it.name}" if it.member else it.name for it in lacking
+    ]
+    if len(lacking) == 1:
+        by_hand = dataset.by_hand or "Download the file there."
+        return f"{home} {by_hand} Put {listed[0]} into {places[0]}."
+    urls = [f" ({file.url})" if file.url else "" for file in lacking]
+    by_hand = dataset.by_hand or ("" if all(urls) else "Download the files there.")
+    named = ", ".join(map("".join, zip(listed, urls, strict=True)))
+    return " ".join(filter(None, (home, by_hand, f"Put these files into {places[0]}: {named}.")))
 
 
 def ignored_files(

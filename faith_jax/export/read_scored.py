@@ -10,7 +10,7 @@ from typing import Any
 
 from faith_jax.core.errors import InputError, did_you_mean, field_error
 from faith_jax.core.rows import Row
-from faith_jax.datasets.grounded_rows import read_rows
+from faith_jax.datasets.grounded_rows import FORMATS, read_rows
 from faith_jax.export.scored_rows import ScoredRow, field_texts
 
 # No score is larger; beyond it, differences and the bins of a histogram overflow.
@@ -35,22 +35,33 @@ def read_scored_rows(path: pathlib.Path) -> Iterator[ScoredRow]:
     elif path.suffix in (".jsonl", ".parquet") or not path.exists():
         rows = read_rows(path, "parquet" if path.suffix == ".parquet" else "jsonl")
     else:
-        raise InputError(f"{path}: expected scores as .jsonl or .parquet, or a folder of TFDS.")
+        expected = "expected scores as .jsonl or .parquet, or a folder of TFDS"
+        raise InputError(f"{path}: {expected}.{_score_first(path)}")
     for row in rows:
-        yield _checked(row, path.stem)
+        yield _checked(row, path)
 
 
-def _checked(row: Row, corpus: str) -> ScoredRow:
+def _score_first(path: pathlib.Path) -> str:
+    """Returns how the responses of a file are scored."""
+    if path.suffix not in FORMATS:
+        return ""
+    command = f"faith-jax score --scorers=NAMES --input={path} --output=scores.jsonl"
+    return f" Score its responses first: {command}"
+
+
+def _checked(row: Row, path: pathlib.Path) -> ScoredRow:
     place, fields = row
-    for name in ("id", "scores"):
-        if fields.get(name) is None:
-            raise InputError(f"{place}: field '{name}' is missing.{did_you_mean(name, fields)}")
+    if fields.get("scores") is None:
+        near = did_you_mean("scores", [name for name in fields if "score" in name.lower()])
+        raise InputError(f"{place}: field 'scores' is missing.{near or _score_first(path)}")
+    if fields.get("id") is None:
+        raise InputError(f"{place}: field 'id' is missing.{did_you_mean('id', fields)}")
     for name, (is_right, expected) in _FIELDS.items():
         if (value := fields.get(name)) is not None and not is_right(value):
             raise field_error(place, name, expected, value)
     found: ScoredRow = {
         "id": str(fields["id"]),
-        "corpus": fields.get("corpus") or corpus,
+        "corpus": fields.get("corpus") or path.stem,
         "grounding": _texts(fields.get("grounding")),
         "perspectives": _texts(fields.get("perspectives")),
         "history": _texts(fields.get("history")),

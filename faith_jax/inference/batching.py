@@ -115,14 +115,15 @@ class Batcher:
             by_shape.setdefault(shape, []).append(number)
         if self._fill:
             by_shape = fill_batches(by_shape, size_of)
-        progress = Progress(f"{self._what} of row", len(shapes))
+        work = sum(sum(shape[:2]) * len(numbers) for shape, numbers in by_shape.items())
+        progress = Progress(f"{self._what} of row", len(shapes), work=work)
         for shape, numbers in sorted(by_shape.items()):
             size = size_of(shape)
             self._seen.add((shape, size))
             for start in range(0, len(numbers), size):
                 batch = numbers[start : start + size]
                 yield Batch(shape, size, batch)
-                progress.add(len(batch))
+                progress.add(len(batch), sum(shape[:2]) * len(batch))
 
 
 def fill_batches(

@@ -42,6 +42,10 @@ SIDES = ("pro_arguments", "con_arguments")
 # What `input_row` reads; `pro` and `con` are other names of the arguments.
 FIELDS = ("id", "inputs", "inputs_without_document", "query", *SIDES, "pro", "con", "history",
           "knowledge", "response")  # fmt: skip
+# Other names for these, in rows that have neither these nor `inputs`.
+_MEANT = {"question": "query"} | {
+    f"{side}_{texts}": side for side in ("pro", "con") for texts in ("arg", "args", "texts")
+}
 _FORMS = "'query' with 'knowledge' or arguments, 'history' with 'knowledge', or 'inputs'"
 # The arguments of both sides for a query.
 Lookup = Callable[[str], tuple[Sequence[str], Sequence[str]]]
@@ -145,11 +149,14 @@ def _with_arguments(
 def _check_names(row: Mapping[str, Any], where: str) -> None:
     """Raises InputError for a name that is nearly that of a field; others are the user's own."""
     for name in row:
-        near = [known for known in FIELDS if name not in FIELDS and _is_nearly(name, known)]
+        alike = [known for known in FIELDS if name not in FIELDS and _is_nearly(name, known)]
+        near = nearest_names(name, alike, 1)
+        meant = _MEANT.get(name.lower())
+        if meant and not {"inputs", meant, f"{meant}_arguments"} & row.keys():
+            near = [meant]
         if near:
-            (best,) = nearest_names(name, near, 1)
             raise InputError(
-                f"{where}: field {name!r} is not known. Did you mean {best!r}? Rename it: a "
+                f"{where}: field {name!r} is not known. Did you mean {near[0]!r}? Rename it: a "
                 "column of your own may have any name that is less like one of these."
             )
 

@@ -21,7 +21,7 @@ from faith_jax.core.settings import (
 )
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.inference.checkpoint_decoding import from_checkpoint
-from faith_jax.runs.gin_config import Reference, Setting, read_settings
+from faith_jax.runs.gin_config import Reference, Setting, log_once, read_settings
 
 logger = logging.getLogger("faith_jax")
 
@@ -115,7 +115,7 @@ def decoding(
 def _agreed(
     path: Paths, macro: str, of: Callable[[Mapping[str, Setting]], Any], default: Any
 ) -> Any:
-    """Returns what all checkpoints' runs say, and says it in the log."""
+    """Returns what all checkpoints' runs say, and says it in the log, once."""
     if not isinstance(path, str | Mapping):
         return default  # `infer` says what is wrong with it
     given = path.values() if isinstance(path, Mapping) else [path]
@@ -132,7 +132,7 @@ def _agreed(
                 f"({paths[0]}: {_shown(first)}, {one}: {_shown(value)}); give {remedy}."
             )
     if taken := [one for one, value in found.items() if value is not None]:
-        logger.info("%s = %s, as %s was trained with", macro, _shown(first), ", ".join(taken))
+        log_once(f"{macro} = {_shown(first)}, as {', '.join(taken)} was trained with")
     return first
 
 

@@ -29,6 +29,7 @@ from faith_jax.core.settings import checked
 
 CONFIG = "config.gin"  # in MODEL_DIR
 TRAIN, TRAIN_STEPS = "faith_jax.runs.train.train", "total_steps"
+logger = logging.getLogger("faith_jax")
 _CHECKED = (int, float, bool, str, type(None))
 _MACRO = re.compile(r"^[A-Z][A-Z0-9_]*$")
 _MACRO_USE = re.compile(r"%([A-Za-z_][A-Za-z0-9_.]*)")
@@ -55,6 +56,7 @@ RENAMED_CONFIGURABLES = {
 }
 # What gin files can name; `--gin_allow` adds to it.
 ALLOWED = ("faith_jax", "seqio", "t5x", "optax", "flax", "jax", "jaxlib")
+_logged: set[str] = set()  # lines of `log_once`, of the parsed files
 _ALLOW = "A gin file can run what it names: if you trust this one, add --gin_allow={}."
 _IMPORT = re.compile(r"\s*(?:import\s+([\w.]+)|from\s+([\w.]+)\s+import\b)")
 _MACRO_SET = re.compile(r"^([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
@@ -92,6 +94,7 @@ def parse(
     """
     allowed = (*ALLOWED, *allow)
     gin.clear_config()
+    _logged.clear()
     gin.config._LOCATION_PREFIXES[:] = [""]  # gin keeps search paths for the process's lifetime
     # Gin would also take 'runs/train.gin' for a file of a Python package `runs`, and break where
     # the working folder has a folder of that name.
@@ -212,6 +215,13 @@ def run(function: Callable[..., Any], **more: Any) -> Any:
             raise
     name = function.__name__
     raise ConfigError(f"The gin files configure no `{name}`; include runs/{name}.gin or a recipe.")
+
+
+def log_once(line: str) -> None:
+    """Logs a line once, however often the parsed files refer to the function that logs it."""
+    if line not in _logged:
+        _logged.add(line)
+        logger.info("%s", line)
 
 
 def quoted(binding: str) -> str:

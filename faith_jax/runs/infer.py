@@ -7,6 +7,7 @@ checkpoints may respond to the same rows, each in a folder of its own; one file 
 
 import contextlib
 import dataclasses
+import itertools
 import logging
 import pathlib
 import shutil
@@ -73,7 +74,7 @@ def infer(
     decoding: DecodingConfig | None = None,
     model: Transformer | None = None,
     seed: NotNegative = 0,
-    formats: Sequence[str] = ("jsonl", "tfds"),
+    formats: Sequence[str] = ("jsonl",),
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
     vocabulary: str | None = None,
     cut_policy: str = "knowledge",
@@ -216,6 +217,14 @@ def infer(
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices("infer: output is written")
     return output
+
+
+def first_responses(output: pathlib.Path, count: int = 3) -> Iterator[str]:
+    """Yields the first responses in the JSONL of an output, if it has one, as lines `id: text`."""
+    if jax.process_index() == 0 and (output / PREDICTIONS).is_file():
+        for row in itertools.islice(read_jsonl(output / PREDICTIONS), count):
+            text = " ".join(row.fields["prediction"].split())
+            yield f"{row.fields['id']}: {text or '(empty)'}"
 
 
 class _Source(NamedTuple):

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.errors import CheckpointError, ConfigError, InputError, counted
 from faith_jax.core.files import (
     ROWS,
     ContentDigest,
@@ -114,7 +114,11 @@ def score(
     """
     target = pathlib.Path(output)
     form = _output_format(target, output_format)
-    chosen, digests = _pinned(scorers, {} if restart else kept_note(target))
+    try:
+        chosen, digests = _pinned(scorers, {} if restart else kept_note(target))
+    except CheckpointError:
+        _loaded(scorers, target)  # says all that is wrong with the models of a scorer
+        raise
     loaded = _loaded(chosen, target)
     check_outputs([output], {"--costs": costs})
     bad_rows = bad_rows or BadRows()

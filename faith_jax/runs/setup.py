@@ -103,7 +103,7 @@ def initial_params(
     if config.knowledge_attention and not checkpoint.config.knowledge_attention:
         checkpoint = doha_from_bart(checkpoint)
     if config.label_names and not _has_head_of(checkpoint.config, config.label_names):
-        logger.warning("New classification head: %s", ", ".join(config.label_names))
+        logger.info("New classification head: %s", ", ".join(config.label_names))
         head = jax.device_get(random_params(module, partitioner, seed)["classifier"])
         checkpoint = dataclasses.replace(
             checkpoint, params={**checkpoint.params, "classifier": head}

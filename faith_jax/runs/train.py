@@ -132,7 +132,7 @@ def train(
     folders.check_former_run(folder, model.config, base, is_frozen, tokenizer)
     done = newest_step(folder)
     if done is not None and done >= total_steps and not dry_run:
-        logger.warning(
+        logger.info(
             "Nothing to train: %s has a checkpoint of step %d, TRAIN_STEPS = %d",
             folder,
             done,

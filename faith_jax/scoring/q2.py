@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from faith_jax.core.cutting import CutTokens, Kind, Part, by_name
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, all_of
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample, Score
 from faith_jax.datasets.augmentation.tagging import DEFAULT_TAGGER, TaggedText, Tagger, load_tagger
@@ -289,7 +289,7 @@ def q2_scorer(
       no_answers: what the second model says where there is no answer, in any case.
 
     Raises:
-      ConfigError: without a model, and for a wrong option.
+      ConfigError: without a model, and for a wrong option; says all that is wrong with the models.
 
     Reference: Honovich 2021, section 2, and its published code: an answer must be the span after
     `clean_answer`, the first valid question of a span counts, and both forms have the same rows,
@@ -310,29 +310,36 @@ def q2_scorer(
         ("answer_template", answer_template, ("question", "context")),
     ):
         _check_template(option, template, fields)
-    path = require_model(model)
-    if name == _NO_FALLBACK and nli_model:
-        raise ConfigError(f"nli_model: {name} asks no inference model; q2_f1 does.")
-    if name != _NO_FALLBACK and not nli_model:
-        raise ConfigError(
-            "nli_model: give the folder of a natural language inference model, which judges "
-            f"responses without a valid question; {_NO_FALLBACK} needs none."
-        )
     reading = ModelOptions(vocabulary=vocabulary, max_length=max_length, cut_policy=cut_policy)
+    order = functools.partial(nli_label_numbers, labels=labels)
+
+    def generator(folder: str | None) -> TextGenerator:
+        return TextGenerator.open(require_model(folder), max_question_length, reading)
+
+    def classifier() -> PairClassifier | None:
+        if name == _NO_FALLBACK:
+            if nli_model:
+                raise ConfigError(f"nli_model: {name} asks no inference model; q2_f1 does.")
+            return None
+        if not nli_model:
+            raise ConfigError(
+                "nli_model: give the folder of a natural language inference model, which judges "
+                f"responses without a valid question; {_NO_FALLBACK} needs none."
+            )
+        return pair_classifier(nli_model, check_classes=order, cut_policy=cut_policy)
+
+    found_tagger, ask, answer, classify = all_of(
+        lambda: load_tagger(tagger),
+        lambda: generator(model),
+        lambda: generator(answer_model or model),
+        classifier,
+    )
     asker = QuestionAsker(
-        load_tagger(tagger),
-        TextGenerator.open(path, max_question_length, reading),
-        TextGenerator.open(answer_model or path, max_question_length, reading),
-        num_beams,
-        (question_template, answer_template),
+        *(found_tagger, ask, answer, num_beams, (question_template, answer_template)),
         frozenset(text.strip().lower() for text in no_answers),
         personal,
     )
-    if not nli_model:
-        return Q2Scorer(name, asker, None, {})
-    order = functools.partial(nli_label_numbers, labels=labels)
-    classify = pair_classifier(nli_model, check_classes=order, cut_policy=cut_policy)
-    return Q2Scorer(name, asker, classify, order(classify.label_names))
+    return Q2Scorer(name, asker, classify, order(classify.label_names) if classify else {})
 
 
 def _check_template(option: str, template: str, fields: tuple[str, str]) -> None:

@@ -14,8 +14,15 @@ Schedule = Callable[[jax.Array | int], jax.Array]
 logger = logging.getLogger("faith_jax")
 
 
-def constant(learning_rate: NotNegativeNumber = 1e-3, warmup_steps: int = 0) -> Schedule:
-    """The same rate at every step, after a linear warm-up from 0."""
+def constant(
+    learning_rate: NotNegativeNumber = 1e-3, warmup_steps: int = 0, total_steps: int | None = None
+) -> Schedule:
+    """The same rate at every step, after a linear warm-up from 0.
+
+    Where `total_steps` are known, the warm-up and errors are as in `linear_decay`.
+    """
+    if total_steps is not None:
+        warmup_steps = _warmup_within("constant", warmup_steps, total_steps)
     if not warmup_steps:
         return optax.constant_schedule(learning_rate)
     return optax.linear_schedule(0.0, learning_rate, warmup_steps)
@@ -35,9 +42,19 @@ def linear_decay(
     Raises:
       ConfigError: on fewer than 0 steps of warm-up, or fewer than one of the run.
     """
+    warmup_steps = _warmup_within("linear_decay", warmup_steps, total_steps)
+    decay = optax.linear_schedule(learning_rate, end_rate, total_steps - warmup_steps)
+    if not warmup_steps:
+        return decay
+    warmup = optax.linear_schedule(0.0, learning_rate, warmup_steps)
+    return optax.join_schedules([warmup, decay], [warmup_steps])
+
+
+def _warmup_within(name: str, warmup_steps: int, total_steps: int) -> int:
+    """Returns the steps of a warm-up that ends before the run does; see `linear_decay`."""
     if warmup_steps < 0 or total_steps < 1:
         raise ConfigError(
-            f"linear_decay: expected WARMUP_STEPS of 0 or more, and TRAIN_STEPS of 1 or more; got "
+            f"{name}: expected WARMUP_STEPS of 0 or more, and TRAIN_STEPS of 1 or more; got "
             f"{warmup_steps} and {total_steps}."
         )
     if warmup_steps >= total_steps:
@@ -46,12 +63,8 @@ def linear_decay(
             "%d steps instead, a twentieth of the run",
             *(warmup_steps, total_steps, total_steps // 20),
         )
-        warmup_steps = total_steps // 20
-    decay = optax.linear_schedule(learning_rate, end_rate, total_steps - warmup_steps)
-    if not warmup_steps:
-        return decay
-    warmup = optax.linear_schedule(0.0, learning_rate, warmup_steps)
-    return optax.join_schedules([warmup, decay], [warmup_steps])
+        return total_steps // 20
+    return warmup_steps
 
 
 def inverse_square_root(

@@ -157,7 +157,6 @@ def test_a_name_is_given_once():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "faith-jax: the following arguments are required: command"),
         (["scor"], "faith-jax: command: there is no 'scor'. Did you mean 'score'"),
         (["scorers", "extra"], "faith-jax: faith-jax scorers has no argument 'extra'."),
         (["scorers", "--gin.A=1"], "faith-jax scorers has no argument '--gin.NAME=VALUE'"),
@@ -176,3 +175,27 @@ def test_commands_and_options_that_are_not_there(capsys, arguments, message):
 def test_t5x_has_its_three_commands_alone(capsys):
     assert t5x_main(["score"]) == 2
     assert "There are: train, eval, infer;" in capsys.readouterr().err
+
+
+def shown(capsys, program, *arguments):
+    try:
+        status = program(list(arguments))
+    except SystemExit as done:  # --help
+        status = done.code
+    return status, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("program", [main, t5x_main])
+def test_without_a_command_the_help_is_shown(capsys, program):
+    status, text = shown(capsys, program)
+    assert (status, text) == shown(capsys, program, "--help")
+    assert status == 0
+    assert "Generates a response for each row" in " ".join(text.split())
+
+
+def test_the_help_of_import_checkpoint_and_scorers(capsys):
+    words = shown(capsys, main, "import-checkpoint", "--help")[1].split()
+    assert "the folder to write, which opens wherever a checkpoint does" in " ".join(words)
+    assert ".npy" not in words
+    text = shown(capsys, main, "scorers", "--help")[1]
+    assert "\n  faith-jax score --scorers=token_f1," in text.partition("examples:\n")[2]

@@ -32,5 +32,9 @@ def test_what_several_checks_find_is_said_at_once():
     with pytest.raises(errors.ConfigError) as error:
         errors.all_of(lambda: 1, lambda: wrong("A."), lambda: wrong("B."), lambda: wrong("A."))
     assert str(error.value) == "A. And: B."
+    with pytest.raises(errors.ConfigError, match=r"^A\. And: B\.$"):
+        errors.all_of(lambda: wrong("A."), lambda: wrong("B.", errors.CheckpointError))
+    with pytest.raises(errors.CheckpointError, match=r"^B\.$"):
+        errors.all_of(lambda: 1, lambda: wrong("B.", errors.CheckpointError))
     with pytest.raises(errors.InputError, match="other"):
         errors.all_of(lambda: wrong("A."), lambda: wrong("other", errors.InputError))

@@ -158,11 +158,33 @@ def test_errors_name_the_line_and_the_remedy(tmp_path, reader, content, message)
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r\r\n"])
 def test_line_ends(tmp_path, end):
-    path = write(tmp_path, end.join([b"", b"a,b", b"1,2", b"", b"3,4"]))
-    for reader, names in ((read_csv, ["a", "b"]), (read_tsv, ["a,b"])):
-        rows = list(reader(path, names[:1]))
+    lines = [b"", b"a,b", b"1,2", b"", b"3,4"]
+    for reader, between in ((read_csv, b","), (read_tsv, b"\t")):
+        path = write(tmp_path, end.join(lines).replace(b",", between))
+        rows = list(reader(path, ("a",)))
         assert [row.place for row in rows] == [f"{path}:3", f"{path}:5"]
-        assert list(rows[0].fields) == names
+        assert list(rows[0].fields) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("reader", "between", "message"),
+    [
+        (read_csv, ";", 'separated by ";" (a;b); save it with a comma between its cells.'),
+        (read_csv, "\t", "separated by a tab ('a\\tb'); save it with a comma between its cells, or "
+         "let its name end in .tsv."),
+        (read_tsv, ",", 'separated by "," (a,b); save it with a tab between its cells, or let its '
+         "name end in .csv."),
+    ],
+)  # fmt: skip
+def test_another_separator_is_named(tmp_path, reader, between, message):
+    path = write(tmp_path, f'a{between}b\n"1,2"{between}3\n')
+    with pytest.raises(InputError) as caught:
+        list(reader(path, (), BadRows(skip=True)))
+    assert str(caught.value) == f"{path}:1: the file seems to be {message}"
+
+
+def test_a_single_column_needs_no_separator(tmp_path):
+    assert [row.fields for row in read_csv(write(tmp_path, "a\n1;2\n"), ())] == [{"a": "1;2"}]
 
 
 def test_a_bad_header_is_named_by_its_own_line(tmp_path):

@@ -196,6 +196,24 @@ def test_columns_that_nobody_knows():
         examples({"source": "a", "target": "b"})
 
 
+def test_columns_that_look_like_the_sides_are_named():
+    named = r"the grounding; name it with --grounding-column=pro=pro_args,con=con\.$"
+    with pytest.raises(InputError, match=named):
+        examples({"context": "c", "pro_args": "a", "con": "b", "response": "r"})
+    with pytest.raises(InputError, match=r"name it with --grounding-column\.$"):
+        examples({"context": "c", "pro_args": "a", "response": "r"})
+
+
+def test_a_question_that_is_not_read_is_told(caplog):
+    caplog.set_level("INFO", logger="faith_jax")
+    asked = TRUE_ROW | {"question": "q"}
+    examples(asked, asked)
+    (message,) = caplog.messages
+    assert message.endswith(":1: 'question' is not read; is it --history-column=question?")
+    examples(asked, history="question")
+    assert len(caplog.messages) == 1
+
+
 def test_ids_do_not_move_when_a_bad_row_is_skipped():
     bad_rows = BadRows(skip=True)
     rows = examples(TRUE_ROW, TRUE_ROW | {"label": "?"}, TRUE_ROW, bad_rows=bad_rows)

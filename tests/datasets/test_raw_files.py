@@ -109,6 +109,26 @@ def test_a_source_that_is_gone_or_has_changed(tmp_path, site, content):
     assert files_below(tmp_path / "downloads") == []
 
 
+def test_all_files_that_are_not_at_hand_are_named(tmp_path):
+    files = [RawFile(f"{name}.tsv", f"http://127.0.0.1:9/{name}.tsv", SHA256) for name in "abc"]
+    own = tmp_path / "manual" / "b.tsv"
+    own.parent.mkdir(parents=True)
+    own.write_bytes(CONTENT)
+    with pytest.raises(InputError) as caught:
+        obtain(tmp_path, *files, names=["a.tsv"])
+    assert str(caught.value).endswith(
+        f"https://example.org/demo. Put these files into {tmp_path}/manual/demo: "
+        "a.tsv (http://127.0.0.1:9/a.tsv), c.tsv (http://127.0.0.1:9/c.tsv)."
+    )
+    with pytest.raises(InputError) as caught:
+        obtain(tmp_path, RawFile("d.tsv"), RawFile("e.tsv"))
+    assert str(caught.value) == (
+        f"{tmp_path}/manual/demo/d.tsv: no such file. demo's home page is "
+        f"https://example.org/demo. Download the files there. "
+        f"Put these files into {tmp_path}/manual/demo: d.tsv, e.tsv."
+    )
+
+
 def test_a_server_that_does_not_answer(tmp_path):
     with pytest.raises(InputError, match=r"cannot be fetched \(ConnectionError\).*example\.org"):
         obtain(tmp_path, RawFile("a.tsv", "http://127.0.0.1:9/a.tsv", SHA256))

@@ -105,9 +105,20 @@ def test_columns_of_the_user_s_own_stay(name):
 
 
 @pytest.mark.parametrize(
+    ("name", "meant"), [("question", "query"), ("pro_args", "pro"), ("Con_Args", "con")]
+)
+def test_another_name_of_a_field_that_is_missing_gets_a_hint(name, meant):
+    fields = {"query": "Is it?", "pro": "Yes.", "con": "No."}
+    with pytest.raises(InputError, match=rf"'{name}' is not known. Did you mean '{meant}'\?"):
+        row({field: text for field, text in fields.items() if field != meant} | {name: "x"})
+    assert row(fields | {name: "x"}).fields[name] == "x"
+    assert row({"inputs": "Is it?", name: "x"}).fields[name] == "x"
+
+
+@pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"question": "?"}, r"expected 'query' with .*, got the fields \['question'\]"),
+        ({"asked": "?"}, r"expected 'query' with .*, got the fields \['asked'\]"),
         ({"knowledge": "Tea."}, r"expected 'query' with .*, got the fields \['knowledge'\]"),
         ({"history": "?"}, "field 'knowledge' is missing"),
         ({**SIDES, "pro": "x"}, "field 'pro' is another name of 'pro_arguments'; give one of them"),

@@ -44,6 +44,8 @@ def test_a_run_s_decoding_length_and_cut_policy_are_taken(given, tmp_path, caplo
     decoding = DecodingConfig(max_length=7, num_beams=3, pmi=PMIConfig(alpha=0.5, p=0.6))
     with caplog.at_level("INFO", logger="faith_jax"):
         assert given(path) == (decoding, "history")
+        gin.get_bindings(infer.infer)  # a task's data has the policy too
+    assert len(caplog.messages) == 3
     assert f"DECODE_LENGTH = 7, as {path} was trained with" in caplog.messages
     assert f"CUT_POLICY = 'history', as {path} was trained with" in caplog.messages
     said = f"DECODING = num_beams = 3, pmi = {PMIConfig(alpha=0.5)}, as {path} was trained with"

@@ -241,10 +241,16 @@ def test_rows_of_three_kinds_are_answered_and_cuts_are_counted(command, tiny_run
         f"--gin.INFER_OUTPUT_DIR={out}",
         "--gin.MAX_INPUT_LENGTH=32",
         "--gin.CUT_POLICY=end",
+        "--gin.FORMATS=('jsonl', 'tfds')",
     )
     assert status == 0, err
-    assert printed.strip().endswith(str(out))
     found = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
+    assert [line.partition(": ")[0] for line in printed.splitlines()] == [
+        "1",
+        "own",
+        "long",
+        str(out),
+    ]
     assert [row["id"] for row in found] == ["1", "own", "long"]
     assert found[1]["inputs"] == "{query: Why?} {pro: A.} {con: B.}"
     assert [row["target"] for row in found] == ["", "Gold.", ""]

@@ -1,6 +1,7 @@
 """Training of classification heads through the commands."""
 
 import json
+import logging
 
 import numpy as np
 import pytest
@@ -86,7 +87,8 @@ def test_a_new_head_of_other_classes(command, folder, caplog):
         f"--gin.MODEL_DIR={run}",
     )
     assert status == 0, err
-    assert "New classification head: unfaithful, faithful" in caplog.text
+    head = "New classification head: unfaithful, faithful"
+    assert ("faith_jax", logging.INFO, head) in caplog.record_tuples
     assert "cut of knowledge: " in caplog.text
     assert pair_classifier(str(run)).label_names == ("unfaithful", "faithful")
 

@@ -195,3 +195,27 @@ def test_parquet_by_another_name(capsys, tmp_path):
     assert "s.jsonl: a Parquet file by what it holds; let its name end in .parquet" in error
     (tmp_path / "s.txt").write_text("")
     assert "expected scores as .jsonl or .parquet" in evaluate(capsys, tmp_path / "s.txt")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        (
+            "answers.csv",
+            "id,document,response\n1,Tea.,Tea.\n",
+            ": expected scores as .jsonl or .parquet, or a folder of TFDS.",
+        ),
+        (
+            "answers.jsonl",
+            '{"document": "Tea.", "response": "Tea."}\n',
+            ":1: field 'scores' is missing.",
+        ),
+    ],
+)
+def test_responses_without_scores_are_to_be_scored_first(capsys, tmp_path, name, content, problem):
+    path = tmp_path / name
+    path.write_text(content)
+    command = f"faith-jax score --scorers=NAMES --input={path} --output=scores.jsonl"
+    status, lines, error = evaluate(capsys, path)
+    assert (status, lines) == (2, [])
+    assert error == f"faith-jax: {path}{problem} Score its responses first: {command}"

@@ -209,7 +209,12 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
     one, several = tmp_path / "one", tmp_path / "several"
     status, _, err = command(*common, f"--gin.INFER_OUTPUT_DIR={one}")
     assert status == 0, err
-    status, _, err = command(*common, f"--gin.INFER_OUTPUT_DIR={several}", "--gin.NUM_RETURN=3")
+    status, _, err = command(
+        *common,
+        f"--gin.INFER_OUTPUT_DIR={several}",
+        "--gin.NUM_RETURN=3",
+        "--gin.FORMATS=('jsonl', 'tfds')",
+    )
     assert status == 0, err
     (single,), (row,) = rows_of(one), rows_of(several)
     assert list(single) == [

@@ -264,6 +264,15 @@ def test_mistakes_are_one_line_and_leave_nothing(capsys, tmp_path, rows_file, ar
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
+def test_all_models_of_a_scorer_that_are_missing_are_named(capsys, tmp_path, rows_file):
+    options = {"tagger": "rules", "model": "no/ask", "nli_model": "no/nli"}
+    given = [f"--scorer-option=q2_f1.{name}={value}" for name, value in options.items()]
+    output = f"--output={tmp_path / 's.jsonl'}"
+    status, _, errors = score(capsys, "--scorers=q2_f1", *given, f"--input={rows_file}", output)
+    first, second = errors.splitlines()[-1].split(" And: ")
+    assert (status, "no/ask" in first, "no/nli" in second) == (2, True, True)
+
+
 def test_a_slice_of_a_split(capsys, tmp_path):
     output = tmp_path / "s.jsonl"
     given = (

@@ -265,6 +265,21 @@ def test_wrong_options(options, message):
         load_scorer("q2_f1_no_fallback", **options)
 
 
+def test_all_that_is_wrong_with_the_models_is_said_at_once(tmp_path):
+    wrong = {"model": tmp_path / "ask", "answer_model": tmp_path / "answer", "nli_model": "nowhere"}
+    with pytest.raises(ConfigError) as told:
+        load_scorer("q2_f1", tagger="x", **{name: str(path) for name, path in wrong.items()})
+    parts = str(told.value).split(" And: ")
+    assert [str(path) in part for path, part in zip(wrong.values(), parts[1:], strict=True)] == [
+        True
+    ] * 3
+    assert parts[0].startswith("q2_f1: There is no tagger 'x'")
+    with pytest.raises(
+        ConfigError, match=r"q2_nli: needs a model: .* And: nli_model: give the fol"
+    ):
+        load_scorer("q2_nli", tagger="rules")
+
+
 def test_inference_needs_a_model_of_three_classes(tmp_path):
     for name in ("q2_f1", "q2_nli"):
         with pytest.raises(ConfigError, match=rf"{name}: nli_model: give the folder .* none"):

@@ -1,5 +1,4 @@
 import json
-import logging
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +6,6 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.util import tensor_util
 
-import faith_jax.core.progress
-from faith_jax.core.progress import Progress, clock
 from faith_jax.training.metrics import (
     MetricsWriter,
     prompt_gradient_norms,
@@ -100,31 +97,6 @@ def test_processes_other_than_the_first_write_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(None, 0, [1, 2])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_progress_tells_rate_and_time_left_now_and_then(monkeypatch, caplog):
-    now = [100.0]
-    monkeypatch.setattr(faith_jax.core.progress.time, "monotonic", lambda: now[0])
-    caplog.set_level(logging.INFO, logger="faith_jax")
-    progress = Progress("step", total=110, done=10, every_seconds=10.0)
-    now[0] = 105.0
-    progress.update(20, "loss 1.0")
-    assert caplog.messages == []  # too soon
-    now[0] = 120.0
-    progress.update(50, "loss 0.5")
-    # 40 steps in 20 seconds; 60 are left. The steps of an earlier run do not count.
-    assert caplog.messages == ["step 50/110  loss 0.5  2.00/s  0:30 left"]
-    progress.update(51, force=True)
-    assert len(caplog.messages) == 2
-    progress = Progress("row", total=8)
-    for now[0] in (125.0, 131.0, 140.0, 145.0):
-        progress.add(2)
-    assert caplog.messages[2:] == ["row 4/8    0.36/s  0:11 left", "row 8/8    0.32/s  0:00 left"]
-
-
-def test_clock():
-    found = [clock(s) for s in (0, 59.6, 61, 3600, 86399, float("inf"))]
-    assert found == ["0:00", "1:00", "1:01", "1:00:00", "23:59:59", "?"]
 
 
 PARAMS = {

@@ -42,6 +42,16 @@ def test_a_warmup_beyond_the_run_is_scaled_down(caplog, warmup):
     )
 
 
+def test_a_constant_rate_scales_its_warmup_down_where_it_knows_the_steps(caplog):
+    schedule = optimizers.constant(0.1, warmup_steps=500, total_steps=60)
+    found = [float(schedule(step)) for step in (0, 1, 3, 60)]
+    np.testing.assert_allclose(found, [0.0, 0.1 / 3, 0.1, 0.1], atol=1e-7)
+    assert "WARMUP_STEPS = 500 is not less than TRAIN_STEPS = 60: " in caplog.text
+    assert float(optimizers.constant(0.1, 500)(50)) == pytest.approx(0.01)
+    with pytest.raises(ConfigError, match="constant: expected WARMUP_STEPS of 0 or more"):
+        optimizers.constant(0.1, -1, total_steps=60)
+
+
 def test_a_warmup_that_fits_is_as_it_is_told(caplog):
     assert float(optimizers.linear_decay(0.1, 59, total_steps=60)(59)) == pytest.approx(0.1)
     assert float(optimizers.linear_decay(0.1, 500, total_steps=1)(0)) == pytest.approx(0.1)

@@ -1,5 +1,6 @@
 """The runs `tasks TASK` and `prepare`: what a model sees of a task, and making its data."""
 
+import itertools
 import os
 import pathlib
 import textwrap
@@ -18,12 +19,14 @@ from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.tasks import lookup
 
 _WIDTH = 96
+_SAMPLE = 100  # rows whose tokens are counted
 _NAMES = 6  # of files, in a message
 
 
 def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int]) -> Iterator[str]:
     """Yields lines that show the first rows of a task's split, by default its last one.
 
+    The last line tells the lengths of a hundred rows, or of those that are shown, if they are more.
     `lengths` are the tokens that fit each feature.
     """
     task = lookup.get_task(name)
@@ -32,9 +35,13 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
         raise ConfigError(f"{name} is a mixture; look at one of its tasks: {parts}.")
     split = split or list(task.splits)[-1]
     lookup.check_split(task, split)
-    for number, row in enumerate(_rows(task, split)):
-        if number == count:
-            return
+    read, tokens = 0, {feature: list[int]() for feature in lengths}
+    for number, row in enumerate(itertools.islice(_rows(task, split), max(count, _SAMPLE))):
+        read += 1
+        for feature in lengths:
+            tokens[feature].append(_count(row[feature]))
+        if number >= count:
+            continue
         yield f"{name}, {split}, row {number}"
         for feature, length in lengths.items():
             yield from _shown(feature, row[feature], row[f"{feature}_pretokenized"], length)
@@ -42,13 +49,29 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
             texts = zip(row[feature], row[f"{feature}_pretokenized"], strict=True)
             for place, (tokens, text) in enumerate(texts):
                 yield from _shown(f"{feature}[{place}]", tokens, text, lengths["targets"])
+    if read:
+        told = "; ".join(_lengths(it, tokens[it], limit) for it, limit in lengths.items())
+        yield f"the first {counted(read, 'row')} of {split}: {told}"
+
+
+def _count(tokens: Any) -> int:
+    """Returns how many tokens are no padding."""
+    return int((tokens != 0).sum())
+
+
+def _lengths(name: str, tokens: list[int], limit: int) -> str:
+    over = sum(count > limit for count in tokens)
+    text = f"{name} have up to {counted(max(tokens), 'token')}"
+    if over and name == "targets":
+        return f"{text} (over {limit} in {over}: raise TASK_FEATURE_LENGTHS to train on them)"
+    return f"{text} (over {limit} in {over})" if over else text
 
 
 def _shown(name: str, tokens: Any, text: bytes, length: int) -> Iterator[str]:
     """Yields a text with its count of tokens that are no padding, and how many do not fit."""
-    count = int((tokens != 0).sum())
-    what = "too long to train on" if name == "targets" else f"{count - length} would be cut"
-    over = f"; {length} fit: {what}" if count > length else ""
+    count = _count(tokens)
+    what = "" if name == "targets" else f": {count - length} would be cut"
+    over = f"; {length} fit{what}" if count > length else ""
     yield f"  {name} ({counted(count, 'token')}{over})"
     yield textwrap.fill(_text(text), _WIDTH, initial_indent="    ", subsequent_indent="    ")
 

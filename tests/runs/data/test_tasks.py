@@ -28,7 +28,15 @@ def test_rows_as_a_model_sees_them(capsys):
     assert lines[1] == f"  inputs ({count} tokens; 20 fit: {count - 20} would be cut)"
     assert f"  targets ({len(row['targets'])} tokens)" in lines
     _, long, _ = run(capsys, *arguments, "--targets_length=4")
-    assert f"  targets ({len(row['targets'])} tokens; 4 fit: too long to train on)" in long
+    assert f"  targets ({len(row['targets'])} tokens; 4 fit)" in long
+    assert len([line for line in lines if line.startswith("faithdial_generate_sample, ")]) == 1
+    dataset = task.get_dataset(None, "train", shuffle=False)
+    counts = [len(row["targets"]) for row in dataset.as_numpy_iterator()]
+    over = f"(over 4 in {len(counts)}: raise TASK_FEATURE_LENGTHS to train on them)"
+    told = f"; targets have up to {max(counts)} tokens"
+    assert lines[-1].startswith(f"the first {len(counts)} rows of train: inputs have up to ")
+    assert lines[-1].endswith(told)
+    assert long[-1].endswith(f"{told} {over}")
     shown = " ".join(line.strip() for line in lines)
     assert row["inputs_pretokenized"].decode() in shown
     assert row["targets_pretokenized"].decode() in shown
