@@ -69,7 +69,8 @@ class Explain(ExplainOptions):
     language model (Chang 2024, section 3.2): in the terminal, as a heat map, as a page.
 
     Words of the response that no word of the grounding accounts for are marked as unsupported,
-    words of the grounding that went into no word of the response as not covered.
+    words of the grounding that went into no word of the response as not covered. A star follows
+    words of the response that stand neither in the grounding nor in the query.
 
     Examples:
       %(prog)s --model=runs/npov --knowledge=sample --query="Should voting be compulsory?"

@@ -22,7 +22,7 @@ from faith_jax.report.panels import (
     roc_panel,
     scorers_of,
 )
-from faith_jax.report.salience import SaliencePicture
+from faith_jax.report.salience import STAR, SaliencePicture
 from faith_jax.statistics.scored_corpora import Corpus
 
 logger = logging.getLogger("faith_jax")
@@ -135,7 +135,8 @@ def _literal(text: str) -> str:
 def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
     """Draws a salience map as PNG, contributions at the side and attributions on top.
 
-    Words below the threshold have a red name. A file that cannot be written is a ConfigError.
+    Words below the threshold have a red name, and words of the response that are not in the
+    grounding a star. A file that cannot be written is a ConfigError.
     """
     values = picture.salience.values
     rows, columns = values.shape
@@ -161,7 +162,8 @@ def _name_words(grid: Any, picture: SaliencePicture) -> None:
     top, side, middle = grid[0, 1], grid[1, 0], grid[1, 1]
     words = picture.salience.argument_words
     rows = [_cut(f"{word.perspective} {word.text}".strip()) for word in words]
-    columns = [_cut(word.text) for word in picture.salience.response_words]
+    starred = zip(picture.salience.response_words, picture.foreign, strict=True)
+    columns = [_cut(word.text) + STAR * is_foreign for word, is_foreign in starred]
     top.set_xticks([])
     top.yaxis.tick_right()
     top.set_yticks([0], ["attribution"])

@@ -3,6 +3,10 @@
 Contributions of the grounding's words stand at the side and attributions of the response's words on
 top, as in Chang 2024, figure 2. Words of the response with a small attribution are marked as
 unsupported, words of the grounding with a small contribution as not covered.
+
+Gradients may also flow to an invented word, from letters of others. A word of the response that
+stands neither in the grounding nor in the query has therefore a mark of its own, a star, whatever
+its attribution. The values and scores do not depend on it.
 """
 
 import dataclasses
@@ -15,17 +19,23 @@ from typing import Any, NamedTuple
 from faith_jax.core.types import GroundedExample
 from faith_jax.report.table_pages import page_template
 from faith_jax.statistics.salience_scores import Floats, PlacedWord, WordSalience
+from faith_jax.statistics.text_metrics import words_in_none
 
 # Below this share of its gradients from one given word, a word is marked.
 THRESHOLD = 0.1
+STAR = "*"  # behind a word that is not in the grounding
 
 
 class Piece(NamedTuple):
-    """A stretch of a text, with the value of a content word, and whether that is small."""
+    """A stretch of a text, with the value of a content word, and whether that is small.
+
+    `is_foreign`: it is a word that stands neither in the grounding nor in the query.
+    """
 
     text: str
     value: float | None
     marked: bool
+    is_foreign: bool = False
 
 
 class ShownText(NamedTuple):
@@ -44,6 +54,8 @@ class SaliencePicture:
       contributions: in [0, 1]: [argument words].
       attributions: in [0, 1]: [response words].
       threshold: below which a word is marked.
+      foreign: which of the response's words stand neither in the grounding nor in the query, by
+        `words_in_none`: [response words].
     """
 
     title: str
@@ -54,6 +66,7 @@ class SaliencePicture:
     response: ShownText
     arguments: tuple[ShownText, ...]
     threshold: float
+    foreign: tuple[bool, ...]
 
     def __str__(self) -> str:
         return salience_text(self, colour=False).rstrip()
@@ -96,6 +109,12 @@ class SaliencePicture:
         """The grounding's words with a small contribution, in order."""
         return self._small(self.salience.argument_words, self.contributions)
 
+    @property
+    def foreign_words(self) -> tuple[str, ...]:
+        """The response's words that stand neither in the grounding nor in the query, in order."""
+        pairs = zip(self.salience.response_words, self.foreign, strict=True)
+        return tuple(word.text for word, is_foreign in pairs if is_foreign)
+
     def _small(self, words: Sequence[PlacedWord], values: Floats) -> tuple[str, ...]:
         pairs = zip(words, values, strict=True)
         return tuple(word.text for word, value in pairs if value < self.threshold)
@@ -104,7 +123,10 @@ class SaliencePicture:
 def salience_picture(
     example: GroundedExample, salience: WordSalience, threshold: float = THRESHOLD
 ) -> SaliencePicture:
-    """Returns the picture of an example; words with a value below the threshold are marked."""
+    """Returns the picture of an example; words with a value below the threshold are marked.
+
+    So are, with a star, words of the response that its grounding and query lack.
+    """
     contributions, attributions = salience.contributions(), salience.attributions()
     arguments = []
     titles = example.grounding.labels("grounding")
@@ -113,28 +135,39 @@ def salience_picture(
         words = [salience.argument_words[i] for i in chosen]
         pieces = tuple(_pieces(text, words, contributions[chosen], threshold))
         arguments.append(ShownText(title, pieces))
-    response = _pieces(example.response, salience.response_words, attributions, threshold)
+    query = example.history[-1] if example.history else ""
+    absent = words_in_none(example.response, (*example.grounding.texts, query))
+    starts = {word.start for word in absent}
+    foreign = tuple(word.start in starts for word in salience.response_words)
+    response = _pieces(example.response, salience.response_words, attributions, threshold, foreign)
     return SaliencePicture(
         title=example.id,
-        query=example.history[-1] if example.history else "",
+        query=query,
         salience=salience,
         contributions=contributions,
         attributions=attributions,
         response=ShownText("response", tuple(response)),
         arguments=tuple(arguments),
         threshold=threshold,
+        foreign=foreign,
     )
 
 
 def _pieces(
-    text: str, words: Sequence[PlacedWord], values: Floats, threshold: float
+    text: str,
+    words: Sequence[PlacedWord],
+    values: Floats,
+    threshold: float,
+    foreign: Sequence[bool] = (),
 ) -> Iterator[Piece]:
     """Cuts a text into its words and what stands between them."""
     place = 0
-    for word, value in zip(words, values, strict=True):
+    foreign = foreign or [False] * len(words)
+    for word, value, is_foreign in zip(words, values, foreign, strict=True):
         if word.start > place:
             yield Piece(text[place : word.start], None, False)
-        yield Piece(text[word.start : word.end], float(value), bool(value < threshold))
+        shown = text[word.start : word.end]
+        yield Piece(shown, float(value), bool(value < threshold), is_foreign)
         place = word.end
     if place < len(text):
         yield Piece(text[place:], None, False)
@@ -150,7 +183,8 @@ _STEPS = ((195, 16), (153, 16), (111, 16), (69, 231), (27, 231), (19, 231))
 def salience_text(picture: SaliencePicture, colour: bool) -> str:
     """Returns the texts with their words' values shown, and the scores.
 
-    Without ANSI colours, words below the threshold stand in [brackets].
+    Without ANSI colours, words below the threshold stand in [brackets]. A star follows words of the
+    response that are not in the grounding.
     """
     return "\n".join(_lines(picture, colour)) + "\n"
 
@@ -163,7 +197,8 @@ def _lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
         yield f"{printable(shown.title)}: {text}"
     yield ""
     mark = _painted(Piece("red", 0.0, True), True) if colour else "[brackets]"
-    yield f"{_LEGEND if colour else ''}{mark} = below {picture.threshold:g}"
+    star = f"; {STAR} = not in the grounding or the query" if any(picture.foreign) else ""
+    yield f"{_LEGEND if colour else ''}{mark} = below {picture.threshold:g}{star}"
     for kind, what, words, score in (
         ("hallucination", "unsupported words", picture.unsupported_words,
          picture.hallucination_score),
@@ -172,6 +207,8 @@ def _lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
     ):  # fmt: skip
         listed = ", ".join(map(printable, words)) or "none"
         yield f"{kind} score {score:.3f} (0 to 1, higher = less faithful); {what}: {listed}"
+    if any(picture.foreign):
+        yield f"words not in the grounding: {', '.join(map(printable, picture.foreign_words))}"
     if picture.salience.cut_tokens:
         parts = ", ".join(f"{count} of {part}" for part, count in picture.salience.cut.items())
         yield (
@@ -182,7 +219,7 @@ def _lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
 
 def _painted(piece: Piece, colour: bool) -> str:
     """Returns a word on a blue ground as dark as its value, or in red and underlined."""
-    text = printable(piece.text)
+    text = printable(piece.text) + STAR * piece.is_foreign
     if piece.value is None:
         return text
     if not colour:
@@ -208,12 +245,12 @@ def salience_page(title: str, pictures: Sequence[SaliencePicture]) -> str:
 def salience_section(picture: SaliencePicture) -> dict[str, Any]:
     """Returns what the template `salience_section.html` shows of a picture."""
 
-    def shown(word: PlacedWord, value: float) -> dict[str, Any]:
+    def shown(word: PlacedWord, value: float, star: bool = False) -> dict[str, Any]:
         marked = value < picture.threshold
-        return {"text": word.text, "share": _figure(value), "marked": marked}
+        return {"text": word.text + STAR * star, "share": _figure(value), "marked": marked}
 
     salience = picture.salience
-    columns = zip(salience.response_words, picture.attributions, strict=True)
+    columns = zip(salience.response_words, picture.attributions, picture.foreign, strict=True)
     rows = zip(salience.argument_words, picture.contributions, salience.values, strict=True)
     return {
         "title": picture.title,
@@ -223,9 +260,11 @@ def salience_section(picture: SaliencePicture) -> dict[str, Any]:
         "coverage": _figure(picture.coverage_error_score),
         "unsupported": ", ".join(picture.unsupported_words),
         "uncovered": ", ".join(picture.uncovered_words),
+        "foreign": ", ".join(picture.foreign_words),
+        "star": STAR,
         "threshold": f"{picture.threshold:g}",
         "cut_tokens": salience.cut_tokens,
-        "columns": [shown(word, value) for word, value in columns],
+        "columns": [shown(*column) for column in columns],
         "rows": [
             shown(word, value)
             | {"perspective": word.perspective, "cells": [_figure(cell) for cell in cells]}

@@ -75,7 +75,10 @@ def _json_row(picture: SaliencePicture) -> dict[str, Any]:
         "error_scores": {n: None if math.isnan(v) else round(v, 6) for n, v in scores.items()},
         "response": "".join(piece.text for piece in picture.response.pieces),
         "attributions": [
-            word(w, v) for w, v in zip(salience.response_words, picture.attributions, strict=True)
+            word(w, v) | {"in_grounding_or_query": not is_foreign}
+            for w, v, is_foreign in zip(
+                salience.response_words, picture.attributions, picture.foreign, strict=True
+            )
         ],
         "contributions": [
             word(w, v) for w, v in zip(salience.argument_words, picture.contributions, strict=True)

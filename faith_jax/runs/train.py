@@ -278,7 +278,9 @@ class _Watcher:
             logger.info("step %d  %s loss %.4f", step, split, measured[split]["loss"])
         if self.decoded and (final or (decoded_period and step % decoded_period == 0)):
             whole = merge_params(params, self.frozen)
-            measured[f"{split}_decoded"] = self.decoded.evaluate(whole)
+            found = measured[f"{split}_decoded"] = self.decoded.evaluate(whole)
+            shown = "  ".join(f"{name} {value:.4f}" for name, value in found.items())
+            logger.info("step %d  %s decoded  %s", step, split, shown)
         for part, values in measured.items():
             self.writer.write(step, part, values)
             self.last |= values

@@ -233,6 +233,23 @@ def content_words(text: str, normalization: str = PUBLISHED) -> tuple[ContentWor
     )
 
 
+def words_in_none(response: str, texts: Iterable[str]) -> tuple[ContentWord, ...]:
+    """Returns the content words of a response that stand in none of the texts, in order.
+
+    Words are compared by their stems, those with digits as they are written, in lower case.
+
+    >>> [word.text for word in words_in_none("PJ drank 30 teas.", ["Drink 3 cups of tea."])]
+    ['PJ', 'drank', '30']
+    """
+    known = {_form(word) for text in texts for word in content_words(text)}
+    return tuple(word for word in content_words(response) if _form(word) not in known)
+
+
+def _form(word: ContentWord) -> str:
+    is_number = any(character.isdigit() for character in word.text)
+    return word.text.lower() if is_number else word.stem
+
+
 @functools.cache
 def _porter_stem() -> Callable[[str], str]:
     from nltk.stem.porter import PorterStemmer

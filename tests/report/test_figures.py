@@ -74,6 +74,16 @@ def test_a_picture_of_the_map(tmp_path):
     assert [p.name for p in sorted(tmp_path.iterdir())] == ["blank.png", "map.png"]
 
 
+def test_words_that_are_not_in_the_grounding_have_a_star(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures, "save_figure", lambda figure, path: drawn.append(figure))
+    save_heat_map(salience_picture(EXAMPLE, word_salience()), tmp_path / "map.png")
+    (figure,) = drawn
+    labels = [label.get_text() for label in figure.axes[2].get_xticklabels()]
+    assert labels == ["Tea", "calms", "saves*", "money*"]
+    figures._pyplot().close(figure)
+
+
 def test_signs_of_formulas_are_plain_text(tmp_path):
     example = dataclasses.replace(EXAMPLE, id="$\\frac{1}$", history=("Is $x^2 tea?",))
     save_heat_map(salience_picture(example, word_salience()), tmp_path / "map.png")

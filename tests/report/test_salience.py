@@ -27,6 +27,31 @@ def test_words_below_the_threshold_are_marked():
     assert picture.query == "Is tea better?"
 
 
+def test_words_that_no_text_has_are_starred_and_change_no_value():
+    example = dataclasses.replace(
+        EXAMPLE, response="PJ teas calmed 3 better.", history=("Hi, PJ.", "Is 30 better?")
+    )
+    values = np.full((5, 5), 0.5)
+    picture = salience_picture(example, word_salience(example, values), 0.1)
+    # Only the query counts of the history; "teas" and "calmed" have stems of the grounding.
+    assert picture.foreign_words == ("PJ", "3")
+    assert picture.foreign == (True, False, False, True, False)
+    assert picture.unsupported_words == ()
+    assert picture.hallucination_score == pytest.approx(0.5)
+    text = salience_text(picture, False)
+    assert "response: PJ* teas calmed 3* better." in text
+    assert "[brackets] = below 0.1; * = not in the grounding or the query" in text
+    assert "words not in the grounding: PJ, 3" in text
+    page = salience_page("Title", [picture])
+    assert 'title="0.500, not in the grounding">PJ</span>*' in page
+    assert "Not in the grounding (*): PJ, 3." in page
+    assert '<th scope="col" class="word"><span>PJ*</span></th>' in page
+    known = dataclasses.replace(EXAMPLE, response="Tea calms.")
+    plain = salience_picture(known, word_salience(known, np.full((5, 2), 0.5)))
+    assert "*" not in str(plain)
+    assert "Not in the grounding" not in salience_page("Title", [plain])
+
+
 def test_the_heading_says_what_is_the_query():
     def heading(identifier, history):
         example = dataclasses.replace(EXAMPLE, id=identifier, history=history)
@@ -69,7 +94,7 @@ def test_without_colours_marked_words_stand_in_brackets():
     text = salience_text(
         salience_picture(EXAMPLE, word_salience(cut={"knowledge": 2, "history": 1})), False
     )
-    assert "response: Tea calms, and [saves] money." in text
+    assert "response: Tea calms, and [saves*] money*." in text
     assert "con 1: It keeps people [awake]." in text
     assert "\x1b" not in text
     assert "unsupported words: saves" in text
@@ -80,8 +105,8 @@ def test_without_colours_marked_words_stand_in_brackets():
 def test_colours_change_nothing_but_colours():
     text = salience_text(salience_picture(EXAMPLE, word_salience()), True)
     bare = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    assert "response: Tea calms, and saves money." in bare
-    assert "\x1b[4;31msaves\x1b[0m" in text
+    assert "response: Tea calms, and saves* money*." in bare
+    assert "\x1b[4;31msaves*\x1b[0m" in text
     # A larger value has a darker ground.
     assert "\x1b[48;5;69" in text.partition("response")[2] or "\x1b[48;5;27" in text
 

@@ -43,6 +43,7 @@ def test_values_are_the_scorers(model, tmp_path, capsys):
     for found, score in zip(row["attributions"], scores["hallucination"].words, strict=True):
         assert (found["word"], found["start"]) == (score.word, score.start)
         assert found["value"] == pytest.approx(score.score, abs=1e-5)
+        assert found["in_grounding_or_query"] == (found["word"] in ("Tea", "calms"))
     assert np.array(row["map"]).shape == (5, 4)
     assert "Hallucination score" in (tmp_path / "out.html").read_text()
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")

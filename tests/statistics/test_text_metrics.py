@@ -118,6 +118,15 @@ def test_rouge_of_long_texts_takes_little_memory():
     assert peak < 100e6  # the package's table has 20,000 x 20,000 numbers
 
 
+def test_words_that_no_text_has_are_compared_by_stem_and_numbers_as_written():
+    texts = ["Regulation of the 1990s cost 10,000 pounds.", "COP26"]
+    words = tm.words_in_none("It regulates PJ in 1990 for 10,000 and 100; pound, cop26!", texts)
+    assert [word.text for word in words] == ["PJ", "1990", "100"]
+    assert [word.start for word in words] == [13, 19, 39]
+    assert tm.words_in_none("", texts) == ()
+    assert [word.text for word in tm.words_in_none("Tea, tea.", [])] == ["Tea", "tea"]
+
+
 def test_content_words_are_stemmed_and_keep_their_place():
     text = "They don\N{RIGHT SINGLE QUOTATION MARK}t regulate_cities: it's REGULATION!"
     words = tm.content_words(text)

@@ -1,6 +1,9 @@
 """Token-to-token salience maps of many rows of any length, in few compiled shapes."""
 
-from collections.abc import Sequence
+import collections
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -14,11 +17,24 @@ from faith_jax.inference.row_likelihoods import LikelihoodRow, model_inputs
 from faith_jax.scoring.salience.maps import METHODS, rows_in_bound, salience_maps
 from faith_jax.statistics.salience_scores import check_choice, normalized_columns
 
-_LENGTHS = (64, 128, 192, 256, 384, 512)
+_LENGTHS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
+# A compilation takes as long as so many backward passes of a row, or longer.
+_PASSES_ON_CPU, _PASSES = 100, 10_000
+
+
+class _Part(NamedTuple):
+    """Some columns of a row: `places` are theirs among the columns that are wanted."""
+
+    row: int
+    shape: Shape
+    places: list[int]
 
 
 class SalienceEngine:
     """Computes the maps of rows, which are padded to a few lengths.
+
+    The columns of a row are computed in parts, each with the targets that it needs. Where there is
+    little to compute, shapes are merged, as each costs a compilation.
 
     A batch is spread over all devices of the process, by rows. By default it has 512 tokens on a
     CPU, else 16,384. `salience_maps` describes `method` and `max_bytes`, which is for one device.
@@ -39,7 +55,7 @@ class SalienceEngine:
             raise ConfigError("DoHA reads its knowledge apart; give a model with one input.")
         self.model, self.method, self._max_bytes = model, method, max_bytes
         devices = jax.local_devices()
-        self._batcher = Batcher("salience", tokens_per_batch, 512, 16384, len(devices))
+        self._batcher = Batcher("salience: part", tokens_per_batch, 512, 16384, len(devices))
         self._rows, self._params = None, model.params
         if len(devices) > 1:
             mesh = Mesh(np.array(devices), ("data",))
@@ -63,24 +79,57 @@ class SalienceEngine:
         """
         if columns is None:
             columns = [range(len(row.targets)) for row in rows]
-        found: list[np.ndarray] = [np.zeros((0, 0))] * len(rows)
-        for batch in self._batcher.batches([self._shape(row) for row in rows], self._most_rows):
-            maps = self._batch(
-                [rows[n] for n in batch.rows], [columns[n] for n in batch.rows], batch
-            )
-            for number, token_map in zip(batch.rows, maps, strict=True):
-                found[number] = normalized_columns(token_map)
+        found = [
+            np.zeros((self._read(row), len(wanted)))
+            for row, wanted in zip(rows, columns, strict=True)
+        ]
+        parts = self._parts(rows, columns)
+        for batch in self._batcher.batches([part.shape for part in parts], self._most_rows):
+            # Lines that are left over share the columns.
+            copies = batch.size // len(batch.rows)
+            lines = [
+                (parts[number].row, parts[number].places[first::copies])
+                for number in batch.rows
+                for first in range(copies)
+            ]
+            picked = [[columns[number][place] for place in places] for number, places in lines]
+            heads = [_head(rows[line[0]], own) for line, own in zip(lines, picked, strict=True)]
+            maps = self._batch(heads, picked, batch)
+            for (number, places), token_map in zip(lines, maps, strict=True):
+                found[number][: len(token_map), places] = normalized_columns(token_map)
         return found
+
+    def _parts(
+        self, rows: Sequence[LikelihoodRow], columns: Sequence[Sequence[int]]
+    ) -> list[_Part]:
+        """Returns the columns of rows by the shapes that they need, few before many.
+
+        A column needs the targets up to its own: what comes later has no gradient.
+        """
+        needed = [
+            [self._shape(row, column) for column in wanted]
+            for row, wanted in zip(rows, columns, strict=True)
+        ]
+        shapes = merged_shapes(collections.Counter(itertools.chain.from_iterable(needed)))
+        places: dict[tuple[int, Shape], list[int]] = {}
+        for number, own in enumerate(needed):
+            for place, shape in enumerate(own):
+                places.setdefault((number, shapes[shape]), []).append(place)
+        parts = [_Part(number, shape, found) for (number, shape), found in places.items()]
+        return sorted(parts, key=lambda part: len(part.places))
 
     @property
     def _is_causal(self) -> bool:
         return bool(self.model.config.is_decoder_only)
 
-    def _shape(self, row: LikelihoodRow) -> Shape:
+    def _read(self, row: LikelihoodRow) -> int:
+        return len(row.fed) if self._is_causal else len(row.inputs) + len(row.targets)
+
+    def _shape(self, row: LikelihoodRow, column: int) -> Shape:
         """Returns the padded lengths of encoder (0 = none) and decoder, and the most columns."""
-        columns = padded_length(len(row.targets), _LENGTHS)
+        columns = padded_length(column + 1, _LENGTHS)
         if self._is_causal:
-            return 0, padded_length(len(row.fed), _LENGTHS), columns
+            return 0, padded_length(len(row.inputs) + column, _LENGTHS), columns
         return padded_length(len(row.inputs), _LENGTHS), columns, columns
 
     def _most_rows(self, shape: Shape) -> int:
@@ -113,7 +162,7 @@ class SalienceEngine:
         encoders, decoders = jax.device_get((maps.encoder, maps.decoder))
         found = []
         for number, (row, wanted) in enumerate(zip(rows, columns, strict=True)):
-            read = len(row.fed) if self._is_causal else len(row.targets)
+            read = len(row.fed if self._is_causal else row.targets)
             parts = [decoders[number][:read, : len(wanted)]]
             if not self._is_causal:
                 parts.insert(0, encoders[number][: len(row.inputs), : len(wanted)])
@@ -122,3 +171,34 @@ class SalienceEngine:
 
     def _spread(self, rows: np.ndarray) -> Array:
         return rows if self._rows is None else jax.device_put(rows, self._rows)
+
+
+def _head(row: LikelihoodRow, columns: Sequence[int]) -> LikelihoodRow:
+    """Returns a row with its targets up to the last of the columns."""
+    return LikelihoodRow(row.inputs, row.targets[: max(columns, default=0) + 1])
+
+
+def merged_shapes(columns: Mapping[Shape, int], passes: int | None = None) -> dict[Shape, Shape]:
+    """Returns the shape in which the columns of each shape are computed, itself or a longer one.
+
+    Args:
+      columns: how many there are of each shape.
+      passes: a shape is merged where its padding costs less than so many backward passes; None = as
+        long as a compilation takes.
+    """
+    if passes is None:
+        passes = _PASSES_ON_CPU if jax.default_backend() == "cpu" else _PASSES
+    left, merged = dict(columns), {shape: shape for shape in columns}
+    for shape in sorted(columns):
+        longer = [
+            other
+            for other in left
+            if other > shape and all(a <= b for a, b in zip(shape, other, strict=True))
+        ]
+        if not longer:
+            continue
+        nearest = min(longer, key=lambda other: (sum(other[:2]), other))
+        if left[shape] * (sum(nearest[:2]) / sum(shape[:2]) - 1) < passes:
+            left[nearest] += left.pop(shape)
+            merged |= {own: nearest for own, chosen in merged.items() if chosen == shape}
+    return merged

@@ -28,6 +28,8 @@ from faith_jax.statistics.salience_scores import check_choice
 METHODS = ("gradient_x_input", "gradient_l2")
 # Backward passes that run together keep up to this many bytes of activations, by estimate.
 MAX_BYTES_ON_CPU, MAX_BYTES = 2**28, 2**32
+# On a CPU more tokens together are no faster, but each pass needs a copy of the forward pass.
+TOKENS_ON_CPU = 768
 
 
 class SalienceMaps(NamedTuple):
@@ -69,7 +71,7 @@ def salience_maps(
       method: one of METHODS.
       max_bytes: bound of the memory for activations, by an estimate; where it holds fewer passes
         than all, they run in turns, one at a time at the least. Default: 256 MiB on a CPU, else
-        4 GiB.
+        4 GiB. On a CPU no more than TOKENS_ON_CPU tokens run together.
       positions: int [batch, columns], the places in the decoder whose targets get a column in place
         of `response_length`; None = all.
       num_columns: how many of `columns` are wanted, the same for all rows; what is behind them
@@ -84,7 +86,10 @@ def salience_maps(
         positions = jnp.broadcast_to(jnp.arange(targets.shape[1]), targets.shape)
     inputs = tuple(tokens.shape[1] for tokens in jax.tree.leaves(encoder_input_tokens))
     batch, length = targets.shape
-    together = max(1, rows_in_bound(module.config, inputs, length, max_bytes) // batch)
+    together = rows_in_bound(module.config, inputs, length, max_bytes)
+    if jax.default_backend() == "cpu":
+        together = min(together, TOKENS_ON_CPU // (sum(inputs) + length))
+    together = max(1, together // batch)
     return _maps(
         module,
         method,

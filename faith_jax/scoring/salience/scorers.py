@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Unpack, cast
 
 import numpy as np
 
@@ -132,9 +132,11 @@ class SalienceScorer(ModelScorer[SalienceInput]):
         )
 
 
-@functools.lru_cache(maxsize=4)
 def open_salience(model: str | None, **options: Unpack[SalienceOptions]) -> Salience:
     """Opens a language model for salience, once for all scorers with the same options.
+
+    These share the maps of the last rows. An option that is given its default is the same as one
+    that is not given.
 
     Raises:
       ConfigError: without a model, and for a wrong option.
@@ -142,6 +144,13 @@ def open_salience(model: str | None, **options: Unpack[SalienceOptions]) -> Sali
     check_options(options)
     method = options.get("method", METHODS[0])
     scores.check_choice("method", method, METHODS)
+    every = sorted({**options, "method": method}.items())
+    told = {name: value for name, value in every if value is not None}
+    return _opened(model, **cast(SalienceOptions, told))
+
+
+@functools.lru_cache(maxsize=4)
+def _opened(model: str | None, **options: Unpack[SalienceOptions]) -> Salience:
     opened, reader = open_text_reader(model, options)
     limits = options.get("tokens_per_batch"), options.get("max_bytes")
-    return Salience(SalienceEngine(opened, method, *limits), SalienceEncoder(reader))
+    return Salience(SalienceEngine(opened, options["method"], *limits), SalienceEncoder(reader))

@@ -129,6 +129,30 @@ def test_scores_follow_the_definitions(model):
     assert scorer_card("salience_coverage").high == 1
 
 
+def test_scorers_of_the_same_options_compute_the_gradients_once(model, monkeypatch):
+    computed, maps = [], SalienceEngine.maps
+
+    def counted(engine, rows, columns=None):
+        computed.append(len(rows))
+        return maps(engine, rows, columns)
+
+    monkeypatch.setattr(SalienceEngine, "maps", counted)
+    first = load_scorer("salience_hallucination", model=model, max_length=100)
+    second = load_scorer(
+        "salience_coverage", model=model, mean="arithmetic", method="gradient_x_input",
+        dtype=None, max_length=100,
+    )  # fmt: skip
+    for examples in ([DIALOGUE, NPOV], [DIALOGUE]):
+        for scorer in (first, second):
+            scorer.score(examples)
+    assert computed == [2, 1]
+    # A page of maps of these rows does without, too.
+    assert open_salience(model, max_length=100)([DIALOGUE])[0] is not None
+    assert computed == [2, 1]
+    load_scorer("salience_coverage", model=model, max_length=101).score([DIALOGUE])
+    assert computed == [2, 1, 1]
+
+
 def test_batches_and_bounds_do_not_matter(model):
     examples = [NPOV, DIALOGUE] * 3
     whole = open_salience(model)(examples)
@@ -201,7 +225,7 @@ def test_the_same_shapes_compile_once(tmp_path):
     rows = [LikelihoodRow([3] * n, [4] * m) for n, m in ((5, 3), (60, 64), (100, 10), (128, 60))]
     found = engine.maps(rows)
     assert [m.shape for m in found] == [(8, 3), (124, 64), (110, 10), (188, 60)]
-    assert engine.num_compilations == 2
+    assert engine.num_compilations == 1
     for token_map in found:
         np.testing.assert_allclose(token_map.sum(axis=0), 1, atol=1e-6)
 

@@ -1,0 +1,33 @@
+import types
+
+from faith_jax.core.progress import Progress
+from faith_jax.runs import train
+
+
+def test_decoded_metrics_are_logged_as_losses_are(monkeypatch, caplog):
+    written = []
+    writer = types.SimpleNamespace(write=lambda *line: written.append(line))
+    rows = types.SimpleNamespace(config=types.SimpleNamespace(split="validation"))
+    metrics = {"rouge1": 0.25, "a_task/token_f1": 1 / 3}
+    decoded = types.SimpleNamespace(evaluate=lambda params: metrics)
+    monkeypatch.setattr(train, "dataset_loss", lambda *_: {"loss": 1.5})
+    progress = Progress("step", 10)
+    watcher = train._Watcher(writer, progress, "train", {}, None, {}, rows, decoded, (4, 6))
+    with caplog.at_level("INFO", logger="faith_jax"):
+        for step in (4, 5, 6):
+            watcher.evaluate(step, {}, final=False)
+        watcher.evaluate(7, {}, final=True)
+    of_decoded = "validation decoded  rouge1 0.2500  a_task/token_f1 0.3333"
+    assert caplog.messages == [
+        "step 4  validation loss 1.5000",
+        f"step 6  {of_decoded}",
+        "step 7  validation loss 1.5000",
+        f"step 7  {of_decoded}",
+    ]
+    assert written == [
+        (4, "validation", {"loss": 1.5}),
+        (6, "validation_decoded", metrics),
+        (7, "validation", {"loss": 1.5}),
+        (7, "validation_decoded", metrics),
+    ]
+    assert watcher.last == {"loss": 1.5} | metrics
