@@ -140,6 +140,13 @@ def _is_published(row: Sequence[Any]) -> bool:
     return any(str(value).endswith("(published)") for value in row)
 
 
+def _named(text: str) -> Any:
+    """Returns a name as HTML that breaks behind "_" and "/"."""
+    import markupsafe
+
+    return markupsafe.Markup("<wbr>").join(re.split("(?<=[_/])(?=.)", text))
+
+
 def page_template(name: str) -> Any:
     """Returns one of the page templates; they escape all text, and know `cell_text`."""
     import jinja2
@@ -151,6 +158,6 @@ def page_template(name: str) -> Any:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["cell_text"] = cell_text
+    environment.filters |= {"cell_text": cell_text, "named": _named}
     environment.tests["published"] = _is_published
     return environment.get_template(name)

@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -72,6 +73,26 @@ def test_a_picture_of_the_map(tmp_path):
     half = image[:, : image.shape[1] * 3 // 4]  # without the colour bar
     assert not ((half[..., 2] > 0.3) & (half[..., 0] < 0.2) & (half[..., 1] < 0.45)).any()
     assert [p.name for p in sorted(tmp_path.iterdir())] == ["blank.png", "map.png"]
+
+
+@pytest.mark.parametrize("count", [12, 250])
+def test_the_words_of_a_map_stand_apart_and_inside_the_picture(tmp_path, monkeypatch, count):
+    boxes, words = [], [f"word{i}" for i in range(count - 1)] + ["x" * 60]
+    example = dataclasses.replace(EXAMPLE, response=" ".join(words))
+
+    def look(figure, path):
+        figure.tight_layout()
+        figure.canvas.draw()
+        labels = figure.axes[2].get_xticklabels()
+        assert [label.get_text() for label in labels] == [*words[:-1], "x" * 23 + "\u2026"]
+        assert all(label.get_window_extent().y0 >= 0 for label in labels)
+        boxes.extend(label.get_window_extent() for label in labels)
+
+    monkeypatch.setattr(figures, "save_figure", look)
+    values = np.zeros((5, count))
+    save_heat_map(salience_picture(example, word_salience(example, values)), tmp_path / "m.png")
+    for left, right in itertools.pairwise(boxes):
+        assert left.x1 <= right.x0 + 1
 
 
 def test_signs_of_formulas_are_plain_text(tmp_path):
