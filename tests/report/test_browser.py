@@ -302,7 +302,7 @@ def test_systems_side_by_side(browser, tmp_path):
     one = [{"scores": {"one": 0.1 * n, "two": 0.5}, "label": None} for n in range(4)]
     two = [{"scores": {"one": 0.3, "two": 0.5}, "label": None} for n in range(3)]
     two[2]["generated_text"] = f"Other {EVIL}"
-    other = [{"scores": {"one": 0.3, "two": 0.5}, "grounding": ["Of a text."]}]
+    other = [{"scores": {"one": 0.3, "two": 0.5}, "grounding": ["Of a text."], "label": None}]
     files = [
         write(tmp_path / f"{name}.jsonl", rows, name)
         for name, rows in (("a", one), ("b", two), ("c", other))

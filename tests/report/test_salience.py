@@ -158,7 +158,7 @@ def report(path, *arguments):
 
 
 def titles(page):
-    text = page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8").replace("<wbr>", "")
     return [part.split("</h2>")[0] for part in text.split('<section class="salience">\n<h2>')[1:]]
 
 
