@@ -9,8 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-# Of a figure that differs significantly, in all tables.
+# Of a figure that differs significantly, and in place of one that is undefined, in all tables.
 MARK = "*"
+DASH = "\u2013"
 
 
 # Full-width signs are formulas to spreadsheet programs of East Asian languages.

@@ -16,8 +16,7 @@ from faith_jax.report.panels import (
     HistogramPanel,
     Line,
     RocPanel,
-    axis_top,
-    histogram_panel,
+    histogram_panels,
     lines_of,
     roc_panel,
     scorers_of,
@@ -30,7 +29,8 @@ logger = logging.getLogger("faith_jax")
 _CURVE_COLUMNS = 3
 # Inches of a cell of a heat map, and of a map at most; a larger map has smaller cells.
 _CELL, _LARGEST = 0.24, 40.0
-_MARKED = "#d55e00"
+_LABEL = 24  # characters of a word beside a heat map
+_MARKED = "#b34f00"
 
 
 def save_histograms(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[pathlib.Path]:
@@ -38,12 +38,7 @@ def save_histograms(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[p
 
     A panel for each corpus and scorer, at most 16 in a file; see `save_pages`.
     """
-    panels = [
-        histogram_panel(corpus, scorer)
-        for corpus in corpora.values()
-        for scorer in scorers_of(corpora)
-        if scorer in corpus.scores
-    ]
+    panels = histogram_panels(corpora)
     return save_pages(panels, _draw_histogram, path, columns=4, lines=4, size=(4.2, 3.6))
 
 
@@ -65,7 +60,7 @@ def _draw_histogram(axes: Any, panel: HistogramPanel) -> None:
     axes.set_xticks(ticks, [f"{panel.edges[place]:.3g}" for place in ticks])
     axes.set(title=f"{panel.corpus}\n{panel.scorer}", xlabel="score", ylabel="% of the class")
     # Room for the legend above the bars.
-    axes.set(xlim=(0, places[-1]), ylim=(0, 130 * axis_top(panel.shares)))
+    axes.set(xlim=(0, places[-1]), ylim=(0, 130 * panel.top))
     axes.legend(loc="upper center", ncols=2, fontsize="small", columnspacing=1)
 
 
@@ -152,25 +147,26 @@ def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
     grid[0, 1].imshow(picture.attributions[None, :], **style)
     grid[1, 0].imshow(picture.contributions[:, None], **style)
     image = grid[1, 1].imshow(values, **style)
-    _name_words(grid, picture)
+    _name_words(grid, picture, min(10.0, 72 * 0.6 * cell))
     figure.colorbar(image, cax=grid[1, 2], label="share of the gradients")
     figure.suptitle(_cut(picture.heading), fontsize="medium")
     save_figure(figure, path)
 
 
-def _name_words(grid: Any, picture: SaliencePicture) -> None:
+def _name_words(grid: Any, picture: SaliencePicture, points: float) -> None:
+    """Writes all words beside their rows and below their columns, in letters of this size."""
     top, side, middle = grid[0, 1], grid[1, 0], grid[1, 1]
     words = picture.salience.argument_words
-    rows = [_cut(f"{word.perspective} {word.text}".strip()) for word in words]
+    rows = [_cut(f"{word.perspective} {word.text}".strip(), _LABEL) for word in words]
     starred = zip(picture.salience.response_words, picture.foreign, strict=True)
-    columns = [_cut(word.text) + STAR * is_foreign for word, is_foreign in starred]
+    columns = [_cut(word.text, _LABEL) + STAR * is_foreign for word, is_foreign in starred]
     top.set_xticks([])
     top.yaxis.tick_right()
     top.set_yticks([0], ["attribution"])
     side.set_xticks([0], ["contribution"], rotation=90)
-    side.set_yticks(np.arange(len(rows)), rows)
+    side.set_yticks(np.arange(len(rows)), rows, fontsize=points)
     middle.set_yticks([])
-    middle.set_xticks(np.arange(len(columns)), columns, rotation=90)
+    middle.set_xticks(np.arange(len(columns)), columns, rotation=90, fontsize=points)
     labels = [*side.get_yticklabels(), *middle.get_xticklabels()]
     for label, value in zip(labels, [*picture.contributions, *picture.attributions], strict=True):
         if value < picture.threshold:

@@ -6,18 +6,19 @@ markup.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from faith_jax.core.table import Table
+from faith_jax.core.words import lower_words
 from faith_jax.report.panels import (
     CLASS_COLOURS,
     CLASSES,
+    HistogramPanel,
     Line,
-    axis_top,
-    histogram_panel,
+    histogram_panels,
     lines_of,
     roc_panel,
     scorers_of,
@@ -59,15 +60,16 @@ def report_page(
         tables=tables,
         curves=[curve for curve in drawn if curve["lines"]],
         curveless=[curve["corpus"] for curve in drawn if not curve["lines"]],
-        histograms=[histogram(c, s) for c in corpora.values() for s in scorers if s in c.scores],
+        histograms=[histogram(panel) for panel in histogram_panels(corpora)],
         outline=outline,
         scorers=scorers,
         word_scorers=[(i, name) for i, name in enumerate(scorers) if name in with_words],
         corpora=list(corpora),
         systems=_are_systems(rows),
+        labelled=any(not np.isnan(corpus.labels).all() for corpus in corpora.values()),
         count=len(rows),
         left_out=left_out,
-        examples=embedded_json(_example(row, scorers) for row in rows),
+        examples=embedded_json(_examples(rows, scorers)),
         salience_note=salience_note,
         salience=salience,
         meanings=meanings or {},
@@ -89,6 +91,16 @@ def embedded_json(values: Iterable[Any]) -> str:
     return text
 
 
+def _examples(
+    rows: Iterable[Mapping[str, Any]], scorers: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Yields rows as the page has them; those of a corpus and label with equal words are alike."""
+    known: dict[tuple[Any, ...], int] = {}
+    for row in rows:
+        key = (row["corpus"], row["label"], *lower_words(row["generated_text"]))
+        yield _example(row, scorers) | {"alike": known.setdefault(key, len(known))}
+
+
 def _example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
     return {
         "id": row["id"],
@@ -100,7 +112,18 @@ def _example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
         "response": row["generated_text"],
         "scores": [row["scores"].get(name) for name in scorers],
         "words": {scorers.index(n): _words(row, n) for n in row["words"] if n in scorers},
+        "missing": _missing(row),
     }
+
+
+def _missing(row: Mapping[str, Any]) -> list[int]:
+    """Returns the texts of the grounding to which a scorer of whole texts gives 0."""
+    found = set()
+    for words in row["words"].values():
+        placed = [word for word in words if word[3] is not None]
+        if all((w[0], w[1]) == (0, len(row["grounding"][w[3]])) for w in placed):
+            found |= {word[3] for word in placed if word[2] == 0}
+    return sorted(found)
 
 
 def _words(row: Mapping[str, Any], scorer: str) -> list[list[Any]]:
@@ -132,27 +155,25 @@ def curves(corpus: Corpus, lines: Mapping[str, Line]) -> dict[str, Any]:
     return {"corpus": corpus.name, "lines": drawn, "left_out": panel.left_out, "rows": panel.rows}
 
 
-def histogram(corpus: Corpus, scorer: str) -> dict[str, Any]:
+def histogram(panel: HistogramPanel) -> dict[str, Any]:
     """Returns a scorer's distribution by class; heights [bins] are shares of the axis."""
-    panel = histogram_panel(corpus, scorer)
-    top = axis_top(panel.shares)
     classes = [
         {
             "name": name,
             "count": panel.counts[name],
-            "heights": (shares / top).tolist(),
+            "heights": (shares / panel.top).tolist(),
             "colour": CLASS_COLOURS[name],
             "filled": name != CLASSES[1],
         }
         for name, shares in panel.shares.items()
     ]
     return {
-        "corpus": corpus.name,
-        "scorer": scorer,
+        "corpus": panel.corpus,
+        "scorer": panel.scorer,
         "classes": classes,
         "low": f"{panel.edges[0]:.3g}",
         "high": f"{panel.edges[-1]:.3g}",
-        "top": f"{100 * top:g} %",
+        "top": f"{100 * panel.top:g} %",
         "width": 1 / (len(panel.edges) - 1),
     }
 

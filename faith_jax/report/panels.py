@@ -6,7 +6,7 @@ defined score of every scorer, so that a figure beside a curve is the one in the
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,10 +57,11 @@ class RocPanel(NamedTuple):
 
 
 class HistogramPanel(NamedTuple):
-    """How a scorer's values are distributed over a corpus.
+    """How a scorer's values are distributed over a corpus; all panels of a scorer share axes.
 
     Attributes:
       edges: of the bins: [bins + 1].
+      top: the end of the axis of shares.
       shares: for each of `CLASSES`, or for `UNLABELLED` alone, of its rows in each bin: [bins].
       counts: likewise how many rows it has.
     """
@@ -68,6 +69,7 @@ class HistogramPanel(NamedTuple):
     corpus: str
     scorer: str
     edges: NDArray[np.float64]
+    top: float
     shares: Mapping[str, NDArray[np.float64]]
     counts: Mapping[str, int]
 
@@ -100,22 +102,33 @@ def roc_panel(corpus: Corpus, most: int = MOST_CURVES) -> RocPanel:
     return RocPanel(corpus.name, curves, kept, len(areas) - len(best), len(part.ids))
 
 
-def histogram_panel(corpus: Corpus, scorer: str) -> HistogramPanel:
-    """Returns the shares of each class's rows by bins of one of the corpus's scorers.
+def histogram_panels(corpora: Mapping[str, Corpus]) -> list[HistogramPanel]:
+    """Returns the shares of each class's rows by bins, for each scorer and corpus that has it.
 
     Of a corpus without labels, of all rows with a score.
     """
-    part = corpus.part(corpus.usable())
-    values = part.scores[scorer]
-    chosen = {name: values[part.labels == 1 - i] for i, name in enumerate(CLASSES)}
+    panels = []
+    for scorer in scorers_of(corpora):
+        chosen = {n: _by_class(c, scorer) for n, c in corpora.items() if scorer in c.scores}
+        edges = bin_edges(np.concatenate([v for own in chosen.values() for v in own.values()]))
+        shares = {
+            name: {c: np.histogram(v, edges)[0] / max(1, len(v)) for c, v in own.items()}
+            for name, own in chosen.items()
+        }
+        top = axis_top({(n, c): share for n, own in shares.items() for c, share in own.items()})
+        for name, own in chosen.items():
+            counts = {c: len(v) for c, v in own.items()}
+            panel = HistogramPanel(corpora[name].name, scorer, edges, top, shares[name], counts)
+            panels.append(panel)
+    return panels
+
+
+def _by_class(corpus: Corpus, scorer: str) -> dict[str, NDArray[np.float64]]:
     if corpus.ids and np.isnan(corpus.labels).all():
-        values = corpus.scores[scorer][~np.isnan(corpus.scores[scorer])]
-        chosen = {UNLABELLED: values}
-    edges = bin_edges(values)
-    shares = {n: np.histogram(v, edges)[0] / max(1, len(v)) for n, v in chosen.items()}
-    return HistogramPanel(
-        corpus.name, scorer, edges, shares, {name: len(v) for name, v in chosen.items()}
-    )
+        values = corpus.scores[scorer]
+        return {UNLABELLED: values[~np.isnan(values)]}
+    part = corpus.part(corpus.usable())
+    return {name: part.scores[scorer][part.labels == 1 - i] for i, name in enumerate(CLASSES)}
 
 
 def bin_edges(values: NDArray[np.float64], bins: int = BINS) -> NDArray[np.float64]:
@@ -138,7 +151,7 @@ def bin_edges(values: NDArray[np.float64], bins: int = BINS) -> NDArray[np.float
     return np.maximum.accumulate(edges)
 
 
-def axis_top(shares: Mapping[str, NDArray[np.float64]]) -> float:
+def axis_top(shares: Mapping[Any, NDArray[np.float64]]) -> float:
     """Returns a round share that none of the shares exceeds, for the end of an axis.
 
     >>> axis_top({"a": np.array([0.12, 0.31])})

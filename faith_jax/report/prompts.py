@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faith_jax.core.table import Table, plain
+from faith_jax.report.inks import NEGATIVE, POSITIVE, ink
 from faith_jax.report.panels import MOST_CURVES, CurvePanel, curve_panel
 from faith_jax.report.table_pages import page_template
 from faith_jax.statistics.prompt_health import (
@@ -237,8 +238,14 @@ def prompt_page(title: str, report: PromptReport) -> str:
 
 def _shaded(cosine: float) -> dict[str, Any]:
     if math.isnan(cosine):
-        return {"text": _DASH, "weight": "0", "negative": False}
-    return {"text": f"{cosine:.2f}", "weight": f"{0.6 * abs(cosine):.2f}", "negative": cosine < 0}
+        return {"text": _DASH, "weight": "0", "negative": False, "ink": ink(POSITIVE, 0)}
+    weight, is_negative = 0.6 * abs(cosine), cosine < 0
+    return {
+        "text": f"{cosine:.2f}",
+        "weight": f"{weight:.2f}",
+        "negative": is_negative,
+        "ink": ink(NEGATIVE if is_negative else POSITIVE, weight),
+    }
 
 
 def drawn(panel: CurvePanel) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.types import GroundedExample
+from faith_jax.report.inks import HEAT, ink
 from faith_jax.report.table_pages import page_template
 from faith_jax.statistics.salience_scores import Floats, PlacedWord, WordSalience
 from faith_jax.statistics.text_metrics import words_in_none
@@ -36,6 +37,11 @@ class Piece(NamedTuple):
     value: float | None
     marked: bool
     is_foreign: bool = False
+
+    @property
+    def ink(self) -> str:
+        """The colour of the text on a light page."""
+        return ink(HEAT, self.value or 0.0)
 
 
 class ShownText(NamedTuple):
@@ -90,14 +96,12 @@ class SaliencePicture:
         return ", ".join(filter(None, (named, query)))
 
     @property
-    def hallucination_score(self) -> float:
-        """Chang 2024's: higher = less faithful; NaN without content words."""
-        return 1 - self.salience.attribution_score()
-
-    @property
-    def coverage_error_score(self) -> float:
-        """Chang 2024's: higher = less is covered; NaN without content words."""
-        return 1 - self.salience.contribution_score()
+    def scores(self) -> dict[str, float]:
+        """Those of the scorers of these names: higher = more faithful; NaN without words."""
+        return {
+            "salience_hallucination": self.salience.attribution_score(),
+            "salience_coverage": self.salience.contribution_score(),
+        }
 
     @property
     def unsupported_words(self) -> tuple[str, ...]:
@@ -199,14 +203,13 @@ def _lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
     mark = _painted(Piece("red", 0.0, True), True) if colour else "[brackets]"
     star = f"; {STAR} = not in the grounding or the query" if any(picture.foreign) else ""
     yield f"{_LEGEND if colour else ''}{mark} = below {picture.threshold:g}{star}"
-    for kind, what, words, score in (
-        ("hallucination", "unsupported words", picture.unsupported_words,
-         picture.hallucination_score),
-        ("coverage error", "words not covered", picture.uncovered_words,
-         picture.coverage_error_score),
-    ):  # fmt: skip
+    small = {
+        "unsupported words": picture.unsupported_words,
+        "words not covered": picture.uncovered_words,
+    }
+    for (name, score), (what, words) in zip(picture.scores.items(), small.items(), strict=True):
         listed = ", ".join(map(printable, words)) or "none"
-        yield f"{kind} score {score:.3f} (0 to 1, higher = less faithful); {what}: {listed}"
+        yield f"{name} {_figure(score)} (0 to 1, higher = more faithful); {what}: {listed}"
     if any(picture.foreign):
         yield f"words not in the grounding: {', '.join(map(printable, picture.foreign_words))}"
     if picture.salience.cut_tokens:
@@ -256,8 +259,7 @@ def salience_section(picture: SaliencePicture) -> dict[str, Any]:
         "title": picture.title,
         "query": picture.query,
         "texts": [*picture.arguments, picture.response],
-        "hallucination": _figure(picture.hallucination_score),
-        "coverage": _figure(picture.coverage_error_score),
+        "scores": {name: _figure(score) for name, score in picture.scores.items()},
         "unsupported": ", ".join(picture.unsupported_words),
         "uncovered": ", ".join(picture.uncovered_words),
         "foreign": ", ".join(picture.foreign_words),

@@ -11,11 +11,10 @@ from typing import Any
 import tabulate
 
 from faith_jax.core.files import write_json, write_text
-from faith_jax.core.table import MARK, Table, guarded, printable
+from faith_jax.core.table import DASH, MARK, Table, guarded, printable
 
 FORMATS = ("text", "markdown", "latex", "csv")
 _STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs"}
-_DASH = "\u2013"
 # A method's name, such as +Synth: without brackets or bars it calls nothing.
 _SIGNED_NAME = re.compile(r"[+-] ?[\w .\u2212-]+")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")  # what a page would take for HTML
@@ -85,13 +84,13 @@ def _latex_text(text: str) -> str:
 
 
 def _latex_dashes(text: str) -> str:
-    return text.replace(_DASH, "--")
+    return text.replace(DASH, "--")
 
 
 def cell_text(value: Any) -> str:
     """Returns a value as a table shows it: fractions with two digits, a dash for none."""
     if _is_undefined(value):
-        return _DASH
+        return DASH
     if isinstance(value, str):
         return value
     return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
@@ -141,6 +140,13 @@ def _is_published(row: Sequence[Any]) -> bool:
     return any(str(value).endswith("(published)") for value in row)
 
 
+def _named(text: str) -> Any:
+    """Returns a name as HTML that breaks behind "_" and "/"."""
+    import markupsafe
+
+    return markupsafe.Markup("<wbr>").join(re.split("(?<=[_/])(?=.)", text))
+
+
 def page_template(name: str) -> Any:
     """Returns one of the page templates; they escape all text, and know `cell_text`."""
     import jinja2
@@ -152,6 +158,6 @@ def page_template(name: str) -> Any:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["cell_text"] = cell_text
+    environment.filters |= {"cell_text": cell_text, "named": _named}
     environment.tests["published"] = _is_published
     return environment.get_template(name)

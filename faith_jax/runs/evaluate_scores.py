@@ -1,5 +1,6 @@
 """The run `evaluate`: tables and pictures of scored files."""
 
+import collections
 import dataclasses
 import functools
 import heapq
@@ -22,6 +23,7 @@ from faith_jax.core.files import reserves, write_json, write_text
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, converted
 from faith_jax.core.table import Table
+from faith_jax.core.words import lower_words
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
 from faith_jax.report.table_pages import rendered
@@ -66,6 +68,7 @@ from faith_jax.statistics.systems import Column, Layout, systems_table
 Made = tuple[Table, dict[str, Any], Mapping[str, Corpus]]
 _Schema = TypeVar("_Schema")
 _SHOWN = 100  # characters of a response in a table
+_NO_CORPUS = "rows"  # the corpus of systems that say none
 
 
 def _written(options: EvaluateFiles) -> tuple[list[str], dict[str, str]]:
@@ -297,7 +300,8 @@ class ComparedSystems(NamedTuple):
     def figures(self) -> dict[str, Any]:
         """Returns them as JSON has them."""
         rows = (self.table.tidy or self.table).records()
-        return {"rows": rows} | ({"worst": self.worst.records()} if self.worst.rows else {})
+        worst = (self.worst.tidy or self.worst).records()
+        return {"rows": rows} | ({"worst": worst} if worst else {})
 
 
 def compare_systems(
@@ -343,7 +347,22 @@ def compare_systems(
         clusters,
         differences=layout is None,
     )
-    return ComparedSystems(table._replace(notes=(*table.notes, *notes)), found.worst())
+    table = table._replace(notes=(*table.notes, *notes))
+    if layout is None and not found.has_corpora():
+        table = _without_corpora(table)
+        if not are_systems:
+            table = table._replace(title="Means", columns=("corpus", *table.columns[1:]))
+    return ComparedSystems(table, found.worst())
+
+
+def _without_corpora(table: Table) -> Table:
+    """Returns the table of systems without the column of their corpora, which they do not say."""
+    lead, notes = f"{_NO_CORPUS}: ", []
+    for note in table.notes:
+        told = note.removeprefix(lead)
+        notes.append(note if told == note else told[:1].upper() + told[1:])
+    rows = tuple(row[1:] for row in table.rows)
+    return table._replace(columns=table.columns[1:], rows=rows, notes=tuple(notes))
 
 
 def _columns(
@@ -395,6 +414,11 @@ def _systems_by_file(files: Sequence[str]) -> dict[str, str]:
     return found if is_clear else {path: path for path in found}
 
 
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}\u2026"
+
+
 class _SystemRows:
     """The rows of systems as they are read: whose they are, their groundings, the lowest scores."""
 
@@ -404,7 +428,9 @@ class _SystemRows:
         self.places: dict[str, tuple[str, str]] = {}
         # By name of a system's rows, the hash of each row's grounding by its id.
         self._groundings: dict[str, dict[str, int]] = {}
-        self._lowest: list[tuple[float, int, tuple[Any, ...]]] = []
+        # The lowest rows by what is alike in them, and how many rows are so.
+        self._lowest: dict[int, tuple[float, int, tuple[Any, ...]]] = {}
+        self._alike: collections.Counter[int] = collections.Counter()
         self._scorer = ""
         self._count = 0
 
@@ -413,7 +439,7 @@ class _SystemRows:
         for row in read_scored_rows(pathlib.Path(path)):
             fields = row["fields"]
             system = fields.get("system", self._systems.get(path))
-            key = ("rows", row["corpus"]) if system is None else (row["corpus"], system)
+            key = (_NO_CORPUS, row["corpus"]) if system is None else (row["corpus"], system)
             parts = key[1:] if system is None else key
             name = ", ".join(filter(None, (*parts, fields.get("replicate"))))
             self.places[name] = key
@@ -428,22 +454,38 @@ class _SystemRows:
     def _note_lowest(self, row: Mapping[str, Any], system: str) -> None:
         self._scorer = self._scorer or (*self._options.scorers, *row["scores"])[0]
         score = row["scores"].get(self._scorer)
-        self._count += 1
         if score is None or not self._options.worst:
             return
-        text = " ".join((row["generated_text"] or "").split())
-        shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}\u2026"
-        item = (-score, -self._count, (system, row["id"], score, shown))
-        if len(self._lowest) < self._options.worst:
-            heapq.heappush(self._lowest, item)
-        else:
-            heapq.heappushpop(self._lowest, item)
+        response = row["generated_text"] or ""
+        query = row["history"][-1] if row["history"] else ""
+        alike = hash((system, *lower_words(response)))
+        self._alike[alike] += 1
+        self._count += 1
+        item = (score, self._count, (system, row["id"], score, _cut(query), _cut(response)))
+        self._lowest[alike] = min(item, self._lowest.get(alike, item))
+        if len(self._lowest) > 2 * self._options.worst:
+            self._lowest = dict(self._worst())
+
+    def _worst(self) -> list[tuple[int, tuple[float, int, tuple[Any, ...]]]]:
+        return heapq.nsmallest(self._options.worst, self._lowest.items(), key=lambda it: it[1])
 
     def worst(self) -> Table:
-        """Returns the rows with the lowest score of the first scorer, the lowest first."""
-        rows = tuple(row for *_, row in sorted(self._lowest, reverse=True))
-        columns = ("system", "id", self._scorer, "response")
-        return Table(f"Lowest {self._scorer}", columns, rows)
+        """Returns the rows with the lowest score of the first scorer, the lowest first.
+
+        Rows of a system whose responses have the same words are one, with their number.
+        """
+        found = [(row, self._alike[alike] - 1) for alike, (*_, row) in self._worst()]
+        columns: tuple[str, ...] = ("system", "id", self._scorer, "query", "response")
+        tidy = Table("", (*columns, "alike"), tuple((*row, more) for row, more in found))
+        shown = [(*row[:-1], row[-1] + (f" (and {n} like it)" if n else "")) for row, n in found]
+        if not any(query for *_, query, _ in shown):
+            columns = (*columns[:3], columns[4])
+            shown = [(*row[:3], row[4]) for row in shown]
+        return Table(f"Lowest {self._scorer}", columns, tuple(shown), tidy=tidy)
+
+    def has_corpora(self) -> bool:
+        """Whether any rows say of which corpus they are."""
+        return any(corpus != _NO_CORPUS for corpus, _ in self.places.values())
 
     def on_shared_rows(
         self, grouped: Mapping[tuple[str, str], list[Corpus]], notes: list[str]

@@ -66,13 +66,10 @@ def _json_row(picture: SaliencePicture) -> dict[str, Any]:
             "value": round(float(value), 6),
         }
 
-    scores = {
-        "hallucination": picture.hallucination_score,
-        "coverage": picture.coverage_error_score,
-    }
+    scores = picture.scores.items()
     return {
         "id": picture.title,
-        "error_scores": {n: None if math.isnan(v) else round(v, 6) for n, v in scores.items()},
+        "scores": {name: None if math.isnan(v) else round(v, 6) for name, v in scores},
         "response": "".join(piece.text for piece in picture.response.pieces),
         "attributions": [
             word(w, v) | {"in_grounding_or_query": not is_foreign}

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
-from faith_jax.core.table import MARK, Table, figure_text
+from faith_jax.core.table import DASH, MARK, Table, figure_text
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
@@ -91,14 +91,14 @@ class Cell(NamedTuple):
     def text(self, digits: int) -> str:
         """Returns the figure as the table shows it."""
         if math.isnan(self.value):
-            return "undefined"
+            return DASH
         mark = MARK if self.significant else ""
         return figure_text(self.value, self.interval, digits, mark, self.spread)
 
     def difference_text(self, digits: int) -> str:
         """Returns the difference from the baseline as the table shows it."""
         if self.difference is None or math.isnan(self.difference.value):
-            return "undefined"
+            return DASH
         low, high = self.difference.interval
         ends = f"{low:+.{digits}f} to {high:+.{digits}f}"
         mark = MARK if self.significant else ""

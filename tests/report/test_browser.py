@@ -5,6 +5,7 @@ import json
 import shutil
 import time
 
+import numpy as np
 import pytest
 
 from faith_jax.cli import main
@@ -191,6 +192,78 @@ def test_the_keyboard_is_enough(page):
     ]
 
 
+def test_rows_with_the_same_words_are_one(browser, tmp_path):
+    texts = ["Same answer.", "same  answer", "Other.", "Same answer!"]
+    rows = [
+        {"scores": {"one": 0.1 * n}, "label": 0, "generated_text": text, "history": ["Hi.", "Why?"]}
+        for n, text in enumerate(texts)
+    ]
+    opened(browser, tmp_path, write(tmp_path / "a.jsonl", rows))
+    assert status(browser) == "4 of 4 examples, 2 of them different"
+    assert shown(browser) == ["0", "2"]
+    line = browser.find_element("css selector", "#examples tbody tr")
+    assert "query: Why?" in line.text
+    button = line.find_element("tag name", "button")
+    assert button.text == "and 2 like it"
+    button.click()
+    assert shown(browser) == ["0", "1", "3", "2"]
+    button.click()
+    choose(browser, "order", "file")
+    assert (shown(browser), status(browser)) == (["0", "1", "2", "3"], "4 of 4 examples")
+
+
+def test_missing_arguments_are_named(browser, tmp_path):
+    words = {"recall": [[0, 10, 1.0, 0], [0, 11, 0.0, 1]], "words": [[0, 3, 0.5, None]]}
+    row = {
+        "scores": {"words": 0.5, "recall": 0.5},
+        "grounding": ["Tea calms.", f"Tea {EVIL[:7]}"],
+        "perspectives": ["pro", "pro"],
+        "words": words,
+    }
+    opened(browser, tmp_path, write(tmp_path / "a.jsonl", [row]))
+    missing = browser.find_element("css selector", ".missing")
+    assert missing.text == "missing arguments: pro 2 (Tea <script)"
+    assert not browser.find_element("tag name", "details").get_attribute("open")
+    choose(browser, "scorer", "1")
+    marks = browser.find_elements("css selector", "details[open] mark")
+    assert [mark.text for mark in marks] == ["Tea <script"]
+
+
+@pytest.mark.parametrize("width", [400, 1000, 1400])
+def test_nothing_is_wider_than_the_screen(browser, tmp_path, width):
+    name = "a_rather_long_name/of_a_system_with_many_parts/and_more_of_them_than_one_would_like"
+    rows = [{"scores": {name: 0.1 * n}, "history": ["Why?"]} for n in range(4)]
+    file = write(tmp_path / f"{name.replace('/', '_')}.jsonl", rows, name)
+    example = dataclasses.replace(EXAMPLE, response="Tea calms people, " * 20)
+    section = salience_section(
+        salience_picture(example, word_salience(example, np.full((5, 60), 0.9)))
+    )
+    page = tmp_path / "map.html"
+    page.write_text(report_page(name, {}, [], [], 0, "", [section]), encoding="utf-8")
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        opened(browser, tmp_path, file)
+        assert widest(browser) <= width
+        browser.get(page.as_uri())
+        assert widest(browser) <= width
+        box = "document.querySelector('.salience .scroll')"
+        assert browser.execute_script(f"return {box}.scrollWidth > {box}.clientWidth")
+        text = browser.find_element("css selector", ".salient")
+        assert text.value_of_css_property("color") == "rgba(255, 255, 255, 1)"
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def widest(browser):
+    """Returns how far to the right anything outside of a box that scrolls reaches, in pixels."""
+    return browser.execute_script(
+        "return Math.max(document.documentElement.scrollWidth, "
+        "...[...document.querySelectorAll('body *')].filter((e) => !e.closest('.scroll'))"
+        ".map((e) => e.getBoundingClientRect().right))"
+    )
+
+
 def test_ten_thousand_examples_open_in_two_seconds(browser, tmp_path):
     text = "Some words that a document might hold, over and over. " * 20
     rows = [
@@ -229,7 +302,7 @@ def test_systems_side_by_side(browser, tmp_path):
     one = [{"scores": {"one": 0.1 * n, "two": 0.5}, "label": None} for n in range(4)]
     two = [{"scores": {"one": 0.3, "two": 0.5}, "label": None} for n in range(3)]
     two[2]["generated_text"] = f"Other {EVIL}"
-    other = [{"scores": {"one": 0.3, "two": 0.5}, "grounding": ["Of a text."]}]
+    other = [{"scores": {"one": 0.3, "two": 0.5}, "grounding": ["Of a text."], "label": None}]
     files = [
         write(tmp_path / f"{name}.jsonl", rows, name)
         for name, rows in (("a", one), ("b", two), ("c", other))
@@ -243,7 +316,12 @@ def test_systems_side_by_side(browser, tmp_path):
     assert [side.find_element("tag name", "strong").text for side in sides] == ["a", "b"]
     assert f"Other {EVIL}" in sides[1].text
     assert "one 0.300, two 0.500" in sides[1].text
+    order = browser.find_element("css selector", "#difference option")
+    assert order.text == "one, largest differences first"
+    assert not browser.find_element("id", "order").is_displayed()
+    assert not browser.find_elements("id", "label")
     assert not browser.find_element("css selector", "th.one").is_displayed()
+    assert browser.find_element("css selector", "label[for='corpus']").text == "System"
     browser.find_element("id", "search").send_keys("Other")
     assert status(browser) == "1 input, the largest differences first"
     choose(browser, "view", "")

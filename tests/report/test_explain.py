@@ -45,12 +45,10 @@ def test_values_are_the_scorers(model):
         "x", Grounding(("Tea calms.", "It keeps people awake."), ("pro", "con")),
         ("Is tea better?",), RESPONSE,
     )  # fmt: skip
-    for name, found in [
-        ("hallucination", picture.hallucination_score),
-        ("coverage", picture.coverage_error_score),
-    ]:
-        (score,) = load_scorer(f"salience_{name}", model=model).score([example])
-        assert found == pytest.approx(1 - score.value, abs=1e-5)
+    assert list(picture.scores) == ["salience_hallucination", "salience_coverage"]
+    for name, found in picture.scores.items():
+        (score,) = load_scorer(name, model=model).score([example])
+        assert found == pytest.approx(score.value, abs=1e-5)
     plain = explain(model, RESPONSE, grounding=["Tea calms."], history="Hi!", threshold=0.0)
     assert plain.query == "Hi!"
     assert [shown.title for shown in plain.arguments] == ["grounding 1"]

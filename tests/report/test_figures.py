@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -82,6 +83,27 @@ def test_words_that_are_not_in_the_grounding_have_a_star(tmp_path, monkeypatch):
     labels = [label.get_text() for label in figure.axes[2].get_xticklabels()]
     assert labels == ["Tea", "calms", "saves*", "money*"]
     figures._pyplot().close(figure)
+
+
+@pytest.mark.parametrize("count", [12, 250])
+def test_the_words_of_a_map_stand_apart_and_inside_the_picture(tmp_path, monkeypatch, count):
+    boxes, words = [], [f"word{i}" for i in range(count - 1)] + ["x" * 60]
+    example = dataclasses.replace(EXAMPLE, response=" ".join(words))
+
+    def look(figure, path):
+        figure.tight_layout()
+        figure.canvas.draw()
+        labels = figure.axes[2].get_xticklabels()
+        names = [*words[:-1], "x" * 23 + "\u2026"]
+        assert [label.get_text() for label in labels] == [f"{name}*" for name in names]
+        assert all(label.get_window_extent().y0 >= 0 for label in labels)
+        boxes.extend(label.get_window_extent() for label in labels)
+
+    monkeypatch.setattr(figures, "save_figure", look)
+    values = np.zeros((5, count))
+    save_heat_map(salience_picture(example, word_salience(example, values)), tmp_path / "m.png")
+    for left, right in itertools.pairwise(boxes):
+        assert left.x1 <= right.x0 + 1
 
 
 def test_signs_of_formulas_are_plain_text(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from faith_jax.core.table import Table
 from faith_jax.report.html import curves, embedded_json, histogram, outline, report_page
-from faith_jax.report.panels import Line
+from faith_jax.report.panels import Line, histogram_panels
 from faith_jax.statistics.scored_corpora import Corpus
 
 EVIL = "</script><script>alert(1)</script>&amp;\u2028<img src=x onerror=alert(2)>"
@@ -85,20 +85,20 @@ def test_curves_and_histograms():
     assert curves(corpus(labels=(1, 1, 1, 1)), lines)["lines"] == []
     many = corpus(labels=[0, 1] * 2000, scores=np.linspace(0, 1, 4000))
     assert len(curves(many, lines)["lines"][0]["points"].split()) <= 200
-    found = histogram(corpus(), "s")
+    (found,) = map(histogram, histogram_panels({"c": corpus()}))
     assert [c["count"] for c in found["classes"]] == [2, 2]
     assert max(h for c in found["classes"] for h in c["heights"]) == 1
     assert (found["low"], found["high"], found["top"]) == ("0", "1", "50 %")
     assert outline([0.5, 1.0], 0.5) == (
         "0.0000,0.6000 0.0000,0.3000 0.5000,0.3000 0.5000,0.0000 1.0000,0.0000 1.0000,0.6000"
     )
-    nothing = histogram(corpus(scores=[math.nan] * 4), "s")
+    (nothing,) = map(histogram, histogram_panels({"c": corpus(scores=[math.nan] * 4)}))
     assert not any(h for c in nothing["classes"] for h in c["heights"])
 
 
 def test_what_has_no_labels_has_no_curves():
     unlabelled = corpus("u", [math.nan] * 4)
-    found = histogram(unlabelled, "s")
+    (found,) = map(histogram, histogram_panels({"u": unlabelled}))
     assert [(c["name"], c["count"], c["filled"]) for c in found["classes"]] == [
         ("no label", 4, True)
     ]
@@ -107,6 +107,37 @@ def test_what_has_no_labels_has_no_curves():
     assert html.count("ROC curves of ") == 1
     assert "without curves: u." in html
     assert "no label (4), filled" in html
+
+
+def test_rows_with_the_same_words_are_alike():
+    texts = ("Tea is hot.", "tea is  HOT", "Tea is cold.", "Tea is hot.")
+    rows = [row(text) for text in texts]
+    rows[3]["label"] = 0
+    assert [example["alike"] for example in data_of(page(*rows))] == [0, 0, 1, 2]
+
+
+def test_missing_arguments_are_those_of_scorers_of_whole_texts():
+    grounding = ("Tea calms.", "Tea stains.", "Tea.")
+    whole = row("Tea.", [[0, 10, 1.0, 0], [0, 11, 0.0, 1], [0, 4, 0.0, 2]], grounding)
+    of_words = row("Tea.", [[0, 3, 0.0, 0], [0, 4, 0.0, 2]], grounding)
+    found = data_of(page(whole, of_words, row("Tea.", [[0, 4, 0.0, None]])))
+    assert [example["missing"] for example in found] == [[1, 2], [], []]
+
+
+def test_without_labels_nothing_speaks_of_them():
+    found = report_page("Title", {"u": corpus("u", [math.nan] * 4)}, [], [row()])
+    assert ">u: s (4 rows)" in found
+    assert 'id="label"' not in found
+    assert ">Label<" not in found
+    assert "no label (4)" not in found
+    assert 'id="label"' in page(row())
+
+
+def test_names_break_behind_underscores_and_slashes():
+    table = Table("T", ("a_b/c", "_x_"), (("d/e_f", 0.5),))
+    found = report_page("one_two.jsonl", {}, [table], [])
+    for name in ("a_<wbr>b/<wbr>c", "_<wbr>x_<", "d/<wbr>e_<wbr>f", "one_<wbr>two.jsonl"):
+        assert f">{name}" in found
 
 
 def test_examples_that_are_left_out_are_told_of():

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.report.panels import axis_top, bin_edges, histogram_panel, lines_of, roc_panel
+from faith_jax.report.panels import axis_top, bin_edges, histogram_panels, lines_of, roc_panel
 from faith_jax.statistics.scored_corpora import Corpus
 
 HUGE = np.finfo(np.float64).max
@@ -47,7 +47,7 @@ def test_the_best_curves_over_rows_of_all_scorers():
 
 
 def test_shares_of_each_class():
-    panel = histogram_panel(corpus({"a": [0, 0, 1, 1]}, [0, 0, 0, 1]), "a")
+    (panel,) = histogram_panels({"c": corpus({"a": [0, 0, 1, 1]}, [0, 0, 0, 1])})
     assert panel.counts == {"faithful": 1, "not faithful": 3}
     assert panel.shares["faithful"][-1] == 1
     assert panel.shares["not faithful"][[0, -1]] == pytest.approx([2 / 3, 1 / 3])
@@ -55,9 +55,21 @@ def test_shares_of_each_class():
 
 def test_rows_without_labels_have_one_distribution():
     scores = {"a": [0, 0, 1, np.nan], "b": [0, 1, 1, 1]}
-    panel = histogram_panel(corpus(scores, [np.nan] * 4), "a")
+    panel, _ = histogram_panels({"c": corpus(scores, [np.nan] * 4)})
     assert panel.counts == {"no label": 3}
     assert panel.shares["no label"][[0, -1]] == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_panels_of_a_scorer_share_their_axes():
+    one = corpus({"a": [0.1, 0.2, 0.2, 0.2], "b": [1, 2, 3, 4]}, [np.nan] * 4)
+    two = corpus({"a": [5.1, 5.1, 5.0, 0.15]}, [np.nan] * 4)
+    first, second, other = histogram_panels({"c": one, "d": two})
+    assert [panel.scorer for panel in (first, second, other)] == ["a", "a", "b"]
+    assert first.edges.tolist() == second.edges.tolist()
+    assert first.edges[[0, -1]].tolist() == [0.1, 5.1]
+    assert first.shares["no label"].max() == 1
+    assert second.shares["no label"].max() == 0.75
+    assert (first.top, second.top, other.top) == (1.0, 1.0, 0.4)
 
 
 def test_lines_and_axes():

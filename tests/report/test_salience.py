@@ -37,7 +37,7 @@ def test_words_that_no_text_has_are_starred_and_change_no_value():
     assert picture.foreign_words == ("PJ", "3")
     assert picture.foreign == (True, False, False, True, False)
     assert picture.unsupported_words == ()
-    assert picture.hallucination_score == pytest.approx(0.5)
+    assert picture.scores["salience_hallucination"] == pytest.approx(0.5)
     text = salience_text(picture, False)
     assert "response: PJ* teas calmed 3* better." in text
     assert "[brackets] = below 0.1; * = not in the grounding or the query" in text
@@ -77,10 +77,10 @@ def test_pieces_are_the_texts():
 def test_scores_are_the_papers():
     picture = salience_picture(EXAMPLE, word_salience())
     attributions = math.prod([0.8, 0.7, 0.06, 0.3]) ** (1 / 4)
-    assert picture.hallucination_score == pytest.approx(1 - attributions)
+    assert picture.scores["salience_hallucination"] == pytest.approx(attributions)
     # Con has the smaller mean: 0.2, 0.3 and 0.04.
     contributions = math.prod([0.2, 0.3, 0.04]) ** (1 / 3)
-    assert picture.coverage_error_score == pytest.approx(1 - contributions)
+    assert picture.scores["salience_coverage"] == pytest.approx(contributions)
 
 
 def test_titles_without_sides():
@@ -97,8 +97,11 @@ def test_without_colours_marked_words_stand_in_brackets():
     assert "response: Tea calms, and [saves*] money*." in text
     assert "con 1: It keeps people [awake]." in text
     assert "\x1b" not in text
-    assert "unsupported words: saves" in text
-    assert "words not covered: awake" in text
+    scores = [line for line in text.splitlines() if "higher = more faithful" in line]
+    assert scores == [
+        "salience_hallucination 0.317 (0 to 1, higher = more faithful); unsupported words: saves",
+        "salience_coverage 0.134 (0 to 1, higher = more faithful); words not covered: awake",
+    ]
     assert "3 tokens (2 of knowledge, 1 of history) did not fit" in text
 
 
@@ -145,7 +148,7 @@ def test_no_words_no_map():
     salience = word_salience(empty, np.zeros((5, 0)))
     page = salience_page("Title", [salience_picture(empty, salience)])
     assert "No content words, no map." in page
-    assert "Hallucination score undefined" in page
+    assert "salience_<wbr>hallucination undefined" in page
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +183,7 @@ def report(path, *arguments):
 
 
 def titles(page):
-    text = page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8").replace("<wbr>", "")
     return [part.split("</h2>")[0] for part in text.split('<section class="salience">\n<h2>')[1:]]
 
 
@@ -197,7 +200,7 @@ def test_the_rows_with_the_lowest_score_get_maps(model, tmp_path):
         "Tea calms 1 people.",
     )  # fmt: skip
     (found,) = open_salience(model)([example])
-    assert f"Hallucination score {1 - found.attribution_score():.3f}" in text
+    assert f"salience_<wbr>hallucination {found.attribution_score():.3f}" in text
 
 
 def test_the_first_scorer_is_the_first_of_scorers(model, tmp_path):

@@ -318,10 +318,9 @@ def test_answers_without_labels_have_means_shares_and_the_worst_first(capsys, tm
     path = write_answers(tmp_path / "mine.jsonl", answers)
     status, lines, _ = evaluate(capsys, path, "--worst=2", f"--json={tmp_path}/f.json")
     assert status == 0
-    assert cells_of(lines[1]) == ["corpus", "system", "token_f1", "token_f1 < 0.5, %", "own"]
+    assert cells_of(lines[1]) == ["system", "token_f1", "token_f1 < 0.5, %", "own"]
     found = cells_of(lines[3])
-    assert found[:2] == ["rows", "mine"]
-    assert [cell.split()[0] for cell in found[2:]] == ["0.450", "50.0", "4.500"]
+    assert [cell.split()[0] for cell in found] == ["mine", "0.450", "50.0", "4.500"]
     title = lines.index("Lowest token_f1")
     assert [cells_of(line) for line in lines[title + 3 :]] == [
         ["mine", "0", "0.00", "answer 0"],
@@ -329,11 +328,55 @@ def test_answers_without_labels_have_means_shares_and_the_worst_first(capsys, tm
     ]
     told = json.loads((tmp_path / "f.json").read_text())
     assert told["protocol"] == "systems"
-    assert told["worst"][0] == {"system": "mine", "id": "0", "token_f1": 0, "response": "answer 0"}
+    assert told["rows"][0]["corpus"] == "rows"
+    assert told["worst"][0] == {
+        "system": "mine",
+        "id": "0",
+        "token_f1": 0,
+        "query": "",
+        "response": "answer 0",
+        "alike": 0,
+    }
     status, lines, _ = evaluate(capsys, path, "--worst=0", "--below=own:2", "--scorers=own")
-    assert cells_of(lines[1])[2:] == ["own", "own < 2, %"]
-    assert cells_of(lines[3])[3].startswith("20.0")
+    assert cells_of(lines[1])[1:] == ["own", "own < 2, %"]
+    assert cells_of(lines[3])[2].startswith("20.0")
     assert not any(line.startswith("Lowest") for line in lines)
+
+
+def test_the_worst_answers_have_their_query_and_each_stands_once(capsys, tmp_path):
+    texts = ["I do not know.", "i do  NOT know", "I do not know", "No idea.", "Yes."]
+    answers = {f"text {i}": [(0.1 * i, text)] for i, text in enumerate(texts, 1)}
+    path = write_answers(tmp_path / "mine.jsonl", answers)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[0]["history"], rows[3]["history"] = ["Hi.", "When?"], ["Why?"]
+    rows.append(rows[0] | {"id": "5", "scores": {"token_f1": 0.05, "own": 1.0}})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _, lines, _ = evaluate(capsys, path, "--worst=2", f"--json={tmp_path}/f.json")
+    title = lines.index("Lowest token_f1")
+    assert cells_of(lines[title + 1]) == ["system", "id", "token_f1", "query", "response"]
+    assert [cells_of(line) for line in lines[title + 3 :]] == [
+        ["mine", "5", "0.05", "When?", "I do not know. (and 3 like it)"],
+        ["mine", "3", "0.40", "Why?", "No idea."],
+    ]
+    worst = json.loads((tmp_path / "f.json").read_text())["worst"]
+    assert [(row["response"], row["alike"]) for row in worst] == [
+        ("I do not know.", 3),
+        ("No idea.", 0),
+    ]
+
+
+def test_the_worst_answers_of_many(capsys, tmp_path):
+    scores = [(7 * i % 50) / 100 for i in range(50)]
+    answers = {f"text {i}": [(score, f"answer {i % 25}")] for i, score in enumerate(scores)}
+    path = write_answers(tmp_path / "mine.jsonl", answers)
+    _, lines, _ = evaluate(capsys, path, "--worst=3")
+    lowest = {}
+    for i, score in enumerate(scores):
+        lowest[i % 25] = min(lowest.get(i % 25, 1), score)
+    expected = sorted(lowest.items(), key=lambda it: it[1])[:3]
+    assert [cells_of(line)[2:] for line in lines[-3:]] == [
+        [f"{score:.2f}", f"answer {number} (and 1 like it)"] for number, score in expected
+    ]
 
 
 def test_two_files_of_the_same_rows_are_compared(capsys, tmp_path):
@@ -344,16 +387,16 @@ def test_two_files_of_the_same_rows_are_compared(capsys, tmp_path):
     files = [write_answers(tmp_path / f"{n}.jsonl", a) for n, a in (("old", old), ("new", new))]
     status, lines, _ = evaluate(capsys, *files, "--scorers=own")
     assert status == 0
-    rows = {cells_of(line)[1]: cells_of(line)[2] for line in lines[3:6]}
+    rows = dict(map(cells_of, lines[3:6]))
     assert list(rows) == ["old", "new", "new \u2212 old"]
     assert rows["new \u2212 old"] == "+1.000* (+1.000 to +1.000), p < 0.001"
     assert any("differs from its baseline (old) on the same rows" in line for line in lines)
     # Nothing is found where there is nothing.
     same = write_answers(tmp_path / "same.jsonl", old)
     _, lines, _ = evaluate(capsys, files[0], same, "--scorers=own")
-    assert cells_of(lines[5])[2] == "+0.000 (+0.000 to +0.000), p = 1.000"
+    assert cells_of(lines[5])[1] == "+0.000 (+0.000 to +0.000), p = 1.000"
     _, lines, _ = evaluate(capsys, *files, "--scorers=own", "--baseline=new")
-    assert cells_of(lines[4])[1] == "old \u2212 new"
+    assert cells_of(lines[4])[0] == "old \u2212 new"
 
 
 def test_other_rows_are_not_compared(capsys, tmp_path):
@@ -367,10 +410,9 @@ def test_other_rows_are_not_compared(capsys, tmp_path):
         tmp_path / "part.jsonl", {f"a {i}": [(0.9, "z")] for i in range(5, 25)}, first=5
     )
     status, lines, _ = evaluate(capsys, one, part)
-    assert cells_of(lines[5])[1] == "part \u2212 one"
+    assert cells_of(lines[5])[0] == "part \u2212 one"
     assert (
-        "rows: compared on the 20 rows that all systems have with the same grounding; the largest "
-        "has 30."
+        "Compared on the 20 rows that all systems have with the same grounding; the largest has 30."
     ) in lines
 
 
@@ -378,9 +420,7 @@ def test_rows_with_the_same_grounding_are_drawn_together(capsys, tmp_path):
     answers = {f"text {i}": [(0.1 * i, "x")] * 5 for i in range(10)}
     path = write_answers(tmp_path / "mine.jsonl", answers)
     _, lines, _ = evaluate(capsys, path, "--scorers=own")
-    note = (
-        "rows: rows with the same grounding are drawn and exchanged together: 10 groups of 50 rows."
-    )
+    note = "Rows with the same grounding are drawn and exchanged together: 10 groups of 50 rows."
     assert note in lines
     low, high = (float(x) for x in re.search(r"\((.*)\u2013(.*)\)", lines[3]).groups())
     assert high - low > 3  # of 50 independent rows it would be 1.6
@@ -398,14 +438,13 @@ def test_systems_of_other_scorers(capsys, tmp_path):
     two = write_answers(tmp_path / "two.jsonl", answers, scorer="coverage")
     status, lines, _ = evaluate(capsys, one, two)
     assert status == 0
-    assert cells_of(lines[1]) == ["corpus", "system", "own"]
-    note = "rows: left out, because not all systems have their scores: coverage, token_f1."
+    assert cells_of(lines[1]) == ["system", "own"]
+    note = "Left out, because not all systems have their scores: coverage, token_f1."
     assert note in lines
     two.write_text(two.read_text().replace('"own"', '"mine"'))
     status, lines, _ = evaluate(capsys, one, two)
     assert "one, two: have no scorers in common, and are not compared." in lines
-    assert cells_of(lines[3])[:3] == ["rows of one", "one", cells_of(lines[3])[2]]
-    assert cells_of(lines[4])[:2] == ["rows of two", "two"]
+    assert [cells_of(line)[0] for line in lines[3:5]] == ["one", "two"]
 
 
 def test_two_systems_whose_answers_have_the_same_name(capsys, tmp_path):

@@ -35,17 +35,19 @@ def test_values_are_the_scorers(model, tmp_path, capsys):
         ("Is tea better?",), RESPONSE,
     )  # fmt: skip
     scores = {
-        name: load_scorer(f"salience_{name}", model=model).score([example])[0]
-        for name in ("hallucination", "coverage")
+        name: load_scorer(name, model=model).score([example])[0]
+        for name in ("salience_hallucination", "salience_coverage")
     }
     for name, score in scores.items():
-        assert row["error_scores"][name] == pytest.approx(1 - score.value, abs=1e-5)
-    for found, score in zip(row["attributions"], scores["hallucination"].words, strict=True):
+        assert row["scores"][name] == pytest.approx(score.value, abs=1e-5)
+    for found, score in zip(
+        row["attributions"], scores["salience_hallucination"].words, strict=True
+    ):
         assert (found["word"], found["start"]) == (score.word, score.start)
         assert found["value"] == pytest.approx(score.score, abs=1e-5)
         assert found["in_grounding_or_query"] == (found["word"] in ("Tea", "calms"))
     assert np.array(row["map"]).shape == (5, 4)
-    assert "Hallucination score" in (tmp_path / "out.html").read_text()
+    assert "higher = more faithful" in (tmp_path / "out.html").read_text()
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
 
 

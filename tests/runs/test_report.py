@@ -52,7 +52,7 @@ def test_examples_without_labels_are_shown(capsys, tmp_path):
     assert len(json.loads(html.split('id="data">')[1].split("</script>")[0])) == 2
     assert "<caption>Systems</caption>" in html
     assert "ROC" not in html
-    assert "no label (2), filled" in html
+    assert ">c: s (2 rows)" in html
 
 
 def test_corpora_of_other_scorers_have_tables_of_their_own(capsys, tmp_path):
@@ -62,7 +62,7 @@ def test_corpora_of_other_scorers_have_tables_of_their_own(capsys, tmp_path):
     assert report(capsys, one, two, f"--output={page}")[0] == 0
     html = page.read_text(encoding="utf-8")
     assert html.count("<caption>ROC AUC") == 2
-    assert html.count("<caption>Systems</caption>") == 1
+    assert html.count("<caption>Means</caption>") == 1
     assert "\u2212" not in html  # corpora with labels are no systems
 
 
@@ -71,7 +71,7 @@ def test_the_page_says_what_scores_mean(capsys, tmp_path):
     page = tmp_path / "report.html"
     assert report(capsys, path, f"--output={page}")[0] == 0
     html = page.read_text(encoding="utf-8")
-    assert "<dt><strong>token_f1</strong></dt>" in html
+    assert "<dt><strong>token_<wbr>f1</strong></dt>" in html
     assert " 0 to 1; higher = more faithful.</dd>" in html
     path = write(tmp_path / "own.jsonl", "my_model", labels=(None, None))
     assert report(capsys, path, f"--output={page}")[0] == 0

@@ -168,6 +168,13 @@ def test_a_share_below_a_threshold_leaves_out_what_is_undefined():
     )
 
 
+def test_undefined_figures_are_dashes_and_for_machines_nan():
+    given = {("c", "a"): [corpus([0.5, 0.5])], ("c", "b"): [corpus([math.nan, math.nan])]}
+    table = systems_table(given, Layout(), {"b": "a"}, resamples=100, differences=True)
+    assert table.rows[1:] == (("c", "b", "\u2013"), ("c", "b \u2212 a", "\u2013"))
+    assert math.isnan(tidy(table)["b", "f1"]["value"])
+
+
 def test_replicates_count_together_and_have_a_spread():
     given = {("c", "a"): [corpus([0.0, 1.0]), corpus([1.0, 1.0])], ("c", "b"): [corpus([0.5, 0.5])]}
     found = tidy(systems_table(given, Layout(), {"a": "b"}, resamples=100))

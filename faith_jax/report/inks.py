@@ -1,0 +1,45 @@
+"""The colour of a text that can be read on a coloured ground.
+
+A ground is a colour that lies on the page with a share in [0, 1], as `rgba(...)` has it.
+"""
+
+Colour = tuple[int, int, int]
+
+HEAT: Colour = (0, 90, 181)
+POSITIVE: Colour = (0, 114, 178)
+NEGATIVE: Colour = (213, 94, 0)
+BLACK: Colour = (0, 0, 0)
+WHITE: Colour = (255, 255, 255)
+DARK_PAGE: Colour = (22, 24, 29)
+
+
+def ink(colour: Colour, share: float) -> str:
+    """Returns white where its contrast on a light page is at least 4.5, else black, whose is then.
+
+    >>> ink(HEAT, 0.1), ink(HEAT, 0.9)
+    ('#000', '#fff')
+    """
+    return "#fff" if contrast(WHITE, mixed(colour, share, WHITE)) >= 4.5 else "#000"
+
+
+def mixed(colour: Colour, share: float, page: Colour) -> Colour:
+    """Returns what is seen of a colour with this share on a page."""
+    red, green, blue = (
+        round(share * c + (1 - share) * p) for c, p in zip(colour, page, strict=True)
+    )
+    return red, green, blue
+
+
+def contrast(first: Colour, second: Colour) -> float:
+    """Returns the contrast ratio, 1 to 21.
+
+    Reference: Web Content Accessibility Guidelines 2.2, "contrast ratio".
+    """
+    low, high = sorted(map(_luminance, (first, second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: Colour) -> float:
+    shares = (part / 255 for part in colour)
+    linear = (s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares)
+    return sum(w * s for w, s in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
