@@ -49,7 +49,7 @@ class Score(ScoreInput):
       %(prog)s --scorers=pmi_faith_mean --scorer-option=pmi_faith_mean.model=checkpoints/gpt2 \
           --scorer-option='pmi_faith_mean.document_prompt=Text: {document}\n' \
           --input=rows.jsonl --output=pmi.jsonl
-      %(prog)s --scorers=small=pmi_faith,large=pmi_faith \
+      %(prog)s --scorers=small=pmi_faith_mean,large=pmi_faith_mean \
           --scorer-option=small.model=checkpoints/gpt2 \
           --scorer-option=large.model=checkpoints/gpt2-xl --input=rows.jsonl --output=both.jsonl
     """
