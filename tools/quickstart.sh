@@ -26,7 +26,7 @@ echo "3/6  Responding to the topics kept for testing, with PMI-Decode"
 rm -rf "$output/responses"
 "$bin/t5x" infer --gin_file=runs/infer.gin --gin_file=decoding/pmi_greedy.gin \
   --gin.CHECKPOINT_PATH="$output/prompt" --gin.MIXTURE_OR_TASK_NAME=npov_generate_sample \
-  --gin.DECODE_LENGTH=224 --gin.INFER_OUTPUT_DIR="$output/responses"
+  --gin.DECODE_LENGTH=224 --gin.NO_REPEAT_NGRAM=16 --gin.INFER_OUTPUT_DIR="$output/responses"
 
 echo "4/6  Scoring these, and written responses with known errors, by ROUGE, salience and classifier"
 rm -rf "$output/scores" "$output/known_errors.jsonl"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("faith_jax")
 
 # Defaults of `respond`, in tokens.
-LONGEST_INPUT, LONGEST_RESPONSE = 512, 256
+LONGEST_INPUT, LONGEST_RESPONSE = 512, 512
 
 _Seed = Annotated[
     int, msgspec.Meta(ge=0, lt=2**32, description="a whole number from 0 to 2**32 - 1")
@@ -151,7 +151,7 @@ class GenerativeModel(BaseModel):
             the model has fewer positions.
           cut_policy: what is cut of a longer input, see `faith_jax.core.cutting`.
           seed: of the sampling.
-          **options: fields of `DecodingConfig`: max_length (256 by default), temperature,
+          **options: fields of `DecodingConfig`: max_length (512 by default), temperature,
             num_beams, num_return …; pmi=PMIConfig() is PMI-Decode.
 
         Returns:
