@@ -60,4 +60,4 @@ def test_long_work_tells_its_progress(monkeypatch, caplog):
     assert [message.split("  ")[0] for message in caplog.messages] == [
         "salience: part of row 2/5", "salience: part of row 4/5", "salience: part of row 5/5",
     ]  # fmt: skip
-    assert caplog.messages[0].endswith("0:30 left")
+    assert caplog.messages[1].endswith("0:10 left")
