@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job on the embedded sample: prompt-tunes the embedded model `mini`, writes responses,
-# tells which of them say what they should not, and shows it.
+# scores which of them say what they should not, and shows it.
 #
 # usage: tools/quickstart.sh [OUTPUT]     (default: runs/quickstart in the repository)
 # Run again, it goes on from what OUTPUT holds.
@@ -19,7 +19,7 @@ glibc.malloc.top_pad=268435456}"
 echo "1/6  Prompt-tuning mini: 5 soft tokens learn to respond, the model is frozen"
 "$bin/t5x" train --gin_file=quickstart.gin --gin.MODEL_DIR="$output/prompt"
 
-echo "2/6  Prompt-tuning it to classify: does a response tell what it was not given?"
+echo "2/6  A few steps of prompt-tuning a classifier, to show how one is trained (not enough to detect)"
 "$bin/t5x" train --gin_file=quickstart_hallucination.gin --gin.MODEL_DIR="$output/hallucination"
 
 echo "3/6  Responding to the topics kept for testing, with PMI-Decode"
