@@ -6,7 +6,8 @@ unsupported, words of the grounding with a small contribution as not covered.
 
 Gradients may also flow to an invented word, from letters of others. A word of the response that
 stands neither in the grounding nor in the query has therefore a mark of its own, a star, whatever
-its attribution. The values and scores do not depend on it.
+its attribution; not so the framing words of a response ("Supporters say"). The values and scores do
+not depend on it.
 """
 
 import dataclasses
@@ -21,6 +22,7 @@ from faith_jax.report.inks import HEAT, ink
 from faith_jax.report.table_pages import page_template
 from faith_jax.statistics.salience_scores import Floats, PlacedWord, WordSalience
 from faith_jax.statistics.text_metrics import words_in_none
+from faith_jax.statistics.told_arguments import FRAMING_WORDS
 
 # Below this share of its gradients from one given word, a word is marked.
 THRESHOLD = 0.1
@@ -61,7 +63,7 @@ class SaliencePicture:
       attributions: in [0, 1]: [response words].
       threshold: below which a word is marked.
       foreign: which of the response's words stand neither in the grounding nor in the query, by
-        `words_in_none`: [response words].
+        `words_in_none`, and are no `FRAMING_WORDS`: [response words].
     """
 
     title: str
@@ -141,7 +143,7 @@ def salience_picture(
         arguments.append(ShownText(title, pieces))
     query = example.history[-1] if example.history else ""
     absent = words_in_none(example.response, (*example.grounding.texts, query))
-    starts = {word.start for word in absent}
+    starts = {word.start for word in absent if word.text.lower() not in FRAMING_WORDS}
     foreign = tuple(word.start in starts for word in salience.response_words)
     response = _pieces(example.response, salience.response_words, attributions, threshold, foreign)
     return SaliencePicture(
