@@ -23,9 +23,10 @@ _SHARES = (0.03, 0.08, 0.2)  # of the words of a noisy example
 
 
 def noisy(sentences: Sequence[str], pieces: Sequence[str], rng: random.Random) -> list[str]:
-    """Returns sentences of which some words are replaced, as often as not.
+    """Returns the sentences as they are in four of ten draws, otherwise with noise.
 
-    Some sentences get other punctuation, or a phrase twice.
+    Words are replaced, or shared among sentences; some sentences also get other punctuation, or a
+    phrase twice.
 
     Args:
       sentences: of an example.

@@ -316,7 +316,7 @@ TOLD_THRESHOLD = 0.6
 def argument_recall_scorer(
     threshold: float = TOLD_THRESHOLD, normalization: str = PUBLISHED
 ) -> TextScorer:
-    """Returns the scorer of the share of arguments that a response tells.
+    """Returns the scorer of the share of arguments that a response tells, higher = more of them.
 
     Each argument gets 1 if it is told and 0 if it is missing, as a word score of all its text.
 
@@ -356,6 +356,7 @@ def argument_precision_scorer(
 ) -> TextScorer:
     """Returns the scorer of the share of a response's sentences that tell arguments, each once.
 
+    Higher = more faithful; undefined for a response of framing words alone.
     Each sentence that tells something gets 1 if the arguments have it and 0 otherwise, as a word
     score of all of it; those of framing words alone ("Views differ.") get none.
 
