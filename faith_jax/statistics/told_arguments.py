@@ -31,9 +31,9 @@ divided differ differs differing different disagree disagrees agree agrees peopl
 supporter supporters advocate advocates proponent proponents defender defenders opponent opponents
 critic critics sceptic sceptics skeptic skeptics favour favor against oppose opposed
 support say says said argue argues argued note notes noted add adds added believe believes think
-thinks claim claims hold holds maintain maintains state states stress stresses point points out
+thinks claim claims hold holds maintain maintains stress stresses point points out
 reply respond object counter warn fear worry also however moreover furthermore addition finally
-hand contrast whereas besides others one first second third lastly another
+hand contrast whereas besides others lastly another
 """
 FRAMING_WORDS: frozenset[str] = frozenset(_FRAMING.split())
 
