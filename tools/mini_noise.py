@@ -11,19 +11,19 @@ phrases of each other.
 import random
 import re
 import string
+import unicodedata
 from collections.abc import Sequence
 
 _WORD = re.compile(r"^(\W*)(.*?)(\W*)$", re.DOTALL)
 _VOWELS, _CONSONANTS = "aeiou", "bcdfghjklmnprstvwz"
-_ACCENTS = {
-    "a": "áàâäãå", "e": "éèêë", "i": "íìîï", "o": "óòôöõø", "u": "úùûü", "c": "çć", "n": "ñ",
-    "s": "šş", "z": "žż", "l": "ł", "y": "ý",
-}  # fmt: skip
-_SHARES = (0.03, 0.08, 0.2)  # of the words of a noisy example
+# Latin letters with accents take two tokens, one for each byte: all of them are drawn, so that a
+# model learns every byte.
+_ACCENTED = "".join(c for c in map(chr, range(0xC0, 0x180)) if c.isalpha())
+_SHARES = (0.03, 0.1, 0.4, 0.9)  # of the words of a noisy example
 
 
 def noisy(sentences: Sequence[str], pieces: Sequence[str], rng: random.Random) -> list[str]:
-    """Returns the sentences as they are in four of ten draws, otherwise with noise.
+    """Returns the sentences as they are in three of ten draws, otherwise with noise.
 
     Words are replaced, or shared among sentences; some sentences also get other punctuation, or a
     phrase twice.
@@ -35,7 +35,7 @@ def noisy(sentences: Sequence[str], pieces: Sequence[str], rng: random.Random) -
     """
     told = list(sentences)
     kind = rng.random()
-    if kind < 0.4:
+    if kind < 0.3:
         return told
     if kind < 0.75:
         share = rng.choice(_SHARES)
@@ -47,6 +47,12 @@ def noisy(sentences: Sequence[str], pieces: Sequence[str], rng: random.Random) -
     if rng.random() < 0.4:
         told = [_with_repeated_words(s, rng) if rng.random() < 0.6 else s for s in told]
     return told
+
+
+def sentence_of_pieces(pieces: Sequence[str], rng: random.Random) -> str:
+    """Returns a sentence of pieces drawn at random: many that texts seldom have, in one row."""
+    words = [_plain_piece(pieces, rng) for _ in range(rng.randint(6, 20))]
+    return words[0][:1].upper() + words[0][1:] + " " + " ".join(words[1:]) + "."
 
 
 def _with_rare_words(sentence: str, share: float, pieces: Sequence[str], rng: random.Random) -> str:
@@ -97,8 +103,8 @@ def _match(word: str) -> tuple[str, str, str]:
 def rare_word(word: str, pieces: Sequence[str], rng: random.Random) -> str:
     """Draws a word that was hardly ever read; it may be made of the given one."""
     own = _match(word)[1]
-    kind = rng.randrange(12)
-    if kind < 2:
+    kind = rng.randrange(20)
+    if kind < 2 or kind >= 12:
         return _plain_piece(pieces, rng)
     if kind < 5:
         return "".join(_plain_piece(pieces, rng) for _ in range(rng.randint(2, 3)))
@@ -113,14 +119,18 @@ def rare_word(word: str, pieces: Sequence[str], rng: random.Random) -> str:
         return letters + rng.choice(("", "", "s", f"-{rng.randint(1, 99)}"))
     if kind == 10:
         text = own if len(own) > 3 else _syllables(rng)
-        return "".join(
-            rng.choice(_ACCENTS[c]) if c in _ACCENTS and rng.random() < 0.3 else c for c in text
-        )
+        return "".join(_accented(c, rng) if rng.random() < 0.25 else c for c in text)
     return rng.choice((f"{own}-{_syllables(rng)}", f"{_syllables(rng)}-{own}", _syllables(rng)))
 
 
 def _plain_piece(pieces: Sequence[str], rng: random.Random) -> str:
     return rng.choice(pieces).replace("\N{LOWER ONE EIGHTH BLOCK}", "")
+
+
+def _accented(letter: str, rng: random.Random) -> str:
+    """Returns a letter with an accent; most often of its own kind, if there is one."""
+    own = [c for c in _ACCENTED if unicodedata.normalize("NFD", c)[0] == letter]
+    return rng.choice(own if own and rng.random() < 0.8 else _ACCENTED)
 
 
 def _syllables(rng: random.Random) -> str:

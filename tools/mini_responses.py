@@ -44,6 +44,7 @@ _ASKING = (
     "Does it matter that",
 )
 TOPIC_SHARE = 0.3  # of responses, where there are topics
+PIECES_SHARE = 0.2  # of the others: they copy pieces of the vocabulary
 
 
 def respond(text: Text, rng: random.Random) -> Example:
@@ -58,6 +59,8 @@ def respond(text: Text, rng: random.Random) -> Example:
         counts = [min(count, len(side)) for count, side in zip(counts, topic[1:], strict=True)]
         drawn = [rng.sample(list(s), count) for s, count in zip(topic[1:], counts, strict=True)]
         sentences = [rng.choice(wordings) for side in drawn for wordings in side]
+    elif rng.random() < PIECES_SHARE:
+        sentences = [mini_noise.sentence_of_pieces(text.pieces, rng) for _ in range(sum(counts))]
     else:
         sentences = _arguments(sum(counts), text, rng)
     sentences = mini_noise.noisy(sentences, text.pieces, rng)

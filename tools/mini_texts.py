@@ -1,6 +1,7 @@
 """The text that `mini`'s corpus is made of, and how a text is told again."""
 
 import collections
+import itertools
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -10,11 +11,10 @@ from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 _SENTENCE_END = re.compile(r'(?<=[.!?]["”)])\s+(?=[A-Z"“(])|(?<=[.!?])\s+(?=[A-Z"“(])')
 # A word can stand in lower case where it does so this many times as often as it does not. Only the
-# most frequent ones, and those that are one piece in either case, change it: a model that copies
-# must not guess the pieces of rare words.
+# most frequent ones change it: a model that copies must not guess how others are written.
 LOWER_CASE_RATIO, LOWER_CASE_WORDS = 5, 150
-# How often a piece is drawn for another that stands at least 250 times in the paragraphs.
-RARE_PIECES = ((20, 12), (250, 3))
+# How often a piece is drawn for another that stands at least 1,000 times in the paragraphs.
+RARE_PIECES = ((20, 12), (250, 4), (1000, 2))
 SHARED = range(4, 80)  # sentences that have a word, where arguments about it are drawn
 KEYS = (
     ("first", "second"), ("left", "right"), ("one", "other"), ("before", "after"),
@@ -159,14 +159,12 @@ def vocabulary_pieces(paragraphs: Sequence[str]) -> list[str]:
 def lower_case_words(sentences: Sequence[str]) -> frozenset[str]:
     """Returns the words of sentences whose first letter may lose its capital in a copy."""
     counts = collections.Counter(w for s in sentences for w in s.split()[1:] if w.isalpha())
-    lower = [
+    lower = (
         word
         for word, count in counts.most_common()
         if word.islower() and count > LOWER_CASE_RATIO * counts[word.capitalize()]
-    ]
-    encode = load_vocabulary().encode
-    pieces = (w for w in lower if len(encode(w)) == len(encode(w.capitalize())) == 1)
-    return frozenset([*lower[:LOWER_CASE_WORDS], *pieces])
+    )
+    return frozenset(itertools.islice(lower, LOWER_CASE_WORDS))
 
 
 def two_groups(
