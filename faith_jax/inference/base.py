@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import jax
@@ -18,7 +18,8 @@ from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.encoder_decoder import row_keys
 from faith_jax.inference.batching import bucket_length
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.transformer import Inputs, Transformer, output_layer
+from faith_jax.models.partitioning import Mesh, make_partitioner
+from faith_jax.models.transformer import Inputs, Transformer, output_layer, parameter_shapes
 
 if TYPE_CHECKING:
     from faith_jax.inference.batch_decoder import DecodedRow
@@ -34,20 +35,41 @@ _Seed = Annotated[
 
 
 class BaseModel:
-    """A model with its parameters.
+    """A model with its parameters on a mesh of devices.
 
     Attributes:
       config: the model's dimensions and choices.
       module: the Flax module.
       params: its parameters, as JAX arrays.
       path: of the checkpoint that it was opened from; None = it was made of parameters.
+      partitioner: the mesh: rows are spread over "data", parameters over "model".
     """
 
-    def __init__(self, config: TransformerConfig, params: PyTree, path: str | None = None):
+    def __init__(
+        self,
+        config: TransformerConfig,
+        params: PyTree,
+        path: str | None = None,
+        mesh: Mesh | None = None,
+    ):
+        """Places the parameters on a mesh; None = all devices share the rows.
+
+        Raises:
+          ConfigError: for a mesh of other axes than "data" and "model".
+        """
         self.config = config
         self.path = path
         self.module = Transformer(config)
-        self.params = jax.tree.map(jnp.asarray, params)
+        self.partitioner = partitioner = make_partitioner(config, mesh=mesh)
+        shardings = partitioner.replicated
+        if partitioner.mesh.shape["model"] > 1:
+            shardings = partitioner.param_shardings(parameter_shapes(self.module)["params_axes"])
+        self.params = partitioner.put(params, shardings)
+
+    def _computed(self, function: Callable[..., Any], *batch: PyTree, **static: Any) -> Any:
+        """Returns what a compiled function of (module, params, *batch) gives; see `compute`."""
+        bound = functools.partial(function, self.module, self.params, **static)
+        return self.partitioner.compute(bound, *batch)
 
     @property
     def pad_id(self) -> int:

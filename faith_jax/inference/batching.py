@@ -70,7 +70,7 @@ class Batcher:
     Args:
       what: of a row is computed, for the progress, such as "likelihood".
       tokens_per_batch: tokens of a batch, padding included, but at least one row's; None = the
-        default of the device.
+        default of the device, for each that shares a batch.
       on_cpu: this default on a CPU.
       elsewhere: this default on other devices.
       multiple_of: the number of lines is a multiple of it: the devices that share a batch.
@@ -87,6 +87,7 @@ class Batcher:
         fill: bool = True,
     ):
         default = on_cpu if jax.default_backend() == "cpu" else elsewhere
+        default *= multiple_of
         self.tokens_per_batch = default if tokens_per_batch is None else tokens_per_batch
         self._what, self._multiple_of, self._fill = what, multiple_of, fill
         self._seen: set[tuple[Shape, int]] = set()

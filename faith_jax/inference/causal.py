@@ -51,8 +51,8 @@ class CausalModel(GenerativeModel):
             longer than the model's positions.
         """
         tokens = self._checked(input_tokens)
-        logits = next_logits(self.module, self.params, None, self._padded(tokens))
-        return np.asarray(logits[:, : tokens.shape[1]])
+        logits: np.ndarray = self._computed(next_logits, None, self._padded(tokens))
+        return logits[:, : tokens.shape[1]]
 
     def next_log_probs(self, input_tokens: Any) -> np.ndarray:
         """Returns the log-probability of each token but the first, given those before it.
@@ -68,8 +68,8 @@ class CausalModel(GenerativeModel):
           InputError: as `logits`.
         """
         tokens = self._checked(input_tokens)
-        log_probs = _next_log_probs(self.module, self.params, self._padded(tokens))
-        return np.asarray(log_probs[:, : tokens.shape[1] - 1])
+        log_probs: np.ndarray = self._computed(_next_log_probs, self._padded(tokens))
+        return log_probs[:, : tokens.shape[1] - 1]
 
     def generate(self, input_tokens: Any, **options: Any) -> np.ndarray:
         """Returns the tokens that follow, int32 [batch, max_length]; options are `decode`'s."""
@@ -97,7 +97,8 @@ class CausalModel(GenerativeModel):
         config = self._decoding(options)
         tokens, lengths = self._prompts("", input_tokens, input_lengths, config)
         keys = sampling_keys(seed, tokens.shape[0])
-        return _generate(self.module, self.params, tokens, lengths, keys, config)
+        found: DecodingResult = self._computed(_generate, tokens, lengths, keys, config=config)
+        return found
 
     def decode_pmi(
         self,
@@ -127,9 +128,9 @@ class CausalModel(GenerativeModel):
         )
         check_batch(("document's input", tokens), ("other one", others))
         keys = sampling_keys(seed, tokens.shape[0])
-        return _generate_pmi(
-            self.module, self.params, tokens, lengths, others, other_lengths, keys, config
-        )
+        batch = (tokens, lengths, others, other_lengths, keys)
+        found: DecodingResult = self._computed(_generate_pmi, *batch, config=config)
+        return found
 
     def _checked(self, input_tokens: Any) -> np.ndarray:
         tokens = self._right_padded("input_tokens", input_tokens)

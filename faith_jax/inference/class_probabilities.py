@@ -231,7 +231,7 @@ class ClassificationEngine:
       labels: the texts of a language model's classes; None = the classes are those of the head.
       dropout: of Monte-Carlo dropout.
       tokens_per_batch: tokens of a batch, padding included; default: on a CPU 2,048 of a head's
-        rows and 1,024 of others, else 32,768.
+        rows and 1,024 of others, else 32,768, for each device that shares the rows.
 
     Raises:
       ConfigError: for dropout passes in a model without dropout, and without classes.
@@ -253,7 +253,8 @@ class ClassificationEngine:
         self._labels, self._module = labels, Transformer(self.dropout.config_of(model.config))
         # Another shape would draw other masks, so that no row moves to a longer one's batch.
         fill, on_cpu = not self.dropout.count, 2048 if labels is None else 1024
-        self._batcher = Batcher("classes", tokens_per_batch, on_cpu, fill=fill)
+        devices = model.partitioner.data_parallelism
+        self._batcher = Batcher("classes", tokens_per_batch, on_cpu, 32768, devices, fill)
 
     @property
     def num_compilations(self) -> int:
@@ -277,8 +278,10 @@ class ClassificationEngine:
             lengths = np.ones(batch.size, np.int32)
             lengths[: len(batch.rows)] = [len(rows[n]) for n in batch.rows]
             keys = self.dropout.keys(tokens, pad_id) if self.dropout.count else None
-            probabilities = _probabilities(
-                self._module, self.model.params, tokens, lengths, keys, labels, self.dropout.count
-            )
-            found[batch.rows] = np.asarray(probabilities)[: len(batch.rows)]
+            bound = functools.partial(
+                _probabilities, self._module, self.model.params, labels=labels,
+                passes=self.dropout.count,
+            )  # fmt: skip
+            probabilities = self.model.partitioner.compute(bound, tokens, lengths, keys)
+            found[batch.rows] = probabilities[: len(batch.rows)]
         return found

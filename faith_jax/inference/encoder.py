@@ -49,7 +49,8 @@ class EncoderModel(BaseModel):
                 "sequence classification."
             )
         tokens = self._checked(input_tokens)
-        return np.asarray(_classify(self.module, self.params, self._padded(tokens)))
+        found: np.ndarray = self._computed(_classify, self._padded(tokens))
+        return found
 
     def respond(self, *_: Any, **__: Any) -> NoReturn:
         """Raises ConfigError: an encoder writes nothing."""
@@ -61,9 +62,9 @@ class EncoderModel(BaseModel):
     def hidden_states(self, input_tokens: Any) -> np.ndarray:
         """Returns the tokens' last hidden states, float32 [batch, length, embed]."""
         tokens = self._checked(input_tokens)
-        hidden = _encode(self.module, self.params, self._padded(tokens))
+        hidden: np.ndarray = self._computed(_encode, self._padded(tokens))
         prompt = self.config.encoder_prompt_length
-        return np.asarray(hidden[:, prompt : prompt + tokens.shape[1]])
+        return hidden[:, prompt : prompt + tokens.shape[1]]
 
     def _checked(self, input_tokens: Any) -> np.ndarray:
         tokens = self._tokens("input_tokens", input_tokens)

@@ -67,8 +67,9 @@ class EncoderDecoderModel(GenerativeModel):
         decoder_inputs = self._decoder_tokens("decoder_input_tokens", decoder_input_tokens)
         check_batch(("encoder", first), ("decoder", decoder_inputs))
         length = decoder_inputs.shape[1]
-        logits = next_logits(self.module, self.params, inputs, self._padded(decoder_inputs))
-        return np.asarray(logits[:, :length])
+        batch = (inputs, self._padded(decoder_inputs))
+        logits: np.ndarray = self._computed(next_logits, *batch)
+        return logits[:, :length]
 
     def target_log_probs(self, encoder_input_tokens: Any, decoder_target_tokens: Any) -> np.ndarray:
         """Returns the log-probability of each target token, given the inputs and those before it.
@@ -87,8 +88,9 @@ class EncoderDecoderModel(GenerativeModel):
         targets = self._decoder_tokens("decoder_target_tokens", decoder_target_tokens)
         check_batch(("encoder", first), ("decoder", targets))
         length = targets.shape[1]
-        log_probs = _target_log_probs(self.module, self.params, inputs, self._padded(targets))
-        return np.asarray(log_probs[:, :length])
+        batch = (inputs, self._padded(targets))
+        log_probs: np.ndarray = self._computed(_target_log_probs, *batch)
+        return log_probs[:, :length]
 
     def generate(self, encoder_input_tokens: Any, **options: Any) -> np.ndarray:
         """Returns generated tokens, int32 [batch, max_length]; options are `decode`'s.
@@ -117,7 +119,8 @@ class EncoderDecoderModel(GenerativeModel):
         inputs, first = self._encoder_inputs(encoder_input_tokens)
         self._check_decoder_length("max_length", config.max_length)
         keys = sampling_keys(seed, first.shape[0])
-        return _generate(self.module, self.params, inputs, keys, config)
+        found: DecodingResult = self._computed(_generate, inputs, keys, config=config)
+        return found
 
     def decode_pmi(
         self,
@@ -144,7 +147,8 @@ class EncoderDecoderModel(GenerativeModel):
         check_batch(("document's input", first), ("other one", other))
         self._check_decoder_length("max_length", config.max_length)
         keys = sampling_keys(seed, first.shape[0])
-        return _generate_pmi(self.module, self.params, inputs, others, keys, config)
+        found: DecodingResult = self._computed(_generate_pmi, inputs, others, keys, config=config)
+        return found
 
     def _encoder_inputs(self, tokens: Any) -> tuple[Inputs, np.ndarray]:
         """Returns the encoder's checked and padded inputs, and the first of them."""

@@ -18,6 +18,7 @@ from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.partitioning import Mesh, make_mesh
 from faith_jax.tokenizers.base import Tokenizer
 
 Model = EncoderDecoderModel | CausalModel | EncoderModel
@@ -28,7 +29,11 @@ Length = Annotated[int, msgspec.Meta(ge=8, description="8 tokens or more")]
 
 
 def load_model(
-    path: str | os.PathLike[str], *, dtype: str | None = None, base: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    dtype: str | None = None,
+    base: str | None = None,
+    mesh: Mesh | None = None,
 ) -> Model:
     """Opens a checkpoint of any known form.
 
@@ -38,6 +43,9 @@ def load_model(
         of a training run), or the name of an embedded model.
       dtype: "float32" or "bfloat16" activations; default: the checkpoint's.
       base: for a prompt-tuned checkpoint, where its base model is, if it has moved.
+      mesh: of the axes "data", over which rows are spread, and "model", over which parameters are,
+        such as `faith_jax.models.partitioning.make_mesh(num_partitions)`; None = all devices of
+        the run share the rows, and each has the whole model.
 
     Returns:
       A `EncoderDecoderModel` (encoder-decoder: T5, BART), a `CausalModel` (decoder-only: GPT-2,
@@ -47,7 +55,7 @@ def load_model(
       CheckpointError: on a checkpoint that is missing, foreign, truncated or mis-shaped, that
         differs from its manifest, or has NaN or infinite weights, naming the parameter; and on
         what is no path.
-      ConfigError: on another dtype.
+      ConfigError: on another dtype, and on a mesh of other axes.
     """
     if not path or not isinstance(path, str | os.PathLike):
         raise CheckpointError(
@@ -56,16 +64,22 @@ def load_model(
     checkpoint = open_checkpoint(os.fspath(path), base=base)
     config = checkpoint.config if dtype is None else checkpoint.config.replace(dtype=dtype)
     if config.is_decoder_only:
-        return CausalModel(config, checkpoint.params, str(path))
+        return CausalModel(config, checkpoint.params, str(path), mesh)
     if config.is_encoder_only:
-        return EncoderModel(config, checkpoint.params, str(path))
-    return EncoderDecoderModel(config, checkpoint.params, str(path))
+        return EncoderModel(config, checkpoint.params, str(path), mesh)
+    return EncoderDecoderModel(config, checkpoint.params, str(path), mesh)
 
 
 @functools.lru_cache(maxsize=4)
-def open_model(model: str, dtype: str | None = None) -> Model:
-    """Opens a checkpoint, once for all scorers of a process that name it; see `load_model`."""
-    return load_model(model, dtype=dtype)
+def open_model(model: str, dtype: str | None = None, num_partitions: int | None = None) -> Model:
+    """Opens a checkpoint, once for all scorers of a process that name it; see `load_model`.
+
+    Args:
+      model: its path or name.
+      dtype: of activations.
+      num_partitions: number of devices over which it is split; None = 1.
+    """
+    return load_model(model, dtype=dtype, mesh=make_mesh(num_partitions or 1))
 
 
 def forget_models() -> None:
@@ -110,6 +124,7 @@ class ModelOptions(TypedDict, total=False):
       cut_policy: what is cut of a longer input, see `core.cutting`.
       dtype: of activations.
       tokens_per_batch: tokens of a batch, padding included.
+      num_partitions: number of devices over which the model is split; the others share the rows.
     """
 
     vocabulary: str | None
@@ -117,6 +132,7 @@ class ModelOptions(TypedDict, total=False):
     cut_policy: str
     dtype: str | None
     tokens_per_batch: Positive | None
+    num_partitions: Positive | None
 
 
 # The types of scorers' options that are given, by name.
@@ -167,13 +183,15 @@ def require_model(model: str | os.PathLike[str] | None) -> str:
     return os.fspath(model)
 
 
-def open_language_model(model: str, dtype: str | None = None) -> EncoderDecoderModel | CausalModel:
+def open_language_model(
+    model: str, dtype: str | None = None, num_partitions: int | None = None
+) -> EncoderDecoderModel | CausalModel:
     """Opens a checkpoint that can generate.
 
     Raises:
       FaithJaxError: where it cannot be opened, or is encoder-only.
     """
-    opened = open_model(model, dtype)
+    opened = open_model(model, dtype, num_partitions)
     if isinstance(opened, EncoderModel):
         raise ConfigError(f"model {model}: expected a language model, got an encoder-only one.")
     return opened

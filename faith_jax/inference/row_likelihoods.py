@@ -121,13 +121,31 @@ def _score(
     decoder_input: Array,
     sources: Array,
     targets: Array,
-    count: Array,
+    counts: Array,
     max_logits_bytes: int,
 ) -> Array:
+    """Returns log-probabilities [groups, tokens]: of each group of rows, which a device holds.
+
+    Args:
+      module: the model.
+      params: its parameters.
+      encoder_input: int32 [rows, length]; None = there is none.
+      decoder_input: int32 [rows, length].
+      sources: int32 [groups, tokens], places among the hidden states of a group's rows.
+      targets: int32 [groups, tokens].
+      counts: int32 [groups], how many tokens count.
+      max_logits_bytes: see `token_log_probs`.
+    """
     hidden = decoder_states(module, params, encoder_input, decoder_input)
-    hidden = hidden.reshape(-1, hidden.shape[-1])
+    hidden = hidden.reshape(*sources.shape, hidden.shape[-1])
     layer = output_layer(module, params)
-    return token_log_probs(hidden, layer, sources, targets, count, max_logits_bytes)
+
+    def score(hidden: Array, sources: Array, targets: Array, count: Array) -> Array:
+        return token_log_probs(hidden, layer, sources, targets, count, max_logits_bytes)
+
+    if len(counts) == 1:  # under vmap each turn would copy what it has found so far
+        return score(hidden[0], sources[0], targets[0], counts[0])[None]
+    return jax.vmap(score)(hidden, sources, targets, counts)
 
 
 class LikelihoodEngine:
@@ -135,7 +153,8 @@ class LikelihoodEngine:
 
     Args:
       model: an encoder-decoder or a decoder-only model.
-      tokens_per_batch: tokens of a batch, padding included; default: 1,024 on a CPU, else 32,768.
+      tokens_per_batch: tokens of a batch, padding included; default: 1,024 on a CPU, else 32,768,
+        for each device that shares the rows.
       max_logits_bytes: see `token_log_probs`.
     """
 
@@ -147,7 +166,8 @@ class LikelihoodEngine:
     ):
         self.model, self._max_logits_bytes = model, max_logits_bytes
         self._is_causal = model.config.is_decoder_only
-        self._batcher = Batcher("likelihood", tokens_per_batch)
+        self._groups = model.partitioner.data_parallelism
+        self._batcher = Batcher("likelihood", tokens_per_batch, multiple_of=self._groups)
 
     @property
     def num_compilations(self) -> int:
@@ -176,17 +196,20 @@ class LikelihoodEngine:
     def _score_batch(self, rows: Sequence[LikelihoodRow], batch: Batch) -> list[np.ndarray]:
         size, length = batch.size, batch.shape[1]
         encoder, decoder = model_inputs(self.model.config, rows, batch)
-        sources = np.zeros(size * length, np.int32)
-        targets = np.zeros(size * length, np.int32)
-        place = 0
+        groups = self._groups
+        sources, targets = np.zeros((2, groups, size * length // groups), np.int32)
+        counts = np.zeros(groups, np.int32)
+        places = []
         for i, row in enumerate(rows):
-            first = i * length + (len(row.inputs) - 1 if self._is_causal else 0)
-            sources[place : place + len(row.targets)] = first + np.arange(len(row.targets))
-            targets[place : place + len(row.targets)] = row.targets
-            place += len(row.targets)
-        scores = _score(
-            self.model.module, self.model.params, encoder, decoder, sources, targets,
-            np.int32(place), self._max_logits_bytes,
-        )  # fmt: skip
-        ends = np.cumsum([len(row.targets) for row in rows])
-        return np.split(np.asarray(scores)[:place], ends[:-1])
+            group, line = divmod(i, size // groups)
+            first = line * length + (len(row.inputs) - 1 if self._is_causal else 0)
+            own = slice(counts[group], counts[group] + len(row.targets))
+            sources[group, own] = first + np.arange(len(row.targets))
+            targets[group, own] = row.targets
+            counts[group] = own.stop
+            places.append((group, own))
+        bound = functools.partial(
+            _score, self.model.module, self.model.params, max_logits_bytes=self._max_logits_bytes
+        )
+        scores = self.model.partitioner.compute(bound, encoder, decoder, sources, targets, counts)
+        return [scores[place] for place in places]

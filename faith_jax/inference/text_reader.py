@@ -214,7 +214,7 @@ def open_text_reader(
     """
     path = require_model(model)
     check_options(options)
-    opened = open_language_model(path, options.get("dtype"))
+    opened = open_language_model(path, options.get("dtype"), options.get("num_partitions"))
     config = opened.config
     tokenizer, limit = all_of(
         lambda: open_tokenizer(path, options.get("vocabulary"), config),

@@ -15,13 +15,15 @@ import jax
 import numpy as np
 from flax.linen import partitioning as nn_partitioning
 from jax.experimental import multihost_utils
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
 
 T = TypeVar("T")
+
+MESH_AXES = ("data", "model")
 
 AxisRules = tuple[tuple[str, str | None], ...]
 
@@ -85,7 +87,7 @@ class Partitioner:
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
         """In this context, the model's sharding constraints refer to this mesh."""
-        with self.mesh, nn_partitioning.axis_rules(self.rules):
+        with jax.set_mesh(self.mesh), nn_partitioning.axis_rules(self.rules):
             yield
 
     def jit(self, function: Callable, **options: Any) -> "Compiled":
@@ -153,6 +155,8 @@ class Partitioner:
         first = 0 if batch_size is None else local.start
 
         def place(array: Any) -> Any:
+            if is_key(array):
+                return jax.random.wrap_key_data(place(jax.random.key_data(array)))
             array = np.asarray(array)
 
             def piece(index: Any) -> np.ndarray:
@@ -162,6 +166,38 @@ class Partitioner:
             return jax.make_array_from_callback((whole, *array.shape[1:]), self.rows, piece)
 
         return jax.tree.map(place, batch)
+
+    def compute(self, function: Callable[..., PyTree], *batch: PyTree) -> PyTree:
+        """Computes something of each row of a batch on the mesh.
+
+        Args:
+          function: compiled; what it returns is of the same rows.
+          *batch: arrays of the same number of rows, any number: where the devices do not divide
+            it, the last row is repeated. Numbers that they divide may differ.
+
+        Returns:
+          What the function returns, as NumPy arrays that every process has in full.
+        """
+        rows = len(jax.tree.leaves(batch)[0])
+        missing = -rows % self.data_parallelism
+        if missing:
+            lines = np.minimum(np.arange(rows + missing), rows - 1)
+            batch = jax.tree.map(lambda array: array[lines], batch)
+        with self.active():
+            found = self.gathered(function(*jax.tree.map(self.put_batch, batch)))
+        return jax.tree.map(lambda array: array[:rows], found) if missing else found
+
+    def gathered(self, tree: PyTree) -> PyTree:
+        """Returns arrays as NumPy's, whole on every process, wherever their pieces lie."""
+        if not all(leaf.is_fully_addressable for leaf in jax.tree.leaves(tree)):
+            tree = multihost_utils.process_allgather(tree, tiled=True)
+        return jax.device_get(tree)
+
+
+def is_key(array: Any) -> bool:
+    """Whether an array is of random keys."""
+    dtype = getattr(array, "dtype", None)
+    return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
 
 
 class Compiled:
@@ -199,28 +235,54 @@ class Compiled:
         return self._function._cache_size()
 
 
-def make_partitioner(
-    config: TransformerConfig,
-    num_partitions: int = 1,
-    logical_axis_rules: AxisRules | None = None,
-) -> Partitioner:
-    """Makes the mesh of all devices: (devices / num_partitions) x num_partitions.
+def make_mesh(num_partitions: int = 1) -> Mesh:
+    """Returns the mesh of all devices: (devices / num_partitions) x num_partitions.
+
+    JAX chooses which device stands where, so that neighbours on "model" are neighbours in the
+    network of the devices.
 
     Args:
-      config: the model; its dimensions determine which rules apply.
-      num_partitions: number of devices over which a model is split.
-      logical_axis_rules: default: `standard_logical_axis_rules()`.
+      num_partitions: number of devices over which a model is split; the others share the rows.
 
     Raises:
-      ConfigError: if num_partitions does not divide the number of devices.
+      ConfigError: if it does not divide the number of devices.
     """
     count = jax.device_count()
     if num_partitions < 1 or count % num_partitions:
         raise ConfigError(
             f"NUM_PARTITIONS = {num_partitions} does not divide the {count} devices of this run."
         )
-    devices = np.asarray(jax.devices()).reshape(count // num_partitions, num_partitions)
-    mesh = Mesh(devices, ("data", "model"))
+    shape = (count // num_partitions, num_partitions)
+    return jax.make_mesh(shape, MESH_AXES, axis_types=(AxisType.Auto,) * len(shape))
+
+
+def make_partitioner(
+    config: TransformerConfig,
+    num_partitions: int = 1,
+    logical_axis_rules: AxisRules | None = None,
+    mesh: Mesh | None = None,
+) -> Partitioner:
+    """Returns how a model lies on a mesh.
+
+    Args:
+      config: the model; its dimensions determine which rules apply.
+      num_partitions: see `make_mesh`.
+      logical_axis_rules: default: `standard_logical_axis_rules()`.
+      mesh: with the axes "data" and "model"; None = `make_mesh(num_partitions)`.
+
+    Raises:
+      ConfigError: as `make_mesh`, and on a mesh of other axes.
+    """
+    if mesh is None:
+        mesh = make_mesh(num_partitions)
+    elif not isinstance(mesh, Mesh) or mesh.axis_names != MESH_AXES:
+        axes = getattr(mesh, "axis_names", type(mesh).__name__)
+        raise ConfigError(
+            f"mesh: expected a jax.sharding.Mesh of the axes {MESH_AXES}, got {axes}; see "
+            "faith_jax.models.partitioning.make_mesh."
+        )
+    elif any(kind != AxisType.Auto for kind in mesh.axis_types):
+        mesh = Mesh(mesh.devices, MESH_AXES, axis_types=(AxisType.Auto,) * len(MESH_AXES))
     rules = logical_axis_rules or standard_logical_axis_rules()
     return Partitioner(mesh, fitting_rules(rules, config, mesh))
 

@@ -56,7 +56,7 @@ def _matches(
       params: its parameters.
       responses: int32 [rows, length], padded.
       references: int32 [rows, length], padded.
-      weights: float32 [2, rows, length], of the tokens of both; those of a row sum to 1.
+      weights: float32 [rows, 2, length], of the tokens of both; those of a row's text sum to 1.
     """
     pad_id = module.config.pad_id
 
@@ -68,8 +68,7 @@ def _matches(
     both = (responses != pad_id)[:, :, None] & (references != pad_id)[:, None, :]
     similarity = jnp.where(both, similarity, -jnp.inf)
     best = (similarity.max(axis=2), similarity.max(axis=1))
-    sums = [jnp.sum(jnp.where(w > 0, w * b, 0.0), axis=1) for w, b in zip(weights, best)]  # noqa: B905
-    return jnp.stack(sums, axis=1)
+    return jnp.sum(jnp.where(weights > 0, weights * jnp.stack(best, axis=1), 0.0), axis=2)
 
 
 class BERTScoreOptions(ModelOptions, total=False):
@@ -118,7 +117,7 @@ class BERTScorer(ModelScorer[TextIds]):
         self._part = options.get("part", "f1")
         if self._part not in PARTS:
             raise ConfigError(f"part: expected one of {', '.join(PARTS)}, got {self._part!r}.")
-        opened = open_model(path, options.get("dtype"))
+        opened = open_model(path, options.get("dtype"), options.get("num_partitions"))
         if not isinstance(opened, EncoderModel):
             raise ConfigError(
                 f"model {path}: expected an encoder-only model (RoBERTa, DeBERTa-v3), got "
@@ -143,7 +142,11 @@ class BERTScorer(ModelScorer[TextIds]):
             self._idf = document_frequencies(tokenizer, texts, prefix_space)
         # Precision, recall and F1 of unrelated texts, which become 0; None = no rescaling.
         self._baseline = None if baseline is None else read_baseline(baseline, layer)
-        self._batcher = Batcher("BERTScore", options.get("tokens_per_batch"), on_cpu=2048)
+        self._partitioner = opened.partitioner
+        self._batcher = Batcher(
+            "BERTScore", options.get("tokens_per_batch"), 2048, 32768,
+            self._partitioner.data_parallelism,
+        )  # fmt: skip
 
     def read(self, example: GroundedExample) -> TextIds | None:
         """Returns the ids of both texts."""
@@ -184,13 +187,15 @@ class BERTScorer(ModelScorer[TextIds]):
         pad_id, (length, _) = self._module.config.pad_id, batch.shape
         sides = [row.response for row in rows], [row.grounding for row in rows]
         tokens = [padded(side, length, pad_id, batch.size) for side in sides]
-        weights = np.zeros((2, batch.size, length), np.float32)
+        weights = np.zeros((batch.size, 2, length), np.float32)
         for side, texts in enumerate(sides):
             # Lines that only fill the batch up compare one token with itself.
             tokens[side][len(rows) :, 0] = self._tokenizer.prefix_ids[0]
-            for line, ids in zip(weights[side], texts, strict=False):
+            for line, ids in zip(weights[:, side], texts, strict=False):
                 line[: len(ids)] = self._weights(ids)
-        return np.asarray(_matches(self._module, self._params, *tokens, weights))
+        bound = functools.partial(_matches, self._module, self._params)
+        found: np.ndarray = self._partitioner.compute(bound, *tokens, weights)
+        return found
 
     def _weights(self, ids: Sequence[int]) -> np.ndarray:
         """Returns the tokens' weights, summing to 1; those of special tokens are 0."""

@@ -111,7 +111,7 @@ def pair_classifier(
     passes = DropoutPasses(**dropout)
 
     def checked_classes() -> None:
-        opened = open_model(path, given.get("dtype"))
+        opened = open_model(path, given.get("dtype"), given.get("num_partitions"))
         names: tuple[str, ...] = ()
         if isinstance(opened, EncoderModel):
             names = opened.label_names
@@ -149,8 +149,9 @@ def _opened(
     cut_policy: str = "knowledge",
     dtype: str | None = None,
     tokens_per_batch: int | None = None,
+    num_partitions: int | None = None,
 ) -> PairClassifier:
-    opened = open_model(model, dtype)
+    opened = open_model(model, dtype, num_partitions)
     config, labels = opened.config, None
     if isinstance(opened, EncoderModel):
         if words is not None:

@@ -3,18 +3,16 @@
 import collections
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.types import Array
 from faith_jax.inference import CausalModel, EncoderDecoderModel
 from faith_jax.inference.batching import Batch, Batcher, Shape, padded_length
 from faith_jax.inference.row_likelihoods import LikelihoodRow, model_inputs
-from faith_jax.scoring.salience.maps import METHODS, rows_in_bound, salience_maps
+from faith_jax.scoring.salience.maps import METHODS, SalienceMaps, rows_in_bound, salience_maps
 from faith_jax.statistics.salience_scores import check_choice, normalized_columns
 
 _LENGTHS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
@@ -36,8 +34,8 @@ class SalienceEngine:
     The columns of a row are computed in parts, each with the targets that it needs. Where there is
     little to compute, shapes are merged, as each costs a compilation.
 
-    A batch is spread over all devices of the process, by rows. By default it has 512 tokens on a
-    CPU, else 16,384. `salience_maps` describes `method` and `max_bytes`, which is for one device.
+    A batch has by default 512 tokens on a CPU, else 16,384, for each device that shares the rows.
+    `salience_maps` describes `method` and `max_bytes`, which is for one device.
 
     Raises:
       ConfigError: for an unknown method, and for DoHA, whose input is a pair.
@@ -54,13 +52,8 @@ class SalienceEngine:
         if model.config.knowledge_attention:
             raise ConfigError("DoHA reads its knowledge apart; give a model with one input.")
         self.model, self.method, self._max_bytes = model, method, max_bytes
-        devices = jax.local_devices()
-        self._batcher = Batcher("salience: part", tokens_per_batch, 512, 16384, len(devices))
-        self._rows, self._params = None, model.params
-        if len(devices) > 1:
-            mesh = Mesh(np.array(devices), ("data",))
-            self._rows = NamedSharding(mesh, PartitionSpec("data"))
-            self._params = jax.device_put(model.params, NamedSharding(mesh, PartitionSpec()))
+        devices = model.partitioner.data_parallelism
+        self._batcher = Batcher("salience: part", tokens_per_batch, 512, 16384, devices)
 
     @property
     def num_compilations(self) -> int:
@@ -148,18 +141,17 @@ class SalienceEngine:
             first = len(row.inputs) - 1 if self._is_causal else 0
             targets[i, first : first + len(row.targets)] = row.targets
             positions[i, : len(columns[i])] = first + np.asarray(columns[i], np.int32)
-        maps = salience_maps(
-            self.model.module,
-            self._params,
-            None if encoder is None else self._spread(encoder),
-            self._spread(decoder),
-            self._spread(targets),
-            self.method,
-            self._max_bytes,
-            self._spread(positions),
-            max(len(wanted) for wanted in columns),
-        )
-        encoders, decoders = jax.device_get((maps.encoder, maps.decoder))
+        most_wanted = max(len(wanted) for wanted in columns)
+
+        def compute(*batch: Any) -> SalienceMaps:
+            encoder, decoder, targets, positions = batch
+            return salience_maps(
+                self.model.module, self.model.params, encoder, decoder, targets, self.method,
+                self._max_bytes, positions, most_wanted,
+            )  # fmt: skip
+
+        arrays = (encoder, decoder, targets, positions)
+        encoders, decoders = self.model.partitioner.compute(compute, *arrays)
         found = []
         for number, (row, wanted) in enumerate(zip(rows, columns, strict=True)):
             read = len(row.fed if self._is_causal else row.targets)
@@ -168,9 +160,6 @@ class SalienceEngine:
                 parts.insert(0, encoders[number][: len(row.inputs), : len(wanted)])
             found.append(np.concatenate(parts))
         return found
-
-    def _spread(self, rows: np.ndarray) -> Array:
-        return rows if self._rows is None else jax.device_put(rows, self._rows)
 
 
 def _head(row: LikelihoodRow, columns: Sequence[int]) -> LikelihoodRow:

@@ -1,7 +1,4 @@
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -21,8 +18,7 @@ from faith_jax.statistics import salience_scores
 from faith_jax.statistics.text_metrics import content_words
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.checkpoints import family_folders
-from tests.paths import REPOSITORY
-from tests.scoring import sharded_salience, tiny_models
+from tests.scoring import tiny_models
 
 NPOV = GroundedExample(
     "1",
@@ -258,19 +254,6 @@ def test_parity_of_normalised_maps_of_decoder_only_models(tmp_path, name):
     found = SalienceEngine(model).maps([LikelihoodRow(tokens[:6], tokens[6:])])[0]
     expected = salience_scores.normalized_columns(stored["salience"][:-1, 6:])
     np.testing.assert_allclose(found, expected, atol=1e-4)
-
-
-def test_eight_devices_give_the_same_maps():
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.scoring.sharded_salience"],
-        cwd=REPOSITORY,
-        env=os.environ | {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} {sharded_salience.FLAGS}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["8", "devices"]
 
 
 @pytest.mark.parametrize(

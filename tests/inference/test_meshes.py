@@ -1,0 +1,82 @@
+"""Eight devices compute what one does, however rows and parameters lie on them."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import AxisType, Mesh
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.inference import EncoderDecoderModel, load_model
+from faith_jax.models.partitioning import make_mesh
+from tests.models import tiny
+from tests.paths import REPOSITORY
+from tests.training.processes import free_port
+
+
+def start(devices, *arguments):
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.inference.mesh_engines", *map(str, arguments)],
+        cwd=REPOSITORY,
+        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What one process with eight devices, and two with four each, compute on each mesh."""
+    folder = tmp_path_factory.mktemp("meshes")
+    runs = [start(8, folder / "one.npz", "1x1", "8x1", "4x2", "1x8")]
+    address = f"127.0.0.1:{free_port()}"
+    for number in range(2):
+        runs.append(start(4, f"--process={address}/{number}", folder / "two.npz", "4x2"))
+    for run in runs:
+        errors = run.communicate(timeout=600)[1]
+        assert run.returncode == 0, errors[-3000:]
+    with np.load(folder / "one.npz") as one, np.load(folder / "two.npz") as two:
+        return dict(one) | {f"two_{name}": value for name, value in two.items()}
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("mesh", ["8x1", "4x2", "1x8", "two_4x2"])
+def test_results_do_not_depend_on_the_mesh(found, mesh):
+    names = [name for name in found if name.startswith(f"{mesh}/")]
+    assert any(name.endswith("log_probs") for name in names)
+    for name in names:
+        family, what = name.split("/")[1:]
+        value, expected = found[name], found[f"1x1/{family}/{what}"]
+        if what == "devices":
+            assert (value, expected) == (8, 1), name
+        elif what == "split":
+            assert (value > 10) == (mesh != "8x1"), name
+        elif what.endswith("tokens"):
+            assert len(np.unique(expected)) > 8
+            np.testing.assert_array_equal(value, expected, err_msg=name)
+        else:
+            assert np.ptp(expected) > 0.05
+            np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_axes_are_auto_and_named():
+    mesh = make_mesh()
+    assert mesh.axis_types == (AxisType.Auto,) * 2
+    # A mesh that JAX makes by default has explicit axes, which Flax's constraints cannot use.
+    explicit = jax.make_mesh((jax.device_count(), 1), ("data", "model"))
+    _, params = tiny.model_and_params()
+    model = EncoderDecoderModel(tiny.TINY, params, mesh=explicit)
+    assert model.partitioner.mesh.axis_types == (AxisType.Auto,) * 2
+    inputs = tiny.rows(5, 3, width=5)
+    plain = EncoderDecoderModel(tiny.TINY, params).target_log_probs(inputs, inputs)
+    np.testing.assert_allclose(model.target_log_probs(inputs, inputs), plain, rtol=1e-6)
+    with pytest.raises(ConfigError, match=r"mesh: expected a jax.sharding.Mesh of the axes"):
+        load_model("mini", mesh=Mesh(np.array(jax.devices()), ("rows",)))
+    with pytest.raises(ConfigError, match=r"mesh: expected a jax.sharding.Mesh .* got str"):
+        EncoderDecoderModel(tiny.TINY, params, mesh="8x1")
+    with pytest.raises(ConfigError, match=r"NUM_PARTITIONS = 3 does not divide"):
+        make_mesh(3)
