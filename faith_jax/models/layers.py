@@ -15,7 +15,18 @@ from faith_jax.core.types import Array
 Initializer = Callable[..., Array]
 
 param_with_axes = nn_partitioning.param_with_axes
-with_sharding_constraint = nn_partitioning.with_sharding_constraint
+
+
+def with_sharding_constraint(x: Array, axes: tuple[str, ...]) -> Array:
+    """Says how an array lies on the mesh, by the logical names of its axes, where there is a mesh.
+
+    An axis of size 1 is not split. Under `jax.vmap` this is a row's, while the axis that all rows
+    share is free to lie where the rows do.
+    """
+    names = tuple(None if size == 1 else name for size, name in zip(x.shape, axes, strict=True))
+    constrained: Array = nn_partitioning.with_sharding_constraint(x, names)
+    return constrained
+
 
 ACTIVATION_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": lambda x: nn.gelu(x, approximate=True),

@@ -28,22 +28,41 @@ MESH_AXES = ("data", "model")
 AxisRules = tuple[tuple[str, str | None], ...]
 
 
-def standard_logical_axis_rules() -> AxisRules:
-    """Returns T5X's rules: batch over "data"; heads, feed-forward and vocabulary over "model"."""
+def standard_logical_axis_rules(
+    activation_partitioning_dims: int = 1, parameter_partitioning_dims: int = 1
+) -> AxisRules:
+    """Returns T5X's rules: batch over "data"; heads, feed-forward and vocabulary over "model".
+
+    A name may stand in several rules; for an array the first holds whose mesh axis no other of its
+    dimensions has taken.
+
+    Args:
+      activation_partitioning_dims: 2 = the width of the states between layers is split over
+        "model" too, which costs more communication and keeps less.
+      parameter_partitioning_dims: 2 = the other dimension of parameters, and so of the optimizer's
+        state, is split over "data" (ZeRO-3, also called FSDP). Each layer's are gathered when they
+        are needed.
+
+    Raises:
+      ConfigError: for other numbers than 1 and 2.
+    """
+    for name, dims in (
+        ("activation_partitioning_dims", activation_partitioning_dims),
+        ("parameter_partitioning_dims", parameter_partitioning_dims),
+    ):
+        if dims not in (1, 2):
+            raise ConfigError(f"{name} = {dims!r}; expected 1 or 2.")
+    split = [("embed", "model")] * (activation_partitioning_dims == 2)
+    split += [("embed", "data")] * (parameter_partitioning_dims == 2)
+    whole = ("embed", "kv", "length", "layers", "prompt", "relpos_buckets", "position", "labels")
     return (
         ("batch", "data"),
         ("vocab", "model"),
         ("heads", "model"),
         ("mlp", "model"),
         ("joined_kv", "model"),
-        ("embed", None),
-        ("kv", None),
-        ("length", None),
-        ("layers", None),
-        ("prompt", None),
-        ("relpos_buckets", None),
-        ("position", None),
-        ("labels", None),
+        *split,
+        *((name, None) for name in whole),
     )
 
 
@@ -64,7 +83,9 @@ def fitting_rules(rules: AxisRules, config: TransformerConfig, mesh: Mesh) -> Ax
     def fits(name: str, axis: str | None) -> bool:
         return axis is None or name not in sizes or sizes[name] % mesh.shape[axis] == 0
 
-    return tuple((name, axis if fits(name, axis) else None) for name, axis in rules)
+    fitting = tuple((name, axis) for name, axis in rules if fits(name, axis))
+    left = {name for name, _ in rules} - {name for name, _ in fitting}
+    return (*fitting, *((name, None) for name in sorted(left)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,10 +127,10 @@ class Partitioner:
 
     def param_shardings(self, params_axes: PyTree) -> PyTree:
         """Returns the shardings of parameters from the model's `params_axes` collection."""
-        rules = dict(self.rules)
 
         def sharding(axes):
-            return NamedSharding(self.mesh, PartitionSpec(*(rules.get(name) for name in axes)))
+            spec = nn_partitioning.logical_to_mesh_axes(axes, self.rules)
+            return NamedSharding(self.mesh, PartitionSpec(*(spec or ())))
 
         names = flax.core.unfreeze(nn_partitioning.get_axis_names(params_axes))
         return jax.tree.map(sharding, names, is_leaf=lambda x: isinstance(x, PartitionSpec))
@@ -261,17 +282,21 @@ def make_partitioner(
     num_partitions: int = 1,
     logical_axis_rules: AxisRules | None = None,
     mesh: Mesh | None = None,
+    activation_partitioning_dims: int = 1,
+    parameter_partitioning_dims: int = 1,
 ) -> Partitioner:
     """Returns how a model lies on a mesh.
 
     Args:
       config: the model; its dimensions determine which rules apply.
       num_partitions: see `make_mesh`.
-      logical_axis_rules: default: `standard_logical_axis_rules()`.
+      logical_axis_rules: rules of your own, such as T5X's; None = `standard_logical_axis_rules`.
       mesh: with the axes "data" and "model"; None = `make_mesh(num_partitions)`.
+      activation_partitioning_dims: see `standard_logical_axis_rules`.
+      parameter_partitioning_dims: likewise.
 
     Raises:
-      ConfigError: as `make_mesh`, and on a mesh of other axes.
+      ConfigError: as `make_mesh` and `standard_logical_axis_rules`, and on a mesh of other axes.
     """
     if mesh is None:
         mesh = make_mesh(num_partitions)
@@ -283,7 +308,9 @@ def make_partitioner(
         )
     elif any(kind != AxisType.Auto for kind in mesh.axis_types):
         mesh = Mesh(mesh.devices, MESH_AXES, axis_types=(AxisType.Auto,) * len(MESH_AXES))
-    rules = logical_axis_rules or standard_logical_axis_rules()
+    rules = logical_axis_rules or standard_logical_axis_rules(
+        activation_partitioning_dims, parameter_partitioning_dims
+    )
     return Partitioner(mesh, fitting_rules(rules, config, mesh))
 
 

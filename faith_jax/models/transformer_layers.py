@@ -11,7 +11,15 @@ from faith_jax.core.types import Array
 from faith_jax.models.attention import MultiHeadAttention
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.disentangled_attention import DisentangledAttention
-from faith_jax.models.layers import FeedForward, LayerNorm, RMSNorm, dropout
+from faith_jax.models.layers import (
+    FeedForward,
+    LayerNorm,
+    RMSNorm,
+    dropout,
+    with_sharding_constraint,
+)
+
+STATES = ("batch", "length", "embed")  # the axes of what goes from layer to layer
 
 _REMAT_POLICIES = {
     "minimal": jax.checkpoint_policies.checkpoint_dots_with_no_batch_dims,
@@ -95,7 +103,8 @@ class _Layer(nn.Module):
             y = norm(cfg, f"post_{name}_layer_norm")(y)
         drop = dropout(cfg.dropout_rate, cfg.broadcast_dropout)
         x = x + drop(y, deterministic=deterministic)
-        return norm(cfg, f"post_{name}_layer_norm")(x) if cfg.norm_position == "post" else x
+        x = norm(cfg, f"post_{name}_layer_norm")(x) if cfg.norm_position == "post" else x
+        return with_sharding_constraint(x, STATES)
 
 
 class EncoderLayer(_Layer):
@@ -224,7 +233,8 @@ def make_layers(
 def run_layers(layers: Any, x: Array, scanned: tuple[Array, ...], *broadcast: Any) -> Array:
     """Returns the output of the last layer; `scanned` arguments have one value per layer."""
     if not isinstance(layers, list | tuple):
-        return layers(x, *scanned, *broadcast)[0]
+        return layers(with_sharding_constraint(x, STATES), *scanned, *broadcast)[0]
+    x = with_sharding_constraint(x, STATES)
     for number, layer in enumerate(layers):
         x, _ = layer(x, *(values[number] for values in scanned), *broadcast)
     return x

@@ -15,6 +15,7 @@ import flax.traverse_util
 import jax
 import jax.numpy as jnp
 import optax
+from jax.sharding import NamedSharding, PartitionSpec
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import check_space
@@ -75,7 +76,8 @@ def like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
     """Returns a sharding for each array of an optimizer's state.
 
     An array that belongs to a parameter (its path ends with the parameter's) and has its shape
-    lies as the parameter does; counters and Adafactor's row and column moments lie `otherwise`.
+    lies as the parameter does. Adafactor's row and column moments, which lack one of its axes, lie
+    as the others do. Counters lie `otherwise`.
     """
     placed = {
         jax.tree_util.keystr(path): (array.shape, array.sharding)
@@ -84,9 +86,16 @@ def like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
 
     def sharding(path: Any, array: Any) -> Any:
         for start in range(len(path)):
-            shape, found = placed.get(jax.tree_util.keystr(path[start:]), (None, None))
-            if shape == array.shape:
+            shape, found = placed.get(jax.tree_util.keystr(path[start:]), ((), None))
+            if found is not None and shape == array.shape:
                 return found
+            lacking = [a for a in range(len(shape)) if (*shape[:a], *shape[a + 1 :]) == array.shape]
+            if found is not None and lacking:
+                # In a square either axis may be the one: Optax's rows lack the last.
+                axis = lacking[-1 if "v_row" in jax.tree_util.keystr(path[:start]) else 0]
+                spec = [*found.spec, *[None] * (len(shape) - len(found.spec))]
+                del spec[axis]
+                return NamedSharding(found.mesh, PartitionSpec(*spec))
         return otherwise
 
     return jax.tree_util.tree_map_with_path(sharding, state)

@@ -6,6 +6,7 @@ import sys
 import jax
 import numpy as np
 import pytest
+from flax.linen.partitioning import logical_to_mesh_axes
 from jax.sharding import AbstractMesh, PartitionSpec
 
 from faith_jax.core.errors import ConfigError
@@ -150,6 +151,22 @@ def test_stacked_layers_are_split_within_the_layer(runs):
 
 
 @pytest.mark.devices
+@pytest.mark.parametrize(
+    ("mesh", "kernel", "row", "column"),
+    [
+        ("4x2", (2, 128, 64), (2, 128), (2, 64)),
+        ("4x2-2d", (2, 32, 64), (2, 32), (2, 64)),
+    ],
+)
+def test_factored_moments_lie_as_their_parameter(runs, mesh, kernel, row, column):
+    shards = of(runs, "adafactor", mesh, "shards/")
+    name = "encoder.layers.mlp.wi.kernel"
+    assert tuple(shards[f"params/{name}"]) == kernel
+    found = {n.split(".", 2)[1]: tuple(s) for n, s in shards.items() if n.endswith(f".{name}")}
+    assert (found["v_row"], found["v_col"]) == (row, column)
+
+
+@pytest.mark.devices
 def test_frozen_parameters_have_no_optimizer_state(runs):
     names = of(runs, "prompt", "1x8", "shards/opt_state/")
     kept = {n.split(".", 2)[2] for n in names if n.count(".") > 1}
@@ -167,19 +184,46 @@ def test_random_parameters_do_not_depend_on_the_mesh(runs):
 CONFIG = TransformerConfig(vocab_size=4224, num_heads=6, head_dim=64, mlp_dim=100, emb_dim=50)
 
 
-def rules_for(data, model):
+def rules_for(data, model, *dims):
     mesh = AbstractMesh((data, model), ("data", "model"))
-    rules = partitioning.standard_logical_axis_rules()
-    return dict(partitioning.fitting_rules(rules, CONFIG, mesh))
+    rules = partitioning.standard_logical_axis_rules(*dims)
+    return partitioning.fitting_rules(rules, CONFIG, mesh)
 
 
 def test_dimensions_that_do_not_divide_are_replicated():
-    two, eight = rules_for(4, 2), rules_for(1, 8)
+    two, eight = dict(rules_for(4, 2)), dict(rules_for(1, 8))
     split = ("vocab", "heads", "mlp", "joined_kv")
     assert [two[n] for n in split] == ["model"] * 4
     assert [eight[n] for n in split] == ["model", None, None, "model"]
     assert two["batch"] == eight["batch"] == "data"
     assert two["embed"] is None
+
+
+@pytest.mark.parametrize(
+    ("dims", "kernel", "states"),
+    [
+        ((1, 1), (None, "model"), ("data", None, None)),
+        ((1, 2), ("data", "model"), ("data", None, None)),
+        # The kernel's other axis is on "model" already, as the states' first is on "data".
+        ((2, 1), (None, "model"), ("data", None, "model")),
+        ((2, 2), ("data", "model"), ("data", None, "model")),
+    ],
+)
+def test_two_dimensional_rules_are_those_of_t5x(dims, kernel, states):
+    rules = rules_for(2, 2, *dims)  # 50 divides by 2
+
+    def spec(*names):
+        return tuple(logical_to_mesh_axes(names, rules))
+
+    assert spec("embed", "mlp") == kernel
+    assert spec("batch", "length", "embed") == states
+    assert spec("vocab", "embed") == kernel[::-1]
+    assert tuple(logical_to_mesh_axes(("embed",), rules_for(4, 2, 1, 2))) == (None,)  # nor by 4
+
+
+def test_other_numbers_of_dimensions_are_refused():
+    with pytest.raises(ConfigError, match=r"^parameter_partitioning_dims = 3; expected 1 or 2"):
+        partitioning.make_partitioner(CONFIG, parameter_partitioning_dims=3)
 
 
 def test_rules_of_ones_own_replace_the_standard_ones():

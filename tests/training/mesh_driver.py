@@ -33,7 +33,7 @@ from faith_jax.training.trainer import Trainer, TrainState, merge_params, split_
 from tests.models import tiny
 
 FLAGS = "--xla_force_host_platform_device_count=8"
-MESHES = {"1x1": (1, 1), "8x1": (8, 1), "4x2": (4, 2), "1x8": (1, 8)}
+MESHES = {"1x1": (1, 1), "8x1": (8, 1), "4x2": (4, 2), "1x8": (1, 8), "4x2-2d": (4, 2)}
 STEPS = 4
 ROWS, INPUT_LENGTH, TARGET_LENGTH = 16, 9, 6
 
@@ -74,7 +74,7 @@ CASES = {
     "adafactor": Case(
         SCANNED,
         lambda: optimizers.adafactor(0.003),
-        ("1x1", "4x2"),
+        ("1x1", "4x2", "4x2-2d"),
         num_microbatches=2,
         packed=True,
     ),
@@ -109,7 +109,7 @@ def make_partitioner(name: str, config: TransformerConfig) -> partitioning.Parti
     shape = MESHES[name]
     devices = np.asarray(jax.devices()[: shape[0] * shape[1]]).reshape(shape)
     mesh = Mesh(devices, ("data", "model"))
-    rules = partitioning.standard_logical_axis_rules()
+    rules = partitioning.standard_logical_axis_rules(*(2, 2) if name.endswith("-2d") else ())
     return partitioning.Partitioner(mesh, partitioning.fitting_rules(rules, config, mesh))
 
 
