@@ -41,6 +41,7 @@ def evaluate(
     decoding: DecodingConfig | None = None,
     objective: Objective | None = None,
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
+    params_dtype: setup.ParamsDtype = "float32",
     vocabulary: str | None = None,
 ) -> dict[str, float]:
     """Measures a checkpoint on a split.
@@ -54,13 +55,16 @@ def evaluate(
         encoders with a classification head.
       objective: default: cross-entropy, of targets or of classes.
       partitioner_for: makes the mesh for the model's config.
+      params_dtype: of the parameters in memory: "bfloat16" takes half of it.
       vocabulary: of our tasks; default: what the checkpoint carries, or else "english_4096".
 
     Returns:
       What `dataset_loss` returns and, where decoded, the task's metrics.
     """
     chosen = RunVocabulary.choose(vocabulary, checkpoint_path)
-    module, params, partitioner = setup.load_for_inference(checkpoint_path, partitioner_for, model)
+    module, params, partitioner = setup.load_for_inference(
+        checkpoint_path, partitioner_for, model, params_dtype
+    )
     targets = eval_dataset.task().output_features["targets"]
     chosen.check(module.config, tokenizer_of(targets.vocabulary))
     folder = None if output_dir is None else make_folder(output_dir)

@@ -76,6 +76,7 @@ def infer(
     seed: NotNegative = 0,
     formats: Sequence[str] = ("jsonl",),
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
+    params_dtype: setup.ParamsDtype = "float32",
     vocabulary: str | None = None,
     cut_policy: str = "knowledge",
     system: str = "",
@@ -114,6 +115,7 @@ def infer(
       seed: of sampling, to which a replicate adds its number, and of the choice of arguments.
       formats: "jsonl", "tfds" or both.
       partitioner_for: makes the mesh for the model's config.
+      params_dtype: of the parameters in memory: "bfloat16" takes half of it.
       vocabulary: default: what the checkpoint carries, or else "english_4096".
       cut_policy: what is cut of a longer input, see `faith_jax.core.cutting`.
       system: of a single checkpoint, the rows' field `system`; "" = none.
@@ -175,7 +177,7 @@ def infer(
 
             # Its model, and what it will see.
             module, params, partitioner = setup.load_for_inference(
-                one.checkpoint, partitioner_for, model
+                one.checkpoint, partitioner_for, model, params_dtype
             )
             setup.check_generates(module.config)
             chosen.check(module.config, tokenizer)

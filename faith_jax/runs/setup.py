@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from faith_jax.checkpoints.checkpoint import (
 from faith_jax.checkpoints.doha import check_becomes_doha, doha_from_bart
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.settings import checked
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner
@@ -29,8 +30,11 @@ from faith_jax.models.transformer import Transformer, initial_variables, paramet
 from faith_jax.tokenizers.vocabularies import default_vocabulary
 from faith_jax.training.label_cross_entropy import LabelCrossEntropy
 from faith_jax.training.objectives import CrossEntropy, Objective
+from faith_jax.training.trainer import merge_params, split_params
 
 logger = logging.getLogger("faith_jax")
+
+ParamsDtype = Literal["float32", "bfloat16"]
 
 
 def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
@@ -86,10 +90,13 @@ def initial_params(
     checkpoint_path: str | None,
     seed: int = 0,
     prompt_initializer: PromptInitializer | None = None,
+    trainable: Sequence[str] = (".*",),
+    params_dtype: ParamsDtype = "float32",
 ) -> tuple[PyTree, BaseModel | None]:
-    """Returns the parameters a run starts from, float32 on the mesh, and their base.
+    """Returns the parameters a run starts from, on the mesh, and their base.
 
-    They are random without a checkpoint; the initializer makes prompts that it does not have.
+    They are random without a checkpoint; the initializer makes prompts that it does not have. Those
+    that are trained are float32; the others have the `params_dtype`.
     """
     config = module.config
     if checkpoint_path is None:
@@ -118,7 +125,19 @@ def initial_params(
             prompt = initialize(jax.random.fold_in(key, index), length, embedding)
             params[name] = {"embedding": np.asarray(prompt, np.float32)}
     check_params(config, params)
+    trained, frozen = split_params(params, trainable)
+    params = merge_params(trained, rounded(frozen, params_dtype))
     return partitioner.put(params, param_shardings(module, partitioner)), base
+
+
+def rounded(params: PyTree, dtype: ParamsDtype) -> PyTree:
+    """Returns parameters as "float32" or "bfloat16".
+
+    Raises:
+      ConfigError: for another dtype.
+    """
+    wanted = checked("PARAMS_DTYPE", dtype, ParamsDtype)
+    return jax.tree.map(lambda array: np.asarray(array).astype(jnp.dtype(wanted)), params)
 
 
 def _has_head_of(config: TransformerConfig, names: Sequence[str]) -> bool:
@@ -149,13 +168,16 @@ def matching_params(checkpoint: Checkpoint, config: TransformerConfig) -> PyTree
 
 
 def load_for_inference(
-    path: str, partitioner_for: Callable[..., Partitioner], model: Transformer | None = None
+    path: str,
+    partitioner_for: Callable[..., Partitioner],
+    model: Transformer | None = None,
+    params_dtype: ParamsDtype = "float32",
 ) -> tuple[Transformer, PyTree, Partitioner]:
     """Opens a checkpoint on the mesh; a model, if given, must have its dimensions."""
     checkpoint = open_checkpoint(path)
     module = model or Transformer(checkpoint.config)
     partitioner = partitioner_for(module.config)
-    params = matching_params(checkpoint, module.config)
+    params = rounded(matching_params(checkpoint, module.config), params_dtype)
     check_params(module.config, params)
     return module, partitioner.put(params, param_shardings(module, partitioner)), partitioner
 

@@ -58,6 +58,7 @@ def train(
     trainable: Sequence[str] = (".*",),
     prompt_initializer: PromptInitializer | None = None,
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
+    params_dtype: setup.ParamsDtype = "float32",
     num_microbatches: NotNegative = 1,
     seed: NotNegative = 0,
     log_period: Positive = 10,
@@ -88,6 +89,8 @@ def train(
         no optimizer state, no bytes in the checkpoints.
       prompt_initializer: start of the soft prompt.
       partitioner_for: makes the mesh for the model's config.
+      params_dtype: of frozen parameters: "bfloat16" takes half the memory. Trained ones, their
+        gradients and the optimizer's state are float32.
       num_microbatches: pieces of a batch whose gradients are added up before an update.
       seed: of parameters, prompts and dropout.
       log_period: steps between training metrics.
@@ -118,8 +121,9 @@ def train(
 
     # The model, its trainable parameters, and the step.
     params, base = setup.initial_params(
-        model, partitioner, initial_checkpoint_path, seed, prompt_initializer
-    )
+        model, partitioner, initial_checkpoint_path, seed, prompt_initializer, trainable,
+        params_dtype,
+    )  # fmt: skip
     trained, frozen = split_params(params, trainable)
     is_frozen = bool(jax.tree.leaves(frozen))
     if is_frozen and base is None:

@@ -74,6 +74,34 @@ def test_the_start_is_kept_and_each_vector_is_watched(base, tuned):
         np.testing.assert_allclose(np.linalg.norm(norms), row["gradient_norm"], rtol=1e-4)
 
 
+def test_frozen_weights_may_take_half_the_memory(succeed, base, tuned, tmp_path):
+    folder = tmp_path / "half"
+    run = (*PROMPT, f"--gin.MODEL_DIR={folder}", f"--gin.INITIAL_CHECKPOINT_PATH={base}")
+    succeed(*run, "--gin.PARAMS_DTYPE='bfloat16'")
+    prompt = read_item(folder / "checkpoints" / "4" / "params")["encoder_prompt"]["embedding"]
+    assert np.asarray(prompt).dtype == np.float32
+    memory, losses = [], []
+    for run_folder in (folder, tuned):
+        report = json.loads((run_folder / "preflight.json").read_text())
+        memory.append(report["model"]["step_bytes"])
+        rows = [json.loads(line) for line in (run_folder / "metrics.jsonl").open()]
+        losses.append([row["loss"] for row in rows if row["part"] == "train"])
+    saved = 2 * report["model"]["frozen"]
+    assert memory[0] < memory[1] - 0.9 * saved
+    # The weights are rounded, and nothing else.
+    assert losses[0] != losses[1]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=0.01)
+    # The checkpoint names the base as it is, not rounded.
+    assert faith_jax.load_model(str(folder)).params["encoder_prompt"] is not None
+
+
+def test_another_dtype_of_parameters_is_refused(command, base, tmp_path):
+    run = (*PROMPT, f"--gin.MODEL_DIR={tmp_path}/m", f"--gin.INITIAL_CHECKPOINT_PATH={base}")
+    status, output = command(*run, "--gin.PARAMS_DTYPE='int8'")[:2]
+    assert status == 2
+    assert not (tmp_path / "m").exists()
+
+
 def test_a_run_that_goes_on_knows_its_first_start(command, base, tmp_path):
     run = (*PROMPT, f"--gin.MODEL_DIR={tmp_path}", f"--gin.INITIAL_CHECKPOINT_PATH={base}")
     assert command(*run, "--gin.TRAIN_STEPS=2")[0] == 0
