@@ -103,8 +103,11 @@ def test_frozen_weights_may_take_half_the_memory(succeed, base, tuned, tmp_path)
 
 def test_another_dtype_of_parameters_is_refused(command, base, tmp_path):
     run = (*PROMPT, f"--gin.MODEL_DIR={tmp_path}/m", f"--gin.INITIAL_CHECKPOINT_PATH={base}")
-    status, output = command(*run, "--gin.PARAMS_DTYPE='int8'")[:2]
-    assert status == 2
+    status, _, error = command(*run, "--gin.PARAMS_DTYPE='int8'")
+    assert (status, error) == (
+        2,
+        "faith-jax: PARAMS_DTYPE: expected one of float32, bfloat16, got 'int8'.\n",
+    )
     assert not (tmp_path / "m").exists()
 
 
