@@ -32,6 +32,8 @@ class _GinRun:
       coordinator_address (HOST:PORT): of the first of several processes
       process_count (N): processes of this run
       process_index (I): 0 … N-1, this one's
+      multiprocess: join the processes of the cluster that has started this one: Cloud TPU, Slurm
+        or Open MPI; JAX finds them without the three options above
     """
 
     underscores: ClassVar = True
@@ -44,6 +46,7 @@ class _GinRun:
     coordinator_address: str | None = None
     process_count: int | None = None
     process_index: int | None = None
+    multiprocess: bool = False
 
     def prepare(self, needs_tensorflow: bool = True) -> None:
         """Reads the gin files, and joins the other processes of the run, where there are any."""
@@ -52,7 +55,7 @@ class _GinRun:
             raise ConfigError(f"{name} needs --gin_file=FILE, such as --gin_file=quickstart.gin.")
         if needs_tensorflow:
             quiet_tensorflow()
-        from faith_jax.runs import gin_config
+        from faith_jax.runs import gin_config, processes
 
         for folder in self.seqio_additional_cache_dirs:
             if "://" not in folder and not os.path.isdir(folder):
@@ -61,16 +64,13 @@ class _GinRun:
             import seqio
 
             seqio.add_global_cache_dirs(self.seqio_additional_cache_dirs)
-        processes = (self.coordinator_address, self.process_count, self.process_index)
-        if any(given is not None for given in processes):
-            if None in processes:
-                raise ConfigError(
-                    "Give --coordinator_address, --process_count and --process_index together."
-                )
-            import jax
-
-            jax.distributed.initialize(*processes)
-        gin_config.parse(self.gin_file, self.bindings, self.gin_search_paths, self.gin_allow)
+        address = (self.coordinator_address, self.process_count, self.process_index)
+        processes.join(processes.Address(*address), self.multiprocess)
+        processes.configure_alike(
+            lambda: gin_config.parse(
+                self.gin_file, self.bindings, self.gin_search_paths, self.gin_allow
+            )
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -64,12 +64,16 @@ def statuses_of(folder, processes):
     return statuses
 
 
-def start_pair(folder, name, lists):
-    """Starts both processes of a pair, which meet at the first command."""
+def start_pair(folder, name, lists, second=None):
+    """Starts both processes of a pair, which meet at the first command.
+
+    `second` are the second process's command lists, where they differ.
+    """
     address = f"127.0.0.1:{free_port()}"
     pair = {}
     for index in (0, 1):
         flags = [f"--coordinator_address={address}", "--process_count=2"]
-        first = [*lists[0], *flags, f"--process_index={index}"]
-        pair[f"{name}{index}"] = start(folder, f"{name}{index}", [first, *lists[1:]])
+        own = (second or lists) if index else lists
+        first = [*own[0], *flags, f"--process_index={index}"]
+        pair[f"{name}{index}"] = start(folder, f"{name}{index}", [first, *own[1:]])
     return pair

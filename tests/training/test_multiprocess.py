@@ -81,6 +81,25 @@ def metrics(folder, part):
 
 @pytest.mark.slow
 @pytest.mark.devices
+def test_processes_that_differ_are_found_before_the_first_step(tmp_path):
+    (tmp_path / "tiny.gin").write_text(GIN)
+    train = commands(tmp_path, "run")[0]
+    pair = start_pair(tmp_path, "other", [train], second=[[*train, "--gin.BATCH_SIZE=8"]])
+    assert finish(tmp_path, pair) == {"other0": [2], "other1": [2]}
+    broken = start_pair(tmp_path, "broken", [train], second=[[*train, "--gin.BATCH_SIZ=8"]])
+    assert finish(tmp_path, broken) == {"broken0": [2], "broken1": [2]}
+    errors = {n: (tmp_path / f"{n}.err").read_text() for n in ("other0", "broken0", "broken1")}
+    assert (
+        "t5x: process 1 of this run has other gin files and --gin options than process 0; "
+        "start all processes with the same command, but for --process_index.\n" in errors["other0"]
+    )
+    assert "t5x: process 1 could not read its configuration; see" in errors["broken0"]
+    assert "--gin.BATCH_SIZ: no gin file knows this macro" in errors["broken1"]
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.devices
 def test_sigterm_saves_and_stops_both_at_the_same_step(folder):
     stopped = json.loads((folder / "stopped.json").read_text())
     assert stopped["statuses"] == {"first0": [143], "first1": [143]}

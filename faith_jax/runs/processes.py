@@ -1,0 +1,99 @@
+"""The processes of one run: how they meet, and that they are to do the same."""
+
+import hashlib
+import platform
+from collections.abc import Callable
+from typing import NamedTuple
+
+import gin
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from faith_jax.core.errors import ConfigError, FaithJaxError
+from faith_jax.version import __version__
+
+
+class Address(NamedTuple):
+    """Where the first process of a run listens, how many there are, and which one this is."""
+
+    coordinator_address: str | None
+    process_count: int | None
+    process_index: int | None
+
+
+def join(address: Address, found_by_cluster: bool) -> None:
+    """Joins the other processes of a run, where there are any.
+
+    Args:
+      address: all three fields or none.
+      found_by_cluster: JAX finds them: on Cloud TPU, and under Slurm or Open MPI.
+
+    Raises:
+      ConfigError: where only some fields are given, both ways are, or no cluster is found.
+    """
+    given = [field is not None for field in address]
+    if any(given) and not all(given):
+        raise ConfigError(
+            "Give --coordinator_address, --process_count and --process_index together."
+        )
+    if any(given) and found_by_cluster:
+        raise ConfigError(
+            "--multiprocess: the cluster says where the processes are; leave out "
+            "--coordinator_address, --process_count and --process_index."
+        )
+    if any(given):
+        jax.distributed.initialize(*address)
+    elif found_by_cluster:
+        try:
+            jax.distributed.initialize()
+        except (RuntimeError, ValueError) as error:
+            raise ConfigError(
+                f"--multiprocess: JAX finds no cluster here ({str(error).splitlines()[0]}); give "
+                "--coordinator_address, --process_count and --process_index."
+            ) from None
+
+
+def configure_alike(configure: Callable[[], None]) -> None:
+    """Reads the gin configuration and compares it with that of the other processes.
+
+    Processes that do different things would wait for each other for ever.
+
+    Raises:
+      ConfigError: where they differ; and where only another one could not read its own.
+    """
+    failed = None
+    try:
+        configure()
+    except FaithJaxError as error:
+        failed = error  # the others wait below
+    if jax.process_count() > 1:
+        versions = f"faith_jax {__version__}, jax {jax.__version__}, {platform.python_version()}"
+        own = [_digest("failed" if failed else gin.config_str()), _digest(versions)]
+        everywhere = np.asarray(multihost_utils.process_allgather(np.stack(own)))
+        if failed is None:
+            _compare(everywhere)
+    if failed is not None:
+        raise failed
+
+
+def _digest(text: str) -> np.ndarray:
+    return np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8)
+
+
+def _compare(digests: np.ndarray) -> None:
+    """Compares digests [processes, 2, 32] of configurations and versions."""
+    failed = (digests[:, 0] == _digest("failed")).all(axis=1)
+    if failed.any():
+        raise ConfigError(
+            f"process {np.flatnonzero(failed)[0]} could not read its configuration; see what it "
+            "says."
+        )
+    for number, what in enumerate(("gin files and --gin options", "versions of faith_jax and JAX")):
+        differs = (digests[:, number] != digests[0, number]).any(axis=1)
+        if differs.any():
+            names = ", ".join(map(str, np.flatnonzero(differs)))
+            raise ConfigError(
+                f"process {names} of this run has other {what} than process 0; start all processes "
+                "with the same command, but for --process_index."
+            )
