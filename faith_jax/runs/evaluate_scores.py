@@ -314,7 +314,7 @@ def compare_systems(
     corpus is the others'. Rows that not all systems of a corpus have are then left out. If they are
     no systems, but corpora of their own, nothing is compared.
     """
-    found = _SystemRows(options, {} if options.table else _systems_by_file(files))
+    found = _SystemRows(options, {} if options.table else systems_by_file(files))
     layout = _read_table(options.table, Layout) if options.table else None
     columns = layout.columns.values() if layout else ()
     references = [column.reference for column in columns if not column.scorer]
@@ -395,7 +395,7 @@ def _columns(
     return columns
 
 
-def _systems_by_file(files: Sequence[str]) -> dict[str, str]:
+def systems_by_file(files: Sequence[str]) -> dict[str, str]:
     """Returns the names of files that are systems: of one corpus, with scores of the same scorers.
 
     Files of one corpus with other scorers are of one system, and are joined.

@@ -18,7 +18,7 @@ from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.html import report_page
 from faith_jax.report.panels import scorers_of
 from faith_jax.report.salience import salience_picture, salience_section
-from faith_jax.runs.evaluate_scores import area_table, compare_systems
+from faith_jax.runs.evaluate_scores import area_table, compare_systems, systems_by_file
 from faith_jax.runs.options import Comparison, EvaluateOptions, ReportOptions
 from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics.auc_table import auc_rows
@@ -45,7 +45,8 @@ def report(options: ReportOptions) -> pathlib.Path:
     target = pathlib.Path(options.output)
     examples: _Examples = {}
     texts: dict[_Key, int] = {}
-    rows = {path: read_scored_rows(pathlib.Path(path)) for path in options.files}
+    systems = systems_by_file(options.files)
+    rows = {path: _read(path, systems) for path in options.files}
     if options.salience_model:
         rows = {path: _noting_texts(own, texts) for path, own in rows.items()}
     found = read_corpora(
@@ -85,6 +86,14 @@ def report(options: ReportOptions) -> pathlib.Path:
     )
     write_text(target, page)
     return target
+
+
+def _read(path: str, systems: Mapping[str, str]) -> Iterator[ScoredRow]:
+    """Yields the rows of a file; those of one of several systems are a corpus of its name."""
+    for row in read_scored_rows(pathlib.Path(path)):
+        if path in systems:
+            row["corpus"] = systems[path]
+        yield row
 
 
 def _meanings(scorers: Iterable[str]) -> dict[str, str]:
@@ -150,7 +159,7 @@ def _salience(
         rule = f"The first {len(chosen)} rows; none has a score of {scorer}."
     rows: _Examples = {}
     for path in options.files:
-        again = read_scored_rows(pathlib.Path(path))
+        again = _read(path, systems_by_file(options.files))
         collections.deque(_gathering(again, rows, frozenset(chosen).__contains__), maxlen=0)
     examples = [_example(rows[key]) for key in chosen]
     # JAX, which other reports do without.

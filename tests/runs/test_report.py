@@ -55,6 +55,21 @@ def test_examples_without_labels_are_shown(capsys, tmp_path):
     assert ">c: s (2 rows)" in html
 
 
+def test_two_files_of_one_corpus_are_two_systems(capsys, tmp_path):
+    one = write(tmp_path / "old.jsonl", "s", labels=(None, None))
+    two = write(tmp_path / "new.jsonl", "s", labels=(None, None, None))
+    page = tmp_path / "report.html"
+    assert report(capsys, one, two, f"--output={page}")[0] == 0
+    html = page.read_text(encoding="utf-8")
+    data = json.loads(html.split('id="data">')[1].split("</script>")[0])
+    assert [row["corpus"] for row in data] == ["old"] * 2 + ["new"] * 3
+    assert "new − old" in html
+    labelled = [write(path, "s") for path in (one, two)]
+    assert report(capsys, *labelled, f"--output={page}")[0] == 0
+    data = json.loads(page.read_text(encoding="utf-8").split('id="data">')[1].split("</script>")[0])
+    assert [row["corpus"] for row in data] == ["old"] * 3 + ["new"] * 3
+
+
 def test_corpora_of_other_scorers_have_tables_of_their_own(capsys, tmp_path):
     one = write(tmp_path / "one.jsonl", "s", corpus="c")
     two = write(tmp_path / "two.jsonl", "t", corpus="d")
