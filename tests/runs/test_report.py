@@ -63,7 +63,7 @@ def test_two_files_of_one_corpus_are_two_systems(capsys, tmp_path):
     html = page.read_text(encoding="utf-8")
     data = json.loads(html.split('id="data">')[1].split("</script>")[0])
     assert [row["corpus"] for row in data] == ["old"] * 2 + ["new"] * 3
-    assert "new − old" in html
+    assert "new \N{MINUS SIGN} old" in html
     labelled = [write(path, "s") for path in (one, two)]
     assert report(capsys, *labelled, f"--output={page}")[0] == 0
     data = json.loads(page.read_text(encoding="utf-8").split('id="data">')[1].split("</script>")[0])
