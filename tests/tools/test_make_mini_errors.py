@@ -24,7 +24,7 @@ def test_labels_say_what_the_response_adds_and_misses(tmp_path, capsys):
     wordings = {w for topic in topics for side in topic[1:] for ws in side for w in ws}
     command = [str(WORDINGS), f"--output={tmp_path}", "--rows=300"]
     assert make_mini_errors.main(command) == 0
-    assert capsys.readouterr().out.endswith("train_dev.jsonl: 300 rows of 188 topics\n")
+    assert capsys.readouterr().out.endswith("train_dev.jsonl: 300 rows of 456 topics\n")
     written = (tmp_path / "train_dev.jsonl").read_bytes()
     rows = [json.loads(line) for line in written.splitlines()]
     plain = [row for row in rows if not row["paraphrased"]]

@@ -2,6 +2,7 @@ import collections
 import random
 import re
 import sys
+import unicodedata
 
 import pytest
 
@@ -66,6 +67,27 @@ def test_every_piece_and_kind_of_rare_word_comes_up():
     assert any(word.startswith(("£", "$", "€")) for word in words)
     assert any(set(word) & set("áàâäãåúùûüóòôöõø") for word in words)
     assert all(word and not word.isspace() and " " not in word for word in words)
+
+
+def test_accents_are_mostly_those_of_the_letter():
+    rng = random.Random(0)
+    found = [mini_noise._accented("n", rng) for _ in range(500)]
+    assert all(letter.isalpha() and ord(letter) > 127 for letter in found)
+    assert {"ñ", "ń"} <= set(found)
+    own = [letter for letter in found if unicodedata.normalize("NFD", letter)[0] == "n"]
+    assert 350 < len(own) < 470  # 80%, and a few of the others
+    assert mini_noise._accented("q", rng)  # there is none of its kind
+
+
+def test_sentences_of_pieces_have_nothing_else():
+    rng = random.Random(0)
+    pieces = [piece.replace("\N{LOWER ONE EIGHTH BLOCK}", "") for piece in PIECES]
+    for _ in range(20):
+        sentence = mini_noise.sentence_of_pieces(PIECES, rng)
+        words = sentence.removesuffix(".").split(" ")
+        assert 6 <= len(words) <= 20
+        assert set(words[1:]) <= set(pieces)
+        assert not sentence[0].islower()
 
 
 def test_noise_keeps_what_holds_sentences_together():
