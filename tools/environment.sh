@@ -21,8 +21,8 @@ accepted_version() {
     [ -f "$repository/tools/constraints-$version.txt" ] && echo "$version"
 }
 
-# Prints FAITH_JAX_PYTHON, or else the lowest accepted version that is installed: with 3.11 all tests
-# are run, with the others only some.
+# Prints FAITH_JAX_PYTHON, or else the lowest accepted version that is installed: tests are run with
+# 3.11 alone.
 find_python() {
   local candidate versions
   versions="$(accepted_versions)"
