@@ -1,39 +1,69 @@
-# Sourced by quickstart.sh and test.sh: makes the virtual environment and installs into it.
+# Sourced by quickstart.sh, test.sh and docs.sh: makes the virtual environment and installs into it.
 #
 # usage: prepare_environment EXTRAS   (such as "" or "[dev]"); sets PYTHON to its interpreter.
+#
+# A version of Python is accepted if it has constraints: tools/constraints-VERSION.txt.
 
 repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
+accepted_versions() {
+  local file
+  for file in "$repository"/tools/constraints-*.txt; do
+    file="${file##*/constraints-}"
+    echo "${file%.txt}"
+  done
+}
+
+# Prints the version of an interpreter, such as 3.11, if it is accepted.
+accepted_version() {
+  local version
+  version="$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" &&
+    [ -f "$repository/tools/constraints-$version.txt" ] && echo "$version"
+}
+
+# Prints FAITH_JAX_PYTHON, or else the lowest accepted version that is installed: tests are run with
+# 3.11 alone.
 find_python() {
-  local candidate
-  for candidate in "${FAITH_JAX_PYTHON:-}" python3.11 python3 python; do
-    if [ -n "$candidate" ] && command -v "$candidate" >/dev/null 2>&1 &&
-      "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+  local candidate versions
+  versions="$(accepted_versions)"
+  if [ -n "${FAITH_JAX_PYTHON:-}" ]; then
+    set -- "$FAITH_JAX_PYTHON"
+  else
+    set -- $(sed 's/^/python/' <<<"$versions") python3 python
+  fi
+  for candidate in "$@"; do
+    if accepted_version "$candidate" >/dev/null; then
       command -v "$candidate"
       return
     fi
   done
-  echo "faith_jax: Python 3.11 is needed; set FAITH_JAX_PYTHON to its path." >&2
+  echo "faith_jax: expected Python ${versions//$'\n'/, }, found" \
+    "${FAITH_JAX_PYTHON:-none of them}; set FAITH_JAX_PYTHON to the path of one." >&2
   return 1
 }
 
 prepare_environment() {
-  local extras="$1" folder="$repository/.venv" wanted python
-  wanted="$(cat "$repository/setup.cfg" "$repository/pyproject.toml" \
-    "$repository/tools/constraints.txt" | cksum) extras $extras"
+  local extras="$1" folder="$repository/.venv" version wanted constraints python=""
   PYTHON="$folder/bin/python"
+  # An environment keeps its Python unless FAITH_JAX_PYTHON asks for another version.
+  if [ -n "${FAITH_JAX_PYTHON:-}" ] || ! accepted_version "$PYTHON" >/dev/null; then
+    python="$(find_python)" || return 1
+  fi
+  version="$(accepted_version "${python:-$PYTHON}")"
+  constraints="$repository/tools/constraints-$version.txt"
+  wanted="$(cat "$repository/setup.cfg" "$repository/pyproject.toml" "$constraints" | cksum)"
+  wanted+=" python $version extras $extras"
   # An environment with more extras serves whoever needs fewer.
   if [ -x "$PYTHON" ] && grep -qsF "${wanted%]}" "$folder/installed"; then
     return
   fi
-  python="$(find_python)" || return 1
-  if [ -x "$PYTHON" ]; then
+  if [ "$(accepted_version "$PYTHON")" = "$version" ]; then
     echo "Adding ${extras:-packages} to the virtual environment $folder …"
   else
-    echo "Making the virtual environment $folder (a few minutes, once) …"
+    echo "Making the virtual environment $folder with Python $version (a few minutes, once) …"
     "$python" -m venv --clear "$folder"
   fi
   "$PYTHON" -m pip install --quiet --disable-pip-version-check \
-    --constraint "$repository/tools/constraints.txt" --editable "$repository$extras"
+    --constraint "$constraints" --editable "$repository$extras"
   echo "$wanted" >"$folder/installed"
 }

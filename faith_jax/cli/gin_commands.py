@@ -156,8 +156,10 @@ class Infer(_WithDryRun):
         )
 
     def _infer(self) -> int:
-        # Responses to a file need no TensorFlow.
-        reads_file = any(binding.startswith("INPUT_FILE=") for binding in self.bindings)
+        # Responses to a file need no TensorFlow. INPUT_FILE may also be in a file that is given.
+        reads_file = "runs/infer_file.gin" in self.gin_file or any(
+            binding.startswith("INPUT_FILE=") for binding in self.bindings
+        )
         self.prepare(needs_tensorflow=not reads_file)
         from faith_jax.runs import gin_config, infer
 

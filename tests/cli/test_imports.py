@@ -65,3 +65,26 @@ def test_the_list_of_tasks_and_a_wrong_name_import_nothing_slow(arguments):
     output, names = loaded(f"print(cli.main({arguments!r}))")
     assert output.split()[-1] == ("2" if arguments[1:] else "0")
     assert not names & SLOW
+
+
+def test_scores_tables_and_responses_to_a_file_import_no_tensorflow(tmp_path):
+    (tmp_path / "rows.jsonl").write_text(
+        '{"id": "1", "grounding": "Tea is a leaf.", "generated_text": "Tea.", "label": 1}\n'
+        '{"id": "2", "grounding": "Tea is a leaf.", "generated_text": "No.", "label": 0}\n'
+    )
+    (tmp_path / "queries.jsonl").write_text('{"query": "Tea?", "pro": ["Yes."], "con": ["No."]}\n')
+    (tmp_path / "own.gin").write_text(f"INPUT_FILE = '{tmp_path}/queries.jsonl'\n")
+    score = ["score", "--scorers=token_f1,salience_hallucination", f"--input={tmp_path}/rows.jsonl"]
+    score += ["--scorer-option=salience_hallucination.model=mini", f"--output={tmp_path}/s.jsonl"]
+    infer = ["infer", "--gin_file=runs/infer_file.gin", f"--gin_file={tmp_path}/own.gin"]
+    infer += ["--gin.CHECKPOINT_PATH=mini", "--gin.DECODE_LENGTH=2"]
+    infer.append(f"--gin.INFER_OUTPUT_DIR={tmp_path}/responses")
+    _, names = loaded(f"""
+assert cli.t5x_main({[*infer, "--dry_run"]!r}) == 0
+assert cli.t5x_main({infer!r}) == 0
+assert cli.main({score!r}) == 0
+assert cli.main({["evaluate", f"{tmp_path}/s.jsonl"]!r}) == 0
+""")
+    assert (tmp_path / "responses" / "predictions.jsonl").exists()
+    assert not names & {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x"}
+    assert "jax" in names
