@@ -56,7 +56,7 @@ def test_results_do_not_depend_on_the_mesh(found, mesh):
         elif what == "split":
             assert (value > 10) == (mesh != "8x1"), name
         elif what.endswith("tokens"):
-            assert len(np.unique(expected)) > 8
+            assert what != "sampled_tokens" or len(np.unique(expected)) > 8
             np.testing.assert_array_equal(value, expected, err_msg=name)
         else:
             assert np.ptp(expected) > 0.05
