@@ -522,8 +522,8 @@ SCORERS = _of(
     (
         "likelihood-source",
         "inference/row_likelihoods.py",
-        "first = i * length + (len(row.inputs) - 1 if self._is_causal else 0)",
-        "first = i * length + (len(row.inputs) if self._is_causal else 0)",
+        "first = line * length + (len(row.inputs) - 1 if self._is_causal else 0)",
+        "first = line * length + (len(row.inputs) if self._is_causal else 0)",
         f"{_LIKELIHOOD}::test_every_row_as_if_it_were_alone",
     ),
     (
