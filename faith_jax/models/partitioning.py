@@ -14,7 +14,7 @@ import flax
 import jax
 import numpy as np
 from flax.linen import partitioning as nn_partitioning
-from jax.experimental import multihost_utils
+from jax.experimental import mesh_utils, multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from faith_jax.core.errors import ConfigError
@@ -274,7 +274,13 @@ def make_mesh(num_partitions: int = 1) -> Mesh:
             f"NUM_PARTITIONS = {num_partitions} does not divide the {count} devices of this run."
         )
     shape = (count // num_partitions, num_partitions)
-    return jax.make_mesh(shape, MESH_AXES, axis_types=(AxisType.Auto,) * len(shape))
+    axis_types = (AxisType.Auto,) * len(shape)
+    try:
+        return jax.make_mesh(shape, MESH_AXES, axis_types=axis_types)
+    except NotImplementedError:
+        # An axis of ours is only a part of one of the network's, such as 2 devices of 4 x 4 x 4.
+        placed = mesh_utils.create_device_mesh(shape, allow_split_physical_axes=True)
+        return Mesh(placed, MESH_AXES, axis_types=axis_types)
 
 
 def make_partitioner(

@@ -221,6 +221,16 @@ def test_two_dimensional_rules_are_those_of_t5x(dims, kernel, states):
     assert tuple(logical_to_mesh_axes(("embed",), rules_for(4, 2, 1, 2))) == (None,)  # nor by 4
 
 
+def test_an_axis_may_be_a_part_of_one_of_the_network(monkeypatch):
+    usual = partitioning.make_mesh()
+
+    def refuse(*_, **__):
+        raise NotImplementedError("Failed to find assignment for logical_axis_index 0 of size 2")
+
+    monkeypatch.setattr(jax, "make_mesh", refuse)
+    assert partitioning.make_mesh() == usual
+
+
 def test_other_numbers_of_dimensions_are_refused():
     with pytest.raises(ConfigError, match=r"^parameter_partitioning_dims = 3; expected 1 or 2"):
         partitioning.make_partitioner(CONFIG, parameter_partitioning_dims=3)
