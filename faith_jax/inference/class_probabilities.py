@@ -254,7 +254,7 @@ class ClassificationEngine:
         # Another shape would draw other masks, so that no row moves to a longer one's batch.
         fill, on_cpu = not self.dropout.count, 2048 if labels is None else 1024
         devices = model.partitioner.data_parallelism
-        self._batcher = Batcher("classes", tokens_per_batch, on_cpu, 32768, devices, fill)
+        self._batcher = Batcher("classes", tokens_per_batch, on_cpu, multiple_of=devices, fill=fill)
 
     @property
     def num_compilations(self) -> int:

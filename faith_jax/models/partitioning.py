@@ -17,7 +17,7 @@ from flax.linen import partitioning as nn_partitioning
 from jax.experimental import mesh_utils, multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
 
@@ -271,7 +271,8 @@ def make_mesh(num_partitions: int = 1) -> Mesh:
     count = jax.device_count()
     if num_partitions < 1 or count % num_partitions:
         raise ConfigError(
-            f"NUM_PARTITIONS = {num_partitions} does not divide the {count} devices of this run."
+            f"NUM_PARTITIONS = {num_partitions} does not divide this run's "
+            f"{counted(count, 'device')}; scorers call this option num_partitions."
         )
     shape = (count // num_partitions, num_partitions)
     axis_types = (AxisType.Auto,) * len(shape)

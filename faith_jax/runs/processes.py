@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from faith_jax.core.errors import ConfigError, FaithJaxError
+from faith_jax.core.errors import ConfigError
 from faith_jax.version import __version__
 
 
@@ -65,8 +65,8 @@ def configure_alike(configure: Callable[[], None]) -> None:
     failed = None
     try:
         configure()
-    except FaithJaxError as error:
-        failed = error  # the others wait below
+    except BaseException as error:  # whatever it is, the others wait below
+        failed = error
     if jax.process_count() > 1:
         versions = f"faith_jax {__version__}, jax {jax.__version__}, {platform.python_version()}"
         own = [_digest("failed" if failed else gin.config_str()), _digest(versions)]

@@ -158,8 +158,9 @@ def _salience(
         chosen = usable[: options.salience_rows]
         rule = f"The first {len(chosen)} rows; none has a score of {scorer}."
     rows: _Examples = {}
+    systems = systems_by_file(options.files)
     for path in options.files:
-        again = _read(path, systems_by_file(options.files))
+        again = _read(path, systems)
         collections.deque(_gathering(again, rows, frozenset(chosen).__contains__), maxlen=0)
     examples = [_example(rows[key]) for key in chosen]
     # JAX, which other reports do without.

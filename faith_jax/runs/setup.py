@@ -131,13 +131,13 @@ def initial_params(
 
 
 def rounded(params: PyTree, dtype: ParamsDtype) -> PyTree:
-    """Returns parameters as "float32" or "bfloat16".
+    """Returns parameters as "float32" or "bfloat16"; those that are so already are not copied.
 
     Raises:
       ConfigError: for another dtype.
     """
-    wanted = checked("PARAMS_DTYPE", dtype, ParamsDtype)
-    return jax.tree.map(lambda array: np.asarray(array).astype(jnp.dtype(wanted)), params)
+    wanted = jnp.dtype(checked("PARAMS_DTYPE", dtype, ParamsDtype))
+    return jax.tree.map(lambda array: np.asarray(array).astype(wanted, copy=False), params)
 
 
 def _has_head_of(config: TransformerConfig, names: Sequence[str]) -> bool:

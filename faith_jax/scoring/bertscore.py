@@ -144,9 +144,11 @@ class BERTScorer(ModelScorer[TextIds]):
         self._baseline = None if baseline is None else read_baseline(baseline, layer)
         self._partitioner = opened.partitioner
         self._batcher = Batcher(
-            "BERTScore", options.get("tokens_per_batch"), 2048, 32768,
-            self._partitioner.data_parallelism,
-        )  # fmt: skip
+            "BERTScore",
+            options.get("tokens_per_batch"),
+            on_cpu=2048,
+            multiple_of=self._partitioner.data_parallelism,
+        )
 
     def read(self, example: GroundedExample) -> TextIds | None:
         """Returns the ids of both texts."""
