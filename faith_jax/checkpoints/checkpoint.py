@@ -1,15 +1,19 @@
-"""A checkpoint in memory: a config, parameters with T5X's names, and their origin."""
+"""An open checkpoint: a config, parameters with T5X's names, and their origin."""
 
+import concurrent.futures
 import dataclasses
 import hashlib
+import os
 import pathlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import flax.traverse_util
+import jax
 import numpy as np
 
+from faith_jax.checkpoints.lazy_arrays import entry, lazy, stacked
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
@@ -21,15 +25,18 @@ _LAYER = re.compile(r"(.*?/?)layers_(\d+)/(.*)")
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """What was read from a checkpoint.
+    """A checkpoint that was opened.
 
     Attributes:
       config: the model's dimensions.
-      params: nested dict of NumPy arrays, `layers_0` … unless `config.scan_layers`.
+      params: nested dict, `layers_0` … unless `config.scan_layers`. Its arrays are NumPy's, or
+        lazy ones (`LazyArray`), which are read and checked when a model takes its parts.
       metadata: its origin: "source", "format", and the text of a Hugging Face config.json.
       family: config.json's `model_type`, or model.json's `family`; "" = unknown.
       base: {"path", "content_hash"} of the model with the other parameters, which
         `open_checkpoint` adds; None = these are all.
+      content_hash: that of the parameters, where it is known without reading them; see
+        `content_hash`.
     """
 
     config: TransformerConfig
@@ -37,6 +44,18 @@ class Checkpoint:
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     family: str = ""
     base: Mapping[str, str] | None = None
+    content_hash: str | None = None
+
+    def read(self) -> "Checkpoint":
+        """Returns the checkpoint with all its parameters in memory.
+
+        Raises:
+          CheckpointError: one is damaged, NaN or infinite.
+        """
+        leaves, tree = jax.tree.flatten(self.params)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            params = jax.tree.unflatten(tree, pool.map(np.asarray, leaves))
+        return dataclasses.replace(self, params=params)
 
 
 def flatten(params: PyTree) -> dict[str, Any]:
@@ -50,8 +69,8 @@ def unflatten(flat: Mapping[str, Any]) -> PyTree:
 
 
 def stack_layers(params: PyTree) -> PyTree:
-    """Stacks `layers_0`, `layers_1` … to `layers`, with the layers on axis 0 of each array."""
-    stacked: dict[str, Any] = {}
+    """Stacks `layers_0`, `layers_1` … to `layers`, with the layers on axis 0 of each lazy array."""
+    found: dict[str, Any] = {}
     layers: dict[str, dict[int, Any]] = {}
     for name, array in flatten(params).items():
         match = _LAYER.fullmatch(name)
@@ -59,10 +78,10 @@ def stack_layers(params: PyTree) -> PyTree:
             stack, number, rest = match.groups()
             layers.setdefault(f"{stack}layers/{rest}", {})[int(number)] = array
         else:
-            stacked[name] = array
+            found[name] = array
     for name, arrays in layers.items():
-        stacked[name] = np.stack([np.asarray(arrays[i]) for i in range(len(arrays))])
-    return unflatten(stacked)
+        found[name] = stacked([lazy(arrays[i]) for i in range(len(arrays))])
+    return unflatten(found)
 
 
 def unstack_layers(params: PyTree) -> PyTree:
@@ -73,15 +92,16 @@ def unstack_layers(params: PyTree) -> PyTree:
         if not found:
             flat[name] = array
             continue
-        for i, layer in enumerate(np.asarray(array)):
-            flat[f"{stack}/layers_{i}/{rest}".lstrip("/")] = layer
+        for i in range(array.shape[0]):
+            flat[f"{stack}/layers_{i}/{rest}".lstrip("/")] = entry(lazy(array), i)
     return unflatten(flat)
 
 
 def content_hash(params: PyTree) -> str:
     """Returns a SHA-256 of sorted names, dtypes, shapes and bytes, which identifies a base model.
 
-    It does not depend on the form of the checkpoint, on scanned layers, or on soft prompts.
+    It does not depend on the form of the checkpoint, on scanned layers, or on soft prompts. Arrays
+    are read one at a time.
     """
     digest = hashlib.sha256()
     flat = flatten(unstack_layers({k: v for k, v in params.items() if k not in PROMPTS}))

@@ -12,6 +12,7 @@ chooses.
 import numpy as np
 
 from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
+from faith_jax.checkpoints.lazy_arrays import LazyArray
 from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
@@ -51,6 +52,7 @@ def doha_from_bart(checkpoint: Checkpoint) -> Checkpoint:
         path = name.split("/")
         copied = [COPIED.get(part, part) for part in path]
         if copied != path:
-            params["/".join(copied)] = np.array(array)
+            is_read_anew = isinstance(array, LazyArray)
+            params["/".join(copied)] = array if is_read_anew else np.array(array)
     config = config.replace(knowledge_attention=True)
     return Checkpoint(config, unflatten(params), checkpoint.metadata)

@@ -23,7 +23,7 @@ from faith_jax.checkpoints.native import (
     run_folder,
 )
 from faith_jax.checkpoints.open import nothing_known
-from faith_jax.checkpoints.t5x import FILE, STEP, newest_t5x
+from faith_jax.checkpoints.t5x import FILE, STATE, STEP, is_t5x, newest_t5x
 from faith_jax.core.errors import CheckpointError
 
 _WHOLE_BYTES = 256 * 2**20  # a checkpoint of at most so many bytes is read whole
@@ -94,7 +94,7 @@ def pinned(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:
     if None not in (step, place.step) and place.folder not in (path, path.parent):
         name = f"{STEP}{step}" if place.folder.name.startswith(STEP) else str(step)
         wanted = place.folder.with_name(name)
-        if (wanted / PARAMS).is_dir() or (wanted / FILE).is_file():
+        if (wanted / PARAMS).is_dir() or is_t5x(wanted):
             return wanted
     began, now = ("no step" if it is None else f"step {it}" for it in (step, place.step))
     raise CheckpointError(
@@ -131,7 +131,7 @@ def _files(place: _Place) -> Iterator[tuple[str, pathlib.Path]]:
         named = path.name in (*COMPANIONS, CONFIG, FILE) or path.name.endswith(weights)
         if named and path.is_file():
             yield path.name, path
-    inner = [place.folder / PARAMS, *place.folder.glob("target.*")]
+    inner = [place.folder / PARAMS, place.folder / STATE, *place.folder.glob("target.*")]
     for path in (path for folder in inner for path in folder.rglob("*")):
         if path.is_file():
             yield path.relative_to(place.folder).as_posix(), path

@@ -8,6 +8,7 @@ files. Folders without a manifest, such as published ones, are read as they are.
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import hashlib
 import itertools
 import math
@@ -19,6 +20,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, within
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files import write_text
 from faith_jax.core.schema import read_json_as
@@ -44,8 +46,6 @@ _NO_VERIFY = "FAITH_JAX_NO_VERIFY"
 # Where one bit more than these is set in a float's bytes, it is infinite or NaN.
 _LARGEST = {"float32": 0x7F7FFFFF, "float16": 0x7BFF, "bfloat16": 0x7F7F}
 
-Box = tuple[slice, ...]
-
 
 class TensorDigests(msgspec.Struct):
     """The digests of one tensor.
@@ -65,10 +65,15 @@ class TensorDigests(msgspec.Struct):
 
 
 class Manifest(msgspec.Struct):
-    """manifest.json: the digests of tensors by their names, and of files by theirs."""
+    """manifest.json: the digests of tensors by their names, and of files by theirs.
+
+    `content_hash` is that of all parameters together (see `checkpoint.content_hash`), where it was
+    known when they were written.
+    """
 
     tensors: dict[str, TensorDigests]
     files: dict[str, str]
+    content_hash: str | None = None
     format: Literal["faith_jax_manifest"] = "faith_jax_manifest"
     version: Literal[1] = 1
 
@@ -154,16 +159,19 @@ def _digests(chunks: Sequence[np.ndarray]) -> Iterator[bytes]:
         yield from pool.map(chunk_digest, chunks)
 
 
-def write_manifest(folder: pathlib.Path, tensors: Mapping[str, TensorDigests]) -> None:
+def write_manifest(
+    folder: pathlib.Path, tensors: Mapping[str, TensorDigests], content_hash: str | None = None
+) -> None:
     """Writes the manifest of a checkpoint's folder.
 
     Args:
       folder: with the files beside the tensors, which get digests too.
       tensors: the digests by name.
+      content_hash: of all parameters; None = unknown.
     """
     beside = [folder / name for name in sorted((*COMPANIONS, *_DESCRIPTIONS))]
     files = {path.name: file_digest(path) for path in beside if path.is_file()}
-    made = msgspec.json.encode(Manifest(dict(tensors), files))
+    made = msgspec.json.encode(Manifest(dict(tensors), files, content_hash))
     text = msgspec.json.format(made, indent=1).decode() + "\n"
     write_text(folder / MANIFEST, text)
 
@@ -171,7 +179,8 @@ def write_manifest(folder: pathlib.Path, tensors: Mapping[str, TensorDigests]) -
 def update_files(folder: pathlib.Path) -> None:
     """Writes the manifest anew, if there is one, after files have come to a folder."""
     if (folder / MANIFEST).is_file():
-        write_manifest(folder, _read(folder / MANIFEST).tensors)
+        former = _read(folder / MANIFEST)
+        write_manifest(folder, former.tensors, former.content_hash)
 
 
 def file_digest(path: pathlib.Path) -> str:
@@ -238,6 +247,46 @@ def check_tensors(
             raise chunk_differs(folder, name, place, len(manifest.tensors[name].sha256))
 
 
+def verified(
+    folder: pathlib.Path, manifest: Manifest | None, name: str, array: LazyArray
+) -> LazyArray:
+    """Returns a tensor of which each chunk is verified when a part of it is first read.
+
+    See `check_tensors` for the first arguments.
+
+    Raises:
+      CheckpointError: the manifest does not know the tensor, or of another form; when it is read:
+        a chunk differs from what was written.
+    """
+    if manifest is None:
+        return array
+    digests = digests_of(folder, manifest, name, array.shape, array.dtype)
+    chunks = boxes(array.shape, digests.chunk)
+    done: set[int] = set()
+
+    def read(box: Box) -> np.ndarray:
+        touched = [place for place, chunk in enumerate(chunks) if _overlap(chunk, box)]
+        new = [place for place in touched if place not in done]
+        if not new:
+            return array.read(box)
+        corners = zip(chunks[touched[0]], chunks[touched[-1]], strict=True)
+        cover = tuple(slice(first.start, last.stop) for first, last in corners)
+        found = array.read(cover)
+        computed = _digests([found[within(cover, chunks[place])] for place in new])
+        for place, digest in zip(new, computed, strict=True):
+            if digest.hex() != digests.sha256[place]:
+                raise chunk_differs(folder, name, place, len(chunks))
+        done.update(new)
+        part = found[within(cover, box)]
+        return part if part.size == found.size else part.copy()  # which lets go of the rest
+
+    return dataclasses.replace(array, read=read)
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return all(a.start < b.stop and b.start < a.stop for a, b in zip(one, other, strict=True))
+
+
 def digests_of(
     folder: pathlib.Path, manifest: Manifest, name: str, shape: Sequence[int], dtype: Any
 ) -> TensorDigests:
@@ -278,24 +327,34 @@ def _differs(folder: pathlib.Path, problem: str) -> CheckpointError:
     )
 
 
-def check_finite(tensors: Mapping[str, np.ndarray], where: Any) -> None:
+def check_finite(name: str, array: np.ndarray, where: Any) -> None:
     """Checks that no weight is NaN or infinite.
 
     Args:
-      tensors: parameters by name; those that are no floats are not looked at.
+      name: of the parameter.
+      array: all of it, or what a process has of it; if it is of no floats, it is not looked at.
       where: names the checkpoint in errors.
 
     Raises:
-      CheckpointError: names the first tensor with such a weight, and how many it has.
+      CheckpointError: names the parameter, and how many such weights it has.
     """
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name, is_finite in zip(tensors, pool.map(_is_finite, tensors.values()), strict=True):
-            if not is_finite:
-                broken = int((~np.isfinite(tensors[name])).sum())
-                raise CheckpointError(
-                    f"{where}: the parameter {name}: expected finite numbers, but {broken:,} of "
-                    f"{tensors[name].size:,} are NaN or infinite. Give another checkpoint."
-                )
+    if not _is_finite(array):
+        broken = int((~np.isfinite(array)).sum())
+        raise CheckpointError(
+            f"{where}: the parameter {name}: expected finite numbers, but {broken:,} of "
+            f"{array.size:,} are NaN or infinite. Give another checkpoint."
+        )
+
+
+def finite(name: str, array: LazyArray, where: Any) -> LazyArray:
+    """Returns a parameter of which each part is checked when it is read; see `check_finite`."""
+
+    def read(box: Box) -> np.ndarray:
+        part = array.read(box)
+        check_finite(name, part, where)
+        return part
+
+    return dataclasses.replace(array, read=read)
 
 
 def _is_finite(array: np.ndarray) -> bool:

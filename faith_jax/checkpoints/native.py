@@ -14,7 +14,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -31,6 +31,7 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
 )
 from faith_jax.checkpoints.hugging_face.families import family_name
+from faith_jax.checkpoints.lazy_arrays import Box, LazyArray
 from faith_jax.core.errors import CheckpointError, ConfigError, did_you_mean
 from faith_jax.core.files import written_whole
 from faith_jax.core.rows import read_json
@@ -39,7 +40,7 @@ from faith_jax.models.config import TransformerConfig
 
 MODEL_JSON = "model.json"
 PARAMS = "params"  # the folder of the parameters, and what their names in the manifest begin with
-_METADATA = "_METADATA"  # Orbax's description of its files
+METADATA = "_METADATA"  # Orbax's description of its files
 
 
 class _Base(msgspec.Struct):
@@ -67,13 +68,12 @@ def write_model_json(folder: str | pathlib.Path, checkpoint: Checkpoint) -> None
       folder: of the parameters, or MODEL_DIR of a run.
       checkpoint: the model; its family is that of the checkpoint that it began with.
     """
-    is_whole = bool(checkpoint.params) and checkpoint.base is None
     described = {
         "format": "faith_jax",
         "version": 1,
         "family": family_name(checkpoint.config, checkpoint.family),
         "config": checkpoint.config.to_dict(),
-        "content_hash": content_hash(checkpoint.params) if is_whole else None,
+        "content_hash": checkpoint.content_hash,
         "base": checkpoint.base,
         "metadata": checkpoint.metadata,
     }
@@ -129,32 +129,47 @@ def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
             f"{folder}: Orbax cannot write to a path with '['; choose another folder."
         )
     folder = new_folder(folder)
+    checkpoint = checkpoint.read()
+    is_whole = bool(checkpoint.params) and checkpoint.base is None
+    found = content_hash(checkpoint.params) if is_whole else None
+    checkpoint = dataclasses.replace(checkpoint, content_hash=found)
     with ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save(folder / PARAMS, checkpoint.params)
-    flat = {name: np.asarray(array) for name, array in flatten(checkpoint.params).items()}
+    flat = flatten(checkpoint.params)
     digests = manifest.tensor_digests(flat)
-    manifest.write_manifest(folder, {f"{PARAMS}/{name}": told for name, told in digests.items()})
+    named = {f"{PARAMS}/{name}": told for name, told in digests.items()}
+    manifest.write_manifest(folder, named, checkpoint.content_hash)
     write_model_json(folder, checkpoint)
 
 
 def read_native(path: str | pathlib.Path) -> Checkpoint:
-    """Reads the parameters that a checkpoint of ours contains, without those of its base.
+    """Opens the parameters that a checkpoint of ours contains, without those of its base.
+
+    They are read, and verified by the checkpoint's manifest, when they are asked for.
 
     Args:
       path: an imported checkpoint, a MODEL_DIR (its newest step), or MODEL_DIR/checkpoints/<step>.
 
     Raises:
-      CheckpointError: the checkpoint is not whole, or differs from its manifest.
+      CheckpointError: the checkpoint is not whole, or a file or an array's form differs from its
+        manifest.
     """
     path = pathlib.Path(path).expanduser().absolute()
     checkpoint = read_model_json(run_folder(path))
     metadata = {**checkpoint.metadata, "source": str(path)}
     manifest.check_files(run_folder(path))
     folder = params_folder(path)
-    params = _read_arrays(folder)
-    read = {f"{PARAMS}/{name}": array for name, array in flatten(params).items()}
-    manifest.check_tensors(folder.parent, manifest.read_manifest(folder.parent), read)
-    return dataclasses.replace(checkpoint, params=params, metadata=metadata)
+    known = manifest.read_manifest(folder.parent)
+    params = {
+        name: manifest.verified(folder.parent, known, f"{PARAMS}/{name}", array)
+        for name, array in stored_arrays(folder).items()
+    }
+    return dataclasses.replace(
+        checkpoint,
+        params=unflatten(params),
+        metadata=metadata,
+        content_hash=None if known is None else known.content_hash,
+    )
 
 
 def is_native(path: str | pathlib.Path) -> bool:
@@ -221,7 +236,7 @@ def read_part(folder: pathlib.Path, name: str, box: tuple[slice, ...]) -> np.nda
 def _description(folder: pathlib.Path) -> tuple[dict[str, Any], list[list[str]]]:
     """Returns Orbax's description of its files, and the names of the arrays in them."""
     try:
-        described = json.loads((folder / _METADATA).read_text(encoding="utf-8"))
+        described = json.loads((folder / METADATA).read_text(encoding="utf-8"))
         return described, [
             [part["key"] for part in entry["key_metadata"]]
             for entry in described["tree_metadata"].values()
@@ -229,16 +244,30 @@ def _description(folder: pathlib.Path) -> tuple[dict[str, Any], list[list[str]]]
     except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a description of arrays by Orbax"
         raise CheckpointError(
-            f"{folder / _METADATA}: {reason}; copy the checkpoint again."
+            f"{folder / METADATA}: {reason}; copy the checkpoint again."
         ) from None
 
 
-def _read_arrays(folder: pathlib.Path) -> dict[str, Any]:
-    """Reads a tree that Orbax wrote as NumPy arrays."""
+def stored_arrays(folder: pathlib.Path, below: str = "") -> dict[str, LazyArray]:
+    """Opens the arrays of a tree that Orbax wrote.
+
+    Args:
+      folder: of the tree.
+      below: only those whose names begin so, which their names here lack.
+
+    Raises:
+      CheckpointError: an array cannot be opened; later, that it cannot be read.
+    """
     described, names = _description(folder)
-    opened = {"/".join(name): _opened(folder, described, name) for name in names}
+    opened = {
+        "/".join(name): _opened(folder, described, name)
+        for name in names
+        if "/".join(name).startswith(below)
+    }
     # All are opened before the first is waited for.
-    return unflatten({name: _result(folder, name, array) for name, array in opened.items()})
+    return {
+        name.removeprefix(below): lazy_store(folder, name, array) for name, array in opened.items()
+    }
 
 
 def _opened(folder: pathlib.Path, described: Mapping[str, Any], name: list[str]) -> Any:
@@ -251,11 +280,36 @@ def _opened(folder: pathlib.Path, described: Mapping[str, Any], name: list[str])
     return tensorstore.open({"driver": driver, "kvstore": store}, read=True, open=True)
 
 
-def _result(folder: pathlib.Path, name: str, array: Any) -> np.ndarray:
+def lazy_store(
+    place: pathlib.Path,
+    name: str,
+    future: Any,
+    check: Callable[[Any, Box], None] = lambda store, box: None,
+) -> LazyArray:
+    """Returns an array that TensorStore is opening.
+
+    Args:
+      place: of the array, for errors.
+      name: likewise.
+      future: of the open store.
+      check: of the store, before a part of it is read.
+
+    Raises:
+      CheckpointError: it cannot be opened; later, that it cannot be read.
+    """
+
+    def read(box: Box) -> np.ndarray:
+        check(store, box)
+        try:
+            return np.asarray(store[box].read().result())
+        except (OSError, ValueError) as error:
+            raise unreadable(place, name, error) from None
+
     try:
-        return np.asarray(array.result().read().result())
+        store = future.result()
     except (OSError, ValueError) as error:
-        raise unreadable(folder, name, error) from None
+        raise unreadable(place, name, error) from None
+    return LazyArray(tuple(store.shape), store.dtype.numpy_dtype, read)
 
 
 def unreadable(place: pathlib.Path, name: str, error: Exception) -> CheckpointError:

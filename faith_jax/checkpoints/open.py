@@ -18,7 +18,8 @@ from faith_jax.checkpoints.checkpoint import (
 )
 from faith_jax.checkpoints.embedded import checkpoint_path, embedded_models
 from faith_jax.checkpoints.hugging_face.folder import is_huggingface, read_huggingface
-from faith_jax.checkpoints.manifest import check_finite
+from faith_jax.checkpoints.lazy_arrays import checked_first, lazy, once
+from faith_jax.checkpoints.manifest import finite
 from faith_jax.checkpoints.native import (
     PARAMS,
     is_native,
@@ -41,28 +42,42 @@ def open_checkpoint(
 ) -> Checkpoint:
     """Opens a checkpoint, whatever its form.
 
+    Its parameters are read when they are asked for, in part or whole (`Checkpoint.read`), and then
+    verified and checked.
+
     Args:
       path_or_name: a Hugging Face folder, a T5X checkpoint, one of ours, or an embedded name.
       config: if given, the parameters must have its dimensions.
       base: where the base model of a prompt-tuned checkpoint of ours is, if it has moved.
 
     Raises:
-      CheckpointError: nothing known is there, what is there is broken or differs from its manifest,
-        or a parameter is NaN or infinite.
+      CheckpointError: nothing known is there, or what is there is broken or of another form than
+        its manifest says. When a parameter is read: it differs from the manifest, is NaN or
+        infinite, or its base is another model.
     """
     path = checkpoint_path(path_or_name)
-    if is_native(path):
-        checkpoint = _open_native(path, base, ())
-    elif is_huggingface(path):
-        checkpoint = read_huggingface(path)
-    elif is_t5x(path):
-        checkpoint = read_t5x(path, config)
-    else:
-        raise CheckpointError(nothing_known(path))
+    checkpoint = _opened(path, base, (), config)
     if config is not None:
         check_params(config, checkpoint.params, str(path))
-    check_finite(flatten(checkpoint.params), path)
-    return checkpoint
+    flat = flatten(checkpoint.params)
+    params = {name: finite(name, lazy(array), path) for name, array in flat.items()}
+    return dataclasses.replace(checkpoint, params=unflatten(params))
+
+
+def _opened(
+    path: pathlib.Path,
+    base: str | None = None,
+    above: tuple[pathlib.Path, ...] = (),
+    config: TransformerConfig | None = None,
+) -> Checkpoint:
+    """Opens a checkpoint; `above` are those that it is a base of."""
+    if is_native(path):
+        return _open_native(path, base, above)
+    if is_huggingface(path):
+        return read_huggingface(path)
+    if is_t5x(path):
+        return read_t5x(path, config)
+    raise CheckpointError(nothing_known(path))
 
 
 def stored_tensors(
@@ -78,10 +93,11 @@ def stored_tensors(
     path = checkpoint_path(path_or_name)
     if is_native(path):
         params = flatten(read_native(path).params)
-        named = ((f"{PARAMS}/{name}", array) for name, array in params.items())
+        named = ((f"{PARAMS}/{name}", np.asarray(array)) for name, array in params.items())
         return params_folder(path).parent, named
     if is_huggingface(path):
-        return path, ((name, tensor.read()) for name, tensor in find_tensors(path).items())
+        stored = find_tensors(path).items()
+        return path, ((name, np.asarray(tensor.array)) for name, tensor in stored)
     if (folder := newest_t5x(path)) is not None:
         return folder, t5x_tensors(folder)
     raise CheckpointError(nothing_known(path))
@@ -95,12 +111,12 @@ def is_checkpoint(path: pathlib.Path) -> bool:
 def _open_native(
     path: pathlib.Path, base: str | None, above: tuple[pathlib.Path, ...]
 ) -> Checkpoint:
-    """Reads a checkpoint of ours with its base; `above` are those that it is a base of."""
+    """Opens a checkpoint of ours with its base."""
     checkpoint = read_native(path)
     if checkpoint.base is not None:
         opened = _open_base(checkpoint, base, (*above, run_folder(path)))
         params = _with_base(checkpoint, opened)
-        checkpoint = dataclasses.replace(checkpoint, params=params, base=None)
+        checkpoint = dataclasses.replace(checkpoint, params=params, base=None, content_hash=None)
     check_params(checkpoint.config, checkpoint.params, checkpoint.metadata["source"])
     return checkpoint
 
@@ -108,7 +124,7 @@ def _open_native(
 def _open_base(
     checkpoint: Checkpoint, base: str | None, above: tuple[pathlib.Path, ...]
 ) -> Checkpoint:
-    """Opens the base model of a checkpoint and checks that it is the right one."""
+    """Opens the base model of a checkpoint; it is checked before it is read that it is the one."""
     source, described = checkpoint.metadata["source"], checkpoint.base or {}
     where = base or described["path"]
     path = checkpoint_path(where)
@@ -118,18 +134,27 @@ def _open_base(
             "say where the base is with base=."
         )
     try:
-        opened = _open_native(path, None, above) if is_native(path) else open_checkpoint(where)
+        opened = _opened(path, above=above)
     except CheckpointError as error:
         raise CheckpointError(
             f"{source}: its base model cannot be opened ({error}); say where it is with base=."
         ) from None
-    found = content_hash(opened.params)
-    if found != described["content_hash"]:
-        raise CheckpointError(
-            f"{source}: its base model has the content hash {described['content_hash'][:12]}… but "
-            f"{where} has {found[:12]}…; it belongs to another model."
-        )
-    return opened
+
+    def check() -> None:
+        found = opened.content_hash or content_hash(opened.params)
+        if found != described["content_hash"]:
+            raise CheckpointError(
+                f"{source}: its base model has the content hash "
+                f"{described['content_hash'][:12]}… but {where} has {found[:12]}…; it belongs to "
+                "another model."
+            )
+
+    checked = once(check)
+    if opened.content_hash is not None:
+        checked()
+    flat = flatten(opened.params)
+    params = {name: checked_first(lazy(array), checked) for name, array in flat.items()}
+    return dataclasses.replace(opened, params=unflatten(params))
 
 
 def _with_base(checkpoint: Checkpoint, base: Checkpoint) -> dict:

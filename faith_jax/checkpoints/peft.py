@@ -127,7 +127,7 @@ def _read_vectors(folder: pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
     elif (found := stored[TENSOR]).shape != shape or 0 in shape:
         problem = f"the tensor {TENSOR} has the shape {found.shape}, but {CONFIG} says {shape}"
     else:
-        vectors = found.read_floats().astype(np.float32)
+        vectors = np.asarray(found.floats(), np.float32)
         broken = np.argwhere(~np.isfinite(vectors))
         if not broken.size:
             return vectors

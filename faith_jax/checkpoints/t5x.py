@@ -1,9 +1,14 @@
-"""T5X's own checkpoints: a msgpack file `checkpoint`, and a zarr array for each parameter.
+"""T5X's checkpoints of both kinds.
 
-The msgpack file contains the state's tree. A large parameter is a TensorStore description there,
-with a folder `target.<name with dots>` beside it; a small one may be an array in the file.
+Those of T5X's own form are a msgpack file `checkpoint` and a zarr array for each parameter. The
+file contains the state's tree. A large parameter is a TensorStore description there, with a folder
+`target.<name with dots>` beside it; a small one may be an array in the file.
+
+Those that its train.py writes today (`use_orbax`) have the whole state in Orbax's form, in a folder
+`state`.
 """
 
+import itertools
 import math
 import pathlib
 import re
@@ -20,16 +25,17 @@ from faith_jax.checkpoints import manifest
 from faith_jax.checkpoints.checkpoint import (
     Checkpoint,
     check_params,
-    flatten,
     stack_layers,
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.native import unreadable
+from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy
+from faith_jax.checkpoints.native import METADATA, lazy_store, stored_arrays
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.models.config import TransformerConfig
 
 FILE = "checkpoint"
+STATE = "state"  # the folder of Orbax's form
 STEP = "checkpoint_"  # begins the name of a step's folder
 # T5X before June 2021 wrote bfloat16 as uint16; today's T5X does not read this, nor do we.
 _DTYPES = (np.float32, np.float16, ml_dtypes.bfloat16)
@@ -41,33 +47,33 @@ def is_t5x(path: str | pathlib.Path) -> bool:
 
 
 def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) -> Checkpoint:
-    """Reads the parameters of a checkpoint that T5X wrote.
+    """Opens a checkpoint that T5X wrote.
+
+    Its parameters are read, and verified by the folder's manifest, when they are asked for.
 
     Args:
       path: a folder checkpoint_<step>, the file `checkpoint` in it, or a folder of several, of
-        which the newest is read.
+        which the newest is opened.
       config: the model's dimensions; by default, read from the parameters' shapes.
 
     Raises:
       CheckpointError: a file is truncated, a parameter (which the error names) is missing or
-        mis-shaped, or the folder has a manifest from which it differs.
+        mis-shaped, or a file or a parameter's form differs from the folder's manifest.
     """
     folder = newest_t5x(pathlib.Path(path))
     if folder is None:
         raise CheckpointError(f"{path}: there is no T5X checkpoint here.")
-    found = {
-        name: _opened(folder, name, value)
-        for name, value in _leaves(_read_tree(folder / FILE)).items()
-    }
-    shapes = {name: tuple(array.shape) for name, array in found.items()}
+    found = _stored(folder)
+    shapes = {name: array.shape for name, array in found.items()}
     scanned = any("/layers/" in name for name in shapes)
     if config is None:
         config = infer_config(shapes, folder)
-    # Before anything large is read.
     check_params(config.replace(scan_layers=scanned), unflatten(found), str(folder))
     manifest.check_files(folder)
-    params = unflatten({name: _read(folder, name, array) for name, array in found.items()})
-    manifest.check_tensors(folder, manifest.read_manifest(folder), flatten(params))
+    known = manifest.read_manifest(folder)
+    params = unflatten(
+        {name: manifest.verified(folder, known, name, array) for name, array in found.items()}
+    )
     if config.scan_layers != scanned:
         params = unstack_layers(params) if scanned else stack_layers(params)
     return Checkpoint(config, params, {"source": str(folder.absolute()), "format": "t5x"})
@@ -75,8 +81,8 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
 
 def t5x_tensors(folder: pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the parameters of one checkpoint as they are stored."""
-    for name, value in _leaves(_read_tree(folder / FILE)).items():
-        yield name, _read(folder, name, _opened(folder, name, value))
+    for name, array in _stored(folder).items():
+        yield name, np.asarray(array)
 
 
 def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> TransformerConfig:
@@ -139,16 +145,43 @@ def newest_t5x(path: pathlib.Path) -> pathlib.Path | None:
     """
     if path.name == FILE and path.is_file():
         return path.parent
-    if (path / FILE).is_file():
+    if _is_step(path):
         return path
     if not path.is_dir():
         return None
     steps = {
         int(match.group(1)): folder
         for folder in path.iterdir()
-        if (match := re.fullmatch(rf"{STEP}(\d+)", folder.name)) and (folder / FILE).is_file()
+        if (match := re.fullmatch(rf"{STEP}(\d+)", folder.name)) and _is_step(folder)
     }
     return steps[max(steps)] if steps else None
+
+
+def _is_step(folder: pathlib.Path) -> bool:
+    return (folder / FILE).is_file() or (folder / STATE / METADATA).is_file()
+
+
+def _stored(folder: pathlib.Path) -> dict[str, LazyArray]:
+    """Opens the parameters of one checkpoint as they are stored."""
+    if (folder / FILE).is_file():
+        leaves = _leaves(_read_tree(folder / FILE))
+        opened = {
+            name: _open(folder, name) if isinstance(value, dict) else value
+            for name, value in leaves.items()
+        }
+        # All are opened before the first is waited for.
+        found = {name: _lazy(folder, name, value) for name, value in opened.items()}
+    else:
+        found = stored_arrays(folder / STATE, below="target/")
+        if not found:
+            raise CheckpointError(f"{folder / STATE}: expected a tree of parameters under target.")
+    for name, array in found.items():
+        if array.dtype not in _DTYPES:
+            raise CheckpointError(
+                f"{folder}: the parameter {name} is of {array.dtype}; expected an array of "
+                "float32, bfloat16 or float16, as T5X writes them."
+            )
+    return found
 
 
 def _read_tree(path: pathlib.Path) -> dict[str, Any]:
@@ -179,46 +212,41 @@ def _place(folder: pathlib.Path, name: str) -> pathlib.Path:
     return folder / f"target.{name.replace('/', '.')}"
 
 
-def _opened(folder: pathlib.Path, name: str, value: Any) -> np.ndarray | tensorstore.TensorStore:
-    """Returns a parameter of the msgpack file, or the open array that is beside it."""
-    if isinstance(value, dict):
-        store = {"driver": "file", "path": f"{_place(folder, name)}/"}
-        spec = {"driver": "zarr", "kvstore": store}
-        try:
-            value = tensorstore.open(spec, read=True, open=True).result()
-        except (OSError, ValueError) as error:
-            raise unreadable(_place(folder, name), name, error) from None
-    dtype = getattr(value, "dtype", type(value).__name__)
-    if getattr(dtype, "numpy_dtype", dtype) not in _DTYPES:
-        raise CheckpointError(
-            f"{folder}: the parameter {name} is of {dtype}; expected an array of float32, bfloat16 "
-            "or float16, as T5X writes them."
-        )
-    return value
+def _open(folder: pathlib.Path, name: str) -> Any:
+    """Returns TensorStore's future of a parameter beside the msgpack file."""
+    store = {"driver": "file", "path": f"{_place(folder, name)}/"}
+    return tensorstore.open({"driver": "zarr", "kvstore": store}, read=True, open=True)
 
 
-def _read(
-    folder: pathlib.Path, name: str, array: np.ndarray | tensorstore.TensorStore
-) -> np.ndarray:
-    if isinstance(array, np.ndarray):
-        return array
+def _lazy(folder: pathlib.Path, name: str, value: Any) -> LazyArray:
+    """Returns a parameter of the msgpack file, or one that TensorStore is opening."""
+    if not isinstance(value, tensorstore.Future):
+        return lazy(value)
     place = _place(folder, name)
-    _check_chunks(place, name, array.spec().to_json()["metadata"], array.dtype.numpy_dtype.itemsize)
-    try:
-        return np.asarray(array.read().result())
-    except (OSError, ValueError) as error:
-        raise unreadable(place, name, error) from None
+
+    def check(store: tensorstore.TensorStore, box: Box) -> None:
+        itemsize = store.dtype.numpy_dtype.itemsize
+        _check_chunks(place, name, store.spec().to_json()["metadata"], itemsize, box)
+
+    return lazy_store(place, name, value, check)
 
 
-def _check_chunks(place: pathlib.Path, name: str, zarr: Mapping[str, Any], itemsize: int) -> None:
-    """Checks that chunks are whole: TensorStore fills in a missing one, and reads some cut ones.
+def _check_chunks(
+    place: pathlib.Path, name: str, zarr: Mapping[str, Any], itemsize: int, box: Box
+) -> None:
+    """Checks that the chunks of a part are whole.
+
+    TensorStore fills in a missing one, and reads some that are cut short.
 
     A whole gzip file ends with the size of its content.
     """
     size = math.prod(zarr["chunks"]) * itemsize % 2**32
     gzip = (zarr.get("compressor") or {}).get("id") == "gzip"
-    counts = [math.ceil(n / c) for n, c in zip(zarr["shape"], zarr["chunks"], strict=True)]
-    for index in np.ndindex(*counts):
+    spans = [
+        range(part.start // chunk, math.ceil(part.stop / chunk))
+        for part, chunk in zip(box, zarr["chunks"], strict=True)
+    ]
+    for index in itertools.product(*spans):
         chunk = zarr["dimension_separator"].join(map(str, index)) or "0"
         try:
             with (place / chunk).open("rb") as file:

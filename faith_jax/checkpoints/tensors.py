@@ -1,11 +1,13 @@
 """Tensors in safetensors files: model.safetensors, or shards with an index.
 
 The safetensors library writes the files. Its NumPy reader does not know bfloat16, so we parse a
-file's header and read each tensor by its range of bytes.
+file's header and read each tensor, or a part of one, by its ranges of bytes.
 """
 
 import contextlib
 import dataclasses
+import io
+import itertools
 import json
 import math
 import pathlib
@@ -17,6 +19,7 @@ import msgspec
 import numpy as np
 import safetensors.numpy
 
+from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, box_shape, within
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.schema import read_json_as
 
@@ -34,6 +37,8 @@ DTYPES = {
     "F64": np.dtype(np.float64),
 }
 _LENGTH_BYTES = 8
+# Of a part with shorter runs of bytes than the first, whole rows are read, so many bytes at once.
+_RUN_BYTES, _BLOCK_BYTES = 2**16, 2**24
 
 
 class _Index(msgspec.Struct):
@@ -57,12 +62,48 @@ class StoredTensor:
         """Offset of the byte behind the tensor."""
         return self.offset + math.prod(self.shape) * self.dtype.itemsize
 
-    def read(self) -> np.ndarray:
-        count = math.prod(self.shape)
-        return np.fromfile(self.path, self.dtype, count, offset=self.offset).reshape(self.shape)
+    @property
+    def array(self) -> LazyArray:
+        """The tensor, of which parts can be read."""
+        return LazyArray(self.shape, self.dtype, self._read)
 
-    def read_floats(self) -> np.ndarray:
-        """Reads a tensor that is a parameter.
+    def _read(self, box: Box) -> np.ndarray:
+        with self.path.open("rb") as file:
+            return self._read_from(file, box)
+
+    def _read_from(self, file: io.BufferedReader, box: Box) -> np.ndarray:
+        found = np.empty(box_shape(box), self.dtype)
+        if not found.size:
+            return found
+        # From this axis on, the part lies in runs of bytes without gaps.
+        cut = [axis for axis, size in enumerate(self.shape) if found.shape[axis] < size]
+        axis = max(cut, default=0)
+        inner = math.prod(self.shape[axis + 1 :])
+        run = math.prod(found.shape[axis:])
+        if run < found.size and run * self.dtype.itemsize < _RUN_BYTES:
+            rows = (*box[:axis], slice(0, self.shape[axis]), *box[axis + 1 :])
+            row_bytes = math.prod(box_shape(rows[1:])) * self.dtype.itemsize
+            step = max(1, _BLOCK_BYTES // row_bytes)
+            for start in range(box[0].start, box[0].stop, step):
+                block = (slice(start, min(start + step, box[0].stop)), *rows[1:])
+                read = self._read_from(file, block)
+                inside = (slice(None),) * axis + (box[axis],)
+                found[within(box[:1], block[:1])] = read[inside]
+            return found
+        strides = [math.prod(self.shape[i + 1 :]) for i in range(axis)]
+        starts = itertools.product(*(range(part.start, part.stop) for part in box[:axis]))
+        first = box[axis].start * inner if box else 0
+        for place, outer in zip(found.reshape(-1, run), starts, strict=True):
+            elements = first + sum(i * stride for i, stride in zip(outer, strides, strict=True))
+            file.seek(self.offset + elements * self.dtype.itemsize)
+            if file.readinto(place.view(np.uint8).data) < place.nbytes:
+                raise CheckpointError(
+                    f"{self.path}: the tensor {self.name} is cut short; copy the file again."
+                )
+        return found
+
+    def floats(self) -> LazyArray:
+        """Returns a tensor that is a parameter.
 
         Raises:
           CheckpointError: its dtype is not float32, bfloat16 or float16.
@@ -72,7 +113,7 @@ class StoredTensor:
                 f"{self.path}: tensor {self.name}: expected float32, bfloat16 or float16, got "
                 f"{self.dtype.name}."
             )
-        return self.read()
+        return self.array
 
 
 def check_not_pickled(folder: pathlib.Path, *pickles: str) -> None:

@@ -5,9 +5,12 @@ mesh. The same code runs on one device, on eight forced host devices, on several
 TPU pods.
 """
 
+import concurrent.futures
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import flax
@@ -17,7 +20,7 @@ from flax.linen import partitioning as nn_partitioning
 from jax.experimental import mesh_utils, multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError, FaithJaxError, counted
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
 
@@ -136,15 +139,38 @@ class Partitioner:
         return jax.tree.map(sharding, names, is_leaf=lambda x: isinstance(x, PartitionSpec))
 
     def put(self, tree: PyTree, shardings: PyTree) -> PyTree:
-        """Makes global arrays from host arrays that every process has in full."""
+        """Makes global arrays from arrays that every process has, or can read, in full.
 
-        def place(array, sharding):
-            array = np.asarray(array)
-            return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+        Args:
+          tree: of arrays in memory, or of others with a shape, a dtype and parts (`array[box]`),
+            such as `checkpoints.lazy_arrays.LazyArray`. Of the latter each process reads what its
+            devices hold, and at once no more than the largest.
+          shardings: a tree of the same form, or one for all.
 
+        Raises:
+          FaithJaxError: in all processes, where an array cannot be read in one.
+        """
+        leaves, form = jax.tree.flatten(tree)
+        arrays = [leaf if _is_lazy(leaf) else np.asarray(leaf) for leaf in leaves]
         if isinstance(shardings, NamedSharding):
-            return jax.tree.map(lambda x: place(x, shardings), tree)
-        return jax.tree.map(place, tree, shardings)
+            placements = [shardings] * len(arrays)
+        else:
+            placements = jax.tree.leaves(jax.tree.map(lambda _, place: place, tree, shardings))
+        if not any(map(_is_lazy, arrays)):
+            held = map(_held, arrays, placements)
+            return jax.tree.unflatten(form, map(_placed, arrays, placements, held))
+        made: list[jax.Array] = []
+        problem = None
+        try:
+            with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+                for group in _groups([array.nbytes for array in arrays]):
+                    some, places = arrays[group], placements[group]
+                    read = pool.map(_held, some, places)
+                    made += jax.block_until_ready(list(map(_placed, some, places, read)))
+        except FaithJaxError as error:
+            problem = error
+        raise_together(problem, "read the checkpoint")
+        return jax.tree.unflatten(form, made)
 
     def local_rows(self, batch_size: int) -> slice:
         """Returns the rows of a global batch that this process's devices hold.
@@ -213,6 +239,64 @@ class Partitioner:
         if not all(leaf.is_fully_addressable for leaf in jax.tree.leaves(tree)):
             tree = multihost_utils.process_allgather(tree, tiled=True)
         return jax.device_get(tree)
+
+
+def _is_lazy(array: Any) -> bool:
+    """Whether parts of an array are read when they are asked for."""
+    return not isinstance(array, np.ndarray | np.generic | jax.Array) and hasattr(array, "nbytes")
+
+
+def _groups(sizes: Sequence[int]) -> Iterator[slice]:
+    """Yields runs of arrays that take together no more bytes than the largest takes alone."""
+    start, room, largest = 0, 0, max(sizes, default=0)
+    for end, size in enumerate(sizes):
+        if room + size > largest:
+            yield slice(start, end)
+            start, room = end, 0
+        room += size
+    yield slice(start, len(sizes))
+
+
+# Where a part lies in an array: on each axis from where to where.
+Span = tuple[tuple[int, int], ...]
+
+
+def _held(array: Any, sharding: NamedSharding) -> dict[Span, np.ndarray]:
+    """Returns the parts of an array that this process's devices hold, by where they lie.
+
+    They are read in one piece, unless there is more in it than they need.
+    """
+    indices = sharding.addressable_devices_indices_map(array.shape).values()
+    spans = list(dict.fromkeys(_span(index, array.shape) for index in indices))
+    around = tuple(
+        (min(start for start, _ in axis), max(stop for _, stop in axis))
+        for axis in zip(*spans, strict=True)
+    )
+    if _volume(around) > sum(map(_volume, spans)):
+        return {span: array[_box(span)] for span in spans}
+    found, first = array[_box(around)], [start for start, _ in around]
+    return {
+        span: found[tuple(slice(a - f, b - f) for (a, b), f in zip(span, first, strict=True))]
+        for span in spans
+    }
+
+
+def _placed(array: Any, sharding: NamedSharding, held: Mapping[Span, np.ndarray]) -> jax.Array:
+    """Makes a global array, of which this process's devices hold the given parts."""
+    shape = array.shape
+    return jax.make_array_from_callback(shape, sharding, lambda index: held[_span(index, shape)])
+
+
+def _span(index: Any, shape: Sequence[int]) -> Span:
+    return tuple(part.indices(size)[:2] for part, size in zip(index, shape, strict=True))
+
+
+def _box(span: Span) -> tuple[slice, ...]:
+    return tuple(slice(start, stop) for start, stop in span)
+
+
+def _volume(span: Span) -> int:
+    return math.prod(stop - start for start, stop in span)
 
 
 def is_key(array: Any) -> bool:
@@ -348,6 +432,39 @@ def on_first_process(make: Callable[[], T], what: str) -> T | None:
     if not is_made:
         raise ConfigError(f"process 0 could not make {what}; see what it says.")
     return made
+
+
+def raise_together(problem: Exception | None, what: str) -> None:
+    """Raises the problem of this process, or an error where another process has one.
+
+    Args:
+      problem: None = this process has none.
+      what: could not be done, for the error of the other processes.
+
+    Raises:
+      ConfigError: on the processes without a problem, where another one has one.
+    """
+    failed = np.array(problem is not None)
+    if jax.process_count() > 1:
+        failed = np.asarray(multihost_utils.process_allgather(failed))
+    if problem is not None:
+        raise problem
+    if failed.any():
+        process = int(np.flatnonzero(failed)[0])
+        raise ConfigError(f"process {process} could not {what}; see what it says.")
+
+
+def text_of_first_process(make: Callable[[], str], what: str) -> str:
+    """Returns to all processes the text that `make` returns on process 0.
+
+    See `on_first_process` for the arguments and errors.
+    """
+    found = on_first_process(make, what) or ""
+    if jax.process_count() > 1:
+        length = number_of_first_process(lambda: len(found.encode()), what)
+        sent = np.frombuffer(found.encode() or bytes(length), np.uint8)
+        found = bytes(multihost_utils.broadcast_one_to_all(sent)).decode()
+    return found
 
 
 def number_of_first_process(make: Callable[[], int], what: str) -> int:

@@ -84,7 +84,8 @@ def export_checkpoint(
             numpy = np.dtype(getattr(ml_dtypes, dtype, None) or dtype)
             with np.errstate(over="ignore"):  # named below
                 params = jax.tree.map(lambda x: np.asarray(x).astype(numpy), checkpoint.params)
-            check_finite(flatten(params), f"{source}, rounded to {dtype}")
+            for name, array in flatten(params).items():
+                check_finite(name, array, f"{source}, rounded to {dtype}")
             checkpoint = dataclasses.replace(checkpoint, params=params)
         hugging_face.write_huggingface(checkpoint, folder)
         if "huggingface" not in checkpoint.metadata and not checkpoint.config.is_encoder_only:
@@ -132,7 +133,7 @@ def add_manifest(source: str) -> pathlib.Path:
     path = folder / MANIFEST
     if path.exists():
         raise ConfigError(f"{path}: exists already; remove it to write it anew.")
-    open_checkpoint(source)
+    open_checkpoint(source).read()
     digests = {name: tensor_digests({name: tensor})[name] for name, tensor in tensors}
     with writing(path), locked(path, option="SOURCE"):
         write_manifest(folder, digests)
@@ -151,7 +152,7 @@ def _convert(
     source: str, target: str, overwrite: bool, write: Callable[[Checkpoint, pathlib.Path], None]
 ) -> None:
     place = _free_place(target, overwrite, source)
-    checkpoint = open_checkpoint(source)
+    checkpoint = open_checkpoint(source).read()
     check_space(place, _ROOM + sum(leaf.nbytes for leaf in jax.tree.leaves(checkpoint.params)))
     with _new_checkpoint(place, overwrite) as beside:
         write(checkpoint, beside)

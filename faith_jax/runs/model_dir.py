@@ -283,7 +283,7 @@ def read_prompt_starts(folder: pathlib.Path) -> tuple[Starts | None, dict[str, s
     stored, origin = tensors.read_header(path)
     if not stored or not set(stored) <= set(PROMPTS):
         raise CheckpointError(f"{path}: expected the tensors of {' or '.join(PROMPTS)}.")
-    return {name: tensor.read() for name, tensor in stored.items()}, origin
+    return {name: np.asarray(tensor.array) for name, tensor in stored.items()}, origin
 
 
 class RunLog:

@@ -149,18 +149,19 @@ def _base_of(prompts: Prompts, source: str, open_base: Callable[[str, str], _Bas
     params = read_native(path).params if is_native(path) else {}
     if "token_embedder" not in params:
         params = open_checkpoint(source).params
-    return _Base(params["token_embedder"]["embedding"])
+    return _Base(np.asarray(params["token_embedder"]["embedding"]))
 
 
 def _open_base(path: str, expected: str) -> _Base:
     try:
         checkpoint = open_checkpoint(path)
+        found = checkpoint.content_hash or content_hash(checkpoint.params)
     except FaithJaxError as error:
         return _Base(None, problem=str(error))
-    if content_hash(checkpoint.params) != expected:
+    if found != expected:
         return _Base(None, problem=f"{path} is another model than the one it was trained on.")
     prompts = [name for name in checkpoint.params if name.endswith("_prompt")]
-    return _Base(checkpoint.params["token_embedder"]["embedding"], prompts)
+    return _Base(np.asarray(checkpoint.params["token_embedder"]["embedding"]), prompts)
 
 
 def _vocabulary(base: _Base, source: str, notes: list[str]) -> Vocabulary | None:

@@ -19,12 +19,13 @@ from faith_jax.checkpoints.checkpoint import (
     unstack_layers,
 )
 from faith_jax.checkpoints.doha import check_becomes_doha, doha_from_bart
+from faith_jax.checkpoints.lazy_arrays import lazy
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.settings import checked
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.partitioning import Partitioner
+from faith_jax.models.partitioning import Partitioner, text_of_first_process
 from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
 from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
 from faith_jax.tokenizers.vocabularies import default_vocabulary
@@ -121,7 +122,7 @@ def initial_params(
         length = getattr(config, f"{name}_length")
         if length and name not in params:
             initialize = prompt_initializer or sampled_vocabulary()
-            embedding = jnp.asarray(params["token_embedder"]["embedding"], jnp.float32)
+            embedding = jnp.asarray(np.asarray(params["token_embedder"]["embedding"]))
             prompt = initialize(jax.random.fold_in(key, index), length, embedding)
             params[name] = {"embedding": np.asarray(prompt, np.float32)}
     check_params(config, params)
@@ -131,13 +132,13 @@ def initial_params(
 
 
 def rounded(params: PyTree, dtype: ParamsDtype) -> PyTree:
-    """Returns parameters as "float32" or "bfloat16"; those that are so already are not copied.
+    """Returns parameters as "float32" or "bfloat16".
 
     Raises:
       ConfigError: for another dtype.
     """
     wanted = jnp.dtype(checked("PARAMS_DTYPE", dtype, ParamsDtype))
-    return jax.tree.map(lambda array: np.asarray(array).astype(wanted, copy=False), params)
+    return jax.tree.map(lambda array: lazy(array).astype(wanted), params)
 
 
 def _has_head_of(config: TransformerConfig, names: Sequence[str]) -> bool:
@@ -147,16 +148,22 @@ def _has_head_of(config: TransformerConfig, names: Sequence[str]) -> bool:
 
 
 def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:
-    """Returns how a checkpoint, opened by its path or name, is named by those that build on it."""
+    """Returns how a checkpoint, opened by its path or name, is named by those that build on it.
+
+    All processes call this; the first computes the content hash, unless it is known.
+    """
     # An embedded model's name stays a name; a path is found again from any folder.
     path = pathlib.Path(path_or_name).expanduser()
     where = str(path.absolute()) if path.exists() else str(path_or_name)
-    return BaseModel(where, content_hash(checkpoint.params), checkpoint.family)
+    found = checkpoint.content_hash or text_of_first_process(
+        lambda: content_hash(checkpoint.params), f"the content hash of {path_or_name}"
+    )
+    return BaseModel(where, found, checkpoint.family)
 
 
 def matching_params(checkpoint: Checkpoint, config: TransformerConfig) -> PyTree:
     """Returns a checkpoint's parameters as float32, in the layer form the model wants."""
-    params = jax.tree.map(lambda x: np.asarray(x, np.float32), checkpoint.params)
+    params = rounded(checkpoint.params, "float32")
     if config.scan_layers and not checkpoint.config.scan_layers:
         params = stack_layers(params)
     elif checkpoint.config.scan_layers and not config.scan_layers:

@@ -43,7 +43,7 @@ def test_unstack_layers_is_the_inverse_of_stack_layers(stacks, seed):
         assert kernel.shape == (count, 2, 3)
         # The tenth layer follows the ninth, not the first.
         last = f"{stack}/layers_{count - 1}/mlp/kernel"
-        np.testing.assert_array_equal(kernel[-1], flat[last])
+        np.testing.assert_array_equal(np.asarray(kernel)[-1], flat[last])
     back = flatten(unstack_layers(unflatten(stacked)))
     assert sorted(back) == sorted(flat)
     for name, array in flat.items():

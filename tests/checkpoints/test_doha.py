@@ -51,7 +51,7 @@ def test_the_knowledge_attention_begins_as_a_copy(bart, scanned):
         bart = Checkpoint(BART.replace(scan_layers=True), params)
     doha = doha_from_bart(bart)
     check_params(doha.config, doha.params)
-    before, after = flatten(bart.params), flatten(doha.params)
+    before, after = flatten(bart.params), flatten(doha.read().params)
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array)
     new = set(after) - set(before)

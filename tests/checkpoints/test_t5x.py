@@ -20,7 +20,7 @@ QUERY = "encoder/layers_1/attention/query/kernel"
 
 
 def equal(found, expected):
-    found, expected = flatten(found), flatten(expected)
+    found, expected = ({n: np.asarray(a) for n, a in flatten(x).items()} for x in (found, expected))
     assert sorted(found) == sorted(expected)
     for name, array in expected.items():
         assert found[name].dtype == array.dtype, name
@@ -103,7 +103,7 @@ def place_of(folder, name):
 
 def error_of(folder, config=None):
     with pytest.raises(CheckpointError) as caught:
-        read_t5x(folder, config)
+        read_t5x(folder, config).read()
     message = str(caught.value)
     assert "\n" not in message
     return message

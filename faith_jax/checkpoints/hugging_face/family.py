@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from faith_jax.checkpoints.lazy_arrays import LazyArray, entry, parts, transposed
 from faith_jax.core.errors import CheckpointError, ConfigError, shown
 from faith_jax.models.config import TransformerConfig
 
@@ -143,19 +144,15 @@ class TensorMap:
     groups: int = 1
     row: bool = False
 
-    def split(self, array: np.ndarray) -> dict[str, np.ndarray]:
+    def split(self, array: LazyArray) -> dict[str, LazyArray]:
         """Returns our parameters of a published tensor."""
         if self.row:
-            array = array[0]
+            array = entry(array, 0)
         if self.turned:
-            array = array.T
+            array = transposed(array)
         if len(self.ours) == 1:
-            return {self.ours[0]: np.ascontiguousarray(array)}
-        parts = array.reshape(*array.shape[:-1], self.groups, len(self.ours), -1)
-        return {
-            name: np.ascontiguousarray(parts[..., i, :]).reshape(*array.shape[:-1], -1)
-            for i, name in enumerate(self.ours)
-        }
+            return {self.ours[0]: array}
+        return dict(zip(self.ours, parts(array, len(self.ours), self.groups), strict=True))
 
     def join(self, params: Mapping[str, np.ndarray]) -> np.ndarray:
         """The inverse of `split`."""

@@ -4,9 +4,7 @@ Activations are float32 whatever dtype the tensors have; `faith_jax.load_model(p
 dtype="bfloat16")` says otherwise.
 """
 
-import concurrent.futures
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -27,6 +25,7 @@ from faith_jax.checkpoints.checkpoint import (
 )
 from faith_jax.checkpoints.hugging_face.families import FAMILIES, LOGITS_BIAS, family_of_config
 from faith_jax.checkpoints.hugging_face.family import HEAD, ConfigFields, Family, TensorMap
+from faith_jax.checkpoints.lazy_arrays import LazyArray
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.rows import read_json
 from faith_jax.models.config import TransformerConfig
@@ -44,12 +43,14 @@ def is_huggingface(folder: str | pathlib.Path) -> bool:
 
 
 def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
-    """Reads a folder with config.json and safetensors, of a model of one of `FAMILIES`.
+    """Opens a folder with config.json and safetensors, of a model of one of `FAMILIES`.
+
+    Its parameters are read, and verified by the folder's manifest, when they are asked for.
 
     Raises:
       CheckpointError: the family or a setting is not supported, weights are pickled, a file is
-        truncated, a tensor (which the error names) is missing, unexpected or mis-shaped, or the
-        folder has a manifest from which it differs.
+        truncated, a tensor (which the error names) is missing, unexpected or mis-shaped, or a
+        file or a tensor's form differs from the folder's manifest.
     """
     folder = pathlib.Path(folder).absolute()
     manifest.check_files(folder)
@@ -72,16 +73,12 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     }
     check_shapes(found, expected, folder, "tensor")
     digests = manifest.read_manifest(folder)
-
-    def read(tensor: TensorMap) -> dict[str, np.ndarray]:
-        array = stored[tensor.theirs].read_floats()
-        manifest.check_tensors(folder, digests, {stored[tensor.theirs].name: array})
-        return tensor.split(array)
-
-    params: dict[str, np.ndarray] = {}
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for parts in pool.map(read, maps):
-            params |= parts
+    params: dict[str, LazyArray] = {}
+    for tensor in maps:
+        array = stored[tensor.theirs].floats()
+        params |= tensor.split(
+            manifest.verified(folder, digests, stored[tensor.theirs].name, array)
+        )
     metadata = {
         "source": str(folder),
         "format": "huggingface",
@@ -146,7 +143,11 @@ def _as_stored(
 def _same_bits(first: tensors.StoredTensor, second: tensors.StoredTensor) -> bool:
     if first is second or (first.shape, first.dtype) != (second.shape, second.dtype):
         return first is second
-    return bool(np.array_equal(first.read().view(np.uint8), second.read().view(np.uint8)))
+    parts = manifest.boxes(first.shape, manifest.chunk_shape(first.shape, first.dtype.itemsize))
+    return all(
+        np.array_equal(first.array[box].view(np.uint8), second.array[box].view(np.uint8))
+        for box in parts
+    )
 
 
 def write_huggingface(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:

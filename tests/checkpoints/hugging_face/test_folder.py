@@ -38,7 +38,7 @@ def round_trip(folder, tmp_path):
 
 def error_of(folder):
     with pytest.raises(CheckpointError) as caught:
-        read_huggingface(folder)
+        read_huggingface(folder).read()
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -46,7 +46,7 @@ def error_of(folder):
 
 def test_parameters_lie_where_their_names_say(tmp_path):
     tensors = random_tensors()
-    checkpoint = read_huggingface(write_folder(tmp_path / "hf", tensors))
+    checkpoint = read_huggingface(write_folder(tmp_path / "hf", tensors)).read()
     check_params(checkpoint.config, checkpoint.params)
     config = checkpoint.config
     assert (config.num_encoder_layers, config.num_decoder_layers) == (2, 1)
@@ -107,7 +107,7 @@ def test_embedding_under_another_of_its_names(tmp_path, name):
     expected = stored(write_folder(tmp_path / "plain", tensors, TIED))
     tensors[name] = tensors.pop("shared.weight")
     folder = write_folder(tmp_path / "hf", tensors, TIED)
-    checkpoint = read_huggingface(folder)
+    checkpoint = read_huggingface(folder).read()
     assert checkpoint.config.logits_via_embedding
     found = checkpoint.params["token_embedder"]["embedding"]
     assert found.tobytes() == tensors[name].tobytes()
@@ -126,11 +126,11 @@ def test_a_tied_head_without_scaling_is_a_head_that_equals_the_embedding(tmp_pat
     config = TIED | {"scale_decoder_outputs": False}
     tensors = random_tensors(TIED)
     folder = write_folder(tmp_path / "hf", tensors, config)
-    checkpoint = read_huggingface(folder)
+    checkpoint = read_huggingface(folder).read()
     assert not checkpoint.config.logits_via_embedding
     kernel = checkpoint.params["decoder"]["logits_dense"]["kernel"]
     assert kernel.T.tobytes() == tensors["shared.weight"].tobytes()
-    again = read_huggingface(round_trip(folder, tmp_path))
+    again = read_huggingface(round_trip(folder, tmp_path)).read()
     assert again.config == checkpoint.config
     assert again.params["decoder"]["logits_dense"]["kernel"].tobytes() == kernel.tobytes()
 
