@@ -137,7 +137,7 @@ def parts(array: LazyArray, count: int, groups: int) -> list[LazyArray]:
             span = slice(first * count * width, end * count * width)
             found = array.read((*before, span))
             found = found.reshape(*found.shape[:-1], end - first, count, width)[..., number, :]
-            found = found.reshape(*found.shape[:-2], -1)
+            found = found.reshape(*found.shape[:-2], (end - first) * width)
             return found[..., last.start - first * width : last.stop - first * width]
 
         return LazyArray((*rest, groups * width), array.dtype, read)

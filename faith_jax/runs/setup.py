@@ -122,12 +122,12 @@ def initial_params(
         length = getattr(config, f"{name}_length")
         if length and name not in params:
             initialize = prompt_initializer or sampled_vocabulary()
-            embedding = jnp.asarray(np.asarray(params["token_embedder"]["embedding"]))
+            embedding = jnp.asarray(np.asarray(params["token_embedder"]["embedding"], np.float32))
             prompt = initialize(jax.random.fold_in(key, index), length, embedding)
             params[name] = {"embedding": np.asarray(prompt, np.float32)}
     check_params(config, params)
     trained, frozen = split_params(params, trainable)
-    params = merge_params(trained, rounded(frozen, params_dtype))
+    params = merge_params(rounded(trained, "float32"), rounded(frozen, params_dtype))
     return partitioner.put(params, param_shardings(module, partitioner)), base
 
 
@@ -162,8 +162,8 @@ def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:
 
 
 def matching_params(checkpoint: Checkpoint, config: TransformerConfig) -> PyTree:
-    """Returns a checkpoint's parameters as float32, in the layer form the model wants."""
-    params = rounded(checkpoint.params, "float32")
+    """Returns a checkpoint's parameters in the layer form the model wants."""
+    params = checkpoint.params
     if config.scan_layers and not checkpoint.config.scan_layers:
         params = stack_layers(params)
     elif checkpoint.config.scan_layers and not config.scan_layers:

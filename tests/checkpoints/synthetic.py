@@ -4,7 +4,9 @@ import json
 import tarfile
 
 import flax.serialization
+import jax
 import numpy as np
+import orbax.checkpoint as ocp
 import safetensors.numpy
 import tensorstore
 
@@ -126,6 +128,24 @@ def write_t5x(folder, params, in_file=("scale",), chunks=2):
     content = flax.serialization.msgpack_serialize({"version": 3, "optimizer": state})
     (folder / "checkpoint").write_bytes(content)
     return folder
+
+
+def write_t5x_orbax(folder, params, step=7):
+    """Writes checkpoint_<step> as T5X's train.py does by default: its whole state with Orbax."""
+    state = {
+        "state": {
+            "step": np.int32(step),
+            "param_states": {"token_embedder": {"embedding": {"v": np.ones(3, np.float32)}}},
+        },
+        "target": params,
+    }
+    handlers = {"state": ocp.PyTreeCheckpointHandler(use_ocdbt=True)}
+    options = ocp.CheckpointManagerOptions(step_prefix="checkpoint")
+    with ocp.CheckpointManager(folder, options=options, item_handlers=handlers) as manager:
+        save_args = jax.tree.map(lambda _: ocp.SaveArgs(), state)
+        saved = ocp.args.PyTreeSave(state, save_args=save_args)
+        manager.save(step, args=ocp.args.Composite(state=saved))
+    return folder / f"checkpoint_{step}"
 
 
 def unpack_t5x(folder):

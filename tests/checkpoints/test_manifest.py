@@ -13,6 +13,7 @@ from faith_jax import cli
 from faith_jax.checkpoints import manifest
 from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash, flatten
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
+from faith_jax.checkpoints.lazy_arrays import LazyArray
 from faith_jax.checkpoints.manifest import MANIFEST, boxes, chunk_shape, tensor_digests
 from faith_jax.checkpoints.native import write_model_json, write_native
 from faith_jax.checkpoints.open import open_checkpoint, stored_tensors
@@ -216,6 +217,33 @@ def test_model_json_has_its_own_digest(tmp_path):
     path.write_text(json.dumps(told))
     with pytest.raises(CheckpointError, match=r"unknown field 'sha257'. Did you mean 'sha256'"):
         read_model_json(tmp_path)
+
+
+def test_a_part_is_verified_by_the_chunks_that_it_touches(tmp_path):
+    array = np.arange(60, dtype=np.float32).reshape(12, 5)
+    told = tensor_digests({"a": array})["a"]
+    told.chunk = (4, 5)
+    told.sha256 = [manifest.chunk_digest(array[i : i + 4]).hex() for i in (0, 4, 8)]
+    damaged, read = array.copy(), []
+    damaged[5, 0] += 1
+
+    def part(box):
+        read.append((box[0].start, box[0].stop))
+        return damaged[box]
+
+    stored = LazyArray(array.shape, array.dtype, part)
+    known = manifest.Manifest({"a": told}, {})
+    found = manifest.verified(tmp_path, known, "a", stored)
+    assert found[slice(9, 11), slice(2, 3)].tolist() == [[47], [52]]
+    with pytest.raises(CheckpointError, match=r"tensor a differs .*\(chunk 2 of 3\)"):
+        found[slice(4, 5), slice(1, 5)]
+    with pytest.raises(CheckpointError, match=r"chunk 2 of 3"):
+        np.asarray(found)
+    np.testing.assert_array_equal(found[slice(8, 12), slice(0, 5)], array[8:])
+    np.testing.assert_array_equal(found[slice(0, 1), slice(0, 5)], array[:1])
+    # Whole chunks, and parts alone of those that were verified.
+    assert read == [(8, 12), (4, 8), (0, 12), (8, 12), (0, 4)]
+    assert manifest.verified(tmp_path, None, "a", stored) is stored
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64])

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from faith_jax.checkpoints.checkpoint import flatten, stack_layers, unflatten
+from faith_jax.checkpoints.identity import checkpoint_digest, pinned
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.checkpoints.t5x import infer_config, is_t5x, read_t5x
 from faith_jax.core.errors import CheckpointError
-from tests.checkpoints.synthetic import tiny_params, unpack_t5x, write_t5x
+from tests.checkpoints.synthetic import tiny_params, unpack_t5x, write_t5x, write_t5x_orbax
 from tests.models.tiny import TINY
 
 # Not in the shapes; T5's own values.
@@ -82,6 +84,40 @@ def test_the_newest_whole_checkpoint_is_taken(tmp_path):
     assert not is_t5x(tmp_path / "checkpoint_20")
     with pytest.raises(CheckpointError, match="no T5X checkpoint"):
         read_t5x(tmp_path / "checkpoint_20")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_what_train_py_writes_today(tmp_path, dtype):
+    params = unflatten({n: a.astype(dtype) for n, a in flatten(tiny_params(CONFIG)).items()})
+    folder = write_t5x_orbax(tmp_path, params)
+    write_t5x(tmp_path / "checkpoint_3", tiny_params(CONFIG.replace(mlp_dim=12)))
+    (tmp_path / "checkpoint_9.orbax-checkpoint-tmp" / "state").mkdir(parents=True)
+    for path in (tmp_path, folder):
+        assert is_t5x(path)
+        found = open_checkpoint(path)
+        assert found.config == CONFIG
+        assert found.metadata == {"source": str(folder), "format": "t5x"}
+        equal(found.params, params)
+    equal(read_t5x(folder, CONFIG.replace(scan_layers=True)).params, stack_layers(params))
+    told = checkpoint_digest(tmp_path)
+    assert told["step"] == 7
+    assert pinned(tmp_path, 7) == folder
+    assert pinned(tmp_path, 3) == tmp_path / "checkpoint_3"
+    # A bit of the parameters.
+    largest = max((folder / "state").rglob("d/*"), key=lambda path: path.stat().st_size)
+    content = bytearray(largest.read_bytes())
+    content[len(content) // 2] ^= 1
+    largest.write_bytes(content)
+    assert checkpoint_digest(tmp_path) != told
+
+
+def test_orbax_without_parameters_of_t5x(tmp_path):
+    folder = write_t5x_orbax(tmp_path, {"encoder": {"other": np.ones(3, np.float32)}})
+    assert "encoder/relpos_bias/rel_embedding is missing" in error_of(folder)
+    bad = write_t5x_orbax(tmp_path / "two", {"encoder": {"other": np.ones(3, np.int32)}})
+    assert "the parameter encoder/other is of int32" in error_of(bad)
+    (bad / "state" / "_METADATA").write_text("{}")
+    assert "_METADATA: not a description of arrays by Orbax" in error_of(bad)
 
 
 # Bad input.

@@ -1,8 +1,12 @@
 import json
 
+import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.tensors import read_header, write_tensor_file
 from faith_jax.core.errors import CheckpointError
 
@@ -48,3 +52,33 @@ def test_gaps_overlaps_and_more_bytes_are_errors(tmp_path, header, size, message
     path = written(tmp_path / "t.safetensors", header, bytes(size))
     with pytest.raises(CheckpointError, match=rf"t.safetensors: .*{message}"):
         read_header(path)
+
+
+@given(data=st.data())
+@pytest.mark.parametrize("shape", [(1,), (7,), (0, 3), (9, 5), (5, 4, 6), (3, 2, 2, 5)])
+def test_any_part_is_read_by_its_ranges_of_bytes(tmp_path_factory, data, shape):
+    array = np.random.default_rng(0).normal(size=shape).astype(ml_dtypes.bfloat16)
+    path = tmp_path_factory.getbasetemp() / f"parts{len(shape)}.safetensors"
+    write_tensor_file(path, {"before": np.ones(3), "a": array}, {})
+    found = read_header(path)[0]["a"].array
+    assert (found.shape, found.dtype) == (array.shape, array.dtype)
+    box = []
+    for size in shape:
+        start = data.draw(st.integers(0, size))
+        box.append(slice(start, data.draw(st.integers(start, size))))
+    with pytest.MonkeyPatch.context() as patch:
+        # Runs of few bytes, and blocks of few rows.
+        patch.setattr(tensors, "_RUN_BYTES", data.draw(st.sampled_from([0, 8, 24, 1000])))
+        patch.setattr(tensors, "_BLOCK_BYTES", data.draw(st.sampled_from([1, 50])))
+        part = found[tuple(box)]
+    assert part.tobytes() == array[tuple(box)].tobytes()
+    assert part.shape == array[tuple(box)].shape
+
+
+def test_a_file_that_was_cut_after_it_was_opened(tmp_path):
+    path = tmp_path / "t.safetensors"
+    write_tensor_file(path, TENSORS, {})
+    found = read_header(path)[0]["b"].array
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(CheckpointError, match=r"t.safetensors: the tensor b is cut short"):
+        np.asarray(found)
