@@ -223,8 +223,8 @@ def _named(items: Mapping[str, PyTree]) -> dict[str, jax.Array]:
 
 
 def _is_here(array: jax.Array) -> bool:
-    """Whether this process has all of an array."""
-    return array.is_fully_addressable or array.is_fully_replicated
+    """Whether a device of this process has all of an array, so that no copy is put together."""
+    return array.is_fully_replicated
 
 
 def array_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:

@@ -1,15 +1,26 @@
+import os
 import pathlib
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, stack_layers, unflatten
+from faith_jax.checkpoints.hugging_face.folder import write_huggingface
+from faith_jax.checkpoints.native import write_native
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.inference import CausalModel, load_model
 from faith_jax.inference.opening import open_model, require_model
 from faith_jax.scoring.registry import load_scorer
+from tests.checkpoints.synthetic import tiny_params, write_t5x, write_t5x_orbax
+from tests.models import families
+from tests.models.tiny import TINY
+from tests.paths import REPOSITORY
 from tests.scoring import tiny_models
+from tests.training.processes import free_port
 
 NLI = ("contradiction", "neutral", "entailment")
 
@@ -84,3 +95,69 @@ def test_paths_of_both_kinds_and_dtypes(tmp_path):
     for dtype in ("float61", 3):
         with pytest.raises(ConfigError, match=rf"dtype: expected .* got {dtype!r}"):
             load_model(folder, dtype=dtype)
+
+
+# On a mesh: each process reads the parts that its devices hold.
+
+SIZES = {"vocab_size": 64, "emb_dim": 16, "num_heads": 8, "head_dim": 2, "mlp_dim": 64}
+MODELS = {
+    "t5": TINY.replace(**SIZES, relative_attention_max_distance=128),
+    "gpt2": families.GPT2.replace(**SIZES, attention_scale=2**-0.5),
+    "bloom": families.BLOOM.replace(**SIZES, attention_scale=2**-0.5),
+}
+
+
+@pytest.fixture(scope="module")
+def forms(tmp_path_factory):
+    """Checkpoints of several forms, and one with a NaN in the last rows of its embedding."""
+    folder = tmp_path_factory.mktemp("forms")
+    models = {name: Checkpoint(config, tiny_params(config)) for name, config in MODELS.items()}
+    for name, model in models.items():
+        write_huggingface(model, folder / name)
+    write_native(models["t5"], folder / "native")
+    write_t5x(folder / "t5x" / "checkpoint_7", stack_layers(models["t5"].params))
+    write_t5x_orbax(folder / "orbax", models["t5"].params)
+    (folder / "gpt2" / "manifest.json").unlink()
+    damaged = flatten(models["t5"].params)
+    table = damaged["token_embedder/embedding"].copy()
+    table[60, 3] = np.nan
+    damaged["token_embedder/embedding"] = table
+    write_huggingface(Checkpoint(MODELS["t5"], unflatten(damaged)), folder / "damaged")
+    return folder
+
+
+def opened(devices, *arguments):
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.inference.opening_processes", *map(str, arguments)],
+        cwd=REPOSITORY,
+        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.devices
+def test_every_shard_is_that_part_of_the_whole(forms):
+    names = ["t5", "gpt2", "bloom", "native", "t5x", "orbax", "damaged"]
+    folders = [forms / name for name in names]
+    address = f"127.0.0.1:{free_port()}"
+    runs = [opened(8, *folders)]
+    runs += [opened(4, f"--process={address}/{number}", *folders) for number in range(2)]
+    found = []
+    for run in runs:
+        out, err = run.communicate(timeout=300)
+        assert run.returncode == 0, err[-3000:]
+        found.append([line for line in out.splitlines() if "Gloo" not in line])
+    t5, gpt2, bloom = "40 of 52, 22 of 29", "21 of 36, 11 of 20", "21 of 37, 11 of 21"
+    expected = [t5, gpt2, bloom, t5, t5, t5]
+    nan = "the parameter token_embedder/embedding: expected finite numbers, but 1 of"
+    for lines, last in zip(
+        found,
+        [f"CheckpointError: {folders[-1]}: {nan} 1,024", "ConfigError: process 1 could not read",
+         f"CheckpointError: {folders[-1]}: {nan} 512"],
+        strict=True,
+    ):  # fmt: skip
+        assert lines[:-1] == expected
+        assert lines[-1].startswith(last)

@@ -1,0 +1,56 @@
+"""Opens checkpoints on a mesh of eight devices and compares every shard with the whole.
+
+Run as `python -m tests.inference.opening_processes [--process=ADDRESS/NUMBER] FOLDER…` by one
+process with eight devices, or two with four. It prints a line for each folder: how many parameters
+are split and how many are not, or the error.
+"""
+
+import sys
+
+import jax
+import numpy as np
+
+from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.core.errors import FaithJaxError
+from faith_jax.models.partitioning import make_partitioner
+from faith_jax.models.transformer import Transformer
+from faith_jax.runs.setup import load_for_inference, matching_params
+
+
+def check(folder: str) -> str:
+    """Returns the counts of split parameters and others."""
+    whole = open_checkpoint(folder).read()
+    counts = []
+    for scan, dtype in ((False, "float32"), (True, "bfloat16")):
+        config = whole.config.replace(scan_layers=scan)
+        expected = matching_params(whole, config)
+        _, params, _ = load_for_inference(
+            folder, lambda config: make_partitioner(config, 8), Transformer(config), dtype
+        )
+        jax.tree.map(same, params, jax.tree.map(lambda x: np.asarray(x).astype(dtype), expected))
+        split = [not leaf.sharding.is_fully_replicated for leaf in jax.tree.leaves(params)]
+        counts.append(f"{sum(split)} of {len(split)}")
+    return ", ".join(counts)
+
+
+def same(found: jax.Array, expected: np.ndarray) -> None:
+    """Checks the shards of this process, bit by bit."""
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    for shard in found.addressable_shards:
+        assert np.asarray(shard.data).tobytes() == expected[shard.index].tobytes()
+
+
+def main(*folders: str) -> None:
+    for folder in folders:
+        try:
+            print(check(folder), flush=True)
+        except FaithJaxError as error:
+            print(f"{type(error).__name__}: {error}", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1].startswith("--process="):
+        address, number = sys.argv.pop(1).removeprefix("--process=").rsplit("/", 1)
+        jax.distributed.initialize(address, 2, int(number))
+    main(*sys.argv[1:])
