@@ -15,109 +15,18 @@ once.
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jax.typing import DTypeLike
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from faith_jax.core.types import Array
+from faith_jax.models.dot_product_attention import attend
 from faith_jax.models.layers import Initializer, Projection, with_sharding_constraint
-from faith_jax.models.positions import rotate
-
-# Low enough that its exp() is 0 beside any real logit, high enough for sums in bfloat16.
-MASKED_LOGIT = -1e10
-
-
-def _products(
-    query: Float[Array, "rows heads queries width"],
-    key: Float[Array, "batch kv_heads keys width"],
-    dtype: DTypeLike | None,
-) -> Float[Array, "rows heads queries keys"]:
-    """Returns query-key products; consecutive rows, and groups of heads, may share keys."""
-    rows, heads, length, width = query.shape
-    batch, kv_heads = key.shape[:2]
-    if (rows, heads) == (batch, kv_heads):
-        return jnp.einsum("bhqd,bhkd->bhqk", query, key, preferred_element_type=dtype)
-    query = query.reshape(batch, rows // batch, kv_heads, heads // kv_heads, length, width)
-    products = jnp.einsum("bchgqd,bhkd->bchgqk", query, key, preferred_element_type=dtype)
-    return products.reshape(rows, heads, length, -1)
-
-
-def _weighted_sum(
-    weights: Float[Array, "rows heads queries keys"],
-    value: Float[Array, "batch kv_heads keys width"],
-) -> Float[Array, "rows heads queries width"]:
-    """Returns the sums of values, which are shared as in `_products`."""
-    rows, heads, length, width = weights.shape
-    batch, kv_heads = value.shape[:2]
-    if (rows, heads) == (batch, kv_heads):
-        return jnp.einsum("bhqk,bhkd->bhqd", weights, value)
-    weights = weights.reshape(batch, rows // batch, kv_heads, heads // kv_heads, length, width)
-    return jnp.einsum("bchgqk,bhkd->bchgqd", weights, value).reshape(rows, heads, length, -1)
-
-
-def attend(
-    query: Float[Array, "rows heads queries width"],
-    key: Float[Array, "batch kv_heads keys width"],
-    value: Float[Array, "batch kv_heads keys value_width"],
-    *,
-    mask: Bool[Array, "#rows #heads #queries all_keys"] | None,
-    bias: Float[Array, "#rows #heads #queries all_keys"] | None,
-    float32_logits: bool,
-    prefix: tuple[Array, Array] | None = None,
-    scale: float = 1.0,
-    softcap: float = 0.0,
-    dropout_rate: float = 0.0,
-    dropout_key: Array | None = None,
-    broadcast_dropout: bool = True,
-) -> Float[Array, "rows heads queries value_width"]:
-    """Computes dot-product attention; like T5, without scaling by the head's width by default.
-
-    Args:
-      query: `rows` and `heads` are multiples of `batch` and `kv_heads`; consecutive ones share keys
-        and values.
-      key: see `query`.
-      value: see `query`.
-      mask: True = attend; its keys are those of the prefix and the others.
-      bias: added to the logits.
-      float32_logits: compute the products of query and key in float32.
-      prefix: keys and values before the others, with their own batch size.
-      scale: factor of the products.
-      softcap: c in c * tanh(product / c); 0 = none.
-      dropout_rate: share of attention weights to drop.
-      dropout_key: random key; None = no dropout.
-      broadcast_dropout: use one mask for all queries.
-    """
-    dtype = jnp.float32 if float32_logits else None
-    logits = _products(query, key, dtype).astype(jnp.float32)
-    if prefix is not None:
-        to_prefix = _products(query, prefix[0], dtype).astype(jnp.float32)
-        logits = jnp.concatenate([to_prefix, logits], axis=-1)
-    if scale != 1.0:
-        logits *= scale
-    if softcap:
-        logits = softcap * jnp.tanh(logits / softcap)
-    if bias is not None:
-        logits += bias.astype(jnp.float32)
-    if mask is not None:
-        logits = jnp.where(mask, logits, MASKED_LOGIT)
-    weights = jax.nn.softmax(logits).astype(value.dtype)
-    if dropout_key is not None and dropout_rate > 0.0:
-        weights = _dropped(weights, dropout_rate, dropout_key, broadcast_dropout)
-    if prefix is None:
-        return _weighted_sum(weights, value)
-    split = prefix[0].shape[-2]
-    of_prefix = _weighted_sum(weights[..., :split], prefix[1])
-    return of_prefix + _weighted_sum(weights[..., split:], value)
-
-
-def _dropped(weights: Array, rate: float, key: Array, broadcast: bool) -> Array:
-    shape = (*weights.shape[:-2], 1 if broadcast else weights.shape[-2], weights.shape[-1])
-    keep = jax.random.bernoulli(key, 1.0 - rate, shape)
-    return weights * (keep.astype(weights.dtype) / jnp.asarray(1.0 - rate, weights.dtype))
+from faith_jax.models.masks import AttentionMask
+from faith_jax.models.positions import BlockBias, rotate
 
 
 def _one_row_per_example(
-    inputs: Array, mask: Array | None, batch: int
-) -> tuple[Array, Array | None]:
+    inputs: Array, mask: Array | AttentionMask | None, batch: int
+) -> tuple[Array, Array | AttentionMask | None]:
     """Returns inputs [batch, copies * length, embed] and their mask.
 
     The queries of all copies of an example, which share the same keys, are concatenated. Keys are
@@ -126,7 +35,9 @@ def _one_row_per_example(
     rows, length, width = inputs.shape
     if rows == batch:
         return inputs, mask
-    if mask is not None:
+    if isinstance(mask, AttentionMask):
+        mask = mask.merged_copies()
+    elif mask is not None:
         mask = jnp.broadcast_to(mask, (rows, 1, length, mask.shape[-1]))
         mask = mask.reshape(batch, 1, -1, mask.shape[-1])
     return inputs.reshape(batch, -1, width), mask
@@ -146,6 +57,7 @@ class MultiHeadAttention(nn.Module):
       scale: see `attend`.
       softcap: see `attend`.
       broadcast_dropout: see `attend`.
+      block_length: see `attend`.
     """
 
     num_heads: int
@@ -158,6 +70,7 @@ class MultiHeadAttention(nn.Module):
     scale: float = 1.0
     softcap: float = 0.0
     broadcast_dropout: bool = True
+    block_length: int = 0
 
     @nn.compact
     def __call__(
@@ -165,8 +78,8 @@ class MultiHeadAttention(nn.Module):
         inputs: Float[Array, "rows queries embed"],
         encoded: Float[Array, "batch keys embed"] | None = None,
         *,
-        mask: Array | None = None,
-        bias: Array | None = None,
+        mask: Array | AttentionMask | None = None,
+        bias: Array | BlockBias | None = None,
         deterministic: bool,
         rotation: tuple[Array, Array] | None = None,
         cache_position: Array | None = None,
@@ -179,8 +92,9 @@ class MultiHeadAttention(nn.Module):
           inputs: `rows` may be a multiple of `batch`; the copies of an example then have the same
             broadcast dropout.
           encoded: None in self-attention, and in cross-attention whose `encoder_cache` is filled.
-          mask: boolean, broadcast to [rows, heads, query_length, key_length].
-          bias: added to the logits, broadcast in the same way.
+          mask: boolean, broadcast to [rows, heads, query_length, key_length]; an `AttentionMask`
+            = attend by blocks.
+          bias: added to the logits, broadcast in the same way; by blocks, what makes them.
           deterministic: no dropout.
           rotation: cosine and sine of the inputs' rotary positions (`positions.rotation`).
           cache_position: int32 scalar, the position of the inputs in the `cache`; None = no cache.
@@ -236,6 +150,7 @@ class MultiHeadAttention(nn.Module):
             dropout_rate=self.dropout_rate,
             dropout_key=dropout_key,
             broadcast_dropout=self.broadcast_dropout,
+            block_length=self.block_length,
         )
         return self._project_out(x, shape[-1]).reshape(shape)
 

@@ -51,6 +51,9 @@ class TransformerConfig(Settings):
       logits_via_embedding: the output layer is the embedding.
       float32_attention_logits: compute query-key products in float32 even with bfloat16. The
         softmax is always float32.
+      attention_block_length: where a head has more scores than this number squared, attention goes
+        by blocks of at most so many queries and keys: memory grows with the length, not with its
+        square, and numbers are the same up to rounding, but dropout draws other masks. 0 = never.
       relative_attention_num_buckets: buckets of relative positions, even and >= 4.
       relative_attention_max_distance: distance from which all positions share a bucket; more
         than half the number of buckets.
@@ -118,6 +121,7 @@ class TransformerConfig(Settings):
     dropout_rate: ShareBelow1 = 0.1
     logits_via_embedding: bool = False
     float32_attention_logits: bool = False
+    attention_block_length: NotNegative = 1024
     relative_attention_num_buckets: Positive = 32
     relative_attention_max_distance: Positive = 128
     layer_norm_epsilon: PositiveNumber = 1e-6

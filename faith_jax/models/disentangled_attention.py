@@ -3,15 +3,20 @@
 Reference: He 2021 (DeBERTa), equation 4, which also omits the position-to-position term.
 """
 
+import math
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
+from flax import struct
 
 from faith_jax.core.types import Array
-from faith_jax.models.attention import attend
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.dot_product_attention import attend, block_sizes
 from faith_jax.models.layers import Projection, with_sharding_constraint
-from faith_jax.models.positions import log_bucket_positions
+from faith_jax.models.masks import AttentionMask, Tokens
+from faith_jax.models.positions import at_distances, log_buckets, skew
 
 
 def relative_rows(length: int, buckets: int, max_distance: int) -> np.ndarray:
@@ -19,27 +24,40 @@ def relative_rows(length: int, buckets: int, max_distance: int) -> np.ndarray:
 
     Element c is the row for a query that is length - 1 - c positions after its key.
     """
-    rows = log_bucket_positions(length, buckets, max_distance)
-    # Distances length - 1 … 0 are in the first column, from the bottom; -1 … in the first row.
-    by_distance = np.concatenate([rows[::-1, 0], rows[0, 1:]])
+    by_distance = log_buckets(np.arange(length - 1, -length, -1), buckets, max_distance)
     return np.clip(by_distance + buckets, 0, 2 * buckets - 1)
 
 
-def skew(products: Array) -> Array:
-    """Converts products by distance into products by position.
+class DisentangledBias(struct.PyTreeNode):
+    """The products of contents with relative positions, times `scale`.
 
-    Args:
-      products: [..., length, 2 * length - 1]; [i, c] belongs to distance length - 1 - c.
-
-    Returns:
-      [..., length, length]; [i, j] belongs to distance i - j. This needs no gather: after padding
-      by one column, a reshape to rows of the old width shifts each row by one element.
+    Attributes:
+      position_query: the projected relative embedding [heads, 2 * length - 1, head_dim] for keys;
+        element c belongs to a query length - 1 - c after its key.
+      position_key: likewise for queries.
+      scale: of the products.
     """
-    length = products.shape[-2]
-    padded = jnp.pad(products, ((0, 0),) * (products.ndim - 1) + ((0, 1),))
-    flat = padded.reshape(*products.shape[:-2], 2 * length * length)
-    flat = flat[..., length - 1 : length - 1 + length * (2 * length - 1)]
-    return flat.reshape(*products.shape[:-2], length, 2 * length - 1)[..., :length]
+
+    position_query: Array
+    position_key: Array
+    scale: float = struct.field(pytree_node=False)
+
+    def block(
+        self,
+        query: Array,
+        key: Array,
+        queries: Tokens | None,
+        keys: Tokens | None,
+        distance: Array | int,
+    ) -> Array:
+        """See `positions.BlockBias`."""
+        sizes = query.shape[-2], key.shape[-2]
+        by_distance = at_distances(self.position_key, *sizes, distance, axis=1)
+        content_to_position = skew(jnp.einsum("bhqd,hcd->bhqc", query, by_distance), sizes[0])
+        # Seen from the key, the distances are in the opposite order.
+        by_distance = at_distances(self.position_query, *sizes, distance, axis=1)[:, ::-1]
+        position_to_content = skew(jnp.einsum("bhkd,hcd->bhkc", key, by_distance), sizes[1])
+        return (content_to_position + jnp.swapaxes(position_to_content, -1, -2)) * self.scale
 
 
 class DisentangledAttention(nn.Module):
@@ -56,14 +74,20 @@ class DisentangledAttention(nn.Module):
 
     @nn.compact
     def __call__(
-        self, inputs: Array, relative: Array, *, mask: Array | None, deterministic: bool
+        self,
+        inputs: Array,
+        relative: Array,
+        *,
+        mask: Array | AttentionMask | None,
+        deterministic: bool,
     ) -> Array:
         """Attends within `inputs`.
 
         Args:
           inputs: [batch, length, embed], like the result.
           relative: the relative embedding [2 * buckets, embed], normalised.
-          mask: boolean, broadcast to [batch, heads, length, length]; True = attend.
+          mask: boolean, broadcast to [batch, heads, length, length]; True = attend. An
+            `AttentionMask` = attend by blocks.
           deterministic: no dropout.
         """
         cfg = self.config
@@ -74,21 +98,32 @@ class DisentangledAttention(nn.Module):
         }
         relative = nn.Dropout(cfg.dropout_rate)(relative, deterministic=deterministic)[None]
         query, key, value = (self._heads(parts[name](inputs)) for name in parts)
-        bias = self._position_logits(
-            query, key, self._heads(parts["query"](relative)), self._heads(parts["key"](relative))
+        by_blocks = isinstance(mask, AttentionMask)
+        length = inputs.shape[1]
+        if by_blocks:
+            length = math.prod(block_sizes(length, cfg.attention_block_length))
+        rows = relative_rows(
+            length, cfg.relative_attention_num_buckets, cfg.relative_attention_max_distance
         )
+        position_query, position_key = (
+            self._heads(parts[name](relative))[0][:, rows] for name in ("query", "key")
+        )
+        bias: Any = DisentangledBias(position_query, position_key, cfg.attention_scale)
+        if not by_blocks:
+            bias = bias.block(query, key, None, None, 0)
         rate = cfg.attention_weights_dropout
         x = attend(
             query,
             key,
             value,
             mask=mask,
-            bias=bias * cfg.attention_scale,
+            bias=bias,
             float32_logits=cfg.float32_attention_logits,
             scale=cfg.attention_scale,
             dropout_rate=rate,
             dropout_key=self.make_rng("dropout") if rate and not deterministic else None,
             broadcast_dropout=cfg.broadcast_dropout,
+            block_length=cfg.attention_block_length,
         )
         x = jnp.swapaxes(x, -3, -2)
         x = x.reshape(*x.shape[:-2], width)
@@ -100,20 +135,3 @@ class DisentangledAttention(nn.Module):
         """Maps [batch, length, joined] to [batch, heads, length, head_dim]."""
         x = x.reshape(*x.shape[:-1], self.config.num_heads, self.config.head_dim)
         return jnp.swapaxes(with_sharding_constraint(x, ("batch", "length", "heads", "kv")), -3, -2)
-
-    def _position_logits(
-        self, query: Array, key: Array, position_query: Array, position_key: Array
-    ) -> Array:
-        """Returns content-to-position plus position-to-content, [batch, heads, length, length]."""
-        cfg = self.config
-        rows = relative_rows(
-            query.shape[-2],
-            cfg.relative_attention_num_buckets,
-            cfg.relative_attention_max_distance,
-        )
-        by_distance = position_key[:, :, rows]
-        content_to_position = skew(jnp.einsum("bhqd,xhcd->bhqc", query, by_distance))
-        # Seen from the key, the distance has the opposite sign.
-        by_distance = position_query[:, :, rows[::-1]]
-        position_to_content = skew(jnp.einsum("bhkd,xhcd->bhkc", key, by_distance))
-        return content_to_position + jnp.swapaxes(position_to_content, -1, -2)

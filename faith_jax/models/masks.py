@@ -1,36 +1,123 @@
 """Attention masks and positions of padded and packed rows."""
 
+from typing import NamedTuple
+
+import jax
 import jax.numpy as jnp
-from jaxtyping import Bool, Integer
+import numpy as np
+from flax import struct
+from jaxtyping import Bool, Integer, Shaped
 
 from faith_jax.core.types import Array
 
+NO_WINDOW = np.iinfo(np.int32).max  # of `AttentionMask.window`
 
-def attention_mask(
-    query_mask: Bool[Array, "batch queries"],
-    key_mask: Bool[Array, "batch keys"],
-    query_segments: Integer[Array, "batch queries"] | None,
-    key_segments: Integer[Array, "batch keys"] | None,
-) -> Bool[Array, "batch 1 queries keys"]:
-    """Returns where query and key are valid, and in the same segment of a packed batch."""
-    mask = query_mask[:, :, None] & key_mask[:, None, :]
-    if query_segments is not None and key_segments is not None:
-        mask &= query_segments[:, :, None] == key_segments[:, None, :]
-    return mask[:, None]
+
+class Tokens(NamedTuple):
+    """What a mask needs to know of an attention's queries, or of its keys.
+
+    Attributes:
+      valid: boolean [rows, length], False for padding.
+      segments: int [rows, length], the number of each token's segment in a packed row.
+      positions: int32 [rows or 1, length], for `AttentionMask.window` and biases.
+    """
+
+    valid: Array
+    segments: Array | None = None
+    positions: Array | None = None
+
+
+class AttentionMask(struct.PyTreeNode):
+    """Which queries see which keys: described by token, and made whole or block by block.
+
+    A query sees a key if both are valid, in the same segment of a packed row, and near enough.
+
+    Attributes:
+      queries: the queries; they may have a multiple of the keys' rows, and consecutive rows then
+        share keys.
+      keys: the keys.
+      window: int32 scalar, the number of keys that a query sees, including itself; None = all.
+      causal: a query sees no later key.
+    """
+
+    queries: Tokens
+    keys: Tokens
+    window: Array | None = None
+    causal: bool = struct.field(pytree_node=False, default=False)
+
+    def placed(self, positions: Integer[Array, "#rows length"]) -> "AttentionMask":
+        """Returns the mask of self-attention with the positions of its tokens."""
+        return self.replace(
+            queries=self.queries._replace(positions=positions),
+            keys=self.keys._replace(positions=positions),
+        )
+
+    def merged_copies(self) -> "AttentionMask":
+        """Returns the mask for the queries of all rows that share keys, as one row."""
+        rows = self.keys.valid.shape[0]
+        return self.replace(queries=jax.tree.map(lambda x: x.reshape(rows, -1), self.queries))
+
+    def block(
+        self, queries: Tokens, keys: Tokens, distance: Array | int = 0
+    ) -> Bool[Array, "rows 1 queries keys"]:
+        """Returns the mask of some of the queries and keys.
+
+        Args:
+          queries: a block of the mask's own.
+          keys: likewise.
+          distance: the first query's index minus the first key's.
+        """
+        rows = len(queries.valid)
+        mask = queries.valid[:, :, None] & repeat_rows(keys.valid, rows)[:, None, :]
+        if queries.segments is not None and keys.segments is not None:
+            segments = repeat_rows(keys.segments, rows)
+            mask &= queries.segments[:, :, None] == segments[:, None, :]
+        if self.causal:
+            query_index = distance + jnp.arange(mask.shape[1])
+            mask &= (query_index[:, None] >= jnp.arange(mask.shape[2])[None])[None]
+        if self.window is not None:
+            assert queries.positions is not None
+            assert keys.positions is not None
+            apart = queries.positions[:, :, None] - keys.positions[:, None, :]
+            mask &= apart < self.window
+        return mask[:, None]
+
+    def whole(self) -> Bool[Array, "rows 1 queries keys"]:
+        """Returns the mask of all queries and keys."""
+        return self.block(self.queries, self.keys)
+
+    def for_attention(self, block_length: int) -> "Array | AttentionMask":
+        """Returns the mask itself where `goes_by_blocks`, otherwise the whole array."""
+        rows, keys = self.keys.valid.shape
+        queries = self.queries.valid.size // rows
+        return self if goes_by_blocks(block_length, queries, keys) else self.whole()
+
+
+def goes_by_blocks(block_length: int, queries: int, keys: int) -> bool:
+    """Whether attention goes by blocks: where a head has more scores than one block would have.
+
+    >>> goes_by_blocks(512, 512, 512), goes_by_blocks(512, 512, 600), goes_by_blocks(0, 9, 9)
+    (False, True, False)
+    """
+    return 0 < block_length**2 < queries * keys
 
 
 def segment_positions(
     valid: Bool[Array, "batch length"], segments: Integer[Array, "batch length"] | None
 ) -> Integer[Array, "batch length"]:
-    """Returns positions within each segment of a packed batch, or within rows; -1 if not valid."""
+    """Returns positions within each segment of a packed batch, or within rows; -1 if not valid.
+
+    The tokens of a segment are consecutive.
+    """
     if segments is None:
         positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32) - 1
     else:
-        first = jnp.argmax(segments[:, :, None] == segments[:, None, :], axis=-1)
-        positions = jnp.arange(valid.shape[1], dtype=jnp.int32)[None] - first
+        index = jnp.arange(valid.shape[1], dtype=jnp.int32)[None]
+        is_first = jnp.pad(segments[:, 1:] != segments[:, :-1], ((0, 0), (1, 0)))
+        positions = index - jax.lax.cummax(jnp.where(is_first, index, 0), axis=1)
     return jnp.where(valid, positions, -1)
 
 
-def repeat_mask(mask: Bool[Array, "batch *rest"], rows: int) -> Bool[Array, "rows *rest"]:
-    """Repeats a mask [batch, …] for `rows` rows, a multiple of batch."""
-    return mask if mask.shape[0] == rows else jnp.repeat(mask, rows // mask.shape[0], axis=0)
+def repeat_rows(array: Shaped[Array, "batch *rest"], rows: int) -> Shaped[Array, "rows *rest"]:
+    """Repeats each row [batch, …], to `rows` rows, a multiple of batch."""
+    return array if len(array) == rows else jnp.repeat(array, rows // len(array), axis=0)

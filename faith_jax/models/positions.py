@@ -1,14 +1,19 @@
 """Position encodings: T5's relative bias, rotary positions, ALiBi, and DeBERTa's buckets."""
 
 import math
+from typing import Protocol, runtime_checkable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
+from flax import struct
+from jaxtyping import Float
 
 from faith_jax.core.types import Array
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import param_with_axes
+from faith_jax.models.masks import Tokens
 
 
 def relative_position_bucket(
@@ -58,7 +63,15 @@ class RelativePositionBias(nn.Module):
     max_distance: int = 128
     dtype: str = "float32"
 
-    @nn.compact
+    def setup(self):
+        self.rel_embedding = param_with_axes(
+            "rel_embedding",
+            nn.initializers.variance_scaling(1.0, "fan_avg", "uniform"),
+            (self.num_heads, self.num_buckets),
+            jnp.float32,
+            axes=("heads", "relpos_buckets"),
+        )
+
     def __call__(self, query_positions: Array, key_positions: Array) -> Array:
         """Returns the bias [rows or 1, heads, query_length, key_length].
 
@@ -66,21 +79,93 @@ class RelativePositionBias(nn.Module):
           query_positions: int32 [rows, query_length], or [query_length] if all rows are equal.
           key_positions: int32 [rows, key_length], or [key_length] if all rows are equal.
         """
-        embedding = param_with_axes(
-            "rel_embedding",
-            nn.initializers.variance_scaling(1.0, "fan_avg", "uniform"),
-            (self.num_heads, self.num_buckets),
-            jnp.float32,
-            axes=("heads", "relpos_buckets"),
-        )
+        bias = self._of(key_positions[..., None, :] - query_positions[..., :, None])
+        return jnp.moveaxis(bias, 0, -3) if bias.ndim == 4 else bias[None]
+
+    def by_distance(self, length: int) -> "DistanceBias":
+        """Returns the bias of a sequence's tokens, without the array of all pairs of them."""
+        return DistanceBias(self._of(jnp.arange(1 - length, length)))
+
+    def _of(self, relative_position: Array) -> Array:
+        """Returns the bias [heads, ...] of key position minus query position [...]."""
         buckets = relative_position_bucket(
-            key_positions[..., None, :] - query_positions[..., :, None],
+            relative_position,
             bidirectional=self.bidirectional,
             num_buckets=self.num_buckets,
             max_distance=self.max_distance,
         )
-        bias = jnp.take(embedding, buckets, axis=1).astype(self.dtype)
-        return jnp.moveaxis(bias, 0, -3) if bias.ndim == 4 else bias[None]
+        return jnp.take(self.rel_embedding, buckets, axis=1).astype(self.dtype)
+
+
+def skew(products: Array, queries: int) -> Array:
+    """Converts values by distance into values by query and key.
+
+    Args:
+      products: [..., queries, queries + keys - 1]; [i, c] belongs to the distance
+        queries - 1 - c from query to key, counted from the first of each.
+      queries: their number.
+
+    Returns:
+      [..., queries, keys]; [i, j] belongs to distance i - j. This needs no gather: after padding
+      by one column, a reshape to rows of the old width shifts each row by one element.
+    """
+    *batch, _, width = products.shape
+    padded = jnp.pad(products, ((0, 0),) * (products.ndim - 1) + ((0, 1),))
+    flat = padded.reshape(*batch, queries * (width + 1))
+    flat = flat[..., queries - 1 : queries - 1 + queries * width]
+    return flat.reshape(*batch, queries, width)[..., : width - queries + 1]
+
+
+@runtime_checkable
+class BlockBias(Protocol):
+    """A bias of attention logits that is made block by block; a pytree of trained arrays."""
+
+    def block(
+        self, query: Array, key: Array, queries: Tokens, keys: Tokens, distance: Array
+    ) -> Float[Array, "#rows heads queries keys"]:
+        """Returns the bias of a block.
+
+        Args:
+          query: [rows, heads, queries, head_dim].
+          key: [rows, heads, keys, head_dim].
+          queries: the tokens of `query`.
+          keys: the tokens of `key`.
+          distance: the first query's index minus the first key's.
+        """
+        ...
+
+
+def at_distances(values: Array, queries: int, keys: int, distance: Array, axis: int) -> Array:
+    """Cuts a block's distances, queries + keys - 1, out of those of a whole sequence.
+
+    Args:
+      values: 2 * length - 1 along `axis`; element c belongs to the distance length - 1 - c.
+      queries: of the block.
+      keys: of the block.
+      distance: the first query's index minus the first key's.
+      axis: of `values`.
+    """
+    start = (values.shape[axis] + 1) // 2 - queries - distance
+    return jax.lax.dynamic_slice_in_dim(values, start, queries + keys - 1, axis)
+
+
+class DistanceBias(struct.PyTreeNode):
+    """A bias that depends on the distance between query and key alone.
+
+    Attributes:
+      values: [heads, 2 * length - 1]; element c belongs to a query length - 1 - c after its key.
+    """
+
+    values: Array
+
+    def block(
+        self, query: Array, key: Array, queries: Tokens, keys: Tokens, distance: Array
+    ) -> Array:
+        """See `BlockBias`."""
+        sizes = query.shape[-2], key.shape[-2]
+        values = at_distances(self.values, *sizes, distance, axis=-1)
+        values = jnp.broadcast_to(values[:, None], (len(values), sizes[0], values.shape[-1]))
+        return skew(values, sizes[0])[None]
 
 
 def rotary_frequencies(config: TransformerConfig) -> np.ndarray:
@@ -150,16 +235,26 @@ def alibi_bias(num_heads: int, query_positions: Array, key_positions: Array) -> 
     return -alibi_slopes(num_heads)[None, :, None, None] * distance
 
 
-def log_bucket_positions(length: int, buckets: int, max_distance: int) -> np.ndarray:
-    """Returns DeBERTa's bucketed query position minus key position, int32 [length, length].
+class AlibiBias(struct.PyTreeNode):
+    """`alibi_bias`, block by block."""
+
+    num_heads: int = struct.field(pytree_node=False)
+
+    def block(
+        self, query: Array, key: Array, queries: Tokens, keys: Tokens, distance: Array
+    ) -> Array:
+        """See `BlockBias`."""
+        return alibi_bias(self.num_heads, queries.positions, keys.positions)
+
+
+def log_buckets(distance: np.ndarray, buckets: int, max_distance: int) -> np.ndarray:
+    """Returns DeBERTa's buckets of query position minus key position, int32 of the same shape.
 
     Half of the buckets contain one distance each; the others grow logarithmically up to
     `max_distance`. The sign is kept. With 0 buckets, distances do not change.
 
     Reference: He 2023 (DeBERTa-v3's code; the paper gives no formula).
     """
-    positions = np.arange(length)
-    distance = positions[:, None] - positions[None, :]
     middle = buckets // 2
     if buckets <= 0 or max_distance <= 0:
         return distance.astype(np.int32)

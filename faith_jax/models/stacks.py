@@ -1,5 +1,7 @@
 """The stacks of encoder and decoder layers."""
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
@@ -7,7 +9,9 @@ from flax import linen as nn
 from faith_jax.core.types import Array
 from faith_jax.models import positions as position_schemes
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.dot_product_attention import block_sizes
 from faith_jax.models.layers import Embedding, OutputKernel, dropout, param_with_axes
+from faith_jax.models.masks import AttentionMask, Tokens
 from faith_jax.models.transformer_layers import (
     DecoderLayer,
     EncoderLayer,
@@ -59,21 +63,40 @@ class _Stack(nn.Module):
             x += self.token_type_embedder(jnp.zeros((1, 1), jnp.int32))
         return self.embedding_norm(x) if cfg.embedding_norm else x
 
-    def _placed(self, query_positions: Array, key_positions: Array) -> Surroundings:
-        """Returns what layers need of positions; the arguments are int32 [rows or 1, length]."""
+    def _placed(
+        self, query_positions: Array, key_positions: Array, mask: Array | AttentionMask | None
+    ) -> Surroundings:
+        """Returns what layers need of positions, and the mask, of self-attention.
+
+        Args:
+          query_positions: int32 [rows or 1, query_length].
+          key_positions: int32 [rows or 1, key_length].
+          mask: whole, or an `AttentionMask`, which is made whole unless attention goes by blocks.
+        """
         cfg = self.config
+        if isinstance(mask, AttentionMask):
+            mask = mask.placed(query_positions).for_attention(cfg.attention_block_length)
+        around = Surroundings(mask=mask)
+        by_blocks = isinstance(mask, AttentionMask)
         match cfg.positions:
+            case "relative_bias" if by_blocks:
+                length = query_positions.shape[-1]
+                padded = math.prod(block_sizes(length, cfg.attention_block_length))
+                return around._replace(bias=self.relpos_bias.by_distance(padded))
             case "relative_bias":
-                return Surroundings(bias=self.relpos_bias(query_positions, key_positions))
+                return around._replace(bias=self.relpos_bias(query_positions, key_positions))
+            case "alibi" if by_blocks:
+                return around._replace(bias=position_schemes.AlibiBias(cfg.num_heads))
             case "alibi":
                 bias = position_schemes.alibi_bias(cfg.num_heads, query_positions, key_positions)
-                return Surroundings(bias=bias)
+                return around._replace(bias=bias)
             case "rotary":
-                return Surroundings(rotation=position_schemes.rotation(cfg, query_positions))
+                return around._replace(rotation=position_schemes.rotation(cfg, query_positions))
             case "disentangled":
                 rows = jnp.arange(2 * cfg.relative_attention_num_buckets)
-                return Surroundings(relative=self.relative_norm(self.relative_embedder(rows)))
-        return Surroundings()
+                relative = self.relative_norm(self.relative_embedder(rows))
+                return around._replace(relative=relative)
+        return around
 
 
 class Encoder(_Stack):
@@ -91,7 +114,7 @@ class Encoder(_Stack):
     def __call__(
         self,
         embeddings: Array,
-        mask: Array,
+        mask: Array | AttentionMask,
         *,
         deterministic: bool,
         positions: Array | None = None,
@@ -100,14 +123,14 @@ class Encoder(_Stack):
 
         Args:
           embeddings: [batch, length, embed].
-          mask: boolean [batch, 1, length or 1, length].
+          mask: of self-attention.
           deterministic: no dropout.
           positions: int32 [batch or 1, length]; default: 0, 1, …
         """
         cfg = self.config
         if positions is None:
             positions = jnp.arange(embeddings.shape[-2])[None]
-        around = self._placed(positions, positions)._replace(mask=mask)
+        around = self._placed(positions, positions, mask)
         x = self._embedded(embeddings, positions)
         x = self.embedding_dropout(x, deterministic=deterministic)
         x = run_layers(self.layers, x, (), around, deterministic)
@@ -143,8 +166,8 @@ class Decoder(_Stack):
         self,
         embeddings: Array,
         encoded: tuple[Array | None, ...],
-        mask: Array | None,
-        encoder_masks: tuple[Array | None, ...],
+        mask: Array | AttentionMask | None,
+        encoder_masks: tuple[Array | AttentionMask | None, ...],
         *,
         deterministic: bool,
         positions: Array | None = None,
@@ -158,9 +181,10 @@ class Decoder(_Stack):
           embeddings: [rows, length, embed].
           encoded: for each cross-attention [batch, encoder_length, embed], or None if the
             `encoder_cache` is filled. Empty in decoder-only models.
-          mask: boolean [rows or 1, 1, length, length]; in a prefill [rows, length], the valid
-            inputs; not used in other decoding.
-          encoder_masks: for each cross-attention boolean [batch, 1, length or 1, encoder_length].
+          mask: of self-attention; in a prefill boolean [rows, length], the valid inputs; not
+            used in other decoding.
+          encoder_masks: for each cross-attention; in decoding boolean [batch, 1, 1,
+            encoder_length].
           deterministic: no dropout.
           positions: int32 [rows or 1, length]; default: 0, 1, …
           decode: read and write the caches; the inputs follow the cached positions.
@@ -169,6 +193,7 @@ class Decoder(_Stack):
         """
         cfg = self.config
         if prefill:
+            assert not isinstance(mask, AttentionMask)
             positions, mask = self._start_prefix(mask)
         if positions is None:
             positions = jnp.arange(embeddings.shape[-2])[None]
@@ -178,15 +203,24 @@ class Decoder(_Stack):
             cache_position, query_positions, key_positions, mask = self._advance(
                 embeddings.shape[-2]
             )
-        around = self._placed(query_positions, key_positions)._replace(
-            mask=mask,
+        around = self._placed(query_positions, key_positions, mask)._replace(
             encoded=encoded,
-            encoder_masks=encoder_masks,
+            encoder_masks=tuple(
+                mask.for_attention(cfg.attention_block_length)
+                if isinstance(mask, AttentionMask)
+                else mask
+                for mask in encoder_masks
+            ),
             cache_position=cache_position,
         )
-        if cfg.sliding_window and mask is not None:
-            distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
-            around = around._replace(window_mask=mask & (distance < cfg.sliding_window))
+        if cfg.sliding_window and around.mask is not None:
+            window_mask: Array | AttentionMask
+            if isinstance(around.mask, AttentionMask):
+                window_mask = around.mask.replace(window=jnp.int32(cfg.sliding_window))
+            else:
+                distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
+                window_mask = around.mask & (distance < cfg.sliding_window)
+            around = around._replace(window_mask=window_mask)
         x = self._embedded(embeddings, query_positions)
         x = self.dropout(x, deterministic=deterministic)
         has_window = np.isin(np.arange(cfg.num_decoder_layers), cfg.sliding_window_layers)
@@ -199,21 +233,21 @@ class Decoder(_Stack):
         """Returns the kernel [embed, vocab] of the output layer (only in untied models)."""
         return self.logits_dense.kernel
 
-    def _start_prefix(self, valid: Array | None) -> tuple[Array, Array]:
+    def _start_prefix(self, valid: Array | None) -> tuple[Array, AttentionMask]:
         """Stores which inputs of a decoder-only model are valid, and starts counting its outputs.
 
         Args:
           valid: boolean [batch, length], True for the inputs, which start on the left.
 
         Returns:
-          Positions int32 [1, length] and the mask [batch, 1, length, length].
+          Positions int32 [1, length] and the mask of self-attention.
         """
         assert valid is not None
         self.put_variable("prefix_cache", "valid", valid)
         self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
         positions = jnp.arange(valid.shape[1])[None]
-        causal = positions[:, :, None] >= positions[:, None, :]
-        return positions, (causal & valid[:, None, :])[:, None]
+        queries = Tokens(jnp.ones_like(valid))
+        return positions, AttentionMask(queries, Tokens(valid), causal=True)
 
     def _advance(self, length: int) -> tuple[Array, Array, Array, Array | None]:
         """Advances the cache by `length` tokens.

@@ -29,7 +29,7 @@ from faith_jax.core.types import Array
 from faith_jax.models.classification_head import ClassificationHead
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import Embedding
-from faith_jax.models.masks import attention_mask, repeat_mask, segment_positions
+from faith_jax.models.masks import AttentionMask, Tokens, repeat_rows, segment_positions
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.soft_prompt import SoftPrompt
 from faith_jax.models.stacks import Decoder, Encoder
@@ -135,7 +135,9 @@ class Transformer(nn.Module):
         # T5X and DeBERTa also mask queries that are padding; the others mask only keys.
         masks_queries = self.config.positions in ("relative_bias", "disentangled")
         queries = valid if masks_queries else jnp.ones_like(valid)
-        mask = attention_mask(queries, valid, encoder_segment_ids, encoder_segment_ids)
+        mask = AttentionMask(
+            Tokens(queries, encoder_segment_ids), Tokens(valid, encoder_segment_ids)
+        )
         positions = None
         if self.config.positions in ("learned", "rotary", "alibi"):
             positions = segment_positions(valid, encoder_segment_ids)
@@ -246,7 +248,6 @@ class Transformer(nn.Module):
         if prompt:
             _refuse_packed(decoder_segment_ids)
             embeddings = self.decoder_prompt(embeddings)
-        length = embeddings.shape[1]
         if decoder_target_tokens is None:
             valid = jnp.ones(embeddings.shape[:2], bool)
         else:
@@ -255,17 +256,9 @@ class Transformer(nn.Module):
                 ((0, 0), (prompt, 0)),
                 constant_values=True,
             )
-        causal = jnp.tril(jnp.ones((length, length), bool))
-        mask = causal[None, None] & attention_mask(
-            valid, valid, decoder_segment_ids, decoder_segment_ids
-        )
+        own = Tokens(valid, decoder_segment_ids)
         encoder_masks = [
-            attention_mask(
-                valid,
-                repeat_mask(keys, len(valid)),
-                decoder_segment_ids,
-                encoder_segment_ids,
-            )
+            AttentionMask(own, Tokens(keys, encoder_segment_ids))
             for keys in self._encoder_masks(encoder_input_tokens)
         ]
         positions = None
@@ -274,7 +267,7 @@ class Transformer(nn.Module):
         hidden = self.decoder(
             embeddings,
             _several(encoded),
-            mask,
+            AttentionMask(own, own, causal=True),
             tuple(encoder_masks),
             deterministic=not enable_dropout,
             positions=positions,
@@ -391,7 +384,7 @@ class Transformer(nn.Module):
             self.token_embedder(decoder_input_tokens),
             (None,) * len(masks) if encoded is None else _several(encoded),
             None,
-            tuple(repeat_mask(mask, decoder_input_tokens.shape[0]) for mask in masks),
+            tuple(repeat_rows(mask, decoder_input_tokens.shape[0]) for mask in masks),
             deterministic=True,
             decode=True,
             cache_length=cache_length,

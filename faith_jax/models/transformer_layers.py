@@ -18,6 +18,8 @@ from faith_jax.models.layers import (
     dropout,
     with_sharding_constraint,
 )
+from faith_jax.models.masks import NO_WINDOW, AttentionMask
+from faith_jax.models.positions import BlockBias
 
 STATES = ("batch", "length", "embed")  # the axes of what goes from layer to layer
 
@@ -31,24 +33,25 @@ class Surroundings(NamedTuple):
     """The inputs that all layers of a stack share.
 
     Attributes:
-      mask: boolean, broadcast to [rows, heads, query_length, key_length] of self-attention.
+      mask: boolean, broadcast to [rows, heads, query_length, key_length] of self-attention; an
+        `AttentionMask` where that goes by blocks.
       window_mask: the same for layers with a sliding window.
-      bias: added to the logits of self-attention, broadcast in the same way.
+      bias: added to the logits of self-attention, broadcast in the same way; or what makes them.
       rotation: cosine and sine of rotary positions.
       relative: DeBERTa's relative embedding [2 * buckets, embed].
       encoded: for each cross-attention [batch, encoder_length, embed], or None if the
         `encoder_cache` is filled.
-      encoder_masks: boolean, one for each cross-attention.
+      encoder_masks: one for each cross-attention, like `mask`.
       cache_position: int32 scalar, the position of the inputs in the cache; None = no cache.
     """
 
-    mask: Array | None = None
-    window_mask: Array | None = None
-    bias: Array | None = None
+    mask: Array | AttentionMask | None = None
+    window_mask: Array | AttentionMask | None = None
+    bias: Array | BlockBias | None = None
     rotation: tuple[Array, Array] | None = None
     relative: Array | None = None
     encoded: tuple[Array | None, ...] = ()
-    encoder_masks: tuple[Array | None, ...] = ()
+    encoder_masks: tuple[Array | AttentionMask | None, ...] = ()
     cache_position: Array | None = None
 
 
@@ -71,6 +74,7 @@ def _attention(cfg: TransformerConfig, name: str, cross: bool = False) -> MultiH
         cfg.attention_scale,
         cfg.attention_softcap,
         cfg.broadcast_dropout,
+        cfg.attention_block_length,
         name=name,
     )
 
@@ -152,7 +156,10 @@ class DecoderLayer(_Layer):
         """Maps [rows, length, embed] to the same shape (the None is for `scan`)."""
         cfg = self.config
         mask: Any = around.mask
-        if around.window_mask is not None:
+        if isinstance(around.window_mask, AttentionMask):
+            window = jnp.where(has_window, cfg.sliding_window, NO_WINDOW)
+            mask = around.window_mask.replace(window=window)
+        elif around.window_mask is not None:
             mask = jnp.where(has_window, around.window_mask, mask)
 
         def self_attention(y):

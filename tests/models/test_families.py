@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from faith_jax.models.transformer import Transformer, parameter_shapes
 from tests.models import families, tiny
 
 FAMILIES = families.FAMILIES
@@ -166,3 +167,74 @@ def test_packed_sequences_do_not_see_each_other(name):
             module, params, None, None, tokens, enable_dropout=False, method="decode_hidden"
         )
         np.testing.assert_allclose(part, alone, atol=2e-5)
+
+
+T5 = tiny.TINY.replace(encoder_prompt_length=2, decoder_prompt_length=3)
+ONE = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+LONG = {"t5": T5.replace(**ONE), "deberta": FAMILIES["deberta"]} | {
+    name: FAMILIES[name].replace(decoder_prompt_length=3) for name in ("bloom", "gemma2")
+}
+LONG["doha"] = FAMILIES["doha"].replace(**ONE)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def outputs_and_gradients(module, params, tokens, decoder_tokens):
+    """Returns outputs [rows, length, …], and the gradients of a weighted sum of them."""
+
+    def total(params):
+        found = computed(module, params, tokens, decoder_tokens)
+        return jnp.sum(jnp.sin(jnp.arange(found.size)).reshape(found.shape) * found), found
+
+    (_, found), gradients = jax.value_and_grad(total, has_aux=True)(params)
+    return found, gradients
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_attention_by_blocks_computes_the_same(name):
+    module, params = tiny.model_and_params(LONG[name])
+    encoder, decoder = tokens_of(module.config)
+    if not module.config.is_decoder_only:
+        decoder = np.repeat(decoder, 2, axis=0)  # two rows share an encoder's
+    expected, gradients = outputs_and_gradients(module, params, encoder, decoder)
+    blocks = module.config.replace(attention_block_length=4)
+    if name == "gemma2":  # windows of a scan are given to the layers as numbers
+        blocks = blocks.replace(scan_layers=True, remat_policy="full")
+        params, gradients = tiny.stack_layers(params), tiny.stack_layers(gradients)
+    found, found_gradients = outputs_and_gradients(type(module)(blocks), params, encoder, decoder)
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+    assert not np.array_equal(found, expected)  # other sums of the same numbers
+    for one, other in zip(
+        jax.tree.leaves(found_gradients), jax.tree.leaves(gradients), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-5 * (2.0 + np.abs(other).max()))
+
+
+@pytest.mark.parametrize("name", ["t5", "bloom", "gemma2", "deberta"])
+def test_memory_of_attention_by_blocks_grows_with_the_length(name):
+    config = LONG[name].replace(scan_layers=True, max_positions=0, attention_block_length=256)
+    module = Transformer(config)
+    params = parameter_shapes(module)["params"]
+
+    def temporaries(length):
+        tokens = jax.ShapeDtypeStruct((1, length), jnp.int32)
+
+        def total(params, tokens):
+            return jnp.sum(hidden_states(module, params, tokens))
+
+        compiled = jax.jit(jax.grad(total)).lower(params, tokens).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    # Four times the length: plain attention would need 16 times as much.
+    assert temporaries(4096) < 4.4 * temporaries(1024)
+
+
+def hidden_states(module, params, tokens):
+    """Returns the last hidden states [1, length, embed] of the same tokens in each stack."""
+    config, encoded = module.config, None
+    call = functools.partial(module.apply, {"params": params})
+    inputs = (tokens, tokens) if config.knowledge_attention else tokens
+    if not config.is_decoder_only:
+        encoded = call(inputs, None, False, method="encode")
+    if config.is_encoder_only:
+        return encoded
+    return call(encoded, inputs, tokens, enable_dropout=False, method="decode_hidden")

@@ -167,6 +167,15 @@ def test_factored_moments_lie_as_their_parameter(runs, mesh, kernel, row, column
 
 
 @pytest.mark.devices
+def test_what_rematerialisation_keeps_is_split_in_two_dimensions(runs):
+    """The input of each layer, float32 [rows / 2, length, width], and a fourth of its width."""
+    one = mesh_driver.ROWS // 2 * mesh_driver.STATE_LENGTH * mesh_driver.SCANNED.emb_dim * 4
+    whole, split = (float(runs[f"state_bytes/{dims}"]) for dims in (1, 2))
+    np.testing.assert_allclose(whole, 2 * one, rtol=0.1)  # an encoder's layer and a decoder's
+    np.testing.assert_allclose(split, 2 * one / 4, rtol=0.1)
+
+
+@pytest.mark.devices
 def test_frozen_parameters_have_no_optimizer_state(runs):
     names = of(runs, "prompt", "1x8", "shards/opt_state/")
     kept = {n.split(".", 2)[2] for n in names if n.count(".") > 1}

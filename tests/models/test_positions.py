@@ -12,10 +12,11 @@ from faith_jax.models.positions import (
     RelativePositionBias,
     alibi_bias,
     alibi_slopes,
-    log_bucket_positions,
+    log_buckets,
     rotary_frequencies,
     rotate,
     rotation,
+    skew,
 )
 
 
@@ -130,6 +131,26 @@ def test_t5s_bias_of_rows_at_different_positions():
         np.testing.assert_array_equal(found[row], alone[0])
 
 
+# Few examples: each length is a compilation.
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 100))
+def test_skew_is_a_gather_by_distance(queries, keys, seed):
+    products = np.random.default_rng(seed).normal(size=(2, 1, queries, queries + keys - 1))
+    found = np.asarray(skew(jnp.asarray(products, jnp.float32), queries))
+    assert found.shape == (2, 1, queries, keys)
+    for i in range(queries):
+        for j in range(keys):
+            column = queries - 1 - (i - j)
+            np.testing.assert_array_equal(
+                found[:, :, i, j], products[:, :, i, column].astype(np.float32)
+            )
+
+
+def distances(length):
+    """Returns query minus key, [length, length]."""
+    return np.subtract.outer(np.arange(length), np.arange(length))
+
+
 def deberta_bucket(distance, buckets, max_distance):
     """One distance at a time."""
     middle = buckets // 2
@@ -142,7 +163,7 @@ def deberta_bucket(distance, buckets, max_distance):
 @pytest.mark.parametrize(("buckets", "max_distance"), [(8, 20), (256, 512), (6, 500)])
 def test_debertas_buckets_one_by_one(buckets, max_distance):
     length = 70
-    found = log_bucket_positions(length, buckets, max_distance)
+    found = log_buckets(distances(length), buckets, max_distance)
     assert found.shape == (length, length)
     for i in (0, 1, 13, 69):
         for j in range(length):
@@ -152,16 +173,14 @@ def test_debertas_buckets_one_by_one(buckets, max_distance):
 @settings(max_examples=30, deadline=None)
 @given(st.integers(2, 20), st.integers(1, 300), st.integers(1, 40))
 def test_debertas_buckets_rise_and_are_odd(half, beyond, length):
-    found = log_bucket_positions(length, 2 * half, half + 1 + beyond)
+    found = log_buckets(distances(length), 2 * half, half + 1 + beyond)
     assert np.all(np.diff(found[:, 0]) >= 0)
     np.testing.assert_array_equal(found, -found.T)
     assert np.all(np.diag(found) == 0)
 
 
 def test_no_buckets_leave_distances_as_they_are():
-    np.testing.assert_array_equal(
-        log_bucket_positions(3, 0, 0), [[0, -1, -2], [1, 0, -1], [2, 1, 0]]
-    )
+    np.testing.assert_array_equal(log_buckets(distances(3), 0, 0), distances(3))
 
 
 def test_positions_are_counted_over_tokens_and_within_segments():

@@ -10,7 +10,7 @@ from flax.errors import InvalidRngError
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.masks import attention_mask
+from faith_jax.models.masks import AttentionMask, Tokens
 from faith_jax.models.transformer import Transformer
 from tests.models.tiny import TINY, apply, logits, model_and_params, rows, shift_right, stack_layers
 from tests.paths import REPOSITORY
@@ -341,6 +341,8 @@ def test_attention_mask_by_hand():
     query = jnp.array([[True, True, False]])
     key = jnp.array([[True, True, True, False]])
     expected = [[1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 0]]
-    np.testing.assert_array_equal(attention_mask(query, key, None, None)[0, 0], expected)
-    segments = attention_mask(query, key, jnp.array([[1, 2, 0]]), jnp.array([[1, 2, 2, 0]]))
-    np.testing.assert_array_equal(segments[0, 0], [[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]])
+    mask = AttentionMask(Tokens(query), Tokens(key))
+    np.testing.assert_array_equal(mask.whole()[0, 0], expected)
+    segments = jnp.array([[1, 2, 0]]), jnp.array([[1, 2, 2, 0]])
+    mask = AttentionMask(Tokens(query, segments[0]), Tokens(key, segments[1]))
+    np.testing.assert_array_equal(mask.whole()[0, 0], [[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]])

@@ -35,7 +35,7 @@ from tests.models import tiny
 FLAGS = "--xla_force_host_platform_device_count=8"
 MESHES = {"1x1": (1, 1), "8x1": (8, 1), "4x2": (4, 2), "1x8": (1, 8), "4x2-2d": (4, 2)}
 STEPS = 4
-ROWS, INPUT_LENGTH, TARGET_LENGTH = 16, 9, 6
+ROWS, INPUT_LENGTH, TARGET_LENGTH, STATE_LENGTH = 16, 9, 6, 64
 
 # Six heads do not divide by eight, nor does the feed-forward layer; the vocabulary does.
 UNEVEN = TransformerConfig(
@@ -46,7 +46,7 @@ UNEVEN = TransformerConfig(
 SCANNED = TransformerConfig(
     vocab_size=256, emb_dim=128, num_heads=4, head_dim=32, mlp_dim=128, num_encoder_layers=2,
     num_decoder_layers=2, mlp_activations=("relu",), dropout_rate=0.1, logits_via_embedding=True,
-    scan_layers=True,
+    scan_layers=True, attention_block_length=4,
 )  # fmt: skip
 PROMPTED = UNEVEN.replace(encoder_prompt_length=3, decoder_prompt_length=2)
 
@@ -271,9 +271,42 @@ def initial_parameters() -> dict[str, np.ndarray]:
     return found
 
 
+def state_bytes() -> dict[str, np.ndarray]:
+    """Returns what a training step keeps for one more layer of each stack, on 2 x 4 devices.
+
+    They are bytes on a device, for each number of activation_partitioning_dims.
+    """
+    mesh = Mesh(np.asarray(jax.devices()).reshape(2, 4), partitioning.MESH_AXES)
+    tokens = np.ones((ROWS, STATE_LENGTH), np.int32)
+    rows = {f"decoder_{part}_tokens": tokens for part in ("input", "target")}
+    rows["encoder_input_tokens"] = tokens[:, 2:]  # behind a prompt of two
+
+    def temporaries(layers: int, dims: int) -> int:
+        config = SCANNED.replace(
+            num_encoder_layers=layers, num_decoder_layers=layers, remat_policy="full",
+            dropout_rate=0.0, encoder_prompt_length=2,
+        )  # fmt: skip
+        partitioner = partitioning.make_partitioner(
+            config, mesh=mesh, activation_partitioning_dims=dims
+        )
+        module, params = tiny.model_and_params(config)
+        params = partitioner.put(params, setup.param_shardings(module, partitioner))
+        trained, frozen = split_params(params, [".*_prompt/.*"])
+        trainer = Trainer(module, CrossEntropy(), optimizers.adafactor(0.3), partitioner)
+        state, batch = trainer.init_state(trained), partitioner.put_batch(rows)
+        with partitioner.active():
+            lowered = trainer._compiled_step(state)._function.lower(state, frozen, batch)
+        return lowered.compile().memory_analysis().temp_size_in_bytes
+
+    return {
+        f"state_bytes/{dims}": np.asarray((temporaries(5, dims) - temporaries(3, dims)) / 2)
+        for dims in (1, 2)
+    }
+
+
 def main(output: str, folder: str) -> None:
     """Runs every case on its meshes."""
-    found = initial_parameters() | sharded_manifest(folder)
+    found = initial_parameters() | sharded_manifest(folder) | state_bytes()
     for name, case in CASES.items():
         for mesh in case.meshes:
             run = train_and_decode(name, mesh, folder)

@@ -222,6 +222,7 @@ def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> N
 # Settings that config.json may leave out, and when: those of training, or without effect.
 _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
     (r".*dropout_rate|dtype|float32_attention_logits|remat_policy|scan_layers", lambda c: True),
+    (r"attention_block_length", lambda c: True),
     (r"logits_bias|logits_via_embedding", lambda c: True),  # the tensors show them
     (r"relative_attention.*", lambda c: c.positions not in ("relative_bias", "disentangled")),
     (r"rope.*", lambda c: c.positions != "rotary"),

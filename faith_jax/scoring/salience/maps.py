@@ -21,6 +21,7 @@ import jax.numpy as jnp
 
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.masks import goes_by_blocks
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
 from faith_jax.statistics.salience_scores import check_choice
@@ -122,7 +123,12 @@ def _layer_floats(config: TransformerConfig, length: int, keys: Sequence[int]) -
     """Returns how many numbers a layer keeps of a row, whose attentions look at so many keys."""
     mlp = (2 * len(config.mlp_activations) + 1) * config.mlp_dim
     inner = config.num_heads * config.head_dim
-    attention = sum(4 * inner + 3 * config.emb_dim + 3 * config.num_heads * n for n in keys)
+    scores = sum(
+        3 * config.num_heads * n
+        for n in keys
+        if not goes_by_blocks(config.attention_block_length, length, n)
+    )
+    attention = len(keys) * (4 * inner + 3 * config.emb_dim) + scores
     return length * (mlp + 3 * config.emb_dim + attention)
 
 
