@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Literal
 
 from faith_jax.cli.gin_commands import GinFiles
 from faith_jax.core.settings import ShareBelow1
@@ -20,6 +21,8 @@ class Plan(GinFiles):
     Attributes:
       topology (NAME): v4, v5e, v5p or v6e with the chips' torus, such as v4:4x4x4 or v5e:4x4; h100,
         h200, a100, a100-40gb or cpu with their number, such as h100:8
+      job: run is what the gin files configure; score and salience are the likelihoods, or the
+        salience maps, of rows with the model, batch and lengths of infer
       sweep: try NUM_PARTITIONS and, where they are needed, REMAT_POLICY, NUM_MICROBATCHES and
         partitioning in two dimensions, and recommend the fastest
       partitions (N,N): for --sweep: only these
@@ -38,6 +41,7 @@ class Plan(GinFiles):
     """
 
     topology: str
+    job: Literal["run", "score", "salience"] = "run"
     sweep: bool = False
     partitions: Numbers = ()
     free: ShareBelow1 = 0.2
@@ -53,6 +57,8 @@ class Plan(GinFiles):
         for name in ("partitions", "figure"):
             if getattr(self, name) and not self.sweep:
                 raise ConfigError(f"--{name}: goes with --sweep.")
-        recipe = Recipe(self.gin_file, self.bindings, self.gin_search_paths, self.gin_allow)
+        recipe = Recipe(
+            self.gin_file, self.bindings, self.gin_search_paths, self.gin_allow, self.job
+        )
         wanted = plan.Wanted(self.sweep, self.partitions, self.free, self.json, self.figure)
         return plan.lines(plan.plan(recipe, self.topology, wanted))

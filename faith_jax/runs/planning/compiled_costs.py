@@ -29,7 +29,8 @@ def cost_report(program: Program, topology: Topology) -> Report:
       `topology`, `devices`, the `compiler` ("CPU" in place of a GPU's), `job`, `settings`, `mesh`
       (devices by axis), `fits`, `memory` (see `memory_report`) and, where it was compiled,
       `compile_seconds` and `work`: by part of the program (`step` of training; `prefill`,
-      `decode_step` and `batch` of decoding) what `work_report` returns.
+      `decode_step` and `batch` of decoding; `batch` of scores and salience maps) what `work_report`
+      returns.
     """
     mesh = program.partitioner.mesh
     found: Report = {

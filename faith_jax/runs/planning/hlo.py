@@ -262,14 +262,26 @@ class _Program:
         counter, limit = (condition[operand] for operand in root.operands)
         if counter.opcode != "get-tuple-element" or limit.opcode != "constant":
             return None
-        number = re.search(r"index=(\d+)", counter.attributes)
-        start, state = 0, computation.get(loop.operands[0])
-        if number and state is not None and state.opcode == "tuple":
-            first = computation[state.operands[int(number[1])]]
-            while first.opcode in ("copy", "bitcast") and first.operands:
-                first = computation[first.operands[0]]
-            start = int(first.inside) if first.opcode == "constant" else 0
-        return max(0, int(limit.inside) - start)
+        place = int(re.findall(r"index=(\d+)", counter.attributes)[0])
+        state = computation[loop.operands[0]]
+        start = self._constant(computation[state.operands[place]], computation) or 0
+        (body,) = self._called(loop)
+        return -(-(int(limit.inside) - start) // self._step(self._computations[body], place))
+
+    def _step(self, body: Mapping[str, Instruction], place: int) -> int:
+        """Returns what a loop's body adds to its counter, where it says so; else 1."""
+        root = next(one for one in body.values() if one.is_root)
+        added = body.get(root.operands[place]) if root.opcode == "tuple" else None
+        if added is None or added.opcode != "add":
+            return 1
+        found = [self._constant(body[operand], body) for operand in added.operands]
+        return next((number for number in found if number is not None), 1)
+
+    def _constant(self, one: Instruction, computation: Mapping[str, Instruction]) -> int | None:
+        """Returns a whole number that is known when the program is compiled, else None."""
+        while one.opcode in ("copy", "bitcast"):
+            one = computation[one.operands[0]]
+        return int(one.inside) if one.opcode == "constant" else None
 
     def _fusion_bytes(
         self, fusion: Instruction, name: str, computation: Mapping[str, Instruction]

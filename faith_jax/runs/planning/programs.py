@@ -17,13 +17,17 @@ from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder
+from faith_jax.inference.batching import padded_length
 from faith_jax.inference.input_rows import InputLayout
+from faith_jax.inference.row_likelihoods import LikelihoodRow, scoring_program
 from faith_jax.input.layout import batch_features, packed_features, pair_features
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Transformer, parameter_shapes
 from faith_jax.runs import gin_config, infer, setup, train
+from faith_jax.scoring.salience.gradients import LENGTHS
+from faith_jax.scoring.salience.maps import maps_program
 from faith_jax.training.trainer import Trainer, merge_params, split_params, with_shardings
 
 NOT_GIVEN = "(not given)"
@@ -67,7 +71,7 @@ class Program(NamedTuple):
     """A function of a run that can be compiled.
 
     Attributes:
-      job: "train" or "infer".
+      job: "train", "infer", "score" or "salience".
       compile: compiles it and returns JAX's program.
       partitioner: of its mesh.
       arguments: its arguments by what they are, as shapes with shardings.
@@ -83,14 +87,23 @@ class Program(NamedTuple):
     loops: int = 1
 
 
-def configured() -> Callable[[Choice, Sequence[Any]], Program]:
-    """Returns what makes the program of the run that gin files configure, on some devices.
+JOBS = ("run", "score", "salience")
+
+
+def configured(job: str = "run") -> Callable[[Choice, Sequence[Any]], Program]:
+    """Returns what makes the program of what gin files configure, on some devices.
+
+    Args:
+      job: "run" = the run `train` or `infer`; or "score" or "salience", of rows with the model and
+        the lengths of `infer`.
 
     Raises:
-      ConfigError: where they configure no run `train` or `infer`, or take the model's dimensions
-        from a checkpoint that is not here.
+      ConfigError: where they configure no such run, or take the model's dimensions from a
+        checkpoint that is not here.
     """
     makers: Mapping[Any, Any] = {train.train: _train_program, infer.infer: _infer_program}
+    if job != "run":
+        makers = {infer.infer: functools.partial(_scoring_program, job)}
     for run, make in makers.items():
         try:
             found = gin_config.arguments_of(run)
@@ -98,9 +111,8 @@ def configured() -> Callable[[Choice, Sequence[Any]], Program]:
             raise ConfigError(_no_model(error)) from None
         if found is not None:
             return functools.partial(make, found)
-    raise ConfigError(
-        "The gin files configure no run `train` or `infer`, which is what can be planned."
-    )
+    names = " or ".join(f"`{run.__name__}`" for run in makers)
+    raise ConfigError(f"The gin files configure no run {names}, which is what can be planned.")
 
 
 def _no_model(error: CheckpointError) -> str:
@@ -211,34 +223,79 @@ def _batch_shapes(
     }
 
 
-def _infer_program(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Program:
-    """Returns the decoding program of a run `infer`, for its longest inputs."""
+class _Inference(NamedTuple):
+    """What all that a run `infer` sets up has: a model on a mesh, and the longest rows."""
+
+    module: Transformer
+    partitioner: Partitioner
+    params: PyTree
+    rows: int
+    decoding: DecodingConfig
+    input_length: int
+    settings: Mapping[str, Any]
+
+
+def _inference(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> _Inference:
     module = given["model"] or Transformer(_checkpoint_config(given["checkpoint_path"]))
     setup.check_generates(module.config)
     partitioner = _partitioner(given, module.config, choice, devices)
     params = merge_params(*_param_shapes(module, partitioner, (), given["params_dtype"]))
-    decoding, rows = given["decoding"] or DecodingConfig(), given["batch_size"]
+    rows, dataset = given["batch_size"], given["dataset"]
     partitioner.local_rows(rows)
-    dataset = given["dataset"]
     length = given["max_input_length"]
     if dataset is not None:
         length = dataset.task_feature_lengths["inputs"]
-    decoder = BatchDecoder(module, partitioner, decoding, rows, given["seed"])
+    decoding = given["decoding"] or DecodingConfig()
+    settings = {
+        "BATCH_SIZE": rows,
+        "MAX_INPUT_LENGTH": length,
+        "DECODE_LENGTH": decoding.max_length,
+        **_model_settings(module.config, partitioner, given["params_dtype"]),
+    }
+    return _Inference(module, partitioner, params, rows, decoding, length, settings)
+
+
+def _infer_program(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Program:
+    """Returns the decoding program of a run `infer`, for its longest inputs."""
+    run = _inference(given, choice, devices)
+    decoding = run.decoding
+    decoder = BatchDecoder(run.module, run.partitioner, decoding, run.rows, given["seed"])
+    more = {"NUM_BEAMS": decoding.num_beams, "PMI": decoding.pmi is not None}
     return Program(
         "infer",
-        lambda: decoder.compile(params, length),
-        partitioner,
-        {"parameters": params},
-        {
-            "BATCH_SIZE": rows,
-            "MAX_INPUT_LENGTH": length,
-            "DECODE_LENGTH": decoding.max_length,
-            "NUM_BEAMS": decoding.num_beams,
-            "PMI": decoding.pmi is not None,
-            **_model_settings(module.config, partitioner, given["params_dtype"]),
-        },
+        lambda: decoder.compile(run.params, run.input_length),
+        run.partitioner,
+        {"parameters": run.params},
+        {**run.settings, **more},
         decoding.max_length,
     )
+
+
+def _scoring_program(
+    job: str, given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]
+) -> Program:
+    """Returns the program of likelihoods or salience maps of the longest rows of a run `infer`."""
+    run = _inference(given, choice, devices)
+    row = LikelihoodRow([1] * run.input_length, [1] * run.decoding.max_length)
+    if job == "score":
+        compiled, turns = scoring_program(run.module, run.partitioner, run.params, row, run.rows)
+    else:
+        lengths = [len(row.inputs), len(row.targets), len(row.targets)]
+        if run.module.config.is_decoder_only:
+            lengths[1] = len(row.fed)
+        tokens: list[Any] = [
+            jax.ShapeDtypeStruct(
+                (run.rows, padded_length(length, LENGTHS)),
+                jnp.int32,
+                sharding=run.partitioner.rows,
+            )
+            for length in lengths
+        ]
+        if run.module.config.is_decoder_only:
+            tokens[0] = None
+        compiled, turns = maps_program(run.module, run.partitioner, run.params, *tokens)
+    arguments = {"parameters": run.params}
+    return Program(job, compiled, run.partitioner, arguments, run.settings, turns)
 
 
 def _checkpoint_config(path: Any) -> TransformerConfig:

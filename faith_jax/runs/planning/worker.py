@@ -17,12 +17,13 @@ from faith_jax.runs.planning.topologies import Topology, parse_topology
 
 
 class Recipe(NamedTuple):
-    """What is planned, as `faith_jax.runs.gin_config.parse` reads it."""
+    """What is planned: a job, and what `faith_jax.runs.gin_config.parse` reads."""
 
     gin_files: Sequence[str]
     bindings: Sequence[str]
-    search_paths: Sequence[str]
-    allow: Sequence[str]
+    search_paths: Sequence[str] = ()
+    allow: Sequence[str] = ()
+    job: str = "run"  # one of `programs.JOBS`
 
 
 class Session:
@@ -38,8 +39,8 @@ class Session:
 
         self._topology = topology
         self._devices = topology.devices() if devices is None else devices
-        gin_config.parse(*recipe, unused=programs.UNUSED)
-        self._make = programs.configured()
+        gin_config.parse(*recipe[:4], unused=programs.UNUSED)
+        self._make = programs.configured(recipe.job)
 
     def plan(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the `cost_report` of the recipe with these settings; see `programs.Choice`."""

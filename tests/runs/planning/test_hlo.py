@@ -102,7 +102,9 @@ LOOP = """%body (s: (s32[], f32[8,16])) -> (s32[], f32[8,16]) {
   %i = s32[] get-tuple-element(%s), index=0
   %x = f32[8,16] get-tuple-element(%s), index=1
   %y = f32[8,16] all-reduce(%x), replica_groups=[2,4]<=[8], to_apply=%add
-  ROOT %t = (s32[], f32[8,16]) tuple(%i, %y)
+  %step = s32[] constant(STEP)
+  %next = s32[] add(%i, %step)
+  ROOT %t = (s32[], f32[8,16]) tuple(%next, %y)
 }
 
 %condition (s: (s32[], f32[8,16])) -> pred[] {
@@ -125,24 +127,26 @@ KNOWN = ', backend_config={"known_trip_count":{"n":"5"}}'
 
 
 @pytest.mark.parametrize(
-    ("condition", "start", "known", "once", "turn"),
+    ("condition", "start", "step", "known", "once", "turn"),
     [
-        (COUNTS, 0, "", 7, 0),
-        (COUNTS, 3, "", 4, 0),
-        (DEPENDS, 0, KNOWN, 5, 0),
-        (DEPENDS, 0, "", 0, 1),
+        (COUNTS, 0, 1, "", 7, 0),
+        (COUNTS, 3, 1, "", 4, 0),
+        (COUNTS, 0, 2, "", 4, 0),  # 0, 2, 4 and 6
+        (DEPENDS, 0, 1, KNOWN, 5, 0),
+        (DEPENDS, 0, 1, "", 0, 1),
     ],
 )
-def test_a_loop_counts_as_often_as_it_runs(condition, start, known, once, turn):
+def test_a_loop_counts_as_often_as_it_runs(condition, start, step, known, once, turn):
     body = ENTRY.replace("START", str(start)).replace("KNOWN", known)
-    found = program_work(module(body, ADD + LOOP.replace("CONDITION", condition)), MESH)
+    loop = LOOP.replace("CONDITION", condition).replace("STEP", str(step))
+    found = program_work(module(body, ADD + loop), MESH)
     counts = [
         sum(traffic.count for traffic in work.collectives.values())
         for work in (found.once, found.turn)
     ]
     assert counts == [once, turn]
-    assert found.once.bytes == 1024 * once
-    assert found.turn.bytes == 1024 * turn
+    assert found.once.bytes == (1024 + 12) * once  # the counter is added up in memory
+    assert found.turn.bytes == (1024 + 12) * turn
 
 
 def test_a_fusion_reads_only_the_slices_that_it_takes():

@@ -7,13 +7,23 @@ import numpy as np
 import pytest
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.inference import CausalModel, EncoderDecoderModel, row_likelihoods
 from faith_jax.inference.batch_decoder import BatchDecoder
-from faith_jax.models.partitioning import make_partitioner
+from faith_jax.inference.row_likelihoods import (
+    LikelihoodEngine,
+    LikelihoodRow,
+    causal_shape,
+    encoder_decoder_shape,
+    scoring_program,
+)
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, initial_variables
 from faith_jax.runs import gin_config
 from faith_jax.runs.planning.programs import UNUSED, Choice, configured
 from faith_jax.runs.planning.topologies import parse_topology
 from faith_jax.runs.planning.worker import Session
+from faith_jax.scoring.salience import maps
 
 ONE = parse_topology("cpu:1")
 
@@ -26,7 +36,7 @@ def session(tiny):
 @pytest.fixture
 def program(tiny):
     def make(*bindings, choice=None, **more):
-        gin_config.parse(*tiny(*bindings, **more), unused=UNUSED)
+        gin_config.parse(*tiny(*bindings, **more)[:4], unused=UNUSED)
         return configured()(choice or Choice(), jax.devices()[:1])
 
     return make
@@ -108,32 +118,118 @@ def test_decoding_is_planned_as_prefill_and_steps(session):
     assert found["settings"]["NUM_BEAMS"] == 2
 
 
-def test_a_decoder_compiles_for_shapes_what_it_runs(tiny):
-    gin_config.parse(*tiny(), unused=UNUSED)
-    module = Transformer(gin_config.arguments_of(_train())["model"].config)
-    params = initial_variables(module, jax.random.key(0))["params"]
-    partitioner = make_partitioner(module.config)
-    from faith_jax.decoding.config import DecodingConfig
+CONFIG = TransformerConfig(
+    vocab_size=64, emb_dim=16, num_heads=2, head_dim=8, mlp_dim=16, num_encoder_layers=1,
+    num_decoder_layers=1, dropout_rate=0.0,
+)  # fmt: skip
+CONFIGS = [CONFIG, CONFIG.replace(num_encoder_layers=0)]
 
-    decoder = BatchDecoder(module, partitioner, DecodingConfig(max_length=3), 2)
-    params = jax.tree.map(lambda x: jax.device_put(x, partitioner.replicated), params)
-    shapes = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), params
+
+def shapes_of(tree):
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=getattr(x, "sharding", None)),
+        tree,
     )
-    planned = decoder.compile(shapes, 20).as_text()
+
+
+@pytest.fixture(params=CONFIGS, ids=["encoder-decoder", "decoder-only"])
+def model(request):
+    params = initial_variables(Transformer(request.param), jax.random.key(0))["params"]
+    kind = CausalModel if request.param.is_decoder_only else EncoderDecoderModel
+    return kind(request.param, params)
+
+
+def test_a_decoder_compiles_for_shapes_what_it_runs(model):
+    decoder = BatchDecoder(model.module, model.partitioner, DecodingConfig(max_length=3), 2)
+    planned = decoder.compile(shapes_of(model.params), 20).as_text()
     arrays = [np.ones((2, 24), np.int32), np.ones(2, np.int32), np.arange(2)]
-    real = decoder._decode.compile(params, *map(partitioner.put_batch, arrays)).as_text()
-    assert planned == real
+    arrays = map(model.partitioner.put_batch, arrays)
+    assert planned == decoder._decode.compile(model.params, *arrays).as_text()
 
 
-def _train():
-    from faith_jax.runs.train import train
+class Spy:
+    """Stands for a jitted function, and notes the arguments that it is called and lowered with."""
 
-    return train
+    def __init__(self, function):
+        self.function, self.called, self.lowered = function, [], []
+
+    def __call__(self, *arguments, **last):
+        self.called.append((*arguments, *last.values()))
+        return self.function(*arguments, **last)
+
+    def lower(self, *arguments):
+        self.lowered.append(arguments)
+        return self.function.lower(*arguments)
+
+
+def assert_lowered_as_called(spy):
+    (called,), (lowered,) = spy.called, spy.lowered
+    assert jax.tree.structure(called) == jax.tree.structure(lowered)
+    for one, other in zip(jax.tree.leaves(called), jax.tree.leaves(lowered), strict=True):
+        if hasattr(other, "shape"):
+            assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        else:
+            assert one == other
+
+
+ROW = LikelihoodRow([2] * 20, [3] * 9)
+
+
+def test_likelihoods_are_planned_as_they_are_computed(model, monkeypatch):
+    spy = Spy(row_likelihoods._score)
+    monkeypatch.setattr(row_likelihoods, "_score", spy)
+    # The shape of a batch is its longest row's.
+    shape = sum((causal_shape if model.config.is_decoder_only else encoder_decoder_shape)(ROW))
+    LikelihoodEngine(model, tokens_per_batch=2 * shape).log_probs([ROW, ROW])
+    params, module = shapes_of(model.params), model.module
+    compiled, turns = scoring_program(module, model.partitioner, params, ROW, 2)
+    assert compiled().memory_analysis().argument_size_in_bytes > 0
+    assert_lowered_as_called(spy)
+    assert turns == 1
+    # With memory for 5 tokens' logits, the 18 targets take 4 turns.
+    bound = 5 * 4 * model.config.vocab_size
+    assert scoring_program(module, model.partitioner, params, ROW, 2, bound)[1] == 4
+
+
+def test_salience_maps_are_planned_as_they_are_computed(model, monkeypatch):
+    spy = Spy(maps._maps)
+    monkeypatch.setattr(maps, "_maps", spy)
+    is_causal = model.config.is_decoder_only
+    rows = model.partitioner.rows
+    tokens = [np.ones((2, n), np.int32) for n in (20, 28 if is_causal else 9, 9)]
+    encoder, decoder, positions = map(model.partitioner.put_batch, tokens)
+    encoder = None if is_causal else encoder
+    # As on an accelerator, which no number of tokens bounds.
+    monkeypatch.setattr(maps, "TOKENS_ON_CPU", 10**9)
+    with model.partitioner.active():
+        maps.salience_maps(
+            model.module, model.params, encoder, decoder, decoder, max_bytes=maps.MAX_BYTES,
+            positions=positions, num_columns=9,
+        )  # fmt: skip
+    shapes = [x if x is None else shapes_of(x) for x in (encoder, decoder, positions)]
+    assert shapes[1].sharding == rows
+    compiled, turns = maps.maps_program(
+        model.module, model.partitioner, shapes_of(model.params), *shapes
+    )
+    assert compiled().memory_analysis().argument_size_in_bytes > 0
+    assert_lowered_as_called(spy)
+    assert turns == 1  # all nine together
+
+
+@pytest.mark.parametrize("job", ["score", "salience"])
+def test_scores_and_maps_are_planned_with_the_model_and_lengths_of_infer(tiny, job):
+    bindings = ("DECODE_LENGTH=30", "MAX_INPUT_LENGTH=40", "BATCH_SIZE=4", "CHECKPOINT_PATH=mini")
+    recipe = tiny(*bindings, files=INFER[1:])._replace(job=job)
+    found = Session(recipe, ONE, jax.devices()[:1]).plan({})
+    assert (found["job"], list(found["work"])) == (job, ["batch"])
+    assert found["settings"]["DECODE_LENGTH"] == 30
+    assert found["work"]["batch"]["operations"] > 0
+    with pytest.raises(ConfigError, match="configure no run `infer`"):
+        Session(tiny()._replace(job=job), ONE, jax.devices()[:1])
 
 
 def test_without_a_checkpoint_the_dimensions_must_be_given(tiny):
-    gin_config.parse(*tiny(files=("npov_generate_finetune.gin",)), unused=UNUSED)
+    gin_config.parse(*tiny(files=("npov_generate_finetune.gin",))[:4], unused=UNUSED)
     with pytest.raises(ConfigError, match=r"--gin_file=models/t5_1_1_xxl\.gin") as raised:
         configured()
     assert "(not given): there is no such checkpoint" in str(raised.value)
@@ -151,4 +247,6 @@ def test_a_recipe_of_another_run_cannot_be_planned(program):
 
 def test_what_a_job_uses_must_still_be_given(tiny):
     with pytest.raises(ConfigError, match=r"^TASK_FEATURE_LENGTHS must be set"):
-        gin_config.parse(*tiny(files=("runs/train.gin", "models/t5_1_1_mini.gin")), unused=UNUSED)
+        gin_config.parse(
+            *tiny(files=("runs/train.gin", "models/t5_1_1_mini.gin"))[:4], unused=UNUSED
+        )
