@@ -83,7 +83,7 @@ def report_of(ask: Planner, topology: Topology, wanted: Wanted) -> tuple[Report,
             tried.append(one)
     elif not first["fits"]:
         logger.info("This does not fit; trying other settings")
-        for one in sweeps.sweep(ask, first, (), wanted.least_free):
+        for one in sweeps.sweep(ask, first, (), wanted.least_free, only_smaller=True):
             logger.info("%s: %s", settings_line(one.choice), _short(one.plan))
             tried.append(one)
             if one.free_share >= wanted.least_free or len(tried) == _MOST_TRIED:

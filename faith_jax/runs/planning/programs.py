@@ -62,10 +62,6 @@ class Choice:
         """Returns what is not None, by name."""
         return {n: v for n, v in dataclasses.asdict(self).items() if v is not None}
 
-    def macros(self) -> dict[str, Any]:
-        """Returns what is not None, as gin's macros."""
-        return {name.upper(): value for name, value in self.given().items()}
-
 
 class Program(NamedTuple):
     """A function of a run that can be compiled.

@@ -68,8 +68,22 @@ def choices(plan: Report, partitions: int) -> Iterator[dict[str, Any]]:
             pieces *= 2
 
 
+def needs_less(choice: Mapping[str, Any], plan: Report) -> bool:
+    """Whether a choice with a plan's own number of partitions keeps less in memory."""
+    policy, own = choice.get("remat_policy"), plan["settings"].get("REMAT_POLICY")
+    return (
+        choice["parameter_partitioning_dims"] == 2
+        or choice.get("activation_partitioning_dims") == 2
+        or (policy is not None and _REMAT.index(policy) > _REMAT.index(own))
+    )
+
+
 def sweep(
-    ask: Planner, first: Report, partitions: Sequence[int], least_free: float
+    ask: Planner,
+    first: Report,
+    partitions: Sequence[int],
+    least_free: float,
+    only_smaller: bool = False,
 ) -> Iterator[Tried]:
     """Yields what is tried, for each number of partitions up to the first choice that fits.
 
@@ -78,6 +92,8 @@ def sweep(
       first: the plan of the recipe as it is.
       partitions: numbers of them.
       least_free: share of the memory that must be left.
+      only_smaller: not what cannot need less than the recipe, with its number of partitions or
+        more of them.
 
     Raises:
       ConfigError: for a number of partitions that cannot be tried, and for a chip of unknown
@@ -89,7 +105,9 @@ def sweep(
             "--topology."
         )
     possible = partition_counts(first)
-    for number in partitions or possible:
+    own = first["mesh"]["model"]
+    numbers = [n for n in possible if n >= own] if only_smaller else possible
+    for number in partitions or numbers:
         if number not in possible:
             raise ConfigError(
                 f"--partitions: {number} is not among the numbers that divide "
@@ -98,6 +116,8 @@ def sweep(
             )
         arguments: dict[int, int] = {}
         for choice in choices(first, number):
+            if only_smaller and number == own and not needs_less(choice, first):
+                continue
             dims = choice["parameter_partitioning_dims"]
             if arguments.get(dims, 0) > first["memory"]["available"]:
                 continue  # what does not fit without any activation

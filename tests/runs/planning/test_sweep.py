@@ -12,7 +12,8 @@ def plan(job="train", devices=8, rows=8, arguments=100, total=500, seconds=1.0, 
         "job": job,
         "topology": "v4:2x2x2",
         "devices": devices,
-        "settings": {"BATCH_SIZE": rows},
+        "settings": {"BATCH_SIZE": rows, "REMAT_POLICY": "minimal"},
+        "mesh": {"data": devices // 2, "model": 2},
         "fits": total <= AVAILABLE,
         "memory": {
             "arguments": {"parameters": arguments},
@@ -74,6 +75,20 @@ def test_a_sweep_ends_for_each_number_at_what_fits():
     ask, seen = asked(lambda choice: totals[choice["remat_policy"]])
     list(sweep(ask, plan(), (4,), least_free=0.2))
     assert [one["remat_policy"] for one in seen] == ["none", "minimal", "full"]
+
+
+def test_a_search_for_what_fits_leaves_out_what_cannot():
+    ask, seen = asked(lambda choice: 950)
+    list(sweep(ask, plan(), (), least_free=0.2, only_smaller=True))
+    assert {one["num_partitions"] for one in seen} == {2, 4, 8}
+    own = [one for one in seen if one["num_partitions"] == 2]
+    assert own[0]["remat_policy"] == "full"  # the recipe has "minimal"
+    assert next(one["remat_policy"] for one in seen if one["num_partitions"] == 8) == "none"
+    ask, seen = asked(lambda choice: 950)
+    list(sweep(ask, plan(job="infer"), (), least_free=0.2, only_smaller=True))
+    first = {"num_partitions": 2, "parameter_partitioning_dims": 2}
+    assert seen[0] == first
+    assert len(seen) == 4
 
 
 def test_parameters_that_do_not_fit_are_asked_for_once():
