@@ -22,6 +22,7 @@ from faith_jax.cli.data_commands import ControlTokens, Describe, Negatives, Npov
 from faith_jax.cli.evaluate_commands import Annotate, Evaluate, Explain, Report
 from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
 from faith_jax.cli.parser import CommandParser, add_commands
+from faith_jax.cli.plan_command import Plan
 from faith_jax.cli.reproduce_commands import add_reproduce_command
 from faith_jax.cli.score_commands import Score, Scorers
 from faith_jax.cli.shared import first_line, hearing_signals, keep_compiled_programs
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Train, decode, score and measure faithful grounded generation in JAX.",
     )
     commands = _commands(parser)
-    add_commands(commands, (*_GIN_RUNS, *_COMMANDS))
+    add_commands(commands, (*_GIN_RUNS, Plan, *_COMMANDS))
     add_reproduce_command(commands)
     add_commands(commands, (Explain, Annotate, Npov))
     return _dispatch(parser, arguments)

@@ -16,19 +16,39 @@ BINDING = "--gin.NAME=VALUE"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _GinRun:
+class GinFiles:
     """What configures a run.
 
     Attributes:
       gin_file (FILE): a gin file (repeatable; later ones override); looked up in the working
         folder, the search paths and faith_jax's own gin_configs
       gin_search_paths (FOLDERS): folders of gin files, separated by commas
-      seqio_additional_cache_dirs (FOLDERS): where USE_CACHED_TASKS looks for cached tasks,
-        separated by commas
       gin_allow (MODULE): a further module whose functions gin files can name (repeatable); they can
         name those of faith_jax, seqio, t5x, optax, flax and jax. A gin file is code
       bindings (--gin.NAME=VALUE): set a macro or a parameter; VALUE is a Python literal, or else a
         string
+    """
+
+    underscores: ClassVar = True
+    gin_file: tuple[str, ...] = ()
+    gin_search_paths: Names = ()
+    gin_allow: tuple[str, ...] = ()
+    bindings: tuple[str, ...] = ()
+
+    def check_files(self) -> None:
+        """Raises ConfigError where no gin file is given."""
+        if not self.gin_file:
+            name = type(self).__name__.lower()
+            raise ConfigError(f"{name} needs --gin_file=FILE, such as --gin_file=quickstart.gin.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _GinRun(GinFiles):
+    """A run of one or several processes.
+
+    Attributes:
+      seqio_additional_cache_dirs (FOLDERS): where USE_CACHED_TASKS looks for cached tasks,
+        separated by commas
       coordinator_address (HOST:PORT): of the first of several processes
       process_count (N): processes of this run
       process_index (I): 0 … N-1, this one's
@@ -36,13 +56,8 @@ class _GinRun:
         or Open MPI; JAX finds them without the three options above
     """
 
-    underscores: ClassVar = True
     opens_checkpoints: ClassVar = True
-    gin_file: tuple[str, ...] = ()
-    gin_search_paths: Names = ()
     seqio_additional_cache_dirs: Names = ()
-    gin_allow: tuple[str, ...] = ()
-    bindings: tuple[str, ...] = ()
     coordinator_address: str | None = None
     process_count: int | None = None
     process_index: int | None = None
@@ -50,9 +65,7 @@ class _GinRun:
 
     def prepare(self, needs_tensorflow: bool = True) -> None:
         """Reads the gin files, and joins the other processes of the run, where there are any."""
-        if not self.gin_file:
-            name = type(self).__name__.lower()
-            raise ConfigError(f"{name} needs --gin_file=FILE, such as --gin_file=quickstart.gin.")
+        self.check_files()
         if needs_tensorflow:
             quiet_tensorflow()
         from faith_jax.runs import gin_config, processes

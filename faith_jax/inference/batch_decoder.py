@@ -4,6 +4,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from faith_jax.core.errors import ConfigError
@@ -112,6 +114,21 @@ class BatchDecoder:
             result = self._decode(params, *(batch[name] for name in arrays))
             decoded.extend(decoded_rows(result, self._decoding)[: len(pieces[0])])
         return decoded
+
+    def compile(self, params: PyTree, input_length: int) -> Any:
+        """Compiles the program of inputs of so many tokens and returns JAX's.
+
+        Args:
+          params: of the model, or their shapes with shardings.
+          input_length: tokens; those of all inputs of a row.
+        """
+
+        def shape(*sizes: int) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct(sizes, jnp.int32, sharding=self._partitioner.rows)
+
+        rows, length = self._batch_size, bucket_length(input_length)
+        branches = [shape(rows, length), shape(rows)] * (1 + self._has_second)
+        return self._decode.compile(params, *branches, shape(rows))
 
     def _padded(self, rows: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Returns int32 [batch, bucket] and lengths [batch]; rows that only fill up have one."""

@@ -6,8 +6,8 @@ tokens takes fewer turns. Rows of up to 512 tokens have at most 6 shapes.
 """
 
 import functools
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel, shift_right
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.output_layer import OutputLayer
+from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Transformer, output_layer
 
 # Up to this many bytes of float32 logits are held at once.
@@ -146,6 +147,49 @@ def _score(
     if len(counts) == 1:  # under vmap each turn would copy what it has found so far
         return score(hidden[0], sources[0], targets[0], counts[0])[None]
     return jax.vmap(score)(hidden, sources, targets, counts)
+
+
+def scoring_program(
+    module: Transformer,
+    partitioner: Partitioner,
+    params: PyTree,
+    row: LikelihoodRow,
+    rows: int,
+    max_logits_bytes: int = MAX_LOGITS_BYTES,
+) -> tuple[Callable[[], Any], int]:
+    """Returns what compiles the program that scores a batch, as `LikelihoodEngine` calls it.
+
+    Args:
+      module: the model.
+      partitioner: its mesh.
+      params: its parameters, or their shapes with shardings.
+      row: the longest of the batch.
+      rows: how many there are, a multiple of the data parallelism.
+      max_logits_bytes: see `token_log_probs`.
+
+    Returns:
+      What compiles it and returns JAX's program; and the turns of its loop, where all targets of
+      all rows count.
+    """
+    is_causal = module.config.is_decoder_only
+    shape = causal_shape(row) if is_causal else encoder_decoder_shape(row)
+    batch, groups = Batch(shape, rows, []), partitioner.data_parallelism
+    tokens = rows * shape[1] // groups
+    arrays = (
+        *model_inputs(module.config, [row], batch),
+        *np.zeros((2, groups, tokens), np.int32),
+        np.zeros(groups, np.int32),
+    )
+    shapes = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, jnp.int32, sharding=partitioner.rows), arrays
+    )
+    piece = max(1, min(tokens, max_logits_bytes // (4 * module.config.vocab_size)))
+
+    def compiled() -> Any:
+        with partitioner.active():
+            return _score.lower(module, params, *shapes, max_logits_bytes).compile()
+
+    return compiled, -(-(rows // groups * len(row.targets)) // piece)
 
 
 class LikelihoodEngine:

@@ -317,6 +317,11 @@ class Compiled:
         with self._partitioner.active():
             return self._function(*args)
 
+    def compile(self, *args: Any) -> Any:
+        """Compiles the function for arguments, or for their shapes, and returns JAX's program."""
+        with self._partitioner.active():
+            return self._function.lower(*args).compile()
+
     def cost(self, *args: Any) -> dict[str, float]:
         """Compiles the function for the arguments; later calls reuse the program.
 
@@ -324,8 +329,7 @@ class Compiled:
           `step_operations`: floating-point operations per device; `step_bytes`: memory of
           arguments, results and intermediate values per device.
         """
-        with self._partitioner.active():
-            compiled = self._function.lower(*args).compile()
+        compiled = self.compile(*args)
         memory, operations = compiled.memory_analysis(), compiled.cost_analysis() or {}
         parts = ("argument", "output", "temp", "generated_code")
         total = sum(getattr(memory, f"{part}_size_in_bytes", 0) for part in parts)
@@ -340,31 +344,37 @@ class Compiled:
         return self._function._cache_size()
 
 
-def make_mesh(num_partitions: int = 1) -> Mesh:
-    """Returns the mesh of all devices: (devices / num_partitions) x num_partitions.
+def make_mesh(num_partitions: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
+    """Returns the mesh of devices: (devices / num_partitions) x num_partitions.
 
     JAX chooses which device stands where, so that neighbours on "model" are neighbours in the
     network of the devices.
 
     Args:
       num_partitions: number of devices over which a model is split; the others share the rows.
+      devices: None = all devices of the run.
 
     Raises:
       ConfigError: if it does not divide the number of devices.
     """
-    count = jax.device_count()
+    devices = jax.devices() if devices is None else list(devices)
+    count = len(devices)
     if num_partitions < 1 or count % num_partitions:
+        divisors = ", ".join(str(n) for n in range(1, count + 1) if count % n == 0)
         raise ConfigError(
             f"NUM_PARTITIONS = {num_partitions} does not divide this run's "
-            f"{counted(count, 'device')}; scorers call this option num_partitions."
+            f"{counted(count, 'device')}; give one of {divisors}. Scorers call this option "
+            "num_partitions."
         )
     shape = (count // num_partitions, num_partitions)
     axis_types = (AxisType.Auto,) * len(shape)
     try:
-        return jax.make_mesh(shape, MESH_AXES, axis_types=axis_types)
+        return jax.make_mesh(shape, MESH_AXES, axis_types=axis_types, devices=devices)
     except NotImplementedError:
         # An axis of ours is only a part of one of the network's, such as 2 devices of 4 x 4 x 4.
-        placed = mesh_utils.create_device_mesh(shape, allow_split_physical_axes=True)
+        placed = mesh_utils.create_device_mesh(
+            shape, devices=devices, allow_split_physical_axes=True
+        )
         return Mesh(placed, MESH_AXES, axis_types=axis_types)
 
 
@@ -375,6 +385,7 @@ def make_partitioner(
     mesh: Mesh | None = None,
     activation_partitioning_dims: int = 1,
     parameter_partitioning_dims: int = 1,
+    devices: Sequence[Any] | None = None,
 ) -> Partitioner:
     """Returns how a model lies on a mesh.
 
@@ -385,12 +396,13 @@ def make_partitioner(
       mesh: with the axes "data" and "model"; None = `make_mesh(num_partitions)`.
       activation_partitioning_dims: see `standard_logical_axis_rules`.
       parameter_partitioning_dims: likewise.
+      devices: see `make_mesh`.
 
     Raises:
       ConfigError: as `make_mesh` and `standard_logical_axis_rules`, and on a mesh of other axes.
     """
     if mesh is None:
-        mesh = make_mesh(num_partitions)
+        mesh = make_mesh(num_partitions, devices)
     elif not isinstance(mesh, Mesh) or mesh.axis_names != MESH_AXES:
         axes = getattr(mesh, "axis_names", type(mesh).__name__)
         raise ConfigError(

@@ -32,6 +32,7 @@ TRAIN, TRAIN_STEPS = "faith_jax.runs.train.train", "total_steps"
 logger = logging.getLogger("faith_jax")
 _CHECKED = (int, float, bool, str, type(None))
 _MACRO = re.compile(r"^[A-Z][A-Z0-9_]*$")
+_REQUIRED = "%gin.REQUIRED"  # how gin shows the value
 _MACRO_USE = re.compile(r"%([A-Za-z_][A-Za-z0-9_.]*)")
 # Modules that gin files and MODEL_DIRs of former versions name otherwise.
 RENAMED_MODULES = {
@@ -79,6 +80,7 @@ def parse(
     bindings: Sequence[str],
     search_paths: Sequence[str] = (),
     allow: Sequence[str] = (),
+    unused: Mapping[str, Any] | None = None,
 ) -> None:
     """Parses gin files and bindings, as T5X's launcher does; mistakes are ConfigErrors.
 
@@ -91,6 +93,7 @@ def parse(
       bindings: "NAME=value" or "module.function.argument=value", which override the files.
       search_paths: folders to look in before the library's own.
       allow: further modules, with all that is in them.
+      unused: values of macros that must be set, but that the job does not use.
     """
     allowed = (*ALLOWED, *allow)
     gin.clear_config()
@@ -129,6 +132,9 @@ def parse(
     finally:
         logging.getLogger().removeFilter(_is_not_a_missed_search_path)
     _check_references(allowed)
+    for name, value in (unused or {}).items():
+        if repr(_macros().get(name)) == _REQUIRED:
+            gin.parse_config(f"{name} = {value!r}")
     _check_macros()
     _check_read(given)
     _check_types()
@@ -208,13 +214,31 @@ def _is_not_a_missed_search_path(record: logging.LogRecord) -> bool:
 
 def run(function: Callable[..., Any], **more: Any) -> Any:
     """Calls a run with the arguments that gin binds to it, and more."""
-    try:
-        return gin.get_configurable(function)(**more)
-    except ValueError as error:
-        if isinstance(error, ConfigError) or "No configurable matching" not in str(error):
-            raise
-    name = function.__name__
-    raise ConfigError(f"The gin files configure no `{name}`; include runs/{name}.gin or a recipe.")
+    configured = _configured(function)
+    if configured is None:
+        name = function.__name__
+        raise ConfigError(
+            f"The gin files configure no `{name}`; include runs/{name}.gin or a recipe."
+        )
+    return configured(**more)
+
+
+def arguments_of(function: Callable[..., Any]) -> dict[str, Any] | None:
+    """Returns the arguments that a run would get, with its defaults; None = gin binds it none.
+
+    What gin refers to is made.
+    """
+    configured = _configured(function)
+    bound = gin.get_bindings(configured) if configured else {}
+    parameters = inspect.signature(function).parameters.values()
+    defaults = {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
+    return {**defaults, **bound} if bound else None
+
+
+def _configured(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Returns what calls a function with gin's arguments; None where no gin file names it."""
+    known = gin.config._inverse_lookup(function) is not None
+    return gin.get_configurable(function) if known else None
 
 
 def log_once(line: str) -> None:
@@ -276,7 +300,7 @@ def _check_bindings(bindings: Sequence[str]) -> None:
 
 def _check_macros() -> None:
     values = _macros()
-    unset = sorted(n for n, v in values.items() if repr(v) == "%gin.REQUIRED")
+    unset = sorted(n for n, v in values.items() if repr(v) == _REQUIRED)
     if unset:
         flags = " ".join(f"--gin.{name}=…" for name in unset)
         raise ConfigError(f"{', '.join(unset)} must be set: add {flags}")

@@ -101,6 +101,15 @@ def like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
     return jax.tree_util.tree_map_with_path(sharding, state)
 
 
+def with_shardings(shapes: PyTree, shardings: PyTree) -> PyTree:
+    """Returns shapes of arrays that lie so on the mesh."""
+
+    def placed(x: Any, sharding: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
+
+    return jax.tree.map(placed, shapes, shardings)
+
+
 class Trainer:
     """Compiles and runs training and evaluation steps.
 
@@ -144,14 +153,23 @@ class Trainer:
 
     def init_state(self, params: PyTree) -> TrainState:
         """Returns the state before the first step, for trainable parameters on the mesh."""
-        # JAX does not carry a parameter's sharding over to the zeros made like it.
-        shapes = jax.eval_shape(self.optimizer.init, params)
-        shardings = like_params(shapes, params, self.partitioner.replicated)
+        shardings = jax.tree.map(lambda x: x.sharding, self.state_shapes(params).opt_state)
         opt_state = self.partitioner.jit(self.optimizer.init, out_shardings=shardings)(params)
         step, objective = self.partitioner.put(
             (jnp.zeros((), jnp.int32), self.objective.init_state()), self.partitioner.replicated
         )
         return TrainState(step, params, opt_state, objective)
+
+    def state_shapes(self, params: PyTree) -> TrainState:
+        """Returns the shapes and shardings of `init_state`, for parameters or their shapes."""
+        replicated = self.partitioner.replicated
+        # JAX does not carry a parameter's sharding over to the zeros made like it.
+        opt_state = jax.eval_shape(self.optimizer.init, params)
+        shardings = like_params(opt_state, params, replicated)
+        step = jax.ShapeDtypeStruct((), jnp.int32)
+        rest = (step, jax.eval_shape(self.objective.init_state))
+        step, objective = with_shardings(rest, jax.tree.map(lambda _: replicated, rest))
+        return TrainState(step, params, with_shardings(opt_state, shardings), objective)
 
     def train_step(
         self, state: TrainState, frozen: PyTree, batch: Batch
@@ -163,6 +181,10 @@ class Trainer:
           `weight` (target tokens), `gradient_norm`, and those of `prompt_gradient_norms`.
         """
         return self._compiled_step(state)(state, frozen, batch)
+
+    def compile_step(self, state: TrainState, frozen: PyTree, batch: Batch) -> Any:
+        """Compiles the training step for arguments, or for their shapes; see `state_shapes`."""
+        return self._compiled_step(state).compile(state, frozen, batch)
 
     def step_cost(self, state: TrainState, frozen: PyTree, batch: Batch) -> dict[str, float]:
         """Compiles the training step and returns what it costs, see `Compiled.cost`."""

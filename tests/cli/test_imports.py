@@ -67,6 +67,18 @@ def test_the_list_of_tasks_and_a_wrong_name_import_nothing_slow(arguments):
     assert not names & SLOW
 
 
+def test_what_compiles_plans_imports_no_tensorflow():
+    recipe = (["quickstart.gin"], ["MODEL_DIR='runs/none'"], [], [])
+    _, names = loaded(f"""
+from faith_jax.runs.planning.topologies import parse_topology
+from faith_jax.runs.planning.worker import Recipe, Session
+session = Session(Recipe(*{recipe!r}), parse_topology("cpu:1"))
+assert session._make is not None
+""")
+    assert not names & {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x"}
+    assert {"jax", "gin"} <= names
+
+
 def test_scores_tables_and_responses_to_a_file_import_no_tensorflow(tmp_path):
     (tmp_path / "rows.jsonl").write_text(
         '{"id": "1", "grounding": "Tea is a leaf.", "generated_text": "Tea.", "label": 1}\n'

@@ -15,7 +15,7 @@ from faith_jax.inference.row_likelihoods import LikelihoodRow, model_inputs
 from faith_jax.scoring.salience.maps import METHODS, SalienceMaps, rows_in_bound, salience_maps
 from faith_jax.statistics.salience_scores import check_choice, normalized_columns
 
-_LENGTHS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
+LENGTHS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
 # A compilation takes as long as so many backward passes of a row, or longer.
 _PASSES_ON_CPU, _PASSES = 100, 10_000
 
@@ -120,10 +120,10 @@ class SalienceEngine:
 
     def _shape(self, row: LikelihoodRow, column: int) -> Shape:
         """Returns the padded lengths of encoder (0 = none) and decoder, and the most columns."""
-        columns = padded_length(column + 1, _LENGTHS)
+        columns = padded_length(column + 1, LENGTHS)
         if self._is_causal:
-            return 0, padded_length(len(row.inputs) + column, _LENGTHS), columns
-        return padded_length(len(row.inputs), _LENGTHS), columns, columns
+            return 0, padded_length(len(row.inputs) + column, LENGTHS), columns
+        return padded_length(len(row.inputs), LENGTHS), columns, columns
 
     def _most_rows(self, shape: Shape) -> int:
         encoder, decoder, _ = shape

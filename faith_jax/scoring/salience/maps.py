@@ -13,7 +13,7 @@ Reference: Chang 2024, section 3.3 and appendix C.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +23,7 @@ from faith_jax.core.types import Array, PyTree
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.masks import goes_by_blocks
 from faith_jax.models.output_layer import OutputLayer
+from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
 from faith_jax.statistics.salience_scores import check_choice
 
@@ -85,16 +86,14 @@ def salience_maps(
     targets = jnp.asarray(decoder_target_tokens)
     if positions is None:
         positions = jnp.broadcast_to(jnp.arange(targets.shape[1]), targets.shape)
-    inputs = tuple(tokens.shape[1] for tokens in jax.tree.leaves(encoder_input_tokens))
-    batch, length = targets.shape
-    together = rows_in_bound(module.config, inputs, length, max_bytes)
+    most = None
     if jax.default_backend() == "cpu":
-        together = min(together, TOKENS_ON_CPU // (sum(inputs) + length))
-    together = max(1, together // batch)
+        read = (*jax.tree.leaves(encoder_input_tokens), targets)
+        most = TOKENS_ON_CPU // sum(tokens.shape[1] for tokens in read)
     return _maps(
         module,
         method,
-        min(together, positions.shape[1]),
+        _together(module.config, encoder_input_tokens, positions, targets, max_bytes, most),
         params,
         encoder_input_tokens,
         decoder_input_tokens,
@@ -102,6 +101,53 @@ def salience_maps(
         positions,
         jnp.asarray(positions.shape[1] if num_columns is None else num_columns),
     )
+
+
+def maps_program(
+    module: Transformer,
+    partitioner: Partitioner,
+    params: PyTree,
+    encoder: Any,
+    decoder: Any,
+    positions: Any,
+) -> tuple[Callable[[], Any], int]:
+    """Returns what compiles the program of maps on an accelerator, as `salience_maps` calls it.
+
+    Args:
+      module: the model.
+      partitioner: its mesh.
+      params: its parameters, or their shapes with shardings.
+      encoder: the shape of the encoder's tokens, with its sharding; None = there is none.
+      decoder: of the decoder's.
+      positions: of the places whose targets get a column.
+
+    Returns:
+      What compiles it and returns JAX's program; and the turns of its loop.
+    """
+    together = _together(module.config, encoder, positions, decoder, MAX_BYTES, None)
+    count = jax.ShapeDtypeStruct((), jnp.int32)
+
+    def compiled() -> Any:
+        arrays = (encoder, decoder, decoder, positions, count)
+        with partitioner.active():
+            return _maps.lower(module, METHODS[0], together, params, *arrays).compile()
+
+    return compiled, -(-positions.shape[1] // together)
+
+
+def _together(
+    config: TransformerConfig,
+    encoder: Any,
+    positions: Any,
+    targets: Any,
+    max_bytes: int | None,
+    most: int | None,
+) -> int:
+    """Returns how many backward passes of a batch run together; `most` bounds their rows."""
+    inputs = tuple(tokens.shape[1] for tokens in jax.tree.leaves(encoder))
+    rows = rows_in_bound(config, inputs, targets.shape[1], max_bytes)
+    rows = rows if most is None else min(rows, most)
+    return min(max(1, rows // targets.shape[0]), positions.shape[1])
 
 
 def rows_in_bound(

@@ -1,0 +1,1 @@
+"""The job `plan`: what a recipe needs on hardware that is not here."""

@@ -1,0 +1,513 @@
+"""What a compiled program does on each device, read from the text of its HLO.
+
+XLA's own cost analysis counts a loop's body once, however often it runs, and does not tell over
+which axis of the mesh a collective goes. Here loops count as often as they run:
+
+- operations: of matrix products and convolutions, two for each multiplication and addition;
+- bytes moved: what instructions read from and write to the device's main memory. A fusion reads
+  only the slices that it takes of an array. Arrays that the compiler has placed in a faster memory
+  (`S(1)` and above in a TPU's layouts) count nothing, and padding to the hardware's tiles does not
+  count either;
+- collectives: the bytes that a device sends, for the algorithm that moves the fewest (a ring).
+"""
+
+import collections
+import dataclasses
+import functools
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+_NAME = r"%?([\w.\-]+)"
+_COMPUTATION = re.compile(rf"^(ENTRY )?{_NAME} \(.*\) -> .*\{{$")
+_INSTRUCTION = re.compile(rf"^\s+(ROOT )?{_NAME} = (.*)$")
+_OPCODE = re.compile(r"([\w\-]+)\(")
+_SHAPE = re.compile(r"(\w+)\[([\d,<=]*)\](?:\{([^}]*)\})?")
+_SPACE = re.compile(r"S\((\d+)\)")
+_CALLED = re.compile(r"(?:calls|to_apply|body)=%?([\w.\-]+)|branch_computations=\{([^}]*)\}")
+_IOTA = re.compile(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_MESH = re.compile(r"mesh\[([^\]]*)\]\s*\{([^}]*)\}")
+_BITS = {"pred": 8, "token": 0, "opaque": 0, "c64": 64, "c128": 128}
+# What is no work of its own: names for parts of memory, and the ends of what has started before.
+_FREE = {
+    *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"),
+    *("partition-id", "replica-id", "opt-barrier", "iota", "domain"),
+}
+_COLLECTIVES = (
+    "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "ragged-all-to-all",
+    "collective-permute", "collective-broadcast",
+)  # fmt: skip
+
+
+class Shape(NamedTuple):
+    """An array: its type, dimensions, and the memory that it lies in (0 = the main one)."""
+
+    dtype: str
+    dims: tuple[int, ...]
+    space: int
+
+    @property
+    def bytes(self) -> float:
+        """Its size, without padding."""
+        return math.prod(self.dims) * _bits(self.dtype) / 8
+
+    @property
+    def main_bytes(self) -> float:
+        """Its size in the main memory."""
+        return 0.0 if self.space else self.bytes
+
+
+def _bits(dtype: str) -> int:
+    if dtype in _BITS:
+        return _BITS[dtype]
+    digits = re.search(r"\d+", dtype)
+    return int(digits[0]) if digits else 0
+
+
+class Instruction(NamedTuple):
+    """An instruction of a computation."""
+
+    name: str
+    opcode: str
+    shapes: tuple[Shape, ...]  # of its result; several of a tuple
+    operands: tuple[str, ...]
+    inside: str  # the text between its parentheses
+    attributes: str  # the text behind them
+    is_root: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Traffic:
+    """Collectives of one kind over one axis.
+
+    Attributes:
+      count: how many are run.
+      bytes: of the arrays that they make or reduce, on a device.
+      sent: bytes that a device sends.
+    """
+
+    count: float = 0.0
+    bytes: float = 0.0
+    sent: float = 0.0
+
+    def __add__(self, other: "Traffic") -> "Traffic":
+        return Traffic(self.count + other.count, self.bytes + other.bytes, self.sent + other.sent)
+
+    def __mul__(self, times: float) -> "Traffic":
+        return Traffic(self.count * times, self.bytes * times, self.sent * times)
+
+
+# By kind and by the axes that a group's devices differ in: ("all-reduce", ("model",)).
+Collectives = Mapping[tuple[str, tuple[str, ...]], Traffic]
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What a device does.
+
+    Attributes:
+      operations: floating-point operations of matrix products.
+      bytes: read from and written to its main memory.
+      collectives: what it sends.
+    """
+
+    operations: float = 0.0
+    bytes: float = 0.0
+    collectives: Collectives = dataclasses.field(default_factory=dict)
+
+    def __add__(self, other: "Work") -> "Work":
+        found = collections.defaultdict(Traffic, self.collectives)
+        for key, traffic in other.collectives.items():
+            found[key] += traffic
+        return Work(self.operations + other.operations, self.bytes + other.bytes, dict(found))
+
+    def __mul__(self, times: float) -> "Work":
+        scaled = {key: traffic * times for key, traffic in self.collectives.items()}
+        return Work(self.operations * times, self.bytes * times, scaled)
+
+
+class ProgramWork(NamedTuple):
+    """What a program does.
+
+    Attributes:
+      once: outside of the loops whose number of turns the program decides, such as a decoding loop
+        that ends when all rows have ended.
+      turn: in one turn of these.
+    """
+
+    once: Work
+    turn: Work
+
+    def __add__(self, other: "ProgramWork") -> "ProgramWork":  # type: ignore[override]
+        return ProgramWork(self.once + other.once, self.turn + other.turn)
+
+    def __mul__(self, times: float) -> "ProgramWork":  # type: ignore[override]
+        return ProgramWork(self.once * times, self.turn * times)
+
+
+_NOTHING = ProgramWork(Work(), Work())
+
+
+def program_work(text: str, mesh: Mapping[str, int]) -> ProgramWork:
+    """Returns what a program does on each device.
+
+    Args:
+      text: of a compiled module, as JAX's `compiled.as_text()` returns it.
+      mesh: sizes of the mesh's axes by name, the first one's devices lying farthest apart.
+    """
+    return _Program(text, mesh).work()
+
+
+class _Program:
+    """A parsed module."""
+
+    def __init__(self, text: str, mesh: Mapping[str, int]):
+        self._mesh = dict(mesh)
+        self._computations: dict[str, dict[str, Instruction]] = {}
+        self._entry = ""
+        current: dict[str, Instruction] = {}
+        for line in text.splitlines():
+            if found := _COMPUTATION.match(line):
+                current = self._computations.setdefault(found[2], {})
+                self._entry = found[2] if found[1] else self._entry
+            elif found := _INSTRUCTION.match(line):
+                instruction = _instruction(found[2], found[3], bool(found[1]))
+                current[found[2]] = instruction
+        self._found: dict[str, ProgramWork] = {}
+
+    def work(self) -> ProgramWork:
+        """Returns the work of the whole module."""
+        return self._of(self._entry)
+
+    def _of(self, name: str) -> ProgramWork:
+        """Returns the work of a computation, which is looked at once."""
+        if name not in self._found:
+            total = _NOTHING
+            computation = self._computations[name]
+            for instruction in computation.values():
+                total += self._of_instruction(instruction, computation)
+            self._found[name] = total
+        return self._found[name]
+
+    def _of_instruction(
+        self, one: Instruction, computation: Mapping[str, Instruction]
+    ) -> ProgramWork:
+        if one.opcode in _FREE or one.opcode.endswith("-done"):
+            return _NOTHING
+        if one.opcode == "while":
+            (body,) = self._called(one)
+            turns = self._turns(one, computation)
+            found = self._of(body)
+            if turns is None:
+                return ProgramWork(Work(), found.once + found.turn)
+            return found * turns
+        called = self._called(one)
+        if one.opcode in ("call", "conditional", "async-start"):
+            # Of several branches, the one with the most operations and bytes.
+            work = [self._of(name) for name in called]
+            return max(work, key=lambda w: (w.once.operations, w.once.bytes), default=_NOTHING)
+        if one.opcode == "fusion":
+            inner = sum((self._arithmetic(name) for name in called), start=Work())
+            own = Work(bytes=self._fusion_bytes(one, called[0], computation))
+            return ProgramWork(own + inner, Work())
+        return ProgramWork(
+            Work(bytes=_moved(one, computation)) + self._own_arithmetic(one, computation), Work()
+        )
+
+    def _arithmetic(self, name: str) -> Work:
+        """Returns the products and collectives of a fused computation, whose bytes stay inside."""
+        total, computation = Work(), self._computations[name]
+        for one in computation.values():
+            total += self._own_arithmetic(one, computation)
+            if one.opcode in ("fusion", "call", "async-start"):
+                total += sum((self._arithmetic(inner) for inner in self._called(one)), Work())
+        if "all-reduce-scatter" in name:  # how TPUs reduce and keep a piece
+            moved = {
+                ("reduce-scatter", axes): Traffic(found.count, found.bytes, found.sent / 2)
+                for (_, axes), found in total.collectives.items()
+            }
+            total = dataclasses.replace(total, collectives=moved)
+        return total
+
+    def _own_arithmetic(self, one: Instruction, computation: Mapping[str, Instruction]) -> Work:
+        kind = one.opcode.removesuffix("-start")
+        if kind in _COLLECTIVES:
+            return Work(collectives=self._collective(kind, one, computation))
+        shapes = [computation[name].shapes[0] for name in one.operands if name in computation]
+        if kind == "dot":
+            return Work(operations=_dot_operations(one, shapes))
+        if kind == "convolution":
+            return Work(operations=_convolution_operations(one, shapes))
+        return Work()
+
+    def _called(self, one: Instruction) -> list[str]:
+        names = []
+        for single, several in _CALLED.findall(one.attributes):
+            names += [single] if single else [n.strip().lstrip("%") for n in several.split(",")]
+        return [name for name in names if name in self._computations]
+
+    def _turns(self, loop: Instruction, computation: Mapping[str, Instruction]) -> int | None:
+        """Returns how often a loop runs; None = it depends on more than a counter."""
+        if known := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.attributes):
+            return int(known[1])
+        name = re.search(rf"condition={_NAME}", loop.attributes)
+        condition = self._computations[name[1]] if name else {}
+        root = next((one for one in condition.values() if one.is_root), None)
+        if root is None or root.opcode != "compare" or "direction=LT" not in root.attributes:
+            return None
+        counter, limit = (condition[operand] for operand in root.operands)
+        if counter.opcode != "get-tuple-element" or limit.opcode != "constant":
+            return None
+        place = int(re.findall(r"index=(\d+)", counter.attributes)[0])
+        state = computation[loop.operands[0]]
+        start = self._constant(computation[state.operands[place]], computation) or 0
+        (body,) = self._called(loop)
+        return -(-(int(limit.inside) - start) // self._step(self._computations[body], place))
+
+    def _step(self, body: Mapping[str, Instruction], place: int) -> int:
+        """Returns what a loop's body adds to its counter, where it says so; else 1."""
+        root = next(one for one in body.values() if one.is_root)
+        added = body.get(root.operands[place]) if root.opcode == "tuple" else None
+        if added is None or added.opcode != "add":
+            return 1
+        found = [self._constant(body[operand], body) for operand in added.operands]
+        return next((number for number in found if number is not None), 1)
+
+    def _constant(self, one: Instruction, computation: Mapping[str, Instruction]) -> int | None:
+        """Returns a whole number that is known when the program is compiled, else None."""
+        while one.opcode in ("copy", "bitcast"):
+            one = computation[one.operands[0]]
+        return int(one.inside) if one.opcode == "constant" else None
+
+    def _fusion_bytes(
+        self, fusion: Instruction, name: str, computation: Mapping[str, Instruction]
+    ) -> float:
+        """Returns what a fusion reads and writes: of an array that it only slices, the slices."""
+        inner, total = self._computations[name], 0.0
+        for place, one in self._parameters(name).items():
+            given = computation[fusion.operands[place]]
+            total += self._read_bytes(one, given.shapes, name)
+        for root in (one for one in inner.values() if one.is_root):
+            parts = [root]
+            if root.opcode == "tuple":
+                parts = [inner[operand] for operand in root.operands]
+            for part, shape in itertools.zip_longest(parts, fusion.shapes):
+                if part is None or shape is None or shape.space:
+                    continue
+                update = _updated(part, inner)
+                total += shape.bytes if update is None else update
+        return total
+
+    def _read_bytes(
+        self,
+        parameter: Instruction,
+        shapes: Sequence[Shape],
+        name: str,
+    ) -> float:
+        """Returns what the computation `name` reads of its parameter, whose array has `shapes`."""
+        whole = sum(shape.main_bytes for shape in shapes)
+        if not whole:
+            return 0.0
+        read = 0.0
+        for user in self._computations[name].values():
+            if parameter.name not in user.operands:
+                continue
+            if user.opcode in ("dynamic-slice", "slice", "gather"):
+                read += user.shapes[0].bytes
+            elif user.opcode == "dynamic-update-slice" and user.operands[0] == parameter.name:
+                continue  # what is not overwritten stays where it is
+            elif user.opcode == "fusion" and (called := self._called(user)):
+                place = user.operands.index(parameter.name)
+                own = self._parameters(called[0]).get(place)
+                read += whole if own is None else self._read_bytes(own, shapes, called[0])
+            else:
+                return whole
+        return min(read, whole)
+
+    def _parameters(self, name: str) -> dict[int, Instruction]:
+        found = self._computations[name].values()
+        return {int(one.inside): one for one in found if one.opcode == "parameter"}
+
+    def _collective(
+        self, kind: str, one: Instruction, computation: Mapping[str, Instruction]
+    ) -> Collectives:
+        given = [
+            s for name in one.operands if name in computation for s in computation[name].shapes
+        ]
+        size = sum(shape.bytes for shape in given)
+        axes, count = self._group(one.attributes)
+        if count < 2 or not size:
+            return {}
+        share = (count - 1) / count
+        sent = {"all-reduce": 2 * share, "all-gather": count - 1, "collective-permute": 1.0}
+        made = size * count if kind == "all-gather" else size
+        return {(kind, axes): Traffic(1.0, made, size * sent.get(kind, share))}
+
+    def _group(self, attributes: str) -> tuple[tuple[str, ...], int]:
+        """Returns the axes in which a collective's devices differ, and how many they are."""
+        pairs = re.search(r"source_target_pairs=\{(.*?)\}\}", attributes)
+        if pairs:
+            numbers = [int(n) for n in re.findall(r"\d+", pairs[1])]
+            moved = zip(numbers[::2], numbers[1::2], strict=True)
+            differing = {axis for pair in moved for axis in self._axes(pair)}
+            return tuple(axis for axis in self._mesh if axis in differing), 2
+        text = attributes.partition("replica_groups=")[2]
+        if found := _MESH.match(text):
+            group = _mesh_group(found[1], found[2])
+        elif found := _IOTA.match(text):
+            groups, dims = _numbers(found[1]), _numbers(found[2])
+            order = np.arange(math.prod(dims)).reshape(dims)
+            if found[3]:
+                order = order.transpose(_numbers(found[3]))
+            group = order.reshape(groups)[0].tolist()
+        elif found := re.match(r"\{\{([\d,\s]*)\}", text):
+            group = _numbers(found[1])
+        else:
+            group = list(range(math.prod(self._mesh.values())))
+        return self._axes(group), len(group)
+
+    def _axes(self, devices: Sequence[int]) -> tuple[str, ...]:
+        places = np.array(np.unravel_index(devices, tuple(self._mesh.values())))
+        differs = (places != places[:, :1]).any(axis=1)
+        return tuple(axis for axis, yes in zip(self._mesh, differs, strict=True) if yes)
+
+
+def _mesh_group(axes: str, chosen: str) -> list[int]:
+    """Returns the first group of mesh['a'=4,'b'=16] {'b'}; 'b':(2)4 is a part of an axis."""
+    sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", axes)}
+    numbers = np.arange(math.prod(sizes.values())).reshape(tuple(sizes.values()))
+    index = [np.zeros(1, int)] * len(sizes)
+    for name, _, before, size in re.findall(r"'([^']+)'(:\((\d+)\)(\d+))?", chosen):
+        whole = sizes[name]
+        places = np.arange(whole)
+        if size:
+            step = whole // (int(before) * int(size))
+            places = np.arange(int(size)) * step
+        index[list(sizes).index(name)] = places
+    return numbers[np.ix_(*index)].reshape(-1).tolist()
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", text)]
+
+
+def _instruction(name: str, text: str, is_root: bool) -> Instruction:
+    """Parses what stands behind an instruction's name: type, opcode, operands, attributes."""
+    if text.startswith("("):
+        end = _closing(text, 0) + 1
+    else:
+        end = text.index(" ")
+    kind, rest = text[:end], text[end:].lstrip()
+    opcode = _OPCODE.match(rest)
+    if opcode is None:
+        return Instruction(name, "", (), (), "", "", is_root)
+    start = opcode.end() - 1
+    stop = _closing(rest, start)
+    inside = rest[start + 1 : stop]
+    operands = tuple(re.findall(r"%([\w.\-]+)", inside))
+    return Instruction(
+        name, opcode[1], _shapes(kind), operands, inside.strip(), rest[stop + 1 :], is_root
+    )
+
+
+def _closing(text: str, start: int) -> int:
+    """Returns the place of the parenthesis that closes the one at `start`."""
+    depth = 0
+    for found in re.finditer(r"[()]", text[start:]):
+        depth += 1 if found[0] == "(" else -1
+        if not depth:
+            return start + found.start()
+    return len(text)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _shapes(text: str) -> tuple[Shape, ...]:
+    found = []
+    for dtype, dims, layout in _SHAPE.findall(text):
+        space = _SPACE.search(layout)
+        found.append(Shape(dtype, tuple(_numbers(dims)), int(space[1]) if space else 0))
+    return tuple(found)
+
+
+def _moved(one: Instruction, computation: Mapping[str, Instruction]) -> float:
+    """Returns the bytes that an instruction outside of fusions reads and writes."""
+    given = [computation[name].shapes for name in one.operands if name in computation]
+    if one.opcode in ("copy-start", "slice-start", "async-start"):
+        made = [one.shapes[1] if one.opcode == "slice-start" else one.shapes[0]]
+        source = sum(s.main_bytes for shapes in given for s in shapes)
+        return min(source, made[0].bytes) + made[0].main_bytes
+    written = sum(shape.main_bytes for shape in one.shapes)
+    if one.opcode.endswith("-start"):  # the result stands beside the operand
+        written -= sum(s.main_bytes for shapes in given for s in shapes)
+        written = max(0.0, written)
+    if one.opcode in ("dynamic-slice", "slice", "gather"):
+        return min(written, sum(s.main_bytes for s in given[0])) + written
+    if one.opcode == "dynamic-update-slice":
+        return 2 * sum(s.bytes for s in given[1]) if not one.shapes[0].space else 0.0
+    if one.opcode == "custom-call" and not given:
+        return 0.0
+    return written + sum(s.main_bytes for shapes in given for s in shapes)
+
+
+def _updated(part: Instruction, inner: Mapping[str, Instruction]) -> float | None:
+    """Returns the bytes that a fusion writes where its result is an array with a new slice."""
+    while part.opcode in ("bitcast", "copy") and part.operands:
+        part = inner[part.operands[0]]
+    if part.opcode != "dynamic-update-slice":
+        return None
+    return sum(shape.bytes for shape in inner[part.operands[1]].shapes)
+
+
+def _dot_operations(one: Instruction, shapes: Sequence[Shape]) -> float:
+    contracted = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", one.attributes)
+    dims = _numbers(contracted[1]) if contracted else []
+    return 2.0 * math.prod(one.shapes[0].dims) * math.prod(shapes[0].dims[d] for d in dims)
+
+
+def _convolution_operations(one: Instruction, shapes: Sequence[Shape]) -> float:
+    """Returns the operations of a convolution, in whose form TPUs have all matrix products.
+
+    Where a dimension of a product is a batch's, the window's dilation makes all but one of its
+    positions padding, which costs nothing.
+    """
+    labels = re.search(r"dim_labels=(\w+)_(\w+)->(\w+)", one.attributes)
+    if labels is None:
+        return 0.0
+    left, right, out = labels[1], labels[2], labels[3]
+    sizes = dict(zip(left, shapes[0].dims, strict=True))
+    kernel = dict(zip(right, shapes[1].dims, strict=True))
+    made = dict(zip(out, one.shapes[0].dims, strict=True))
+    batches = re.search(r"batch_group_count=(\d+)", one.attributes)
+    window = _window(one.attributes)
+    pairs = 1.0
+    for place, label in enumerate(sorted(label for label in out if label.isdigit())):
+        pairs *= _valid_positions(
+            sizes[label], kernel[label], made[label],
+            *(window[name][place] if name in window else None for name in
+              ("stride", "pad", "lhs_dilate", "rhs_dilate")),
+        )  # fmt: skip
+    features = made["f"] * kernel["i"]  # of one group, where features have groups
+    return 2.0 * pairs * features * made["b"] / (int(batches[1]) if batches else 1)
+
+
+def _window(attributes: str) -> dict[str, list[str]]:
+    found = re.search(r"window=\{([^}]*)\}", attributes)
+    parts = found[1].split() if found else []
+    return {name: value.split("x") for name, _, value in (part.partition("=") for part in parts)}
+
+
+@functools.lru_cache(maxsize=4096)
+def _valid_positions(
+    size: int, kernel: int, made: int, stride: str | None, pad: str | None,
+    lhs_dilate: str | None, rhs_dilate: str | None,
+) -> int:  # fmt: skip
+    """Returns how many pairs of places, of kernel and result, fall on an element of the input."""
+    low = int(pad.partition("_")[0]) if pad else 0
+    step, base = int(stride or 1), int(lhs_dilate or 1)
+    places = np.arange(made)[:, None] * step + np.arange(kernel)[None] * int(rhs_dilate or 1) - low
+    inside = (places >= 0) & (places % base == 0) & (places // base < size)
+    return int(inside.sum())

@@ -1,0 +1,304 @@
+"""The programs that runs compile, made of shapes: nothing is read, and no parameter is held.
+
+They are the runs' own functions, with their shardings, donated memory and dtypes.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.types import PyTree
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.inference.batch_decoder import BatchDecoder
+from faith_jax.inference.batching import padded_length
+from faith_jax.inference.input_rows import InputLayout
+from faith_jax.inference.row_likelihoods import LikelihoodRow, scoring_program
+from faith_jax.input.layout import batch_features, packed_features, pair_features
+from faith_jax.input.task_batches import DatasetConfig
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.partitioning import Partitioner
+from faith_jax.models.transformer import Transformer, parameter_shapes
+from faith_jax.runs import gin_config, infer, setup, train
+from faith_jax.scoring.salience.gradients import LENGTHS
+from faith_jax.scoring.salience.maps import maps_program
+from faith_jax.training.trainer import Trainer, merge_params, split_params, with_shardings
+
+NOT_GIVEN = "(not given)"
+# Macros that a run must be given, but that do not change its programs.
+UNUSED: Mapping[str, Any] = {
+    **dict.fromkeys(("MODEL_DIR", "INFER_OUTPUT_DIR", "INPUT_FILE"), NOT_GIVEN),
+    **dict.fromkeys(("INITIAL_CHECKPOINT_PATH", "CHECKPOINT_PATH"), NOT_GIVEN),
+    "MIXTURE_OR_TASK_NAME": NOT_GIVEN,
+    "TRAIN_STEPS": 1000,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """Settings that are tried in place of a recipe's; None = the recipe's.
+
+    Attributes:
+      num_partitions: NUM_PARTITIONS.
+      num_microbatches: NUM_MICROBATCHES, of training.
+      remat_policy: REMAT_POLICY, of training.
+      activation_partitioning_dims: ACTIVATION_PARTITIONING_DIMS.
+      parameter_partitioning_dims: PARAMETER_PARTITIONING_DIMS.
+    """
+
+    num_partitions: int | None = None
+    num_microbatches: int | None = None
+    remat_policy: str | None = None
+    activation_partitioning_dims: int | None = None
+    parameter_partitioning_dims: int | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Returns what is not None, by name."""
+        return {n: v for n, v in dataclasses.asdict(self).items() if v is not None}
+
+
+class Program(NamedTuple):
+    """A function of a run that can be compiled.
+
+    Attributes:
+      job: "train", "infer", "score" or "salience".
+      compile: compiles it and returns JAX's program.
+      partitioner: of its mesh.
+      arguments: its arguments by what they are, as shapes with shardings.
+      settings: what the plan names: rows, tokens, dtypes, partitions.
+      loops: how often its loops run whose turns are not known when it is compiled, at most.
+    """
+
+    job: str
+    compile: Callable[[], Any]
+    partitioner: Partitioner
+    arguments: Mapping[str, PyTree]
+    settings: Mapping[str, Any]
+    loops: int = 1
+
+
+JOBS = ("run", "score", "salience")
+
+
+def configured(job: str = "run") -> Callable[[Choice, Sequence[Any]], Program]:
+    """Returns what makes the program of what gin files configure, on some devices.
+
+    Args:
+      job: "run" = the run `train` or `infer`; or "score" or "salience", of rows with the model and
+        the lengths of `infer`.
+
+    Raises:
+      ConfigError: where they configure no such run, or take the model's dimensions from a
+        checkpoint that is not here.
+    """
+    makers: Mapping[Any, Any] = {train.train: _train_program, infer.infer: _infer_program}
+    if job != "run":
+        makers = {infer.infer: functools.partial(_scoring_program, job)}
+    for run, make in makers.items():
+        try:
+            found = gin_config.arguments_of(run)
+        except CheckpointError as error:
+            raise ConfigError(_no_model(error)) from None
+        if found is not None:
+            return functools.partial(make, found)
+    names = " or ".join(f"`{run.__name__}`" for run in makers)
+    raise ConfigError(f"The gin files configure no run {names}, which is what can be planned.")
+
+
+def _no_model(error: CheckpointError) -> str:
+    reason = str(error).partition("\n")[0].partition(". ")[0]
+    return (
+        f"The recipe takes the model's dimensions from a checkpoint ({reason}); without one, give "
+        "them by --gin_file=models/t5_1_1_xxl.gin, for example, and "
+        "--gin.MODEL=@transformer.Transformer()."
+    )
+
+
+def _partitioner(
+    given: Mapping[str, Any], config: TransformerConfig, choice: Choice, devices: Sequence[Any]
+) -> Partitioner:
+    names = ("num_partitions", "activation_partitioning_dims", "parameter_partitioning_dims")
+    chosen = {name: value for name, value in choice.given().items() if name in names}
+    return given["partitioner_for"](config, devices=devices, **chosen)
+
+
+def _param_shapes(
+    module: Transformer, partitioner: Partitioner, trainable: Sequence[str], params_dtype: str
+) -> tuple[PyTree, PyTree]:
+    """Returns the shapes of trained (float32) and of frozen parameters, as they lie on the mesh."""
+    shapes = parameter_shapes(module)
+    shardings = partitioner.param_shardings(shapes["params_axes"])
+    params = with_shardings(dict(shapes["params"]), shardings)
+    trained, frozen = split_params(params, trainable) if trainable else ({}, params)
+    dtype = jnp.dtype(params_dtype)
+    frozen = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, dtype, sharding=x.sharding), frozen
+    )
+    return trained, frozen
+
+
+def _train_program(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Program:
+    """Returns the training step of a run `train`."""
+    module: Transformer = given["model"]
+    if choice.remat_policy is not None:
+        module = Transformer(module.config.replace(remat_policy=choice.remat_policy))
+    config, dataset = module.config, given["train_dataset"]
+    objective = setup.objective_of(config, given["objective"])
+    objective.check(module, dataset.further_features)
+    partitioner = _partitioner(given, config, choice, devices)
+    microbatches = choice.num_microbatches or given["num_microbatches"]
+    if dataset.batch_size % microbatches:
+        raise ConfigError(
+            f"BATCH_SIZE = {dataset.batch_size} does not divide into NUM_MICROBATCHES = "
+            f"{microbatches}."
+        )
+    partitioner.local_rows(dataset.batch_size)
+    trained, frozen = _param_shapes(module, partitioner, given["trainable"], given["params_dtype"])
+    optimizer, seed = given["optimizer"], given["seed"]
+    trainer = Trainer(module, objective, optimizer, partitioner, seed, microbatches)
+    state, batch = trainer.state_shapes(trained), _batch_shapes(config, dataset, partitioner)
+    lengths = dataset.task_feature_lengths
+    return Program(
+        "train",
+        lambda: trainer.compile_step(state, frozen, batch),
+        partitioner,
+        {
+            "trained_parameters": trained,
+            "frozen_parameters": frozen,
+            "optimizer_state": state.opt_state,
+            "batch": (batch, state.step, state.objective),
+        },
+        {
+            "BATCH_SIZE": dataset.batch_size,
+            "TASK_FEATURE_LENGTHS": dict(lengths),
+            "NUM_MICROBATCHES": microbatches,
+            "REMAT_POLICY": config.remat_policy,
+            **_model_settings(config, partitioner, given["params_dtype"]),
+        },
+    )
+
+
+def _model_settings(
+    config: TransformerConfig, partitioner: Partitioner, params_dtype: str
+) -> dict[str, Any]:
+    return {
+        "NUM_PARTITIONS": partitioner.mesh.shape["model"],
+        "DTYPE": config.dtype,
+        "PARAMS_DTYPE": params_dtype,
+        "SCAN_LAYERS": config.scan_layers,
+    }
+
+
+def _batch_shapes(
+    config: TransformerConfig, dataset: DatasetConfig, partitioner: Partitioner
+) -> PyTree:
+    """Returns the shapes of a training batch: those of a row with one token each, times rows."""
+    one = np.ones(1, np.int32)
+    row = {"inputs": one, "targets": one, "knowledge": one, "negatives": [one], "label": 0}
+    lengths = dataset.task_feature_lengths
+    if config.is_encoder_only:
+        found = pair_features([row], lengths["inputs"], config.pad_id)
+    elif dataset.pack:
+        found = packed_features([[row]], lengths)
+    else:
+        layout = InputLayout(config, (), config.eos_ids[0] if config.eos_ids else 0)
+        found = batch_features([row], layout, lengths)
+    return {
+        name: jax.ShapeDtypeStruct(
+            (dataset.batch_size, *array.shape[1:]),
+            jax.dtypes.canonicalize_dtype(array.dtype),
+            sharding=partitioner.rows,
+        )
+        for name, array in found.items()
+    }
+
+
+class _Inference(NamedTuple):
+    """What all that a run `infer` sets up has: a model on a mesh, and the longest rows."""
+
+    module: Transformer
+    partitioner: Partitioner
+    params: PyTree
+    rows: int
+    decoding: DecodingConfig
+    input_length: int
+    settings: Mapping[str, Any]
+
+
+def _inference(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> _Inference:
+    module = given["model"] or Transformer(_checkpoint_config(given["checkpoint_path"]))
+    setup.check_generates(module.config)
+    partitioner = _partitioner(given, module.config, choice, devices)
+    params = merge_params(*_param_shapes(module, partitioner, (), given["params_dtype"]))
+    rows, dataset = given["batch_size"], given["dataset"]
+    partitioner.local_rows(rows)
+    length = given["max_input_length"]
+    if dataset is not None:
+        length = dataset.task_feature_lengths["inputs"]
+    decoding = given["decoding"] or DecodingConfig()
+    settings = {
+        "BATCH_SIZE": rows,
+        "MAX_INPUT_LENGTH": length,
+        "DECODE_LENGTH": decoding.max_length,
+        **_model_settings(module.config, partitioner, given["params_dtype"]),
+    }
+    return _Inference(module, partitioner, params, rows, decoding, length, settings)
+
+
+def _infer_program(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Program:
+    """Returns the decoding program of a run `infer`, for its longest inputs."""
+    run = _inference(given, choice, devices)
+    decoding = run.decoding
+    decoder = BatchDecoder(run.module, run.partitioner, decoding, run.rows, given["seed"])
+    more = {"NUM_BEAMS": decoding.num_beams, "PMI": decoding.pmi is not None}
+    return Program(
+        "infer",
+        lambda: decoder.compile(run.params, run.input_length),
+        run.partitioner,
+        {"parameters": run.params},
+        {**run.settings, **more},
+        decoding.max_length,
+    )
+
+
+def _scoring_program(
+    job: str, given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]
+) -> Program:
+    """Returns the program of likelihoods or salience maps of the longest rows of a run `infer`."""
+    run = _inference(given, choice, devices)
+    row = LikelihoodRow([1] * run.input_length, [1] * run.decoding.max_length)
+    if job == "score":
+        compiled, turns = scoring_program(run.module, run.partitioner, run.params, row, run.rows)
+    else:
+        lengths = [len(row.inputs), len(row.targets), len(row.targets)]
+        if run.module.config.is_decoder_only:
+            lengths[1] = len(row.fed)
+        tokens: list[Any] = [
+            jax.ShapeDtypeStruct(
+                (run.rows, padded_length(length, LENGTHS)),
+                jnp.int32,
+                sharding=run.partitioner.rows,
+            )
+            for length in lengths
+        ]
+        if run.module.config.is_decoder_only:
+            tokens[0] = None
+        compiled, turns = maps_program(run.module, run.partitioner, run.params, *tokens)
+    arguments = {"parameters": run.params}
+    return Program(job, compiled, run.partitioner, arguments, run.settings, turns)
+
+
+def _checkpoint_config(path: Any) -> TransformerConfig:
+    """Returns the dimensions of the first checkpoint of CHECKPOINT_PATH."""
+    while not isinstance(path, str):
+        path = next(iter(path.values() if isinstance(path, Mapping) else path))
+    try:
+        return open_checkpoint(path).config
+    except CheckpointError as error:
+        raise ConfigError(_no_model(error)) from None

@@ -1,0 +1,206 @@
+"""Kinds of accelerators and how many of them a job has, by the names that clouds use.
+
+TPUs are described by libtpu, which compiles for them on any machine. For GPUs and CPUs, which have
+no such compiler here, a process's CPU pretends to be as many devices.
+"""
+
+import importlib.util
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from faith_jax.core.errors import ConfigError, did_you_mean
+
+GIB = 2**30
+
+
+class Chip(NamedTuple):
+    """An accelerator as its maker describes it.
+
+    Attributes:
+      name: such as "v4".
+      operations: of matrix products with bfloat16, a second; None = not known.
+      memory: bytes that programs can use. Of TPUs it is what libtpu says, of GPUs the whole memory.
+      bandwidth: of the memory, bytes a second.
+      link: bytes a second that a device sends in one direction over one link of a TPU's torus, or
+        over all of a GPU's NVLinks.
+      axes: dimensions of a TPU's torus; 0 = no torus.
+      wraps: sides of a torus that are multiples of this are closed to a ring.
+      host: GPUs in one machine, which NVLinks join.
+      between: bytes a second that a GPU sends to another machine.
+    """
+
+    name: str
+    operations: float | None = None
+    memory: float | None = None
+    bandwidth: float | None = None
+    link: float | None = None
+    axes: int = 0
+    wraps: int = 0
+    host: int = 8
+    between: float = 0.0
+
+
+# Sources: Google Cloud's pages "TPU v4", "TPU v5e", "TPU v5p" and "TPU v6e" for TPUs; NVIDIA's data
+# sheets of the SXM modules for GPUs, without sparsity, with one network card of the HGX reference
+# design for each GPU between machines.
+CHIPS: Mapping[str, Chip] = {
+    chip.name: chip
+    for chip in (
+        Chip("v4", 275e12, 30.75 * GIB, 1.228e12, 50e9, axes=3, wraps=4),
+        Chip("v5e", 197e12, 15.75 * GIB, 0.819e12, 50e9, axes=2, wraps=16),
+        Chip("v5p", 459e12, 95.74 * GIB, 2.765e12, 100e9, axes=3, wraps=4),
+        Chip("v6e", 918e12, 31.25 * GIB, 1.64e12, 100e9, axes=2, wraps=16),
+        Chip("a100", 312e12, 80 * GIB, 2.039e12, 300e9, between=25e9),
+        Chip("a100-40gb", 312e12, 40 * GIB, 1.555e12, 300e9, between=25e9),
+        Chip("h100", 989e12, 80 * GIB, 3.35e12, 450e9, between=50e9),
+        Chip("h200", 989e12, 141e9, 4.8e12, 450e9, between=50e9),
+        Chip("cpu"),
+    )
+}
+# Names by which libtpu knows those that it can compile for.
+_EXAMPLES = [
+    f"{kind}:{sizes}"
+    for kinds, several in (
+        (("v4", "v5p"), ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8")),
+        (("v5e", "v6e"), ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")),
+        (("h100", "h200", "a100", "a100-40gb"), ("8", "16")),
+        (("cpu",), ("8",)),
+    )
+    for kind in kinds
+    for sizes in several
+]
+_MOST_DEVICES = 8192
+
+
+class Topology(NamedTuple):
+    """So many chips of a kind.
+
+    Attributes:
+      name: as given.
+      chip: the kind.
+      shape: of the torus; of GPUs and CPUs their number.
+    """
+
+    name: str
+    chip: Chip
+    shape: tuple[int, ...]
+
+    @property
+    def is_tpu(self) -> bool:
+        """Whether libtpu compiles for it."""
+        return self.chip.axes > 0
+
+    @property
+    def size(self) -> int:
+        """How many devices there are: one for each chip."""
+        return math.prod(self.shape)
+
+    def environment(self) -> dict[str, str]:
+        """Returns what must be set in a process before it imports JAX."""
+        found = {"JAX_PLATFORMS": "cpu"}
+        if not self.is_tpu:
+            return found
+        found |= {"TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+        found |= {"TPU_WORKER_HOSTNAMES": "localhost", "TPU_ACCELERATOR_TYPE": "v4-8"}
+        if self.chip.name == "v4":
+            # By the name "v4:2x2x1" libtpu has two devices a chip, its cores, each with half of the
+            # memory. Jobs have one, as JAX has on Cloud TPU, which libtpu knows by these.
+            hosts = [max(1, side // 2) for side in self.shape[:2]] + [self.shape[2]]
+            found |= {
+                "TPU_ACCELERATOR_TYPE": f"v4-{2 * self.size}",
+                "TPU_CHIPS_PER_HOST_BOUNDS": "2,2,1",
+                "TPU_HOST_BOUNDS": ",".join(map(str, hosts)),
+                "LIBTPU_INIT_ARGS": "--deepsea_version=pufferfish",
+            }
+        return found
+
+    def devices(self) -> list[Any]:
+        """Returns JAX's devices, in a process with this `environment`.
+
+        Raises:
+          ConfigError: where libtpu knows no such topology.
+        """
+        import jax
+
+        if not self.is_tpu:
+            jax.config.update("jax_num_cpu_devices", self.size)
+            return jax.devices("cpu")
+        from jax.experimental import topologies
+
+        name = "" if self.chip.name == "v4" else self.name
+        try:
+            found = topologies.get_topology_desc(name, "tpu").devices
+        except jax.errors.JaxRuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise ConfigError(
+                f"--topology={self.name}: libtpu has no such topology ({reason})."
+                f"{did_you_mean(self.name, _EXAMPLES)}"
+            ) from None
+        return list(found)
+
+    def bandwidth(self, mesh: Any, axes: Sequence[str]) -> float | None:
+        """Returns the bytes a second that a device can send to those that differ in these axes.
+
+        Args:
+          mesh: of `devices`.
+          axes: of the mesh.
+        """
+        link = self.chip.link
+        if link is None:
+            return None
+        index = tuple(slice(None) if name in axes else 0 for name in mesh.axis_names)
+        group = mesh.devices[index].reshape(-1).tolist()
+        if not self.is_tpu:
+            machines = {device.id // self.chip.host for device in group}
+            return link if len(machines) == 1 else self.chip.between
+        total = 0.0
+        for dimension, side in enumerate(self.shape):
+            places = {device.coords[dimension] for device in group}
+            if len(places) > 1:
+                is_ring = len(places) == side and side % self.chip.wraps == 0
+                total += 2 * link if is_ring else link
+        return total
+
+
+def parse_topology(name: str) -> Topology:
+    """Returns the topology of a name such as "v4:4x4x4", "v5e:4x4" or "h100:8".
+
+    Raises:
+      ConfigError: for another name, with the nearest ones, and for a TPU without libtpu.
+    """
+    kind, _, sizes = name.strip().lower().partition(":")
+    chip = CHIPS.get(kind)
+    if chip is None or not re.fullmatch(r"\d{1,6}(x\d{1,6})*", sizes):
+        raise ConfigError(_unknown(name))
+    shape = tuple(int(size) for size in sizes.split("x"))
+    expected = chip.axes or 1
+    if len(shape) != expected or not 1 <= math.prod(shape) <= _MOST_DEVICES:
+        raise ConfigError(_unknown(name))
+    found = Topology(f"{kind}:{sizes}", chip, shape)
+    if kind == "v4" and (any(side % 2 for side in shape[:2])):
+        raise ConfigError(
+            f"--topology={name}: a host of v4 has 2x2x1 chips, so the first two sides are even."
+            f"{did_you_mean(found.name, _EXAMPLES)}"
+        )
+    return found
+
+
+def _unknown(name: str) -> str:
+    kinds, kind = ", ".join(CHIPS), name.lower().partition(":")[0]
+    known = [example for example in _EXAMPLES if example.startswith(f"{kind}:")] or _EXAMPLES
+    return (
+        f"--topology={name}: there is no such topology.{did_you_mean(name.lower(), known)} "
+        f"Expected KIND:SIZES with KIND one of {kinds}: a TPU's chips as a torus, such as v4:4x4x4 "
+        "or v5e:4x4, or a number of GPUs or CPUs, such as h100:8."
+    )
+
+
+def check_libtpu(topology: Topology) -> None:
+    """Raises ConfigError where libtpu is needed and is not installed."""
+    if topology.is_tpu and importlib.util.find_spec("libtpu") is None:
+        raise ConfigError(
+            f"--topology={topology.name}: compiling for TPUs needs libtpu, which is not installed: "
+            'pip install "faith_jax[tpu-plan]".'
+        )

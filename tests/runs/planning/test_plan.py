@@ -1,0 +1,194 @@
+"""The command, and the process that compiles."""
+
+import importlib.util
+import json
+import os
+import signal
+
+import pytest
+
+from faith_jax import cli
+from faith_jax.core.errors import ConfigError, ProcessError
+from faith_jax.runs.planning.plan import Wanted, lines, report_of
+from faith_jax.runs.planning.planner import CompilingProcess
+from faith_jax.runs.planning.topologies import parse_topology
+from tests.runs.planning.conftest import FOLDERS
+
+TINY = [f"--gin_search_paths={FOLDERS[0]}", "--gin_file=tiny.gin", "--gin.BATCH_SIZE=8"]
+
+
+def axes(plan):
+    return {
+        one["axes"] for one in plan["work"]["step"]["collectives"] if one["kind"] == "all-reduce"
+    }
+
+
+def test_partitions_split_parameters_and_change_what_is_sent(eight):
+    whole, split = eight({"num_partitions": 1}), eight({"num_partitions": 2})
+    assert whole["mesh"] == {"data": 8, "model": 1}
+    assert split["mesh"] == {"data": 4, "model": 2}
+    assert axes(whole) == {"data"}
+    assert "model" in axes(split)
+    # Norms, relative positions and positions of heads are not all split: more than a half.
+    sizes = [one["memory"]["arguments"]["trained_parameters"] for one in (whole, split)]
+    assert 0.5 <= sizes[1] / sizes[0] < 0.52
+    # Gradients are added up over "data", where a ring of 8 sends 7/8 twice: of all parameters, of
+    # the embedding for both stacks, and of the position biases before they are gathered.
+    sent = sum(one["sent_bytes"] for one in whole["work"]["step"]["collectives"])
+    added = sizes[0] + 4 * 4224 * 16 + 4 * 2 * (2 * 224 * 224)
+    assert sent == pytest.approx(2 * 7 / 8 * added, rel=0.001)
+
+
+def test_parameters_in_two_dimensions_take_an_eighth(eight):
+    sizes = [
+        eight({"num_partitions": 2, "parameter_partitioning_dims": dims})["memory"]["arguments"]
+        for dims in (1, 2)
+    ]
+    ratio = sizes[1]["trained_parameters"] / sizes[0]["trained_parameters"]
+    assert 0.25 <= ratio < 0.27
+    assert sizes[1]["optimizer_state"] < sizes[0]["optimizer_state"]
+
+
+def test_after_a_mistake_the_process_answers_on(eight):
+    with pytest.raises(ConfigError, match=r"NUM_PARTITIONS = 3 .* give one of 1, 2, 4, 8\."):
+        eight({"num_partitions": 3})
+    assert eight({"num_partitions": 8})["mesh"] == {"data": 1, "model": 8}
+
+
+def test_a_process_that_is_killed_is_told_with_its_last_words(tiny):
+    with CompilingProcess(tiny(), parse_topology("cpu:1")) as ask:
+        os.kill(ask._process.pid, signal.SIGKILL)
+        with pytest.raises(ProcessError, match="has ended with status -9") as raised:
+            ask({})
+    assert raised.value.status == 128 + 9
+
+
+def test_the_command_sweeps_recommends_and_writes(tmp_path, capsys):
+    out, picture = tmp_path / "plan.json", tmp_path / "plan.png"
+    arguments = ["plan", "--topology=h100:4", *TINY, "--sweep", "--partitions=1,2"]
+    assert cli.main([*arguments, f"--json={out}", f"--figure={picture}"]) == 0
+    report = json.loads(out.read_text())
+    assert [one["settings"]["NUM_PARTITIONS"] for one in report["tried"]] == [1, 2]
+    best = min(report["tried"], key=lambda one: one["plan"]["work"]["step"]["roofline"]["seconds"])
+    assert report["recommended"] == best["settings"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    printed = capsys.readouterr().out
+    chosen = best["settings"]["NUM_PARTITIONS"]
+    assert f"recommended: --gin.NUM_PARTITIONS={chosen} " in printed
+    assert "train on h100:4: 4 devices (data 4, model 1)" in printed
+    assert "bottleneck" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--topology=v4:4x4x"], "Did you mean 'v4:4x4x8' or 'v4:4x4x4'"),
+        (["--topology=h100:8", "--partitions=2"], "--partitions: goes with --sweep."),
+        (["--topology=h100:8", "--figure=a.png"], "--figure: goes with --sweep."),
+        (["--topology=h100:8", "--free=1.5"], "a share in [0, 1)"),
+        (["--topology=cpu:3", *TINY], "does not divide over 3 data-parallel devices"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, message, capsys, tmp_path):
+    arguments = [*arguments, *([] if TINY[1] in arguments else TINY)]
+    assert cli.main(["plan", f"--json={tmp_path}/plan.json", *arguments]) == 2
+    told = [line for line in capsys.readouterr().err.splitlines() if "faith-jax" in line]
+    assert len(told) == 1
+    assert message in told[0]
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_libtpu_the_command_says_how_to_install_it(monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert cli.main(["plan", "--topology=v4:2x2x1", *TINY]) == 2
+    assert 'pip install "faith_jax[tpu-plan]"' in capsys.readouterr().err
+
+
+def fits_with(total):
+    """Returns a planner of a recipe that needs so much by its remat policy."""
+
+    def ask(choice):
+        needed = total[choice.get("remat_policy")]
+        return {
+            "job": "train",
+            "topology": "v4:2x2x1",
+            "devices": 4,
+            "compiler": "libtpu",
+            "settings": {"BATCH_SIZE": 4, "REMAT_POLICY": "none"},
+            "mesh": {"data": 4, "model": 1},
+            "fits": needed <= 100,
+            "memory": {
+                "arguments": {"parameters": 10},
+                "total": needed,
+                "available": 100,
+                "free": 100 - needed,
+                "free_share": 1 - needed / 100,
+                "is_whole": True,
+            },
+            **({"work": {"step": work(needed)}} if needed <= 100 else {}),
+        }
+
+    return ask
+
+
+def work(seconds):
+    parts = dict.fromkeys(
+        ("compute_seconds", "memory_seconds", "network_seconds", "seconds"), seconds
+    )
+    line = parts | {"bottleneck": "compute"}
+    return {"operations": 1.0, "bytes_moved": 1.0, "collectives": [], "roofline": line}
+
+
+def test_what_does_not_fit_is_answered_with_what_would():
+    ask = fits_with({None: 300, "none": 300, "minimal": 200, "full": 70})
+    report, tried = report_of(ask, parse_topology("v4:2x2x1"), Wanted())
+    assert [one.choice["remat_policy"] for one in tried] == ["minimal", "full"]
+    assert report["recommended"]["REMAT_POLICY"] == "full"
+    text = list(lines(report))
+    assert "  DOES NOT FIT" in text
+    assert text[-1].startswith("recommended: --gin.NUM_PARTITIONS=1 ")
+    assert text[-1].endswith("--gin.REMAT_POLICY=full")
+
+
+def test_what_fits_nowhere_says_so():
+    ask = fits_with(dict.fromkeys((None, "none", "minimal", "full"), 300))
+    report, tried = report_of(ask, parse_topology("v4:2x2x1"), Wanted())
+    assert len(tried) == 12  # and no more
+    assert report["recommended"] is None
+    assert list(lines(report))[-1].startswith("Nothing that was tried fits")
+
+
+def test_what_fits_is_compiled_once():
+    report, tried = report_of(fits_with({None: 50}), parse_topology("v4:2x2x1"), Wanted())
+    assert (tried, report["recommended"]) == ([], None)
+
+
+needs_libtpu = pytest.mark.skipif(
+    importlib.util.find_spec("libtpu") is None, reason="needs libtpu: the extra tpu-plan"
+)
+
+
+@needs_libtpu
+@pytest.mark.parametrize(
+    ("topology", "devices", "gib"), [("v4:2x2x1", 4, 30.75), ("v5e:2x2", 4, 15.75)]
+)
+def test_libtpu_compiles_for_chips_and_their_memory(tiny, topology, devices, gib):
+    with CompilingProcess(tiny("NUM_PARTITIONS=2"), parse_topology(topology)) as ask:
+        found = ask({})
+        huge = ask({"num_partitions": 1, "num_microbatches": 1})
+    assert found["devices"] == devices
+    assert found["mesh"] == {"data": 2, "model": 2}
+    assert "model" in axes(found)
+    assert found["memory"]["available"] == gib * 2**30
+    assert found["memory"]["arguments"]["padding"] > 0  # 16 channels in tiles of 128
+    assert huge["fits"]
+
+
+@needs_libtpu
+def test_the_memory_in_the_table_is_libtpus(tiny):
+    # A batch whose logits alone take 4 x 2**17 x 4,096 float32 of vocabulary.
+    bindings = ("TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 2097152}", "REMAT_POLICY='none'")
+    with CompilingProcess(tiny(*bindings), parse_topology("v5e:1x1")) as ask:
+        found = ask({})
+    assert not found["fits"]
+    assert found["memory"]["total"] > found["memory"]["available"]
