@@ -139,6 +139,7 @@ class Infer(_WithDryRun):
 
     Attributes:
       restart: discard what a stopped run with other settings has made
+      join: respond to nothing; make the output of what other processes have made
 
     Examples:
       %(prog)s --gin_file=runs/infer.gin --gin.CHECKPOINT_PATH=runs/quickstart/prompt \
@@ -149,6 +150,7 @@ class Infer(_WithDryRun):
     """
 
     restart: bool = False
+    join: bool = False
 
     def run(self) -> int:
         return resumable(
@@ -163,8 +165,10 @@ class Infer(_WithDryRun):
         self.prepare(needs_tensorflow=not reads_file)
         from faith_jax.runs import gin_config, infer
 
-        output = gin_config.run(infer.infer, restart=self.restart, dry_run=self.dry_run)
-        if not self.dry_run:
+        output = gin_config.run(
+            infer.infer, restart=self.restart, dry_run=self.dry_run, joins_only=self.join
+        )
+        if not self.dry_run and output.exists():
             for line in infer.first_responses(output):
                 print(printable(line))
             print(output)

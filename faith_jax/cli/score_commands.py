@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from faith_jax.cli.shared import resumable
 from faith_jax.core.errors import counted
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
-from faith_jax.core.settings import Positive
+from faith_jax.core.settings import NotNegative, Positive
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs.options import listed_names, scorer_options
 
@@ -33,6 +33,10 @@ class Score(ScoreInput):
       costs (JSON): write the parameters and the speed of each scorer, of a second pass over the
         first 64 rows
       skip_bad_rows: skip bad rows, count and list them
+      shards (N): how many shards the rows are split into, which any number of processes share: start
+        the same command as often as you like, on machines that share a disk, and again after a kill
+        (default: one for every 5,000 rows)
+      join: score nothing; make the output of what other processes have scored
       restart: discard what a stopped run with this output kept
       dry_run: say what the scorers would see and how much of it they would cut, and stop
 
@@ -61,6 +65,8 @@ class Score(ScoreInput):
     format: Literal["jsonl", "parquet", "tfds"] | None = None
     batch_size: Positive = 256
     costs: str = ""
+    shards: NotNegative = 0
+    join: bool = False
     skip_bad_rows: bool = False
     restart: bool = False
     dry_run: bool = False
@@ -91,9 +97,13 @@ class Score(ScoreInput):
             _print_skipped(bad_rows)
             return 0
         summary = score.score(
-            self, told, *output, self.batch_size, bad_rows, self.restart, costs=self.costs
-        )
+            self, told, *output, self.batch_size, bad_rows, self.restart, self.costs,
+            self.shards, self.join,
+        )  # fmt: skip
         rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
+        if not summary.is_whole:
+            print(f"{summary.output}: other processes score what is missing")
+            return 0
         print(f"{summary.output}: {rows}, {scorers}")
         for name, reasons in summary.undefined.items():
             if count := reasons.total():

@@ -37,6 +37,16 @@ class Progress:
         self._worked += work
         self.update(self._done)
 
+    def others(self, count: int) -> None:
+        """Counts what another process, or an earlier run, has done."""
+        self._done += count
+        worked = 0 if self._work else count
+
+        def later(mark: _Mark) -> _Mark:
+            return mark._replace(done=mark.done + count, work=mark.work + worked)
+
+        self._start, self._lines = later(self._start), collections.deque(map(later, self._lines))
+
     def update(self, done: int, text: str = "", force: bool = False) -> None:
         """Logs a line where it is time for one, or where the last is forced."""
         now = _Mark(time.monotonic(), done, self._worked if self._work else done)

@@ -6,6 +6,7 @@ TPU pods.
 """
 
 import contextlib
+import contextvars
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -256,6 +257,22 @@ class Compiled:
         return self._function._cache_size()
 
 
+_OWN_DEVICES = contextvars.ContextVar("own_devices", default=False)
+
+
+@contextlib.contextmanager
+def own_devices() -> Iterator[None]:
+    """Within, each process of a run has a mesh of its own devices, if the model fits on them.
+
+    Processes then compute independently of each other.
+    """
+    token = _OWN_DEVICES.set(True)
+    try:
+        yield
+    finally:
+        _OWN_DEVICES.reset(token)
+
+
 def make_mesh(num_partitions: int = 1) -> Mesh:
     """Returns the mesh of all devices: (devices / num_partitions) x num_partitions.
 
@@ -268,7 +285,11 @@ def make_mesh(num_partitions: int = 1) -> Mesh:
     Raises:
       ConfigError: if it does not divide the number of devices.
     """
-    count = jax.device_count()
+    devices = jax.devices()
+    fits = num_partitions > 0 and jax.local_device_count() % num_partitions == 0
+    if _OWN_DEVICES.get() and fits:
+        devices = jax.local_devices()
+    count = len(devices)
     if num_partitions < 1 or count % num_partitions:
         raise ConfigError(
             f"NUM_PARTITIONS = {num_partitions} does not divide this run's "
@@ -277,10 +298,10 @@ def make_mesh(num_partitions: int = 1) -> Mesh:
     shape = (count // num_partitions, num_partitions)
     axis_types = (AxisType.Auto,) * len(shape)
     try:
-        return jax.make_mesh(shape, MESH_AXES, axis_types=axis_types)
+        return jax.make_mesh(shape, MESH_AXES, axis_types=axis_types, devices=devices)
     except NotImplementedError:
         # An axis of ours is only a part of one of the network's, such as 2 devices of 4 x 4 x 4.
-        placed = mesh_utils.create_device_mesh(shape, allow_split_physical_axes=True)
+        placed = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
         return Mesh(placed, MESH_AXES, axis_types=axis_types)
 
 

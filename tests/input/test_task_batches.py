@@ -259,6 +259,6 @@ def test_a_text_that_is_not_utf_8_names_the_example(field):
     with pytest.raises(InputError, match=message):
         SplitRows(dataset, mini())
     with pytest.raises(InputError, match=message):
-        task_rows(dataset)
+        list(task_rows(dataset))
     with pytest.raises(InputError, match=rf"{field}, train: row 2: expected UTF-8, .* byte 0xe9"):
         list(dataset_rows(dataset.mixture_or_task_name, "", "train"))
