@@ -5,7 +5,7 @@ import os
 import sys
 from typing import ClassVar
 
-from faith_jax.cli.shared import first_line, resumable
+from faith_jax.cli.shared import OneOfSeveral, first_line, resumable
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.table import printable
@@ -16,7 +16,7 @@ BINDING = "--gin.NAME=VALUE"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _GinRun:
+class _GinRun(OneOfSeveral):
     """What configures a run.
 
     Attributes:
@@ -29,11 +29,6 @@ class _GinRun:
         name those of faith_jax, seqio, t5x, optax, flax and jax. A gin file is code
       bindings (--gin.NAME=VALUE): set a macro or a parameter; VALUE is a Python literal, or else a
         string
-      coordinator_address (HOST:PORT): of the first of several processes
-      process_count (N): processes of this run
-      process_index (I): 0 … N-1, this one's
-      multiprocess: join the processes of the cluster that has started this one: Cloud TPU, Slurm
-        or Open MPI; JAX finds them without the three options above
     """
 
     underscores: ClassVar = True
@@ -43,10 +38,6 @@ class _GinRun:
     seqio_additional_cache_dirs: Names = ()
     gin_allow: tuple[str, ...] = ()
     bindings: tuple[str, ...] = ()
-    coordinator_address: str | None = None
-    process_count: int | None = None
-    process_index: int | None = None
-    multiprocess: bool = False
 
     def prepare(self, needs_tensorflow: bool = True) -> None:
         """Reads the gin files, and joins the other processes of the run, where there are any."""
@@ -64,8 +55,7 @@ class _GinRun:
             import seqio
 
             seqio.add_global_cache_dirs(self.seqio_additional_cache_dirs)
-        address = (self.coordinator_address, self.process_count, self.process_index)
-        processes.join(processes.Address(*address), self.multiprocess)
+        self.join_processes()
         processes.configure_alike(
             lambda: gin_config.parse(
                 self.gin_file, self.bindings, self.gin_search_paths, self.gin_allow

@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from faith_jax.cli.shared import resumable
+from faith_jax.cli.shared import OneOfSeveral, resumable
 from faith_jax.core.errors import counted
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.settings import NotNegative, Positive
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Score(ScoreInput):
+class Score(ScoreInput, OneOfSeveral):
     r"""Scores responses by any number of scorers.
 
     Scores every row of a file, a SeqIO task or a TFDS data set in one pass. A run that was stopped
@@ -32,11 +32,10 @@ class Score(ScoreInput):
       batch_size (N): rows scored and written at once
       costs (JSON): write the parameters and the speed of each scorer, of a second pass over the
         first 64 rows
-      skip_bad_rows: skip bad rows, count and list them
-      shards (N): how many shards the rows are split into, which any number of processes share: start
-        the same command as often as you like, on machines that share a disk, and again after a kill
-        (default: one for every 5,000 rows)
+      shards (N): into which the rows are split; any number of processes share them, by the same
+        command on machines with a common disk (default: one for every 5,000 rows)
       join: score nothing; make the output of what other processes have scored
+      skip_bad_rows: skip bad rows, count and list them
       restart: discard what a stopped run with this output kept
       dry_run: say what the scorers would see and how much of it they would cut, and stop
 
@@ -74,6 +73,7 @@ class Score(ScoreInput):
     def run(self) -> int:
         if self.task or self.tfds or self.format == "tfds" or "." not in self.output:
             quiet_tensorflow()
+        self.join_processes()
         from faith_jax.core.files import kept_rows
 
         def kept() -> str:

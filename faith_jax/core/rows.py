@@ -74,14 +74,14 @@ class Seen:
     """Tells what came before, of any number of values, on disk where they do not fit in memory."""
 
     def __init__(self) -> None:
-        self._values = sqlite3.connect("", check_same_thread=False)  # a temporary file
+        self._values = sqlite3.connect("", check_same_thread=False).cursor()  # a temporary file
         self._values.execute("CREATE TABLE seen (digest BLOB PRIMARY KEY) WITHOUT ROWID")
 
     def add(self, value: Any) -> bool:
         """Returns whether a value, told by its `repr`, is new."""
         digest = hashlib.sha256(repr(value).encode("utf-8", "surrogatepass")).digest()[:16]
-        inserted = self._values.execute("INSERT OR IGNORE INTO seen VALUES (?)", (digest,))
-        return inserted.rowcount == 1
+        self._values.execute("INSERT OR IGNORE INTO seen VALUES (?)", (digest,))
+        return self._values.rowcount == 1
 
 
 def parsed(

@@ -273,6 +273,11 @@ def own_devices() -> Iterator[None]:
         _OWN_DEVICES.reset(token)
 
 
+def fits_own_devices(num_partitions: int) -> bool:
+    """Whether a model that is split over so many devices can lie on those of one process."""
+    return num_partitions > 0 and jax.local_device_count() % num_partitions == 0
+
+
 def make_mesh(num_partitions: int = 1) -> Mesh:
     """Returns the mesh of all devices: (devices / num_partitions) x num_partitions.
 
@@ -286,8 +291,7 @@ def make_mesh(num_partitions: int = 1) -> Mesh:
       ConfigError: if it does not divide the number of devices.
     """
     devices = jax.devices()
-    fits = num_partitions > 0 and jax.local_device_count() % num_partitions == 0
-    if _OWN_DEVICES.get() and fits:
+    if _OWN_DEVICES.get() and fits_own_devices(num_partitions):
         devices = jax.local_devices()
     count = len(devices)
     if num_partitions < 1 or count % num_partitions:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
-from jax.experimental import multihost_utils
 
 from faith_jax.checkpoints.identity import checkpoint_digest, pinned
 from faith_jax.core.cutting import Kind, by_name, check_policy
@@ -51,11 +50,10 @@ from faith_jax.models.partitioning import (
     Partitioner,
     make_partitioner,
     number_of_first_process,
-    on_first_process,
     own_devices,
 )
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs import preflight, setup
+from faith_jax.runs import preflight, processes, setup
 from faith_jax.runs.model_dir import make_folder
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import fingerprint_of, tokenizer_of, with_own_vocabulary
@@ -215,8 +213,7 @@ def infer(
         with written_whole(output / PREDICTIONS) as beside, open(beside, "wb") as joined:
             for folder in finished:
                 joined.write((folder / PREDICTIONS).read_bytes())
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices("infer: output is written")
+    processes.wait_for_all()
     return output
 
 
@@ -386,8 +383,7 @@ def _job(
             output, run, plan, seen, restart, is_finished, "INFER_OUTPUT_DIR", joins_only
         )  # fmt: skip
 
-    first = on_first_process(lambda: begin(restart), f"the folder of {output}")
-    return first or begin(restart=False)
+    return processes.begun(begin, restart)
 
 
 class _Responder(NamedTuple):
@@ -404,34 +400,19 @@ class _Responder(NamedTuple):
 
     def respond(self, job: Job, formats: Sequence[str]) -> None:
         """Responds to the shards that no other process has."""
-        for shard in self._shards(job):
-            writes = not self.together or jax.process_index() == 0
+        for taken in processes.taken(job, self.together, self.batch_size):
+            shard, writes, _ = taken
             if shard.number == 0 and writes:
                 rows = map(self.system.row, shard.read(self.source.read, self.source.name))
                 report = preflight.inference_report(self.source.name, rows, self.read, len(job))
                 preflight.tell(report, None)  # before hours of decoding
-            self._respond_to(shard, job.progress, writes)
+            self._respond_to(taken, job.progress)
             if writes:
                 shard.finish(*_counted(shard, formats, self.source))
         logger.info("%s compiled", counted(self.decoder.num_compilations, "shape"))
 
-    def _shards(self, job: Job) -> Iterator[Shard]:
-        if not self.together:
-            yield from job.taken(waits=jax.process_count() > 1)
-            return
-        mine = job.taken() if jax.process_index() == 0 else iter(())
-
-        def number() -> int:
-            shard = next(mine, None)
-            return _NONE if shard is None else shard.number
-
-        while (found := number_of_first_process(number, "a shard")) != _NONE:
-            yield job.shards[found]
-
-    def _respond_to(self, shard: Shard, progress: Progress, writes: bool) -> None:
-        done = shard.done_rows(self.batch_size) if writes else 0
-        if self.together:
-            done = number_of_first_process(lambda: done, f"{shard.rows}")
+    def _respond_to(self, taken: processes.Taken, progress: Progress) -> None:
+        shard, writes, done = taken
         if done:
             logger.info("Resuming from row %d of %s", done, shard.rows)
             progress.others(done)

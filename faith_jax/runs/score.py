@@ -6,13 +6,15 @@ share (`faith_jax.export.shards`); the output appears whole when the last row is
 """
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import itertools
 import logging
 import pathlib
+import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faith_jax.core.errors import CheckpointError, ConfigError, InputError
@@ -142,7 +144,11 @@ def score(
     except CheckpointError:
         _loaded(scorers, target)  # says all that is wrong with the models of a scorer
         raise
-    loaded = {} if joins_only else _loaded(chosen, target)
+    several = "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
+    if several and costs:
+        raise ConfigError("--costs: cannot be measured by several processes; leave it out.")
+    with _own_devices(several):
+        loaded = {} if joins_only else _loaded(chosen, target)
     check_outputs([output], {"--costs": costs})
     bad_rows = bad_rows or BadRows()
     run: dict[str, Any] = {"scorers": scorers, "input": given.options(), "models": digests}
@@ -150,7 +156,11 @@ def score(
         run["--batch-size"] = batch_size
     run |= {"--shards": shards, "--format": form}
     plan = functools.partial(_plan, given, bad_rows, shards)
-    with Job(target, run, plan, given.stamp(), restart, joins_only=joins_only) as job:
+
+    def begin(restart: bool) -> Job:
+        return Job(target, run, plan, given.stamp(), restart, joins_only=joins_only)
+
+    with _begun(begin, restart, several) as job, _own_devices(several):
         if not bad_rows.count:  # where another process has read them
             bad_rows.take(*job.known["bad_rows"])
         count = len(job)
@@ -160,15 +170,19 @@ def score(
         warnings: list[str] = []
         if joins_only:
             job.check_done()
-        for shard in job.taken() if not joins_only else ():
-            read = functools.partial(given.rows, BadRows(skip=bad_rows.skip))
-            if shard.number == 0:  # what cannot be read is found before anything is scored
+        read = functools.partial(given.rows, BadRows(skip=bad_rows.skip))
+        whole_batch = batch_size if digests else 1
+        for shard, writes, done in _taken(job, chosen, whole_batch, several, joins_only):
+            if shard.number == 0 and writes:  # errors come before anything is scored
                 first = shard.read(read, given.source)
                 report = preflights.scoring_report(given.source, first, loaded, count)
                 warnings = report["warnings"]
                 preflights.tell(report, preflights.beside(target) if report["scorers"] else None)
             rows = shard.read(read, given.source)
-            counts = _score_rows(rows, loaded, shard, batch_size, bool(digests), job.progress)
+            lines = shard.rows if writes else None
+            counts = _score_rows(rows, loaded, lines, batch_size, done, job.progress)
+            if not writes:
+                continue
             files = []
             if data_set is not None:
                 folder = shard.folder / _TFDS
@@ -178,6 +192,7 @@ def score(
             shard.finish(counts, *files)
         with job.joined() as found:
             if found is None:
+                summary.is_whole = target.exists()
                 return summary
             for told in found:
                 summary.take(told)
@@ -192,6 +207,44 @@ def score(
             for sentence in preflights.cut_warnings(shares):
                 logger.warning("%s: %s", name, sentence)
     return summary
+
+
+def _own_devices(several: bool) -> contextlib.AbstractContextManager[None]:
+    if not several:
+        return contextlib.nullcontext()
+    from faith_jax.models.partitioning import own_devices
+
+    return own_devices()
+
+
+def _begun(begin: Callable[[bool], Job], restart: bool, several: bool) -> Job:
+    if not several:
+        return begin(restart)
+    from faith_jax.runs import processes
+
+    return processes.begun(begin, restart)
+
+
+def _taken(
+    job: Job,
+    scorers: Mapping[str, Mapping[str, Any]],
+    batch_size: int,
+    several: bool,
+    joins_only: bool,
+) -> Iterator[tuple[Shard, bool, int]]:
+    """Yields shards to score, whether this process writes them, and how many rows are done."""
+    if joins_only:
+        return
+    if not several:
+        yield from ((shard, True, shard.done_rows(batch_size)) for shard in job.taken())
+        return
+    from faith_jax.models.partitioning import fits_own_devices
+    from faith_jax.runs import processes
+
+    partitions = (told.get("num_partitions") or 1 for told in scorers.values())
+    together = not all(map(fits_own_devices, partitions))
+    yield from processes.taken(job, together, batch_size)
+    processes.wait_for_all()
 
 
 def _plan(given: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
@@ -287,18 +340,21 @@ def _output_format(target: pathlib.Path, form: str) -> str:
 def _score_rows(
     rows: Iterator[ExampleRow],
     scorers: Mapping[str, BaseScorer],
-    shard: Shard,
+    lines: pathlib.Path | None,
     batch_size: int,
-    whole_batches: bool,
+    done: int,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Appends the rows that are not scored yet; returns the counts of all."""
-    summary = ScoreSummary(shard.rows, shard.count, {})
-    done = shard.done_rows(batch_size if whole_batches else 1)
+    """Appends the rows that are not scored yet to those that are; returns the counts of all.
+
+    `lines` is None where another process writes them.
+    """
+    summary = ScoreSummary(pathlib.Path(), 0, {})
     if done:
-        logger.info("%d of %d rows are scored already", done, shard.count)
-        summary.add(_scored(shard.rows))
+        logger.info("%d of %d rows are scored already", done, progress.total)
         progress.others(done)
+    if done and lines is not None:
+        summary.add(_scored(lines))
     rows = itertools.islice(rows, done, None)
     while batch := list(itertools.islice(rows, batch_size)):
         examples = [row.example for row in batch]
@@ -307,7 +363,8 @@ def _score_rows(
             scored_row(row, {name: scores[place] for name, scores in columns.items()})
             for place, row in enumerate(batch)
         ]
-        append_rows(shard.rows, scored)
+        if lines is not None:
+            append_rows(lines, scored)
         summary.add(scored)
         progress.add(len(batch))
     return summary.counts()

@@ -285,3 +285,20 @@ def test_the_policy_end_leaves_no_empty_branch_of_pmi():
     assert lost == "The last turn, which the response answers, is cut in 1 input."
     alone = InputRow("8", templates.dialogue_inputs("Tea is a leaf.", []))
     assert row_tokens(limit, "end")(alone).second == [1]
+
+
+def test_reading_can_begin_at_any_row(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    lines = [json.dumps({"inputs": f"What is {word}?"}) for word in ("tea", "mate", "milk")]
+    path.write_text("\n\n".join(lines) + "\n")
+    rows = list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
+    assert [(row.id, row.place) for row in rows] == [("1", (0, 0)), ("3", (0, 1)), ("5", (0, 2))]
+    for row in rows:
+        first = next(infer_rows.read_input_file(str(path), "procon_npov", 1, 0, row.place))
+        assert (first, first.place) == (row, row.place)
+    dataset = DatasetConfig("own_mixture", {"inputs": 64, "targets": 64}, split="test")
+    found = list(infer_rows.task_rows(dataset))
+    assert {row.place[0] for row in found} == {0, 1}
+    for row in found:
+        first = next(infer_rows.task_rows(dataset, row.place))
+        assert (first.id, first.inputs, first.place) == (row.id, row.inputs, row.place)
